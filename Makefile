@@ -1,0 +1,44 @@
+# Two commands do everything on a machine that has only Python: `make cluster` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help cluster test test-fast check bench clean
+
+help:  ## show this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+cluster: .venv/installed  ## start the cluster that cluster.toml describes
+	@$(BIN)/python -m actors.cluster cluster.toml
+
+test: .venv/installed-test check  ## lint, type-check, check the import layers, run every test
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+test-fast: .venv/installed-test  ## the quick tests only, under a minute
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
+
+check: .venv/installed-test  ## ruff, mypy and import-linter
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: .venv/installed-test  ## measure the actor runtime beside plain pykka and raw sockets
+	@$(BIN)/python -m tools.bench actors
+
+clean:  ## remove the virtual environment and every cache
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+.venv/bin/python:
+	@echo "creating .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv .venv
+
+.venv/installed: pyproject.toml | .venv/bin/python
+	@echo "installing Barnabas into .venv"
+	@$(PIP) install -e .
+	@touch $@
+
+.venv/installed-test: pyproject.toml | .venv/bin/python
+	@echo "installing Barnabas and its test tools into .venv"
+	@$(PIP) install -e '.[test]'
+	@touch $@ .venv/installed

@@ -1,0 +1,1 @@
+"""The partition log and the state replayed from it: pure, synchronous, no sockets and no loop."""

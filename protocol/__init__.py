@@ -1,0 +1,1 @@
+"""Kafka's wire formats: pure functions from bytes to messages and back."""
