@@ -1,0 +1,279 @@
+"""The actor: a pykka.Actor whose turns a scheduler runs.
+
+    class Counter(Actor):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count = 0
+
+        @handles(Add)
+        def add(self, message: Add) -> int:
+            self.count += message.amount
+            return self.count
+
+    ref = node.spawn(Counter, address=Address("counter", "", node.broker))
+    total = await ref.ask(Add(2), block=False)
+
+Handlers are plain functions: they never await and never block. A handler that cannot answer yet takes the answer with
+`self.defer()` and sets it later; one that needs an answer itself gives `self.ask` a function to go on with, which runs
+as a message of its own. Whatever waits outside (sockets, files, other threads) tells its results to actors.
+
+pykka's semantics hold: what a handler raises reaches the asker and the actor lives on; what a handler raises on a tell
+ends the actor (`on_failure`), and its supervisor makes it anew. What differs: pykka's registry, a linear list, is not
+used (node.py has a directory), and `start` is `Node.spawn`, since every actor needs a place to live.
+
+The private hooks of pykka 4.5 that this stands on are pinned by tests/actors/runtime/test_pykka_contract.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
+
+import pykka
+from attrs import frozen
+from pykka._envelope import Envelope
+
+from actors.runtime.errors import MailboxFull
+from actors.runtime.future import Future
+from actors.runtime.mailbox import Mailbox, Overflow
+from actors.runtime.ref import Ref
+from actors.runtime.supervision import Restart
+
+if TYPE_CHECKING:
+    import logging
+
+    from actors.runtime.address import Address
+    from actors.runtime.node import Node
+    from actors.runtime.timers import Timer
+
+F = TypeVar("F", bound=Callable[..., Any])
+Handler = Callable[[Any, Any], Any]
+
+
+def handles(*message_classes: type) -> Callable[[F], F]:
+    """Mark a method as the handler of these message classes."""
+
+    def mark(function: F) -> F:
+        function.__handles__ = message_classes  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+@frozen(slots=True)
+class Start:
+    """The first message of every actor: run on_start in the actor's own turn."""
+
+
+@frozen(slots=True)
+class Continue:
+    """An answer to one of the actor's own asks, with the function that goes on with it."""
+
+    function: Callable[[Future[Any]], None]
+    future: Future[Any]
+
+
+class Actor(pykka.Actor):
+    """Base of everything alive. `node` and `address` are set before `__init__` runs."""
+
+    mailbox_capacity: ClassVar[int] = 4096
+    mailbox_overflow: ClassVar[Overflow] = Overflow.REFUSE
+    restart: ClassVar[Restart | None] = Restart()
+
+    node: Node
+    address: Address
+    actor_inbox: Mailbox
+
+    _handlers: ClassVar[dict[type, Handler]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._handlers = dict(cls._handlers)
+        for value in vars(cls).values():
+            for message_class in getattr(value, "__handles__", ()):
+                cls._handlers[message_class] = value
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.actor_urn = str(self.address)
+        self._actor_ref = Ref(self)
+        self._envelope: Envelope[Any] | None = None
+        self._taken: tuple[Envelope[Any] | None, Any] = (None, None)
+        self._owed: set[Any] = set()
+        self._owed_limit = 64
+        self._timers: set[Timer] = set()
+        self._timers_limit = 64
+
+    def __str__(self) -> str:
+        return str(self.address)
+
+    # -- what a handler may use --------------------------------------------------------------------------------
+
+    @property
+    def ref(self) -> Ref[Self]:
+        """This actor's own reference."""
+        return self._actor_ref  # type: ignore[return-value]
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        return self.node.log
+
+    def send(self, address: Address, message: Any) -> bool:
+        """Tell whoever lives at `address`, and say whether it went out: for what may be lost, such as Raft messages."""
+        try:
+            self.node.ref(address).tell(message)
+        except (pykka.ActorDeadError, MailboxFull):
+            return False
+        return True
+
+    def ask(
+        self, address: Address, message: Any, then: Callable[[Future[Any]], None], *, timeout: float | None = None
+    ) -> None:
+        """Ask whoever lives at `address`; `then(future)` runs in this actor's own turn once the answer is here."""
+        future: Future[Any] = self.node.ref(address).ask(message, block=False, timeout=timeout)
+        future.add_callback(lambda done: self.actor_inbox.put_own(Envelope(Continue(then, done))))
+
+    def defer(self) -> Future[Any]:
+        """Take over the answer to the message in hand: set it later, now or in another turn."""
+        envelope = self._envelope
+        assert envelope is not None, "there is no message in hand to defer the answer of"
+        reply = envelope.reply_to
+        if reply is None:
+            return Future(self.node.scheduler)  # told, not asked: nobody waits, whatever is set goes nowhere
+        envelope.reply_to = None
+        self._taken = (envelope, reply)
+        self._owed.add(reply)
+        if len(self._owed) > self._owed_limit:
+            self._owed = {owed for owed in self._owed if not owed.done}
+            self._owed_limit = max(64, 2 * len(self._owed))
+        return reply  # type: ignore[return-value]
+
+    def after(self, seconds: float, message: Any) -> Timer:
+        """Tell this actor `message` once, `seconds` from now, unless it stops before."""
+        return self._keep(self.node.scheduler.timers.after(seconds, lambda: self._tell_self(message)))
+
+    def every(self, seconds: float, message: Any) -> Timer:
+        """Tell this actor `message` every `seconds` until cancelled or stopped."""
+        return self._keep(self.node.scheduler.timers.every(seconds, lambda: self._tell_self(message)))
+
+    # -- pykka's hooks ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def start(cls, *_args: Any, **_kwargs: Any) -> NoReturn:
+        """Refused: an actor needs a place to live."""
+        raise TypeError(f"start {cls.__name__} with node.spawn({cls.__name__}, ..., address=...)")
+
+    @staticmethod
+    def _create_actor_inbox() -> Mailbox:
+        return Mailbox()
+
+    @staticmethod
+    def _create_future() -> Future[Any]:
+        return Future()
+
+    def _start_actor_loop(self) -> None:
+        self.actor_inbox.bind(self, self.node.scheduler, self.mailbox_capacity, self.mailbox_overflow)
+        self.actor_inbox.put_own(Envelope(Start()))
+
+    def _handle_receive(self, message: Any) -> Any:
+        handler = self._handlers.get(type(message))
+        if handler is not None:
+            return handler(self, message)
+        if type(message) is Continue:
+            message.function(message.future)
+            return None
+        if type(message) is Start:
+            self.on_start()
+            return None
+        return super()._handle_receive(message)
+
+    def _stop(self) -> None:
+        self._close()
+        try:
+            self.on_stop()
+        except Exception as error:
+            self.log.exception("actor: %s failed in on_stop", self.address)
+            self.node.actor_ended(self, f"failed in on_stop: {error!r}")
+        else:
+            self.node.actor_ended(self, "stopped")
+        self._actor_loop_teardown()
+
+    def _handle_failure(
+        self,
+        exception_type: type[BaseException] | None,  # noqa: ARG002
+        exception_value: BaseException | None,
+        traceback: TracebackType | None,  # noqa: ARG002
+    ) -> None:
+        assert exception_value is not None
+        self._close()
+        self.log.error("actor: %s failed", self.address, exc_info=exception_value)
+        try:
+            self.on_failure(type(exception_value), exception_value, exception_value.__traceback__)
+        except Exception:
+            self.log.exception("actor: %s failed in on_failure", self.address)
+        self.node.actor_failed(self, exception_value)
+        self._actor_loop_teardown()
+
+    def _actor_loop_teardown(self) -> None:
+        super()._actor_loop_teardown()
+        owed, self._owed = self._owed, set()
+        for reply in owed:
+            if not reply.done:
+                error = pykka.ActorDeadError(f"{self.address} stopped before it answered")
+                reply.set_exception((pykka.ActorDeadError, error, None))
+
+    # -- the scheduler's side ----------------------------------------------------------------------------------
+
+    def run_batch(self, limit: int) -> None:
+        """Handle at most `limit` messages. The scheduler's, nobody else's."""
+        inbox = self.actor_inbox
+        queue = inbox.queue
+        while queue and limit:
+            limit -= 1
+            self._envelope = envelope = queue.popleft()
+            try:
+                response = self._handle_receive(envelope.message)
+                reply = envelope.reply_to
+                if reply is not None:
+                    reply.set(response)
+            except Exception as error:  # noqa: BLE001  any failure of a handler is this actor's alone
+                self._failed_on(envelope, error)
+            if inbox.closed:
+                return
+        if queue:
+            self.node.scheduler.make_ready(self)
+        else:
+            inbox.scheduled = False
+
+    def crash(self) -> None:
+        """Vanish without a word, as the process would: no on_stop, no restart, nobody told but who waits here."""
+        if not self.actor_inbox.closed:
+            self._close()
+            self._actor_loop_teardown()
+
+    def _failed_on(self, envelope: Envelope[Any], error: Exception) -> None:
+        taken_by, taken = self._taken
+        reply: Any = taken if taken_by is envelope else envelope.reply_to
+        if reply is None or reply.done:
+            self._handle_failure(type(error), error, error.__traceback__)
+            return
+        self.log.info("actor: %s answers %s with %r", self.address, type(envelope.message).__name__, error)
+        reply.set_exception((type(error), error, error.__traceback__))
+
+    def _close(self) -> None:
+        self.actor_stopped.set()
+        self.actor_inbox.closed = True
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+
+    def _tell_self(self, message: Any) -> None:
+        self.actor_inbox.put_own(Envelope(message))
+
+    def _keep(self, timer: Timer) -> Timer:
+        self._timers.add(timer)
+        if len(self._timers) > self._timers_limit:
+            self._timers = {kept for kept in self._timers if kept.active}
+            self._timers_limit = max(64, 2 * len(self._timers))
+        return timer

@@ -1,0 +1,49 @@
+"""Where the runtime gets its time from: an interface, so that a simulator can own it."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Two clocks in one: `now` only ever goes forward; `wall` is what a calendar says and may jump."""
+
+    def now(self) -> float:
+        """Seconds from an arbitrary start; never goes back. Deadlines and timers use this one."""
+
+    def wall(self) -> float:
+        """Seconds since 1970. Only for what people and record timestamps see, never for safety."""
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    __slots__ = ()
+
+    now = staticmethod(time.monotonic)
+    wall = staticmethod(time.time)
+
+
+class VirtualClock:
+    """Time that passes only when somebody says so."""
+
+    __slots__ = ("_now", "_wall_offset")
+
+    def __init__(self, *, now: float = 0.0, wall: float = 1_700_000_000.0) -> None:
+        self._now = now
+        self._wall_offset = wall - now
+
+    def now(self) -> float:
+        return self._now
+
+    def wall(self) -> float:
+        return self._now + self._wall_offset
+
+    def advance_to(self, deadline: float) -> None:
+        assert deadline >= self._now, f"time cannot go back from {self._now} to {deadline}"
+        self._now = deadline
+
+    def jump_wall(self, seconds: float) -> None:
+        """Move the calendar, forward or back, without moving time itself."""
+        self._wall_offset += seconds

@@ -1,0 +1,150 @@
+"""The answer to an ask: pykka's Future for actors that share one thread.
+
+On the loop a future is awaited (trio) or given a callback; from any other thread `get` waits as pykka's own does.
+`get` on the loop's thread never waits: the loop would stand still and the answer never come.
+
+A future ends once: with a value, an exception, or its deadline. What comes after the deadline is dropped, because
+the asker has gone on; a second answer to one ask is a mistake of the answering actor and raises, as in pykka.
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pykka
+
+from actors.runtime.errors import BlockingCall
+from actors.runtime.loop import Parking
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from actors.runtime.scheduler import Scheduler
+    from actors.runtime.timers import Timer
+
+    ExcInfo = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
+
+T = TypeVar("T")
+
+# Plain class attributes serve as the initial state, so that making a future costs one empty instance: pykka's own
+# __init__ would make a sentinel object for each.
+_UNSET = pykka.Future[Any]()._get_hook_result
+
+
+class Future(pykka.Future[T]):
+    """An answer that is here or still to come."""
+
+    _get_hook: Callable[[float | None], Any] | None = None
+    _get_hook_result = _UNSET
+    _scheduler: Scheduler | None = None
+    _done = False
+    _expired = False
+    _value: Any = None
+    _exception: BaseException | None = None
+    _callbacks: list[Callable[[Future[Any]], None]] | None = None
+    _timer: Timer | None = None
+    _thread_event: threading.Event | None = None
+
+    def __init__(self, scheduler: Scheduler | None = None) -> None:
+        if scheduler is not None:
+            self._scheduler = scheduler
+
+    def __repr__(self) -> str:
+        if not self._done:
+            return "<Future pending>"
+        return f"<Future {self._exception!r}>" if self._exception is not None else f"<Future {self._value!r}>"
+
+    @property
+    def done(self) -> bool:
+        return self._done
+
+    @property
+    def exception(self) -> BaseException | None:
+        """The failure with which this future ended, if it did."""
+        return self._exception
+
+    def set(self, value: T | None = None) -> None:
+        self._finish(value, None)
+
+    def set_exception(self, exc_info: ExcInfo | None = None) -> None:
+        exception = (exc_info or sys.exc_info())[1]
+        assert exception is not None, "set_exception outside of an except block needs an exc_info"
+        self._finish(None, exception)
+
+    def fail(self, exception: BaseException) -> None:
+        """End with this exception."""
+        self._finish(None, exception)
+
+    def expire_after(self, seconds: float) -> None:
+        """End with `pykka.Timeout` unless an answer comes within `seconds` of the scheduler's clock."""
+        if self._done:
+            return
+        assert self._scheduler is not None, "a deadline needs a scheduler's clock"
+        self._timer = self._scheduler.timers.after(seconds, lambda: self._expire(seconds))
+
+    def add_callback(self, callback: Callable[[Future[Any]], None]) -> None:
+        """Call `callback(self)` when done, at once if it is; it runs in whatever turn brings the answer."""
+        if self._done:
+            callback(self)
+        elif self._callbacks is None:
+            self._callbacks = [callback]
+        else:
+            self._callbacks.append(callback)
+
+    def get(self, *, timeout: float | None = None) -> Any:
+        if self._get_hook is not None:
+            return super().get(timeout=timeout)
+        if not self._done:
+            self._wait_in_thread(timeout)
+        if self._exception is not None:
+            raise self._exception
+        return self._value
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        if self._get_hook is None and not self._done:
+            if self._scheduler is not None:
+                self._scheduler.turn()  # what was just asked goes out now, not at the loop's next round
+            if not self._done:
+                parking = Parking()
+                self.add_callback(lambda _: parking.wake())
+                yield from parking.wait().__await__()
+        result: T = self.get()
+        return result
+
+    def _expire(self, seconds: float) -> None:
+        if not self._done:
+            self._finish(None, pykka.Timeout(f"no answer within {seconds} s"))
+            self._expired = True
+
+    def _finish(self, value: Any, exception: BaseException | None) -> None:
+        if self._done or self._get_hook is not None:
+            if self._expired:
+                return
+            raise queue.Full
+        self._value = value
+        self._exception = exception
+        self._done = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._thread_event is not None:
+            self._thread_event.set()
+        if self._callbacks is not None:
+            callbacks, self._callbacks = self._callbacks, None
+            for callback in callbacks:
+                callback(self)
+
+    def _wait_in_thread(self, timeout: float | None) -> None:
+        if self._scheduler is not None and self._scheduler.on_thread:
+            raise BlockingCall("the answer is not here yet and waiting would stop the loop; await the future instead")
+        # The setter marks the future done before it looks for an event, and we look again after placing ours: one of
+        # the two always sees the other, so no lock is needed.
+        event = self._thread_event
+        if event is None:
+            event = self._thread_event = threading.Event()
+        if not self._done and not event.wait(timeout):
+            raise pykka.Timeout(f"{timeout} seconds")

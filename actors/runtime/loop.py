@@ -1,0 +1,85 @@
+"""The tasks that keep a scheduler going on trio: one for turns that others left unfinished, one for timers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import trio
+
+if TYPE_CHECKING:
+    from actors.runtime.scheduler import Scheduler
+
+
+class Parking:
+    """Where one task waits to be woken: an Event that can be used again and costs less."""
+
+    __slots__ = ("_awake", "_task")
+
+    def __init__(self) -> None:
+        self._task: trio.lowlevel.Task | None = None
+        self._awake = False
+
+    def wake(self) -> None:
+        """Wake the task, or let its next wait end at once. May be called any number of times."""
+        task = self._task
+        if task is not None:
+            self._task = None
+            trio.lowlevel.reschedule(task)
+        else:
+            self._awake = True
+
+    async def wait(self) -> None:
+        if self._awake:
+            self._awake = False
+            await trio.lowlevel.checkpoint()
+            return
+        self._task = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(self._abort)
+
+    def _abort(self, _raise_cancel: object) -> trio.lowlevel.Abort:
+        self._task = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+
+async def run_scheduler(scheduler: Scheduler, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Run turns until cancelled."""
+    token = trio.lowlevel.current_trio_token()
+    work, earlier = Parking(), Parking()
+
+    def wake_from_thread() -> None:
+        try:
+            token.run_sync_soon(work.wake, idempotent=True)
+        except trio.RunFinishedError:
+            return  # the loop has ended: nobody is left to run it, and asks from threads run into their timeouts
+
+    scheduler.attach_loop(work.wake, earlier.wake, wake_from_thread)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_run_timers, scheduler, earlier)
+            task_status.started()
+            while True:
+                if scheduler.busy:
+                    scheduler.turn()
+                await work.wait()
+    finally:
+        scheduler.detach_loop()
+
+
+async def drained(scheduler: Scheduler) -> None:
+    """Wait until no actor has work left. Readers call it before they read more: that is a link's back-pressure."""
+    while scheduler.busy:
+        scheduler.turn()
+        await trio.lowlevel.checkpoint()
+
+
+async def _run_timers(scheduler: Scheduler, earlier: Parking) -> None:
+    while True:
+        deadline = scheduler.timers.next_deadline
+        seconds = math.inf if deadline is None else deadline - scheduler.clock.now()
+        if seconds <= 0:
+            scheduler.turn()
+            await trio.lowlevel.checkpoint()
+            continue
+        with trio.move_on_after(seconds):
+            await earlier.wait()

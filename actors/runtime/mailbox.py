@@ -1,0 +1,98 @@
+"""A bounded queue of messages for one actor, and what happens when it is full.
+
+A mailbox is pykka's ActorInbox. Putting a message in makes its actor ready; the scheduler does the rest. Full means
+one of two things, chosen per actor class: the sender is told (REFUSE: MailboxFull, safe to repeat), or the newest
+message is dropped and counted (DROP: for what the next message of its kind makes obsolete, such as heartbeats).
+Nothing is ever lost without one of the two.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+import pykka
+
+from actors.runtime.errors import MailboxFull
+
+if TYPE_CHECKING:
+    from pykka._envelope import Envelope
+
+    from actors.runtime.actor import Actor
+    from actors.runtime.scheduler import Scheduler
+
+
+class Overflow(enum.Enum):
+    """What a full mailbox does with one more message."""
+
+    REFUSE = "refuse"
+    DROP = "drop"
+
+
+class Mailbox:
+    """The inbox of one local actor. Senders on other threads are brought over to the scheduler's own."""
+
+    __slots__ = ("_actor", "_scheduler", "capacity", "closed", "dropped", "overflow", "queue", "scheduled")
+
+    _actor: Actor
+    _scheduler: Scheduler
+
+    def __init__(self) -> None:
+        self.queue: deque[Envelope[Any]] = deque()
+        self.capacity = 0
+        self.overflow = Overflow.REFUSE
+        self.closed = False
+        self.scheduled = False
+        self.dropped = 0
+
+    def bind(self, actor: Actor, scheduler: Scheduler, capacity: int, overflow: Overflow) -> None:
+        """Tie the mailbox to its actor: pykka makes inboxes before it knows either."""
+        self._actor, self._scheduler = actor, scheduler
+        self.capacity, self.overflow = capacity, overflow
+
+    def put(self, envelope: Envelope[Any], /) -> None:
+        scheduler = self._scheduler
+        if get_ident() != scheduler.thread_id:
+            scheduler.call_soon(lambda: self._put_for_thread(envelope))
+            return
+        if self.closed:
+            raise pykka.ActorDeadError(f"{self._actor.address} not found")
+        if len(self.queue) >= self.capacity:
+            self._overflow(envelope)
+            return
+        self.queue.append(envelope)
+        if not self.scheduled:
+            self.scheduled = True
+            scheduler.make_ready(self._actor)
+
+    def put_own(self, envelope: Envelope[Any]) -> None:
+        """Put in what the actor itself ordered (timers, answers): bounded by its own doing, never refused."""
+        if self.closed:
+            return
+        self.queue.append(envelope)
+        if not self.scheduled:
+            self.scheduled = True
+            self._scheduler.make_ready(self._actor)
+
+    def get(self) -> Envelope[Any]:
+        return self.queue.popleft()
+
+    def empty(self) -> bool:
+        return not self.queue
+
+    def _overflow(self, envelope: Envelope[Any]) -> None:
+        if self.overflow is Overflow.REFUSE or envelope.reply_to is not None:
+            raise MailboxFull(f"{self._actor.address} has {self.capacity} messages waiting; try again later")
+        self.dropped += 1
+        self._scheduler.note_dropped(self._actor, self.dropped)
+
+    def _put_for_thread(self, envelope: Envelope[Any]) -> None:
+        try:
+            self.put(envelope)
+        except (MailboxFull, pykka.ActorDeadError) as error:
+            if envelope.reply_to is not None:
+                envelope.reply_to.set_exception((type(error), error, None))
+            else:
+                self._scheduler.note_undelivered(self._actor, error)

@@ -1,0 +1,230 @@
+"""A node: the place where some actors live.
+
+A broker is a node; so is the launcher. A process holds one node or several (the harness puts a whole cluster into
+one), and one scheduler runs the actors of them all. A node keeps the directory of its actors, the links to its peers,
+who watches whom, and the supervisor.
+
+Between two nodes messages always go through a link, also inside one process: what works there works across processes.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pykka
+from pykka._envelope import Envelope
+
+from actors.runtime.actor import Actor
+from actors.runtime.address import Address, name_of
+from actors.runtime.errors import MailboxFull
+from actors.runtime.events import PeerDown, PeerUp, Terminated
+from actors.runtime.ref import Ref, RemoteRef
+from actors.runtime.supervision import Recipe, Supervisor
+from actors.runtime.watches import Watches
+
+if TYPE_CHECKING:
+    from actors.runtime.link import Link
+    from actors.runtime.scheduler import Scheduler
+
+A = TypeVar("A", bound=Actor)
+AnyRef = Ref[Any] | RemoteRef
+_REMOTE_REFS_MAX = 16_384
+
+
+class Node:
+    """The actors of one broker."""
+
+    def __init__(self, broker: int, scheduler: Scheduler, *, incarnation: int) -> None:
+        self.broker = broker
+        self.scheduler = scheduler
+        self.incarnation = incarnation
+        self.links: dict[int, Link] = {}
+        self.log = logging.LoggerAdapter(logging.getLogger("barnabas"), {"broker": broker})
+        self.supervisor = Supervisor(self, self._respawn)
+        self._actors: dict[bytes, Ref[Any]] = {}
+        self._alive: dict[Address, Actor] = {}
+        self._remote_refs: dict[Address, RemoteRef] = {}
+        self._watches = Watches()
+        self._peer_watchers: set[Address] = set()
+        self._ended = False
+
+    # -- actors ----------------------------------------------------------------------------------------------
+
+    def spawn(self, actor_class: type[A], *args: Any, address: Address, **kwargs: Any) -> Ref[A]:
+        """Make an actor here. It is supervised as its class says (`restart`)."""
+        if address.broker != self.broker:
+            raise ValueError(f"{address} cannot live on broker {self.broker}")
+        if address.encoded in self._actors:
+            raise ValueError(f"{address} is taken by a living actor")
+        recipe = Recipe(actor_class, args, kwargs)
+        ref: Ref[A] = self._respawn(address, recipe)
+        if actor_class.restart is not None:
+            self.supervisor.adopt(address, recipe, actor_class.restart)
+        return ref
+
+    def ref(self, address: Address) -> AnyRef:
+        """The way to `address`, wherever it is. A local address without an actor gives pykka's ActorDeadError."""
+        if address.broker == self.broker:
+            ref = self._actors.get(address.encoded)
+            if ref is None:
+                raise pykka.ActorDeadError(f"{address} not found")
+            return ref
+        remote = self._remote_refs.get(address)
+        if remote is None:
+            if len(self._remote_refs) >= _REMOTE_REFS_MAX:
+                self._remote_refs.clear()  # only a cache: refs that are in use live on with their users
+            remote = self._remote_refs[address] = RemoteRef(self, address)
+        return remote
+
+    def find(self, encoded: bytes) -> Ref[Any] | None:
+        """The local actor with this encoded address."""
+        return self._actors.get(encoded)
+
+    @property
+    def addresses(self) -> list[Address]:
+        """Every actor that lives here."""
+        return sorted(self._alive)
+
+    def stop_all(self) -> None:
+        """Ask every actor here to stop, the youngest first, and restart none of them."""
+        self._ended = True
+        self.supervisor.forget_all()
+        for actor in reversed(self._alive.values()):
+            actor.actor_inbox.put_own(Envelope(pykka.messages._ActorStop()))
+
+    def crash(self) -> None:
+        """Drop every actor on the spot, as `kill -9` would."""
+        self._ended = True
+        self.supervisor.forget_all()
+        actors = list(self._alive.values())
+        self._alive.clear()
+        self._actors.clear()
+        for actor in actors:
+            actor.crash()
+
+    def actor_ended(self, actor: Actor, reason: str) -> None:
+        """An actor stopped on purpose."""
+        self.supervisor.forget(actor.address)
+        self._gone(actor, reason)
+
+    def actor_failed(self, actor: Actor, error: BaseException) -> None:
+        """A handler failed: the actor is dead; its supervisor decides what becomes of it."""
+        self._gone(actor, f"failed: {error!r}")
+        if not self._ended:
+            self.supervisor.failed(actor.address, error)
+
+    # -- watching --------------------------------------------------------------------------------------------
+
+    def watch(self, watcher: Address, target: Address) -> None:
+        """Tell `watcher`, an actor here, Terminated once `target` has ended or is out of sight."""
+        if target.broker == self.broker:
+            if target.encoded in self._actors:
+                self._watches.add(watcher, target)
+            else:
+                self.tell_local(watcher, Terminated(target, "not found"))
+            return
+        link = self.links.get(target.broker)
+        if link is None:
+            self.tell_local(watcher, Terminated(target, f"no link to broker {target.broker}"))
+        elif self._watches.add(watcher, target):
+            link.send_watch(target)
+
+    def unwatch(self, watcher: Address, target: Address) -> None:
+        if self._watches.remove(watcher, target) and target.broker != self.broker:
+            link = self.links.get(target.broker)
+            if link is not None:
+                link.send_unwatch(target)
+
+    def watch_peers(self, watcher: Address) -> None:
+        """Tell `watcher` PeerUp for every link that stands and comes up, PeerDown for every one that is lost."""
+        self._peer_watchers.add(watcher)
+        for link in self.links.values():
+            self.tell_local(watcher, PeerUp(link.peer, link.incarnation))
+
+    def watched_by_peer(self, peer: int, target: bytes) -> None:
+        """A peer watches an actor here."""
+        ref = self._actors.get(target)
+        if ref is not None:
+            self._watches.add(peer, ref.address)
+        else:
+            self.links[peer].send_terminated(Address.parse(target.decode()), "not found")
+
+    def unwatched_by_peer(self, peer: int, target: bytes) -> None:
+        self._watches.remove(peer, Address.parse(target.decode()))
+
+    def remote_terminated(self, address: Address, reason: str) -> None:
+        """A peer says that an actor which is watched here has ended."""
+        for watcher in self._watches.target_gone(address):
+            self.tell_local(watcher, Terminated(address, reason))
+
+    # -- links -----------------------------------------------------------------------------------------------
+
+    def link_up(self, link: Link) -> None:
+        """A new link. One that still stands to the same peer is older and goes, with everything it held."""
+        old = self.links.get(link.peer)
+        if old is not None:
+            old.lose("replaced by a new connection")
+        self.links[link.peer] = link
+        self.log.info("link: %s is up", name_of(link.peer))
+        for watcher in sorted(self._peer_watchers):
+            self.tell_local(watcher, PeerUp(link.peer, link.incarnation))
+
+    def link_down(self, link: Link, reason: str) -> None:
+        """A link is lost: everybody who watched something behind it is told."""
+        if self.links.get(link.peer) is not link:
+            return
+        del self.links[link.peer]
+        peer = link.peer
+        self.log.info("link: %s is down: %s", name_of(peer), reason)
+        self._watches.watcher_gone(peer)
+        for target in self._watches.targets():
+            if target.broker == peer:
+                self.remote_terminated(target, f"link lost: {reason}")
+        for watcher in sorted(self._peer_watchers):
+            self.tell_local(watcher, PeerDown(peer, reason))
+
+    def tell_local(self, address: Address, message: Any) -> None:
+        """Tell an actor here what it must not miss. It ordered it, so its mailbox bound does not apply."""
+        ref = self._actors.get(address.encoded)
+        if ref is not None:
+            ref.actor_inbox.put_own(Envelope(message))
+
+    def deliver(self, target: bytes, envelope: Envelope[Any]) -> None:
+        """Hand a message from a link to its actor. Raises ActorDeadError or MailboxFull."""
+        ref = self._actors.get(target)
+        if ref is None:
+            raise pykka.ActorDeadError(f"{target.decode(errors='replace')} not found")
+        try:
+            ref.actor_inbox.put(envelope)
+        except MailboxFull:
+            self.scheduler.make_room()
+            ref.actor_inbox.put(envelope)
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    def _respawn(self, address: Address, recipe: Recipe) -> Ref[Any]:
+        actor = recipe.actor_class.__new__(recipe.actor_class)
+        actor.node, actor.address = self, address
+        actor.__init__(*recipe.args, **recipe.kwargs)  # type: ignore[misc]
+        ref = actor.ref
+        self._actors[address.encoded] = ref
+        self._alive[address] = actor
+        actor._start_actor_loop()
+        return ref
+
+    def _gone(self, actor: Actor, reason: str) -> None:
+        address = actor.address
+        if self._alive.get(address) is not actor:
+            return
+        del self._alive[address]
+        del self._actors[address.encoded]
+        self._peer_watchers.discard(address)
+        for target in self._watches.watcher_gone(address):
+            if target.broker in self.links:
+                self.links[target.broker].send_unwatch(target)
+        for watcher in self._watches.target_gone(address):
+            if isinstance(watcher, Address):
+                self.tell_local(watcher, Terminated(address, reason))
+            elif watcher in self.links:
+                self.links[watcher].send_terminated(address, reason)

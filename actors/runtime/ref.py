@@ -1,0 +1,137 @@
+"""References: the only way to an actor, in this process or in another.
+
+`tell` and `ask` mean what they mean in pykka. What differs is said by the type: an ask on the loop's own thread must
+not block, so it is written `await ref.ask(message, block=False, timeout=1.0)` there, and its timeout is a deadline on
+the scheduler's clock. From any other thread the blocking forms work as pykka's do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pykka
+from pykka._envelope import Envelope
+
+from actors.runtime.errors import BlockingCall, MailboxFull
+from actors.runtime.future import Future
+
+if TYPE_CHECKING:
+    from actors.runtime.actor import Actor
+    from actors.runtime.address import Address
+    from actors.runtime.mailbox import Mailbox
+    from actors.runtime.node import Node
+    from actors.runtime.scheduler import Scheduler
+
+A = TypeVar("A", bound="Actor")
+
+
+class Ref(pykka.ActorRef[A]):
+    """A reference to an actor of this process."""
+
+    actor_inbox: Mailbox
+
+    def __init__(self, actor: A) -> None:
+        super().__init__(actor)
+        self.address: Address = actor.address
+        self._scheduler: Scheduler = actor.node.scheduler
+
+    def __repr__(self) -> str:
+        return f"<Ref {self.address}>"
+
+    def __str__(self) -> str:
+        return str(self.address)
+
+    def tell(self, message: Any) -> None:
+        """Hand over a message. Raises ActorDeadError or, where the actor class says so, MailboxFull."""
+        self.actor_inbox.put(Envelope(message))
+
+    def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
+        """Hand over a message and get a future of the answer, or with `block` the answer itself."""
+        return _ask(self._scheduler, self.actor_inbox, message, block=block, timeout=timeout)
+
+
+class RemoteInbox:
+    """Where messages to an actor in another process go in: the link to its broker."""
+
+    __slots__ = ("_address", "_node")
+
+    def __init__(self, node: Node, address: Address) -> None:
+        self._node, self._address = node, address
+
+    def put(self, envelope: Envelope[Any], /) -> None:
+        scheduler = self._node.scheduler
+        if not scheduler.on_thread:
+            scheduler.call_soon(lambda: self._put_for_thread(envelope))
+            return
+        link = self._node.links.get(self._address.broker)
+        if link is None:
+            raise pykka.ActorDeadError(f"{self._address} not found: no link to broker {self._address.broker}")
+        link.send(self._address, envelope)
+
+    def get(self) -> Envelope[Any]:
+        raise TypeError("the inbox of a remote actor is read in its own process")
+
+    def empty(self) -> bool:
+        return True
+
+    def _put_for_thread(self, envelope: Envelope[Any]) -> None:
+        try:
+            self.put(envelope)
+        except (MailboxFull, pykka.ActorDeadError) as error:
+            if envelope.reply_to is not None:
+                envelope.reply_to.set_exception((type(error), error, None))
+            else:
+                self._node.log.warning("link: a tell from another thread was not delivered: %s", error)
+
+
+class RemoteRef(pykka.ActorRef["Actor"]):
+    """A reference to an actor of another process. It outlives restarts there: it holds an address, no actor."""
+
+    def __init__(self, node: Node, address: Address) -> None:
+        # pykka's __init__ wants the actor itself; tell, ask and stop touch only what is set here.
+        from actors.runtime.actor import Actor  # noqa: PLC0415  actor.py imports this module
+
+        self.actor_class = Actor
+        self.actor_urn = str(address)
+        self.actor_inbox = self._inbox = RemoteInbox(node, address)
+        self.address = address
+        self._node = node
+
+    def __repr__(self) -> str:
+        return f"<RemoteRef {self.address}>"
+
+    def __str__(self) -> str:
+        return str(self.address)
+
+    def is_alive(self) -> bool:
+        """Is there a link to the actor's broker? Whether the actor is there, only an answer tells."""
+        return self.address.broker in self._node.links
+
+    def tell(self, message: Any) -> None:
+        """Hand over a message, ordered, at most once. ActorDeadError without a link, MailboxFull if it is full."""
+        self.actor_inbox.put(Envelope(message))
+
+    def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
+        """As for a local actor; a lost link ends the future with LinkLost."""
+        return _ask(self._node.scheduler, self._inbox, message, block=block, timeout=timeout)
+
+
+def _ask(
+    scheduler: Scheduler, inbox: Mailbox | RemoteInbox, message: Any, *, block: bool, timeout: float | None
+) -> Any:
+    on_thread = scheduler.on_thread
+    if block and on_thread:
+        raise BlockingCall("ask would stop the loop; use ask(..., block=False) and await the future")
+    future: Future[Any] = Future(scheduler)
+    try:
+        inbox.put(Envelope(message, future))
+    except (pykka.ActorDeadError, MailboxFull) as error:
+        future.fail(error)
+    if block:
+        return future.get(timeout=timeout)
+    if timeout is not None:
+        if on_thread:
+            future.expire_after(timeout)
+        else:
+            scheduler.call_soon(lambda: future.expire_after(timeout))
+    return future

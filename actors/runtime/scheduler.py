@@ -1,0 +1,162 @@
+"""One scheduler per process runs every actor's turn.
+
+Measured reasons: a thread per actor hops in 13-17 µs, a trio task per actor in 8-11 µs, one loop over ready actors in
+about 2 µs. So actors are not tasks. A message makes its actor ready; `turn` visits the ready actors in order, gives
+each at most BATCH messages, and at its end sends what was written to each link in one system call.
+
+Whoever brings work from outside calls `turn` itself: a link's reader delivers the frames it read and runs the turn on
+the spot, so no wake-up of another task stands between a message and its handler. The loop's own task (loop.py) takes
+only what is left: timers, tells from other threads, and a turn that used up its time.
+
+A turn ends after TURN_SECONDS so that sockets are served meanwhile. A handler must never block; one that holds the
+loop for longer than SLOW_SECONDS is named in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from threading import get_ident
+from typing import TYPE_CHECKING, Protocol
+
+from actors.runtime.timers import Timers
+
+if TYPE_CHECKING:
+    from actors.runtime.actor import Actor
+    from actors.runtime.clock import Clock
+
+BATCH = 64
+TURN_SECONDS = 0.005
+SLOW_SECONDS = 0.2
+
+_log = logging.getLogger("barnabas.scheduler")
+
+
+class Flushable(Protocol):
+    """Something that gathers output during a turn and sends it at the turn's end."""
+
+    def flush(self) -> None: ...
+
+
+class Scheduler:
+    """Ready actors, timers, and the outputs to flush. Steps only when told to: it has no loop of its own."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.thread_id = get_ident()
+        self.timers = Timers(clock, self._wake_for_timer)
+        self._ready: deque[Actor] = deque()
+        self._dirty: list[Flushable] = []
+        self._from_threads: deque[Callable[[], None]] = deque()
+        self._in_turn = False
+        self._waker: Callable[[], None] | None = None
+        self._timer_waker: Callable[[], None] | None = None
+        self._thread_waker: Callable[[], None] | None = None
+
+    @property
+    def on_thread(self) -> bool:
+        return get_ident() == self.thread_id
+
+    @property
+    def busy(self) -> bool:
+        """Is there something to do right now?"""
+        return bool(self._ready or self._dirty or self._from_threads)
+
+    def attach_loop(
+        self, waker: Callable[[], None], timer_waker: Callable[[], None], thread_waker: Callable[[], None]
+    ) -> None:
+        """A loop runs this scheduler from now on, on this thread.
+
+        It is woken for work that nobody's turn will do, for a timer before all others, and from other threads.
+        """
+        self.thread_id = get_ident()
+        self._waker, self._timer_waker, self._thread_waker = waker, timer_waker, thread_waker
+
+    def detach_loop(self) -> None:
+        self._waker = self._timer_waker = self._thread_waker = None
+
+    def make_ready(self, actor: Actor) -> None:
+        self._ready.append(actor)
+        if not self._in_turn:
+            self._wake()
+
+    def flush_later(self, output: Flushable) -> None:
+        """Send this output when the turn ends, or soon if none is running. Call it once per batch of output."""
+        self._dirty.append(output)
+        if not self._in_turn:
+            self._wake()
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Run `callback` on the scheduler's thread. The only method that other threads may call."""
+        self._from_threads.append(callback)
+        waker = self._thread_waker
+        if waker is not None:
+            waker()
+
+    def turn(self, bring: Callable[[], None] | None = None) -> bool:
+        """Do what is due: timers, ready actors, output. True if the time ran out before the work did.
+
+        `bring` is called first, inside the turn: an edge that has messages to deliver hands them over there.
+        """
+        assert not self._in_turn, "a handler must not run a turn"
+        self._in_turn = True
+        try:
+            if bring is not None:
+                bring()
+            self._run_due()
+        finally:
+            self._in_turn = False
+        self.flush()
+        if self._ready:
+            self._wake()
+            return True
+        return False
+
+    def make_room(self) -> None:
+        """Let ready actors work before more is delivered to them. For edges in the middle of `bring`."""
+        assert self._in_turn, "outside of a turn, call turn"
+        self._run_ready()
+
+    def flush(self) -> None:
+        """Send what every dirty output has gathered."""
+        while self._dirty:
+            dirty, self._dirty = self._dirty, []
+            for output in dirty:
+                output.flush()
+
+    def note_dropped(self, actor: Actor, count: int) -> None:
+        """Log the 1st, 2nd, 4th, 8th… drop of a mailbox: loud at first, never a flood."""
+        if count & (count - 1) == 0:
+            actor.log.warning("mailbox: %s is full, %d messages dropped so far", actor.address, count)
+
+    def note_undelivered(self, actor: Actor, error: Exception) -> None:
+        actor.log.warning("mailbox: a tell from another thread was not delivered: %s", error)
+
+    def _run_due(self) -> None:
+        while self._from_threads:
+            self._from_threads.popleft()()
+        self.timers.fire_due()
+        self._run_ready()
+
+    def _run_ready(self) -> None:
+        clock, ready = self.clock, self._ready
+        visited = clock.now()
+        stop_at = visited + TURN_SECONDS
+        while ready:
+            actor = ready.popleft()
+            actor.run_batch(BATCH)
+            now = clock.now()
+            if now - visited > SLOW_SECONDS:
+                actor.log.warning("scheduler: %s held the loop for %.0f ms", actor.address, (now - visited) * 1e3)
+            if now > stop_at:
+                return
+            visited = now
+
+    def _wake(self) -> None:
+        if self._waker is not None:
+            self._waker()
+
+    def _wake_for_timer(self) -> None:
+        if self._timer_waker is not None:
+            self._timer_waker()

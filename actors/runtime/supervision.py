@@ -1,0 +1,96 @@
+"""Let it crash: a failed actor is made anew, with back-off, and given up loudly when that does not help."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from attrs import Factory, define, frozen
+
+if TYPE_CHECKING:
+    from actors.runtime.actor import Actor
+    from actors.runtime.address import Address
+    from actors.runtime.node import Node
+    from actors.runtime.timers import Timer
+
+
+@frozen(slots=True)
+class Restart:
+    """Restart with back-off; more than `attempts` failures within `within_s` end it."""
+
+    attempts: int = 5
+    within_s: float = 60.0
+    backoff_s: float = 0.05
+    backoff_max_s: float = 5.0
+
+
+@frozen(slots=True)
+class Recipe:
+    """How to make the actor again."""
+
+    actor_class: type[Actor]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+@define(slots=True)
+class _Child:
+    recipe: Recipe
+    policy: Restart
+    failures: deque[float] = Factory(deque)
+    timer: Timer | None = None
+
+
+class Supervisor:
+    """The supervisor of one node's actors."""
+
+    def __init__(self, node: Node, respawn: Callable[[Address, Recipe], object]) -> None:
+        self._node = node
+        self._respawn = respawn
+        self._children: dict[Address, _Child] = {}
+        self.given_up: dict[Address, str] = {}
+
+    def adopt(self, address: Address, recipe: Recipe, policy: Restart) -> None:
+        if address not in self._children:
+            self._children[address] = _Child(recipe, policy)
+            self.given_up.pop(address, None)
+
+    def forget(self, address: Address) -> None:
+        """The actor was stopped on purpose, or its node ends: it shall not come back."""
+        child = self._children.pop(address, None)
+        if child is not None and child.timer is not None:
+            child.timer.cancel()
+
+    def forget_all(self) -> None:
+        for address in list(self._children):
+            self.forget(address)
+
+    def failed(self, address: Address, error: BaseException) -> bool:
+        """Plan the restart of a failed actor. False if it stays dead."""
+        child = self._children.get(address)
+        if child is None:
+            return False
+        policy, failures, now = child.policy, child.failures, self._node.scheduler.clock.now()
+        failures.append(now)
+        while failures[0] < now - policy.within_s:
+            failures.popleft()
+        if len(failures) > policy.attempts:
+            del self._children[address]
+            self.given_up[address] = repr(error)
+            self._node.log.critical(
+                "supervisor: giving up on %s: %d failures within %g s, the last was %r",
+                address, len(failures), policy.within_s, error,
+            )  # fmt: skip
+            return False
+        backoff_s = min(policy.backoff_s * 2 ** (len(failures) - 1), policy.backoff_max_s)
+        self._node.log.warning("supervisor: %s failed (%r); restart in %.3f s", address, error, backoff_s)
+        child.timer = self._node.scheduler.timers.after(backoff_s, lambda: self._restart(address, child))
+        return True
+
+    def _restart(self, address: Address, child: _Child) -> None:
+        child.timer = None
+        try:
+            self._respawn(address, child.recipe)
+        except Exception as error:  # noqa: BLE001  a constructor may fail in any way; failed() says so and counts it
+            self.failed(address, error)

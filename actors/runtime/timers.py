@@ -1,0 +1,121 @@
+"""Timers on the scheduler's clock: once, periodic, cancelled.
+
+A heap of deadlines. Cancelling only marks a timer, because taking it out of the middle of a heap is linear; the
+heap is rebuilt when more than half of it is cancelled, so a million asks that were answered in time leave nothing.
+Timers of one deadline fire in the order in which they were set.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from actors.runtime.clock import Clock
+
+_COMPACT_ABOVE = 64
+
+
+class Timer:
+    """One deadline, or a row of them. `cancel` may be called at any time, also twice."""
+
+    __slots__ = ("_callback", "_timers", "deadline", "interval_s", "order")
+
+    def __init__(
+        self, timers: Timers, deadline: float, order: int, interval_s: float | None, callback: Callable[[], None]
+    ) -> None:
+        self._timers = timers
+        self._callback: Callable[[], None] | None = callback
+        self.deadline = deadline
+        self.order = order
+        self.interval_s = interval_s
+
+    def __lt__(self, other: Timer) -> bool:
+        return (self.deadline, self.order) < (other.deadline, other.order)
+
+    @property
+    def active(self) -> bool:
+        return self._callback is not None
+
+    def cancel(self) -> None:
+        if self._callback is not None:
+            self._callback = None
+            self._timers.note_cancelled()
+
+    def fire(self) -> None:
+        callback = self._callback
+        assert callback is not None, "a cancelled timer must not fire"
+        if self.interval_s is None:
+            self._callback = None
+        callback()
+
+
+class Timers:
+    """Every timer of one scheduler."""
+
+    def __init__(self, clock: Clock, on_earlier: Callable[[], None]) -> None:
+        self._clock = clock
+        self._on_earlier = on_earlier
+        self._heap: list[Timer] = []
+        self._order = 0
+        self._cancelled = 0
+
+    def __len__(self) -> int:
+        return len(self._heap) - self._cancelled
+
+    def after(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Call `callback` once, `seconds` from now."""
+        return self._push(self._clock.now() + max(seconds, 0.0), None, callback)
+
+    def every(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Call `callback` every `seconds`. A late call shifts the next one: there are no bursts to catch up."""
+        if seconds <= 0:
+            raise ValueError(f"a periodic timer needs an interval above 0 s, not {seconds}")
+        return self._push(self._clock.now() + seconds, seconds, callback)
+
+    @property
+    def next_deadline(self) -> float | None:
+        heap = self._heap
+        while heap and not heap[0].active:
+            heapq.heappop(heap)
+            self._cancelled -= 1
+        return heap[0].deadline if heap else None
+
+    def fire_due(self) -> int:
+        """Fire what is due now, in order; what those callbacks add for now waits for the next call."""
+        now = self._clock.now()
+        heap = self._heap
+        if not heap or heap[0].deadline > now:
+            return 0
+        due: list[Timer] = []
+        while heap and heap[0].deadline <= now:
+            timer = heapq.heappop(heap)
+            if timer.active:
+                due.append(timer)
+            else:
+                self._cancelled -= 1
+        for timer in due:
+            if not timer.active:  # an earlier one of this round cancelled it
+                self._cancelled -= 1
+                continue
+            if timer.interval_s is not None:
+                timer.deadline = now + timer.interval_s
+                heapq.heappush(heap, timer)
+            timer.fire()
+        return len(due)
+
+    def note_cancelled(self) -> None:
+        self._cancelled += 1
+        if self._cancelled > _COMPACT_ABOVE and self._cancelled * 2 > len(self._heap):
+            self._heap = [timer for timer in self._heap if timer.active]
+            heapq.heapify(self._heap)
+            self._cancelled = 0
+
+    def _push(self, deadline: float, interval_s: float | None, callback: Callable[[], None]) -> Timer:
+        self._order += 1
+        timer = Timer(self, deadline, self._order, interval_s, callback)
+        heapq.heappush(self._heap, timer)
+        if self._heap[0] is timer:
+            self._on_earlier()
+        return timer
