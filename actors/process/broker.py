@@ -1,0 +1,163 @@
+"""One broker: a node, its links, its port and its directory. The same whether it has a process to itself or not.
+
+It lives until it is told to stop, until its launcher is gone (nobody would restart or stop it any more), or until it is
+killed. What it is doing is told to the launcher as it changes (BrokerStatus).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import random
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+from attrs import frozen
+
+from actors.listener import serve_port
+from actors.process.directory_lock import DirectoryLock
+from actors.process.identity import Identity
+from actors.process.messages import LAUNCHER, BrokerStatus, CutLink, HealLinks, StopBroker, broker_address
+from actors.runtime import LAUNCHER_ID, Actor, Address, Node, PeerDown, PeerUp, handles
+from actors.runtime.loop import drained
+from actors.runtime.peering import Peering
+
+if TYPE_CHECKING:
+    from actors.runtime import Scheduler
+
+LAUNCHER_SECONDS = 10.0
+STOP_SECONDS = 5.0
+
+
+@frozen(slots=True)
+class ExtraActor:
+    """An actor that every broker starts beside its own: `package.module:Class`, reached as `kind@broker`."""
+
+    path: str
+    kind: str
+
+    def load(self) -> type[Actor]:
+        module, _, name = self.path.partition(":")
+        actor_class = getattr(importlib.import_module(module), name)
+        if not (isinstance(actor_class, type) and issubclass(actor_class, Actor)):
+            raise TypeError(f"{self.path} is no actor class")
+        return actor_class
+
+
+@frozen(slots=True)
+class BrokerSpec:
+    """Everything a broker must know to start, wherever it starts."""
+
+    id: int
+    cluster: str
+    host: str
+    port: int
+    data_dir: Path
+    socket_dir: Path
+    brokers: tuple[int, ...]
+    extra_actors: tuple[ExtraActor, ...] = ()
+    log_level: str = "info"
+
+
+class Broker(Actor):
+    """`broker@N`: the broker's own actor. Reports to the launcher and does what it says."""
+
+    def __init__(self, port: int, peering: Peering, stop: Callable[[], None]) -> None:
+        super().__init__()
+        self._port = port
+        self._peering = peering
+        self._stop_broker = stop
+
+    def on_start(self) -> None:
+        self.node.watch_peers(self.address)
+
+    @handles(PeerUp)
+    def peer_up(self, _message: PeerUp) -> None:
+        self._report()
+
+    @handles(PeerDown)
+    def peer_down(self, message: PeerDown) -> None:
+        if message.broker == LAUNCHER_ID:
+            self.log.warning("broker: the launcher is gone; ending")
+            self._stop_broker()
+        else:
+            self._report()
+
+    @handles(StopBroker)
+    def stop_broker(self, _message: StopBroker) -> None:
+        self._stop_broker()
+
+    @handles(CutLink)
+    def cut_link(self, message: CutLink) -> None:
+        self._peering.cut(message.peer)
+
+    @handles(HealLinks)
+    def heal_links(self, _message: HealLinks) -> None:
+        self._peering.heal()
+
+    def _report(self) -> None:
+        linked = tuple(sorted(peer for peer in self.node.links if peer != LAUNCHER_ID))
+        self.send(LAUNCHER, BrokerStatus(self.node.broker, os.getpid(), self._port, linked))
+
+
+async def run_broker(spec: BrokerSpec, scheduler: Scheduler, *, stop: trio.Event) -> None:
+    """Be this broker until `stop` is set or it is told to stop. Cancelling it is a crash: nobody is told."""
+    with DirectoryLock(spec.data_dir):
+        identity = Identity.of(spec.data_dir, spec.id)
+        with bind(spec.host, spec.port, identity.port) as listener:
+            port = listener.getsockname()[1]
+            identity.with_port(port, spec.data_dir)
+            node = Node(spec.id, scheduler, incarnation=random.SystemRandom().getrandbits(63))
+            peering = Peering(node, spec.cluster, spec.socket_dir, (LAUNCHER_ID, *spec.brokers))
+            try:
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(peering.run)
+                    nursery.start_soon(serve_port, node, listener)
+                    node.spawn(Broker, port, peering, stop.set, address=broker_address(spec.id))
+                    for extra in spec.extra_actors:
+                        node.spawn(extra.load(), address=Address(extra.kind, "", spec.id))
+                    nursery.start_soon(_expect_launcher, node, stop)
+                    await stop.wait()
+                    await _stop_actors(node)
+                    nursery.cancel_scope.cancel()
+            finally:
+                node.crash()
+
+
+def bind(host: str, port: int, kept_port: int) -> socket.socket:
+    """A listening socket: on `port`, or where that is 0 on the port found last time, or on any free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for candidate in (port,) if port else (kept_port, 0) if kept_port else (0,):
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setblocking(False)
+        try:
+            listener.bind((host, candidate))
+            listener.listen(1024)
+        except OSError:
+            listener.close()
+            if candidate in (port, 0):
+                raise
+        else:
+            return listener
+    raise AssertionError("one of the candidates was bound or raised")
+
+
+async def _expect_launcher(node: Node, stop: trio.Event) -> None:
+    """A broker whose launcher died before they ever met would run for ever."""
+    await trio.sleep(LAUNCHER_SECONDS)
+    if LAUNCHER_ID not in node.links:
+        node.log.error("broker: no launcher within %g s; ending", LAUNCHER_SECONDS)
+        stop.set()
+
+
+async def _stop_actors(node: Node) -> None:
+    """Let every actor handle what it has and stop; those that do not in time are dropped."""
+    node.scheduler.turn(node.stop_all)
+    with trio.move_on_after(STOP_SECONDS):
+        await drained(node.scheduler)
+    if node.addresses:
+        node.log.error("broker: %d actors did not stop within %g s", len(node.addresses), STOP_SECONDS)

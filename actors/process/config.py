@@ -1,0 +1,369 @@
+"""The cluster file: what it may say, and every mistake in it told at once.
+
+The tables are walked by hand. A user who mistyped three keys wants three lines, each with the key as the file
+spells it and what to do about it; and most of the rules stand between tables (ports, directories, replication
+factors), where a converter that turns one value into one type does not help. So a rule is a function from a value
+to a complaint, the keys of each table are listed once with their rules, and one walker applies them. Nothing is
+coerced: `true` is not 1, `"9092"` is not 9092 and `1.0` is not 1.
+
+A key that was refused is left out of what the walker returns, so a check between keys is made only on good values
+and one mistake gives one line. Tables of an array are counted from one: `broker[2]` is the second [[broker]].
+What depends on the machine rather than on the text (free ports, writable disks) is in `actors.process.preflight`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import attrs
+
+BROKERS_MAX: Final = 64
+PARTITIONS_MAX: Final = 10_000
+TOPIC_NAME_CHARS_MAX: Final = 249
+
+Rule = Callable[[object], str | None]  # a value to the complaint about it, None when it is good
+Rules = Mapping[str, Rule]
+Table = dict[str, Any]  # as tomllib gives it
+T = TypeVar("T")
+
+
+class ConfigError(Exception):
+    """A cluster file that cannot be used; one line for each mistake in it."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__(*problems)
+        self.problems: tuple[str, ...] = problems
+
+    def __str__(self) -> str:
+        return "\n".join(self.problems)
+
+
+def problem(file: Path | None, key: str, complaint: str) -> str:
+    """The one form in which a mistake is told: the file, the key in it, what is wrong and what to do."""
+    return ": ".join(part for part in ("" if file is None else str(file), key, complaint) if part)
+
+
+def shown(value: object) -> str:
+    """A value as the file would spell it, on one line."""
+    match value:
+        case dict():
+            return "a table"
+        case list():
+            return "an array"
+        case str():
+            return json.dumps(value, ensure_ascii=not value.isprintable())
+        case bool():
+            return "true" if value else "false"
+        case int() if value.bit_length() > 64:
+            return f"a number of {value.bit_length()} bits"
+        case _:
+            return str(value)
+
+
+def whole(low: int, high: int) -> Rule:
+    def check(value: object) -> str | None:
+        if type(value) is not int:
+            return f"expected a whole number, got {shown(value)}"
+        if not low <= value <= high:
+            return f"{shown(value)} is out of range; give a whole number from {low} to {high}"
+        return None
+
+    return check
+
+
+def truth(value: object) -> str | None:
+    return None if isinstance(value, bool) else f"expected true or false, got {shown(value)}"
+
+
+def text(good: Callable[[str], bool], otherwise: str) -> Rule:
+    def check(value: object) -> str | None:
+        if not isinstance(value, str):
+            return f"expected text in quotes, got {shown(value)}"
+        return None if good(value) else f"{shown(value)} {otherwise}"
+
+    return check
+
+
+def is_host(value: str) -> bool:
+    """An IP address or a host name by its syntax; a name whose last label is a number could only be an address."""
+    try:
+        ip_address(value)
+    except ValueError:
+        labels = value.removesuffix(".").split(".")
+        named = all(re.fullmatch(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)", label) for label in labels)
+        return named and len(value) <= 253 and not labels[-1].isdigit()
+    return True
+
+
+def is_topic_name(value: str) -> bool:
+    return value not in {".", ".."} and re.fullmatch(rf"[a-zA-Z0-9._-]{{1,{TOPIC_NAME_CHARS_MAX}}}", value) is not None
+
+
+def _setting(name: str, rule: Rule, default: T) -> T:
+    return attrs.field(default=default, metadata={"name": name, "rule": rule})
+
+
+@attrs.frozen
+class KafkaConfig:
+    """Kafka's own settings with Kafka's names and defaults; a field here is all it takes for [config] to know one."""
+
+    num_partitions: int = _setting("num.partitions", whole(1, PARTITIONS_MAX), default=1)
+    default_replication_factor: int = _setting("default.replication.factor", whole(1, BROKERS_MAX), default=1)
+    min_insync_replicas: int = _setting("min.insync.replicas", whole(1, BROKERS_MAX), default=1)
+    auto_create_topics_enable: bool = _setting("auto.create.topics.enable", truth, default=True)
+
+
+@attrs.frozen
+class BrokerConfig:
+    id: int
+    port: int  # 0: any free port
+    data_dir: Path  # absolute
+
+
+@attrs.frozen
+class TopicConfig:
+    name: str
+    partitions: int
+    replication_factor: int
+
+
+@attrs.frozen
+class ClusterConfig:
+    name: str
+    host: str
+    data_dir: Path  # absolute
+    config: KafkaConfig
+    brokers: tuple[BrokerConfig, ...]  # as the file orders them
+    topics: tuple[TopicConfig, ...]
+    file: Path | None = None  # as the user named it, for messages
+
+
+SETTINGS: Final[Mapping[str, Any]] = {setting.metadata["name"]: setting for setting in attrs.fields(KafkaConfig)}
+
+_DIRECTORY = text(lambda value: value != "" and "\0" not in value, "is not a path; give a directory")
+_CLUSTER: Rules = {
+    "name": text(lambda value: value.strip() != "" and value.isprintable(), "is not a name; give a word to print"),
+    "host": text(is_host, "is not a host; give an IP address or a host name, without a port"),
+    "data_dir": _DIRECTORY,
+}
+_CLUSTER_DEFAULTS: Final = {"name": "barnabas", "host": "127.0.0.1", "data_dir": "data"}
+_CONFIG: Rules = {name: setting.metadata["rule"] for name, setting in SETTINGS.items()}
+_BROKER: Rules = {"id": whole(0, 2**31 - 1), "port": whole(0, 65535), "data_dir": _DIRECTORY}
+_BROKER_REQUIRED: Final = {
+    "id": "give the broker a number of its own",
+    "port": "give the port to listen on, or 0 for a free one",
+}
+_TOPIC: Rules = {
+    "name": text(
+        is_topic_name,
+        f'is not a topic name; use 1 to {TOPIC_NAME_CHARS_MAX} of a-z, A-Z, 0-9, ".", "_", "-", but not "." or ".."',
+    ),
+    "partitions": whole(1, PARTITIONS_MAX),
+    "replication_factor": whole(1, BROKERS_MAX),
+}
+_TOPIC_REQUIRED: Final = {"name": "give the topic a name"}
+_NOTHING_REQUIRED: Final[Mapping[str, str]] = {}
+_FILE: Final = ("cluster", "config", "broker", "topic")
+
+
+def load(path: Path) -> ClusterConfig:
+    """Reads a cluster file whole, or raises ConfigError with all that is wrong in it."""
+    return _Reading(path, _parse(path)).cluster()
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    def refused(complaint: str) -> ConfigError:
+        return ConfigError(problem(path, "", complaint))
+
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8"))
+    except FileNotFoundError:
+        raise refused("no such file; give the path of a cluster file") from None
+    except IsADirectoryError:
+        raise refused("is a directory; give the path of a cluster file in it") from None
+    except OSError as error:
+        raise refused(f"cannot be read ({error.strerror}); give the path of a file you may read") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise refused(f"byte {error.object[error.start]:#04x} in line {line} is not UTF-8; save it as UTF-8") from None
+    except RecursionError:
+        raise refused("nested too deeply; a cluster file needs only tables of plain values") from None
+    except ValueError as error:  # tomllib's own error, and int()'s for a number of thousands of digits
+        raise refused(f"not TOML: {error}; correct it there") from None
+
+
+class _Reading:
+    """One walk over one parsed file, which gathers problems as it goes."""
+
+    def __init__(self, file: Path, document: dict[str, Any]) -> None:
+        self.file = file
+        self.document = document
+        self.problems: list[str] = []
+        self.taken: dict[tuple[str, object], str] = {}  # what must be unique, and who has it
+
+    def cluster(self) -> ClusterConfig:
+        self.refuse_unknown("", self.document, _FILE)
+        head = self.values("cluster", _CLUSTER_DEFAULTS | self.table("cluster"), _CLUSTER)
+        broker_tables = self.tables("broker")
+        settings = self.settings(self.table("config"), len(broker_tables))
+        brokers = self.brokers(broker_tables, head.get("data_dir"))
+        topics = self.topics(self.tables("topic"), settings, len(broker_tables))
+        if self.problems:
+            raise ConfigError(*self.problems)
+        config = KafkaConfig(**{SETTINGS[name].name: value for name, value in settings.items()})
+        data_dir = Path(self.resolved(head["data_dir"]))
+        return ClusterConfig(head["name"], head["host"], data_dir, config, brokers, topics, self.file)
+
+    def settings(self, raw: Table, brokers: int) -> Table:
+        quoted = {name: value for name, value in raw.items() if name in SETTINGS or not isinstance(value, dict)}
+        unquoted = list(_dotted({name: value for name, value in raw.items() if name not in quoted}))
+        for name in SETTINGS:
+            if name in unquoted:
+                self.refuse(_under("config", name), "the name has dots; write it in quotes, as here")
+        self.refuse_unknown("config", unquoted, SETTINGS)
+        defaults = {name: setting.default for name, setting in SETTINGS.items() if name not in unquoted}
+        settings = self.values("config", defaults | quoted, _CONFIG)
+        factor, insync = settings.get("default.replication.factor"), settings.get("min.insync.replicas")
+        if factor is not None:
+            self.check_replicas(_under("config", "default.replication.factor"), factor, brokers)
+            if insync is not None and insync > factor:
+                complaint = f"{insync} is more than default.replication.factor ({factor}); lower it or raise that"
+                self.refuse(_under("config", "min.insync.replicas"), complaint)
+        return settings
+
+    def brokers(self, tables: Sequence[tuple[str, Table]], data_dir: str | None) -> tuple[BrokerConfig, ...]:
+        if self.document.get("broker", []) == []:
+            self.refuse("broker", "there is none; add a [[broker]] with an id and a port")
+        if len(tables) > BROKERS_MAX:
+            self.refuse("broker", f"{len(tables)} brokers are too many; keep at most {BROKERS_MAX}")
+        brokers = []
+        for at, raw in tables:
+            values = self.values(at, raw, _BROKER, _BROKER_REQUIRED)
+            number, port, own = values.get("id"), values.get("port"), values.get("data_dir")
+            owner = at if number is None else f"broker {number}"
+            unique = number is not None and self.claim(at, "id", number, at)
+            if port:
+                self.claim(at, "port", port, owner)
+            if own is not None:
+                directory = self.resolved(own)
+            elif data_dir is not None and unique and "data_dir" not in raw:
+                directory = self.resolved(data_dir, str(number))
+            else:
+                continue  # not to be known, for a reason already told
+            self.claim(at, "data_dir", directory, owner)
+            if number is not None and port is not None:
+                brokers.append(BrokerConfig(number, port, Path(directory)))
+        return tuple(brokers)
+
+    def topics(self, tables: Sequence[tuple[str, Table]], settings: Table, brokers: int) -> tuple[TopicConfig, ...]:
+        partitions: int = settings.get("num.partitions", 1)
+        replicas: int = settings.get("default.replication.factor", 1)
+        insync: int = settings.get("min.insync.replicas", 1)
+        topics = []
+        for at, raw in tables:
+            values = self.values(at, raw, _TOPIC, _TOPIC_REQUIRED)
+            if (factor := values.get("replication_factor")) is not None:
+                self.check_replicas(f"{at}.replication_factor", factor, brokers)
+                if factor < insync:
+                    complaint = f"{factor} is less than min.insync.replicas ({insync}); raise it or lower that"
+                    self.refuse(f"{at}.replication_factor", complaint)
+            if "name" in values:
+                self.check_topic_name(at, values["name"])
+                topics.append(TopicConfig(values["name"], values.get("partitions", partitions), factor or replicas))
+        return tuple(topics)
+
+    def check_replicas(self, key: str, factor: int, brokers: int) -> None:
+        if 0 < brokers < factor:  # no broker at all is a mistake of its own
+            self.refuse(key, f"{factor} is more than the number of brokers ({brokers}); lower it or add brokers")
+
+    def check_topic_name(self, at: str, name: str) -> None:
+        """Kafka names metrics after topics, with "." turned into "_", and so lets only one of such a pair exist."""
+        if self.claim(at, "name", name, at):
+            other = self.taken.setdefault(("metric", name.replace(".", "_")), name)
+            if other != name:
+                complaint = f'{shown(name)} differs from {shown(other)} only in "." and "_"; rename one of them'
+                self.refuse(f"{at}.name", complaint)
+
+    def claim(self, at: str, name: str, value: object, owner: str) -> bool:
+        """Takes what only one table may have; false, and refused, when a table before has it."""
+        kind = at.partition("[")[0]
+        what = (f"{kind}.{name}", value)
+        if what in self.taken:
+            complaint = f"{shown(value)} is already taken by {self.taken[what]}; give each {kind} its own {name}"
+            self.refuse(f"{at}.{name}", complaint)
+            return False
+        self.taken[what] = owner
+        return True
+
+    def table(self, name: str) -> Table:
+        raw = self.document.get(name, {})
+        if isinstance(raw, dict):
+            return raw
+        self.refuse(name, f"expected a table, got {shown(raw)}; write [{name}] with its keys below")
+        return {}
+
+    def tables(self, name: str) -> list[tuple[str, Table]]:
+        """The tables of an array, each with its place."""
+        raw = self.document.get(name, [])
+        if isinstance(raw, list) and all(isinstance(table, dict) for table in raw):
+            return [(f"{name}[{place}]", table) for place, table in enumerate(raw, start=1)]
+        self.refuse(name, f"expected an array of tables, got {shown(raw)}; write [[{name}]], in double brackets")
+        return []
+
+    def values(self, at: str, raw: Table, rules: Rules, required: Mapping[str, str] = _NOTHING_REQUIRED) -> Table:
+        """The good values of one table."""
+        self.refuse_unknown(at, raw, rules)
+        good = {}
+        for name, rule in rules.items():
+            if name in raw:
+                if complaint := rule(raw[name]):
+                    self.refuse(_under(at, name), complaint)
+                else:
+                    good[name] = raw[name]
+            elif name in required:
+                self.refuse(_under(at, name), f"missing; {required[name]}")
+        return good
+
+    def refuse_unknown(self, at: str, names: Iterable[str], known: Iterable[str]) -> None:
+        spelled = {name: _spelled(name) for name in known}
+        for name in names:
+            if name not in spelled:
+                near = get_close_matches(name.lower(), spelled, n=1)
+                choice = f"remove it (known: {', '.join(spelled.values())})"
+                remedy = f"did you mean {spelled[near[0]]}?" if near else choice
+                self.refuse(_under(at, name), f"unknown; {remedy}")
+
+    def refuse(self, key: str, complaint: str) -> None:
+        self.problems.append(problem(self.file, key, complaint))
+
+    def resolved(self, *parts: str) -> str:
+        """From the file's own directory and through links, so that two names of one place are equal."""
+        return os.path.realpath(self.file.parent.joinpath(*parts))
+
+
+def _spelled(name: str) -> str:
+    """A key as TOML spells it."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else shown(name)
+
+
+def _under(at: str, name: str) -> str:
+    return f"{at}.{_spelled(name)}" if at else _spelled(name)
+
+
+def _dotted(raw: Table) -> Iterator[str]:
+    """The names of the leaves of nested tables, which is what TOML makes of a dotted name without quotes."""
+    pending = list(raw.items())
+    while pending:
+        name, value = pending.pop(0)
+        if isinstance(value, dict) and value:
+            pending[:0] = [(f"{name}.{inner}", leaf) for inner, leaf in value.items()]
+        else:
+            yield name

@@ -1,0 +1,166 @@
+"""Where a broker runs: in an OS process of its own, or as a task of this one. A broker cannot tell the difference.
+
+Processes are spawned, not forked off a fork server: a fork server starts them faster, but every broker would be its
+child, and one `kill -9` of it would take the launcher's sight of all of them. Spawned brokers are the launcher's own
+children, and no process is special.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import trio
+
+from actors.process import logs
+from actors.process.broker import BrokerSpec, run_broker
+from actors.runtime import Scheduler, SystemClock
+from actors.runtime.loop import run_scheduler
+
+_log = logging.getLogger("barnabas.broker")
+
+
+class Life(Protocol):
+    """One life of a broker, from its start to its end."""
+
+    @property
+    def pid(self) -> int: ...
+
+    async def ended(self) -> str:
+        """Wait for its end; gives how it ended."""
+
+    def kill(self) -> None:
+        """End it at once, without a word to anybody."""
+
+
+class Host(Protocol):
+    """A way to run brokers."""
+
+    def start(self, spec: BrokerSpec) -> Life: ...
+
+
+class ProcessHost:
+    """Every broker in an OS process of its own."""
+
+    def start(self, spec: BrokerSpec) -> Life:
+        context = multiprocessing.get_context("spawn")
+        process = context.Process(target=run_broker_process, args=(spec,), name=f"broker-{spec.id}", daemon=True)
+        with _no_main_module():
+            process.start()
+        return _ProcessLife(process)
+
+
+class _ProcessLife:
+    def __init__(self, process: multiprocessing.context.SpawnProcess) -> None:
+        assert process.pid is not None
+        self._process = process
+        self.pid: int = process.pid
+
+    async def ended(self) -> str:
+        await trio.lowlevel.wait_readable(self._process.sentinel)
+        self._process.join()
+        code = self._process.exitcode
+        self._process.close()
+        if code is not None and code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        return f"exit code {code}"
+
+    def kill(self) -> None:
+        try:
+            self._process.kill()
+        except ValueError:
+            return  # closed: it has ended and was waited for
+
+
+class LocalHost:
+    """Every broker as a task of this process, on this process's scheduler."""
+
+    def __init__(self, scheduler: Scheduler, nursery: trio.Nursery) -> None:
+        self._scheduler = scheduler
+        self._nursery = nursery
+
+    def start(self, spec: BrokerSpec) -> Life:
+        life = _LocalLife(spec, self._scheduler)
+        self._nursery.start_soon(life.run)
+        return life
+
+
+class _LocalLife:
+    pid = os.getpid()
+
+    def __init__(self, spec: BrokerSpec, scheduler: Scheduler) -> None:
+        self._spec = spec
+        self._scheduler = scheduler
+        self._scope = trio.CancelScope()
+        self._ended = trio.Event()
+        self._how = "stopped"
+
+    async def run(self) -> None:
+        try:
+            with self._scope:
+                await run_broker(self._spec, self._scheduler, stop=trio.Event())
+            if self._scope.cancelled_caught:
+                self._how = "killed"
+        except Exception as error:  # noqa: BLE001  a broker may fail in any way; it is its launcher that goes on
+            self._how = f"failed: {error!r}"
+            _log.exception("broker: failed", extra={"broker": self._spec.id})
+        finally:
+            self._ended.set()
+
+    async def ended(self) -> str:
+        await self._ended.wait()
+        return self._how
+
+    def kill(self) -> None:
+        self._scope.cancel()
+
+
+def run_broker_process(spec: BrokerSpec) -> None:
+    """The main function of a broker's process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the launcher decides
+    logs.configure(spec.log_level)
+    gc.freeze()  # what was imported stays for good: do not look at it again in every collection
+    try:
+        trio.run(_run_until_signalled, spec)
+    except Exception:  # noqa: BLE001  the last word of this process
+        _log.exception("broker: failed", extra={"broker": spec.id})
+        sys.exit(1)
+
+
+async def _run_until_signalled(spec: BrokerSpec) -> None:
+    scheduler = Scheduler(SystemClock())
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_scheduler, scheduler)
+        nursery.start_soon(_stop_on_sigterm, stop)
+        await run_broker(spec, scheduler, stop=stop)
+        nursery.cancel_scope.cancel()
+
+
+async def _stop_on_sigterm(stop: trio.Event) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM) as signals:
+        async for _ in signals:
+            stop.set()
+
+
+@contextmanager
+def _no_main_module() -> Iterator[None]:
+    """Keep a spawned process from running the user's script again.
+
+    multiprocessing imports the parent's __main__ in the child, so a plain script without an `if __name__` guard would
+    start a cluster in every broker. A broker needs nothing from there.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

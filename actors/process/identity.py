@@ -1,0 +1,83 @@
+"""Who a data directory belongs to: `meta.properties`, as in Kafka.
+
+version=1          a newer one is refused
+node.id=2          a directory of another broker is refused
+directory.id=…     made once; a directory that was emptied gets another one, and so is known to have lost its data
+port=40123         where port = 0 was asked for: the one that was found, kept across restarts
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+from attrs import evolve, frozen
+
+FILE_NAME = "meta.properties"
+FORMAT_VERSION = 1
+
+
+class IdentityError(Exception):
+    """This directory is not ours to use."""
+
+
+@frozen(slots=True)
+class Identity:
+    """What a broker's directory says about itself."""
+
+    broker: int
+    directory_id: uuid.UUID
+    port: int = 0
+
+    @classmethod
+    def of(cls, directory: Path, broker: int) -> Identity:
+        """Read the directory's identity, or give it one."""
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / FILE_NAME
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            identity = cls(broker, uuid.uuid4())
+            identity.write(directory)
+            return identity
+        identity = _parse(text, path)
+        if identity.broker != broker:
+            raise IdentityError(
+                f"{directory} belongs to broker {identity.broker}, not {broker}; give broker {broker} its own data_dir"
+            )
+        return identity
+
+    def with_port(self, port: int, directory: Path) -> Identity:
+        """Remember the port that was found."""
+        if port == self.port:
+            return self
+        identity = evolve(self, port=port)
+        identity.write(directory)
+        return identity
+
+    def write(self, directory: Path) -> None:
+        """Write it whole or not at all."""
+        text = f"version={FORMAT_VERSION}\nnode.id={self.broker}\ndirectory.id={self.directory_id}\nport={self.port}\n"
+        temporary = directory / f"{FILE_NAME}.tmp"
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(directory / FILE_NAME)
+        fd = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _parse(text: str, path: Path) -> Identity:
+    values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    try:
+        version = int(values["version"])
+        if version != FORMAT_VERSION:
+            raise IdentityError(f"{path}: version {version} is newer than this Barnabas knows ({FORMAT_VERSION})")
+        return Identity(int(values["node.id"]), uuid.UUID(values["directory.id"]), int(values["port"]))
+    except (KeyError, ValueError) as error:
+        raise IdentityError(f"{path} is damaged ({error}); restore it or move the directory away") from error

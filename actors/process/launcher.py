@@ -1,0 +1,245 @@
+"""The launcher starts the brokers, restarts what dies, and ends them all. It holds no data and serves nobody.
+
+It takes part as a node of its own (id -1): brokers report to `launcher@-1` over the same kind of link that joins them
+to each other, and that link's end is how they learn that it died. A broker that dies is started again, with back-off;
+one that dies several times without ever getting ready is given up, and with it the cluster, since something is wrong
+that restarts do not mend.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from actors.process.broker import BrokerSpec, ExtraActor
+from actors.process.directory_lock import DirectoryLock
+from actors.process.messages import LAUNCHER, BrokerStatus, CutLink, HealLinks, StopBroker, broker_address
+from actors.runtime import LAUNCHER_ID, Actor, Node, PeerDown, PeerUp, Scheduler, SystemClock, handles
+from actors.runtime.loop import run_scheduler
+from actors.runtime.peering import Peering
+
+if TYPE_CHECKING:
+    from actors.process.config import ClusterConfig
+    from actors.process.hosts import Host, Life
+
+STOP_SECONDS = 10.0
+BACKOFF_SECONDS = 0.05
+BACKOFF_SECONDS_MAX = 5.0
+UNREADY_DEATHS_MAX = 5
+_SOCKET_DIR_PREFIX = "barnabas-"
+
+
+class BrokerGivenUp(Exception):
+    """A broker died again and again before it got ready."""
+
+
+class LauncherActor(Actor):
+    """`launcher@-1`: takes the brokers' reports."""
+
+    def __init__(self, statuses: dict[int, BrokerStatus], changed: Callable[[], None]) -> None:
+        super().__init__()
+        self._statuses = statuses
+        self._changed = changed
+
+    def on_start(self) -> None:
+        self.node.watch_peers(self.address)
+
+    @handles(BrokerStatus)
+    def broker_status(self, status: BrokerStatus) -> None:
+        self._statuses[status.broker] = status
+        self._changed()
+
+    @handles(PeerUp)
+    def peer_up(self, _message: PeerUp) -> None:
+        """A broker that is up reports its status right away: nothing to do before that."""
+
+    @handles(PeerDown)
+    def peer_down(self, message: PeerDown) -> None:
+        self._statuses.pop(message.broker, None)
+        self._changed()
+
+
+class Launcher:
+    """A running cluster. Use `open_launcher`."""
+
+    def __init__(self, node: Node, host: Host, specs: Iterable[BrokerSpec]) -> None:
+        self._node = node
+        self._host = host
+        self._specs = {spec.id: spec for spec in specs}
+        self._lives: dict[int, Life] = {}
+        self._change = trio.Event()
+        self._killed: set[int] = set()
+        self._stopping = False
+        self.aborted = False
+        self.statuses: dict[int, BrokerStatus] = {}
+        """What each broker that serves last said of itself."""
+        node.spawn(LauncherActor, self.statuses, self._changed, address=LAUNCHER)
+
+    @property
+    def node(self) -> Node:
+        return self._node
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """The process of every broker that lives."""
+        return {broker: life.pid for broker, life in sorted(self._lives.items())}
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of the brokers that serve, as Kafka's clients want them."""
+        ports = ((self._specs[broker].host, status.port) for broker, status in sorted(self.statuses.items()))
+        return ",".join(f"{_dialled(host)}:{port}" for host, port in ports)
+
+    async def keep_alive(self, broker: int) -> None:
+        """Start a broker, and start it again whenever it dies."""
+        unready_deaths, backoff_s = 0, BACKOFF_SECONDS
+        while True:
+            was_ready = await self.live_once(broker)
+            if self._stopping:
+                return
+            unready_deaths = 0 if was_ready else unready_deaths + 1
+            backoff_s = BACKOFF_SECONDS if was_ready else min(2 * backoff_s, BACKOFF_SECONDS_MAX)
+            if unready_deaths >= UNREADY_DEATHS_MAX:
+                raise BrokerGivenUp(
+                    f"broker {broker} died {unready_deaths} times without getting ready; its log lines above say why"
+                )
+            self._node.log.warning("launcher: restarting broker %d in %.2f s", broker, backoff_s)
+            await trio.sleep(backoff_s)
+
+    async def live_once(self, broker: int) -> bool:
+        """One life of a broker. True if it ever got ready."""
+        life = self._lives[broker] = self._host.start(self._specs[broker])
+        self._node.log.info("launcher: broker %d started, pid %d", broker, life.pid)
+        how = await life.ended()
+        del self._lives[broker]
+        was_ready = self.statuses.pop(broker, None) is not None
+        self._changed()
+        if not self._stopping:
+            level = logging.INFO if broker in self._killed else logging.WARNING
+            self._node.log.log(level, "launcher: broker %d ended: %s", broker, how)
+        self._killed.discard(broker)
+        return was_ready
+
+    async def until(self, condition: Callable[[dict[int, BrokerStatus]], bool]) -> None:
+        """Wait until the brokers' reports meet a condition."""
+        while not condition(self.statuses):
+            await self._change.wait()
+
+    async def until_dead(self, broker: int) -> None:
+        """Wait until a broker's process has ended and its link is gone."""
+        while broker in self._lives or broker in self.statuses:
+            await self._change.wait()
+
+    async def until_ready(self) -> None:
+        """Wait until every broker serves and is linked to every other."""
+        everybody = set(self._specs)
+        await self.until(
+            lambda statuses: (
+                everybody == set(statuses)
+                and all(set(status.linked) == everybody - {status.broker} for status in statuses.values())
+            )
+        )
+
+    async def stop(self) -> None:
+        """End every broker cleanly; kill those that do not end in time."""
+        self._stopping = True
+        for broker in list(self._lives):
+            self._tell(broker, StopBroker())
+        with trio.move_on_after(STOP_SECONDS):
+            while self._lives:
+                await self._change.wait()
+        for broker, life in self._lives.items():
+            self._node.log.error("launcher: broker %d did not end within %g s; killing it", broker, STOP_SECONDS)
+            life.kill()
+        while self._lives:
+            await self._change.wait()
+
+    def kill(self, broker: int) -> None:
+        """`kill -9`, or its like for a broker inside this process."""
+        if broker in self._lives:
+            self._killed.add(broker)
+            self._lives[broker].kill()
+
+    def abort(self) -> None:
+        """Kill every broker and wait for none of them."""
+        self.aborted = self._stopping = True
+        for life in self._lives.values():
+            life.kill()
+
+    def cut(self, a: int, b: int) -> None:
+        """Break the link between two brokers."""
+        self._tell(a, CutLink(b))
+        self._tell(b, CutLink(a))
+
+    def heal(self) -> None:
+        """Mend every link that was cut."""
+        for broker in self._lives:
+            self._tell(broker, HealLinks())
+
+    def _tell(self, broker: int, message: StopBroker | CutLink | HealLinks) -> None:
+        if broker in self._node.links:
+            self._node.ref(broker_address(broker)).tell(message)
+        elif isinstance(message, StopBroker):
+            self._lives[broker].kill()  # it has not come up yet, so it has nothing to end cleanly
+
+    def _changed(self) -> None:
+        self._change.set()
+        self._change = trio.Event()
+
+
+@asynccontextmanager
+async def open_launcher(
+    config: ClusterConfig,
+    make_host: Callable[[Scheduler, trio.Nursery], Host],
+    *,
+    extra_actors: tuple[ExtraActor, ...] = (),
+    log_level: str = "info",
+) -> AsyncIterator[Launcher]:
+    """A launcher with its node running; no broker is started yet. On the way out every broker is ended."""
+    socket_dir = Path(tempfile.mkdtemp(prefix=_SOCKET_DIR_PREFIX))
+    try:
+        with DirectoryLock(config.data_dir, note=str(socket_dir)) as lock:
+            _clear_away(lock.left_behind)
+            scheduler = Scheduler(SystemClock())
+            node = Node(LAUNCHER_ID, scheduler, incarnation=1)
+            brokers = tuple(sorted(broker.id for broker in config.brokers))
+            specs = [
+                BrokerSpec(
+                    broker.id, config.name, config.host, broker.port, broker.data_dir, socket_dir, brokers,
+                    extra_actors, log_level,
+                )
+                for broker in config.brokers
+            ]  # fmt: skip
+            async with trio.open_nursery() as nursery:
+                await nursery.start(run_scheduler, scheduler)
+                await nursery.start(Peering(node, config.name, socket_dir, brokers).run)
+                launcher = Launcher(node, make_host(scheduler, nursery), specs)
+                try:
+                    yield launcher
+                finally:
+                    with trio.CancelScope(shield=True):
+                        await launcher.stop()
+                    nursery.cancel_scope.cancel()
+    finally:
+        shutil.rmtree(socket_dir, ignore_errors=True)
+
+
+def _clear_away(socket_dir: str) -> None:
+    """Remove the sockets of a cluster whose every process was killed."""
+    path = Path(socket_dir)
+    if socket_dir and path.name.startswith(_SOCKET_DIR_PREFIX) and path.parent == Path(tempfile.gettempdir()):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _dialled(host: str) -> str:
+    """What a client on this machine dials: a wildcard is nowhere to connect to."""
+    if host in ("0.0.0.0", "::"):  # noqa: S104  compared, not bound
+        return "127.0.0.1" if host == "0.0.0.0" else "[::1]"  # noqa: S104
+    return f"[{host}]" if ":" in host else host

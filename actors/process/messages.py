@@ -1,0 +1,44 @@
+"""What the launcher and its brokers tell each other."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from actors.runtime import LAUNCHER_ID, Address, wire
+
+LAUNCHER = Address("launcher", "", LAUNCHER_ID)
+
+
+def broker_address(broker: int) -> Address:
+    return Address("broker", "", broker)
+
+
+@wire(0x0100)
+@frozen(slots=True)
+class BrokerStatus:
+    """A broker's own account of itself, sent when it listens and whenever one of its links comes or goes."""
+
+    broker: int
+    pid: int
+    port: int
+    linked: tuple[int, ...]
+
+
+@wire(0x0101)
+@frozen(slots=True)
+class StopBroker:
+    """End cleanly."""
+
+
+@wire(0x0102)
+@frozen(slots=True)
+class CutLink:
+    """Break the link to a peer and keep it broken."""
+
+    peer: int
+
+
+@wire(0x0103)
+@frozen(slots=True)
+class HealLinks:
+    """Mend every link that was cut."""
