@@ -1,0 +1,279 @@
+"""A cluster inside a test or a script: real ports, real files, real links, no set-up.
+
+    with Cluster(brokers=3) as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap})
+        cluster.kill(1)
+        cluster.restart(1)
+
+All brokers run in this process, on a thread of their own. With `processes=True` each has an OS process and `kill` is
+`kill -9`; nothing else changes. Works with any test framework, in plain scripts, and under trio (`async with`).
+The data directory is a temporary one unless given, and on the way out everything is ended and removed.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import trio
+
+from actors.process.broker import ExtraActor
+from actors.process.config import BrokerConfig, ClusterConfig, KafkaConfig
+from actors.process.hosts import Host, LocalHost, ProcessHost
+from actors.process.launcher import Launcher, open_launcher
+from actors.process.messages import BrokerStatus
+from actors.runtime import Address, AnyRef, Scheduler
+
+START_SECONDS = 30.0
+T = TypeVar("T")
+
+
+class HarnessError(Exception):
+    """The harness was used in a way that cannot work, or the cluster did not do as told in time."""
+
+
+class Cluster:
+    """N brokers, ids 1 to N, on free ports of 127.0.0.1."""
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        processes: bool = False,
+        data_dir: Path | None = None,
+        name: str = "harness",
+        actors: Iterable[ExtraActor] = (),
+        log_level: str = "warning",
+    ) -> None:
+        if brokers < 1:
+            raise HarnessError(f"a cluster needs at least one broker, not {brokers}")
+        self.processes = processes
+        self.brokers = tuple(range(1, brokers + 1))
+        self._name = name
+        self._given_data_dir = data_dir
+        self._actors = tuple(actors)
+        self._log_level = log_level
+        self._cut: set[frozenset[int]] = set()
+        self._thread: threading.Thread | None = None
+        self._launcher: Launcher
+        self._nursery: trio.Nursery
+        self._token: trio.lowlevel.TrioToken
+        self._end: trio.Event
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start every broker and wait until all of them serve and are linked."""
+        if self._thread is not None:
+            raise HarnessError("this cluster runs already")
+        started: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._thread = threading.Thread(target=self._run, args=(started,), name="barnabas-cluster", daemon=True)
+        self._thread.start()
+        try:
+            started.result()
+        except BaseException:
+            self._thread.join()
+            self._thread = None
+            raise
+
+    def stop(self) -> None:
+        """End every broker cleanly and remove what was temporary. A second call does nothing."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._token.run_sync_soon(self._end.set)
+            thread.join()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        await trio.to_thread.run_sync(self.start)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self.stop)
+
+    # -- what it is ------------------------------------------------------------------------------------------
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port,…` of the brokers that serve."""
+        return self._launcher.bootstrap
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """The process of each living broker: this one, unless `processes=True`."""
+        return self._launcher.pids
+
+    @property
+    def alive(self) -> tuple[int, ...]:
+        return tuple(self._launcher.pids)
+
+    # -- its actors ------------------------------------------------------------------------------------------
+
+    def ref(self, address: Address | str) -> AnyRef:
+        """The way to any actor of the cluster; `tell` and the blocking `ask` work from this thread."""
+        return self._launcher.node.ref(Address.parse(address) if isinstance(address, str) else address)
+
+    def ask(self, address: Address | str, message: Any, *, timeout: float = 5.0) -> Any:
+        """Ask an actor and wait for its answer."""
+        return self.ref(address).ask(message, timeout=timeout)
+
+    def tell(self, address: Address | str, message: Any) -> None:
+        self.ref(address).tell(message)
+
+    # -- faults ----------------------------------------------------------------------------------------------
+
+    def kill(self, broker: int) -> None:
+        """`kill -9` a broker, and wait until it is dead and its peers know."""
+        self._must_know(broker)
+        if broker in self.alive:
+            self._call(self._kill, broker)
+
+    def restart(self, broker: int) -> None:
+        """Start a dead broker again on its old port and directory, and wait until it is linked."""
+        self._must_know(broker)
+        if broker in self.alive:
+            raise HarnessError(f"broker {broker} is alive; kill it first")
+        self._call(self._start_broker, broker)
+
+    def pause(self, broker: int) -> None:
+        """SIGSTOP a broker's process."""
+        self._signal(broker, signal.SIGSTOP)
+
+    def resume(self, broker: int) -> None:
+        """SIGCONT a broker's process."""
+        self._signal(broker, signal.SIGCONT)
+
+    def cut(self, a: int, b: int) -> None:
+        """Break the link between two brokers and keep it broken."""
+        self._must_know(a)
+        self._must_know(b)
+        if a == b:
+            raise HarnessError(f"broker {a} has no link to itself")
+        self._cut.add(frozenset((a, b)))
+        self._call(self._cut_links, a, b)
+
+    def heal(self) -> None:
+        """Mend every link that was cut, and wait until they stand again."""
+        self._cut.clear()
+        self._call(self._heal)
+
+    # -- on the cluster's thread -------------------------------------------------------------------------------
+
+    def _run(self, started: concurrent.futures.Future[None]) -> None:
+        try:
+            trio.run(self._main, started)
+        except BaseException as error:
+            if started.done():
+                raise
+            started.set_exception(error)
+
+    async def _main(self, started: concurrent.futures.Future[None]) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        self._end = trio.Event()
+        data_dir = self._given_data_dir or Path(tempfile.mkdtemp(prefix="barnabas-data-"))
+        try:
+            async with (
+                open_launcher(
+                    self._config(data_dir), self._host, extra_actors=self._actors, log_level=self._log_level
+                ) as self._launcher,
+                trio.open_nursery() as self._nursery,
+            ):
+                for broker in self.brokers:
+                    self._nursery.start_soon(self._launcher.live_once, broker)
+                await self._until_linked("start")
+                started.set_result(None)
+                await self._end.wait()
+                await self._launcher.stop()
+                self._nursery.cancel_scope.cancel()
+        finally:
+            if self._given_data_dir is None:
+                shutil.rmtree(data_dir)
+
+    def _host(self, scheduler: Scheduler, nursery: trio.Nursery) -> Host:
+        return ProcessHost() if self.processes else LocalHost(scheduler, nursery)
+
+    def _config(self, data_dir: Path) -> ClusterConfig:
+        brokers = tuple(BrokerConfig(broker, 0, data_dir / str(broker)) for broker in self.brokers)
+        return ClusterConfig(self._name, "127.0.0.1", data_dir, KafkaConfig(), brokers, topics=())
+
+    async def _kill(self, broker: int) -> None:
+        self._launcher.kill(broker)
+        await self._launcher.until_dead(broker)
+        await self._until_linked(f"lose broker {broker}")
+
+    async def _start_broker(self, broker: int) -> None:
+        self._nursery.start_soon(self._launcher.live_once, broker)
+        await trio.lowlevel.checkpoint()
+        await self._until_linked(f"restart broker {broker}")
+
+    async def _cut_links(self, a: int, b: int) -> None:
+        self._launcher.cut(a, b)
+        await self._until_linked(f"cut {a} from {b}")
+
+    async def _heal(self) -> None:
+        self._launcher.heal()
+        await self._until_linked("heal")
+
+    async def _until_linked(self, aim: str) -> None:
+        """Wait until every living broker is linked to every other living one but those cut off, and to nobody else."""
+        with trio.move_on_after(START_SECONDS):
+            await self._launcher.until(self._all_linked)
+            return
+        raise HarnessError(f"the cluster did not {aim} within {START_SECONDS:g} s: {self._launcher.statuses}")
+
+    def _all_linked(self, statuses: dict[int, BrokerStatus]) -> bool:
+        alive = self.alive
+        if tuple(sorted(statuses)) != alive or not alive:
+            return False
+        wanted = {frozenset(pair) for pair in combinations(alive, 2)} - self._cut
+        return all(
+            {frozenset((status.broker, peer)) for peer in status.linked}
+            == {pair for pair in wanted if status.broker in pair}
+            for status in statuses.values()
+        )
+
+    # -- from the user's thread --------------------------------------------------------------------------------
+
+    def _call(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Run `function` on the cluster's thread and wait for it, whatever this thread is busy with."""
+        if self._thread is None:
+            raise HarnessError("this cluster does not run")
+        done: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+        async def run() -> None:
+            try:
+                await function(*args)
+            except BaseException as error:  # noqa: BLE001  it goes to the caller, where it belongs
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        self._token.run_sync_soon(self._nursery.start_soon, run)
+        done.result()
+
+    def _signal(self, broker: int, number: signal.Signals) -> None:
+        self._must_know(broker)
+        if not self.processes:
+            raise HarnessError("only a broker with a process of its own can be stopped; use processes=True")
+        if broker not in self.alive:
+            raise HarnessError(f"broker {broker} is dead")
+        os.kill(self.pids[broker], number)
+
+    def _must_know(self, broker: int) -> None:
+        if broker not in self.brokers:
+            raise HarnessError(f"there is no broker {broker}; this cluster has {', '.join(map(str, self.brokers))}")
