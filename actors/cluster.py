@@ -54,8 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 async def _run(config: ClusterConfig, log_level: str) -> int:
     make_host = lambda _scheduler, _nursery: ProcessHost()  # noqa: E731
-    async with open_launcher(config, make_host, log_level=log_level) as launcher, trio.open_nursery() as nursery:
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    # Signals first: from here on one of them can no longer end us with a lock or a socket left behind.
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with open_launcher(config, make_host, log_level=log_level) as launcher, trio.open_nursery() as nursery:
             for broker in config.brokers:
                 nursery.start_soon(launcher.keep_alive, broker.id)
             nursery.start_soon(_announce, launcher)

@@ -63,10 +63,12 @@ class Cluster:
         self._log_level = log_level
         self._cut: set[frozenset[int]] = set()
         self._thread: threading.Thread | None = None
-        self._launcher: Launcher
+        self._launcher: Launcher | None = None
         self._nursery: trio.Nursery
-        self._token: trio.lowlevel.TrioToken
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._scope: trio.CancelScope
         self._end: trio.Event
+        self._failure: BaseException | None = None
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -75,11 +77,14 @@ class Cluster:
         if self._thread is not None:
             raise HarnessError("this cluster runs already")
         started: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._cut.clear()
         self._thread = threading.Thread(target=self._run, args=(started,), name="barnabas-cluster", daemon=True)
         self._thread.start()
         try:
             started.result()
         except BaseException:
+            if started.cancel() and self._token is not None:  # interrupted, in this thread: the other one goes on
+                self._token.run_sync_soon(self._scope.cancel)
             self._thread.join()
             self._thread = None
             raise
@@ -87,9 +92,13 @@ class Cluster:
     def stop(self) -> None:
         """End every broker cleanly and remove what was temporary. A second call does nothing."""
         thread, self._thread = self._thread, None
-        if thread is not None:
+        if thread is None:
+            return
+        if self._token is not None:
             self._token.run_sync_soon(self._end.set)
-            thread.join()
+        thread.join()
+        if self._failure is not None:
+            raise self._failure
 
     def __enter__(self) -> Self:
         self.start()
@@ -111,22 +120,22 @@ class Cluster:
     @property
     def bootstrap(self) -> str:
         """`host:port,…` of the brokers that serve."""
-        return self._launcher.bootstrap
+        return self._running.bootstrap
 
     @property
     def pids(self) -> dict[int, int]:
         """The process of each living broker: this one, unless `processes=True`."""
-        return self._launcher.pids
+        return self._running.pids
 
     @property
     def alive(self) -> tuple[int, ...]:
-        return tuple(self._launcher.pids)
+        return tuple(self._running.pids)
 
     # -- its actors ------------------------------------------------------------------------------------------
 
     def ref(self, address: Address | str) -> AnyRef:
         """The way to any actor of the cluster; `tell` and the blocking `ask` work from this thread."""
-        return self._launcher.node.ref(Address.parse(address) if isinstance(address, str) else address)
+        return self._running.node.ref(Address.parse(address) if isinstance(address, str) else address)
 
     def ask(self, address: Address | str, message: Any, *, timeout: float = 5.0) -> Any:
         """Ask an actor and wait for its answer."""
@@ -164,12 +173,10 @@ class Cluster:
         self._must_know(b)
         if a == b:
             raise HarnessError(f"broker {a} has no link to itself")
-        self._cut.add(frozenset((a, b)))
         self._call(self._cut_links, a, b)
 
     def heal(self) -> None:
         """Mend every link that was cut, and wait until they stand again."""
-        self._cut.clear()
         self._call(self._heal)
 
     # -- on the cluster's thread -------------------------------------------------------------------------------
@@ -177,14 +184,19 @@ class Cluster:
     def _run(self, started: concurrent.futures.Future[None]) -> None:
         try:
             trio.run(self._main, started)
-        except BaseException as error:
-            if started.done():
-                raise
-            started.set_exception(error)
+        except BaseException as error:  # noqa: BLE001  it goes to whoever waits for the start, or for the end
+            if not started.done():
+                started.set_exception(error)
+            elif not started.cancelled():
+                self._failure = error
+        finally:
+            self._launcher = self._token = None
 
     async def _main(self, started: concurrent.futures.Future[None]) -> None:
+        self._scope, self._end, self._failure = trio.CancelScope(), trio.Event(), None
         self._token = trio.lowlevel.current_trio_token()
-        self._end = trio.Event()
+        if started.cancelled():
+            return
         data_dir = self._given_data_dir or Path(tempfile.mkdtemp(prefix="barnabas-data-"))
         try:
             async with (

@@ -60,6 +60,8 @@ class BrokerSpec:
     brokers: tuple[int, ...]
     extra_actors: tuple[ExtraActor, ...] = ()
     log_level: str = "info"
+    cut_off: tuple[int, ...] = ()
+    """Peers without a link to this broker until the launcher says otherwise."""
 
 
 class Broker(Actor):
@@ -112,6 +114,8 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, *, stop: trio.Event
             identity.with_port(port, spec.data_dir)
             node = Node(spec.id, scheduler, incarnation=random.SystemRandom().getrandbits(63))
             peering = Peering(node, spec.cluster, spec.socket_dir, (LAUNCHER_ID, *spec.brokers))
+            for peer in spec.cut_off:
+                peering.cut(peer)
             try:
                 async with trio.open_nursery() as nursery:
                     await nursery.start(peering.run)
@@ -137,10 +141,10 @@ def bind(host: str, port: int, kept_port: int) -> socket.socket:
         try:
             listener.bind((host, candidate))
             listener.listen(1024)
-        except OSError:
+        except OSError as error:
             listener.close()
             if candidate in (port, 0):
-                raise
+                raise OSError(error.errno, f"cannot listen on {host}:{candidate}: {error.strerror}") from error
         else:
             return listener
     raise AssertionError("one of the candidates was bound or raised")

@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,10 +23,13 @@ import trio
 
 from actors.process import logs
 from actors.process.broker import BrokerSpec, run_broker
+from actors.process.directory_lock import DirectoryInUse
+from actors.process.identity import IdentityError
 from actors.runtime import Scheduler, SystemClock
 from actors.runtime.loop import run_scheduler
 
 _log = logging.getLogger("barnabas.broker")
+_main_module = threading.Lock()
 
 
 class Life(Protocol):
@@ -94,9 +98,8 @@ class LocalHost:
 
 
 class _LocalLife:
-    pid = os.getpid()
-
     def __init__(self, spec: BrokerSpec, scheduler: Scheduler) -> None:
+        self.pid = os.getpid()
         self._spec = spec
         self._scheduler = scheduler
         self._scope = trio.CancelScope()
@@ -111,7 +114,7 @@ class _LocalLife:
                 self._how = "killed"
         except Exception as error:  # noqa: BLE001  a broker may fail in any way; it is its launcher that goes on
             self._how = f"failed: {error!r}"
-            _log.exception("broker: failed", extra={"broker": self._spec.id})
+            _log_failure(self._spec.id, error)
         finally:
             self._ended.set()
 
@@ -130,8 +133,9 @@ def run_broker_process(spec: BrokerSpec) -> None:
     gc.freeze()  # what was imported stays for good: do not look at it again in every collection
     try:
         trio.run(_run_until_signalled, spec)
-    except Exception:  # noqa: BLE001  the last word of this process
-        _log.exception("broker: failed", extra={"broker": spec.id})
+    except* Exception as group:  # the last word of this process
+        for error in group.exceptions:
+            _log_failure(spec.id, error)
         sys.exit(1)
 
 
@@ -151,16 +155,24 @@ async def _stop_on_sigterm(stop: trio.Event) -> None:
             stop.set()
 
 
+def _log_failure(broker: int, error: Exception) -> None:
+    """What the user can mend is told in one line; for everything else we need the traceback."""
+    mendable = isinstance(error, DirectoryInUse | IdentityError | OSError)
+    _log.error("broker: %s", error, exc_info=None if mendable else error, extra={"broker": broker})
+
+
 @contextmanager
 def _no_main_module() -> Iterator[None]:
     """Keep a spawned process from running the user's script again.
 
     multiprocessing imports the parent's __main__ in the child, so a plain script without an `if __name__` guard would
-    start a cluster in every broker. A broker needs nothing from there.
+    start a cluster in every broker. A broker needs nothing from there. One at a time: two clusters that start on two
+    threads must not take each other's stand-in for the real one.
     """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
+    with _main_module:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = types.ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main

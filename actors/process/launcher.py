@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
+from attrs import evolve
 
 from actors.process.broker import BrokerSpec, ExtraActor
 from actors.process.directory_lock import DirectoryLock
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 STOP_SECONDS = 10.0
 BACKOFF_SECONDS = 0.05
 BACKOFF_SECONDS_MAX = 5.0
+STEADY_SECONDS = 10.0
 UNREADY_DEATHS_MAX = 5
 _SOCKET_DIR_PREFIX = "barnabas-"
 
@@ -43,18 +45,17 @@ class BrokerGivenUp(Exception):
 class LauncherActor(Actor):
     """`launcher@-1`: takes the brokers' reports."""
 
-    def __init__(self, statuses: dict[int, BrokerStatus], changed: Callable[[], None]) -> None:
+    def __init__(self, reported: Callable[[BrokerStatus], None], lost: Callable[[int], None]) -> None:
         super().__init__()
-        self._statuses = statuses
-        self._changed = changed
+        self._reported = reported
+        self._lost = lost
 
     def on_start(self) -> None:
         self.node.watch_peers(self.address)
 
     @handles(BrokerStatus)
     def broker_status(self, status: BrokerStatus) -> None:
-        self._statuses[status.broker] = status
-        self._changed()
+        self._reported(status)
 
     @handles(PeerUp)
     def peer_up(self, _message: PeerUp) -> None:
@@ -62,25 +63,29 @@ class LauncherActor(Actor):
 
     @handles(PeerDown)
     def peer_down(self, message: PeerDown) -> None:
-        self._statuses.pop(message.broker, None)
-        self._changed()
+        self._lost(message.broker)
 
 
 class Launcher:
     """A running cluster. Use `open_launcher`."""
 
-    def __init__(self, node: Node, host: Host, specs: Iterable[BrokerSpec]) -> None:
+    def __init__(self, node: Node, host: Host, specs: Iterable[BrokerSpec], nursery: trio.Nursery) -> None:
         self._node = node
         self._host = host
+        self._nursery = nursery
         self._specs = {spec.id: spec for spec in specs}
         self._lives: dict[int, Life] = {}
         self._change = trio.Event()
+        self._served: set[int] = set()
         self._killed: set[int] = set()
+        self._cuts: set[frozenset[int]] = set()
         self._stopping = False
         self.aborted = False
         self.statuses: dict[int, BrokerStatus] = {}
         """What each broker that serves last said of itself."""
-        node.spawn(LauncherActor, self.statuses, self._changed, address=LAUNCHER)
+        self.ends: dict[int, str] = {}
+        """How the last life of each broker that ever died ended."""
+        node.spawn(LauncherActor, self._reported, self._lost, address=LAUNCHER)
 
     @property
     def node(self) -> Node:
@@ -98,34 +103,37 @@ class Launcher:
         return ",".join(f"{_dialled(host)}:{port}" for host, port in ports)
 
     async def keep_alive(self, broker: int) -> None:
-        """Start a broker, and start it again whenever it dies."""
+        """Start a broker, and start it again whenever it dies, later each time unless it lived for a while."""
         unready_deaths, backoff_s = 0, BACKOFF_SECONDS
-        while True:
+        while not self._stopping:
+            started_at = trio.current_time()
             was_ready = await self.live_once(broker)
             if self._stopping:
                 return
             unready_deaths = 0 if was_ready else unready_deaths + 1
-            backoff_s = BACKOFF_SECONDS if was_ready else min(2 * backoff_s, BACKOFF_SECONDS_MAX)
             if unready_deaths >= UNREADY_DEATHS_MAX:
                 raise BrokerGivenUp(
                     f"broker {broker} died {unready_deaths} times without getting ready; its log lines above say why"
                 )
+            if was_ready and trio.current_time() - started_at >= STEADY_SECONDS:
+                backoff_s = BACKOFF_SECONDS
             self._node.log.warning("launcher: restarting broker %d in %.2f s", broker, backoff_s)
             await trio.sleep(backoff_s)
+            backoff_s = min(2 * backoff_s, BACKOFF_SECONDS_MAX)
 
-    async def live_once(self, broker: int) -> bool:
-        """One life of a broker. True if it ever got ready."""
-        life = self._lives[broker] = self._host.start(self._specs[broker])
+    async def live_once(
+        self, broker: int, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> bool:
+        """One life of a broker. True if it ever got ready. As a task, started once the broker counts as alive."""
+        self._served.discard(broker)
+        cut_off = tuple(sorted(peer for pair in self._cuts if broker in pair for peer in pair - {broker}))
+        life = self._lives[broker] = self._host.start(evolve(self._specs[broker], cut_off=cut_off))
+        over = trio.Event()
+        self._nursery.start_soon(self._see_off, broker, life, over)
         self._node.log.info("launcher: broker %d started, pid %d", broker, life.pid)
-        how = await life.ended()
-        del self._lives[broker]
-        was_ready = self.statuses.pop(broker, None) is not None
-        self._changed()
-        if not self._stopping:
-            level = logging.INFO if broker in self._killed else logging.WARNING
-            self._node.log.log(level, "launcher: broker %d ended: %s", broker, how)
-        self._killed.discard(broker)
-        return was_ready
+        task_status.started()
+        await over.wait()
+        return broker in self._served
 
     async def until(self, condition: Callable[[dict[int, BrokerStatus]], bool]) -> None:
         """Wait until the brokers' reports meet a condition."""
@@ -174,12 +182,14 @@ class Launcher:
             life.kill()
 
     def cut(self, a: int, b: int) -> None:
-        """Break the link between two brokers."""
+        """Break the link between two brokers; it stays broken when they are restarted."""
+        self._cuts.add(frozenset((a, b)))
         self._tell(a, CutLink(b))
         self._tell(b, CutLink(a))
 
     def heal(self) -> None:
         """Mend every link that was cut."""
+        self._cuts.clear()
         for broker in self._lives:
             self._tell(broker, HealLinks())
 
@@ -188,6 +198,28 @@ class Launcher:
             self._node.ref(broker_address(broker)).tell(message)
         elif isinstance(message, StopBroker):
             self._lives[broker].kill()  # it has not come up yet, so it has nothing to end cleanly
+
+    async def _see_off(self, broker: int, life: Life, over: trio.Event) -> None:
+        """Wait for a broker's end. Nothing cancels this: `stop`, which ends every broker, relies on it."""
+        with trio.CancelScope(shield=True):
+            how = await life.ended()
+        del self._lives[broker]
+        self.ends[broker] = how
+        if not self._stopping:
+            level = logging.INFO if broker in self._killed else logging.WARNING
+            self._node.log.log(level, "launcher: broker %d ended: %s", broker, how)
+        self._killed.discard(broker)
+        over.set()
+        self._lost(broker)
+
+    def _reported(self, status: BrokerStatus) -> None:
+        self.statuses[status.broker] = status
+        self._served.add(status.broker)
+        self._changed()
+
+    def _lost(self, broker: int) -> None:
+        self.statuses.pop(broker, None)
+        self._changed()
 
     def _changed(self) -> None:
         self._change.set()
@@ -220,7 +252,7 @@ async def open_launcher(
             async with trio.open_nursery() as nursery:
                 await nursery.start(run_scheduler, scheduler)
                 await nursery.start(Peering(node, config.name, socket_dir, brokers).run)
-                launcher = Launcher(node, make_host(scheduler, nursery), specs)
+                launcher = Launcher(node, make_host(scheduler, nursery), specs, nursery)
                 try:
                     yield launcher
                 finally:

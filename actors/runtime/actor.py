@@ -89,10 +89,11 @@ class Actor(pykka.Actor):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._handlers = dict(cls._handlers)
-        for value in vars(cls).values():
-            for message_class in getattr(value, "__handles__", ()):
-                cls._handlers[message_class] = value
+        cls._handlers = {}
+        for base in reversed(cls.__mro__):
+            for name, value in vars(base).items():
+                for message_class in getattr(value, "__handles__", ()):
+                    cls._handlers[message_class] = getattr(cls, name)  # as overridden, with or without the mark
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +132,11 @@ class Actor(pykka.Actor):
         self, address: Address, message: Any, then: Callable[[Future[Any]], None], *, timeout: float | None = None
     ) -> None:
         """Ask whoever lives at `address`; `then(future)` runs in this actor's own turn once the answer is here."""
-        future: Future[Any] = self.node.ref(address).ask(message, block=False, timeout=timeout)
+        try:
+            future: Future[Any] = self.node.ref(address).ask(message, block=False, timeout=timeout)
+        except pykka.ActorDeadError as error:
+            future = Future(self.node.scheduler)
+            future.fail(error)
         future.add_callback(lambda done: self.actor_inbox.put_own(Envelope(Continue(then, done))))
 
     def defer(self) -> Future[Any]:
@@ -156,6 +161,10 @@ class Actor(pykka.Actor):
     def every(self, seconds: float, message: Any) -> Timer:
         """Tell this actor `message` every `seconds` until cancelled or stopped."""
         return self._keep(self.node.scheduler.timers.every(seconds, lambda: self._tell_self(message)))
+
+    def stop(self) -> None:
+        """Stop once what waits in the mailbox is handled. Never refused, however full that is."""
+        self.actor_inbox.put_own(Envelope(pykka.messages._ActorStop()))
 
     # -- pykka's hooks ---------------------------------------------------------------------------------------
 

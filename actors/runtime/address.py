@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from actors.runtime.errors import AddressError
 
-_FORM = re.compile(r"(?P<kind>[a-z][a-z0-9_]*)(?:/(?P<name>[^@\s]+))?@(?P<broker>-?\d{1,10})")
+_FORM = re.compile(r"(?P<kind>[a-z][a-z0-9_]*)(?:/(?P<name>[^@\s\ud800-\udfff]+))?@(?P<broker>-?\d{1,10})")
 
 LAUNCHER_ID = -1
 """The broker id under which the launcher itself takes part; real brokers count from 0."""
@@ -34,7 +34,7 @@ class Address:
 
     def __attrs_post_init__(self) -> None:
         text = str(self)
-        if _FORM.fullmatch(text) is None or len(text) > 0xFFFF:
+        if _FORM.fullmatch(text) is None or len(text.encode()) > 0xFFFF:
             raise AddressError(f"{text[:300]!r} is no actor address; write kind@broker or kind/name@broker")
         object.__setattr__(self, "encoded", text.encode())
 

@@ -62,6 +62,7 @@ def wire(message_id: int) -> Callable[[type[T]], type[T]]:
             raise CodecError(f"{message_class.__name__} is no attrs class")
         _by_id[message_id] = message_class
         _id_of[message_class] = message_id
+        _decoders.pop(message_id, None)  # made for an earlier loading of the same class
         return message_class
 
     return register
@@ -75,7 +76,7 @@ def encode(message: Any) -> tuple[int, bytes, Buffer]:
         encoder = _compile_encoder(message_class)
     try:
         body, payload = encoder(message)
-    except (struct.error, TypeError, AttributeError, ValueError, OverflowError) as error:
+    except (struct.error, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         raise CodecError(f"{message!r:.200} cannot be encoded: {error}") from error
     return _id_of[message_class], body, payload
 
@@ -87,7 +88,7 @@ def decode(message_id: int, body: memoryview, payload: memoryview) -> Any:
         decoder = _compile_decoder(message_id)
     try:
         return decoder(body, payload)
-    except (struct.error, ValueError, TypeError, IndexError, AddressError) as error:
+    except (struct.error, ValueError, TypeError, IndexError, AddressError, RecursionError) as error:
         raise CodecError(f"{_by_id[message_id].__name__}: {len(body)} bytes are no such message: {error}") from error
 
 
@@ -171,6 +172,7 @@ def _blob_encoder(hint: Any, where: str) -> Callable[[Any], bytes]:
     if hint is Address:
         return lambda value: value.encoded
     if hint in _id_of:
+        _refuse_bulk(hint, where)
         return lambda value: encode(value)[1]
     inner = _inner(hint, where)
     one = _blob_encoder(inner, where)
@@ -190,6 +192,7 @@ def _blob_decoder(hint: Any, where: str) -> Callable[[memoryview], Any]:
     if hint is Address:
         return lambda blob: Address.parse(str(blob, "utf-8"))
     if hint in _id_of:
+        _refuse_bulk(hint, where)
         message_id = _id_of[hint]
         return lambda blob: decode(message_id, blob, _EMPTY)
     inner = _inner(hint, where)
@@ -197,6 +200,11 @@ def _blob_decoder(hint: Any, where: str) -> Callable[[memoryview], Any]:
     if typing.get_origin(hint) is tuple:
         return lambda blob: tuple(one(part) for part in _parts(blob))
     return lambda blob: _optional(blob, one)
+
+
+def _refuse_bulk(hint: type, where: str) -> None:
+    if attrs.has(hint) and _layout(hint)[3] is not None:
+        raise CodecError(f"{where}: {hint.__name__} has a Payload, which only the outermost message can carry")
 
 
 def _inner(hint: Any, where: str) -> Any:
@@ -217,7 +225,7 @@ def _parts(blob: memoryview) -> typing.Iterator[memoryview]:
     while at < len(blob):
         size = int.from_bytes(blob[at : at + 4], "big")
         part = blob[at + 4 : at + 4 + size]
-        if len(part) != size:
+        if len(part) != size or at + 4 > len(blob):
             raise ValueError("a list ends in the middle of a value")
         yield part
         at += 4 + size

@@ -8,9 +8,9 @@
     body      u32   length of the message's body
     then the address, the body, and up to `size` the message's bulk bytes
 
-Small frames are read in passing out of one buffer. A frame that does not fit is read straight into a buffer of its own
-size, so bulk bytes are copied once, by the kernel. A buffer that a decoded message still refers to is never written to
-again: the reader takes a new one.
+Small frames are read in passing out of one buffer. A frame that does not fit is read straight into a larger one, so bulk
+bytes are copied once, by the kernel. A buffer that a decoded message still refers to is not written to: the reader takes
+another one, new or used before. Fresh memory is dear (the kernel clears every page of it), so a few are kept.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _SIZE = struct.Struct(">I")
 _AFTER_SIZE = _HEADER.size - _SIZE.size
 _READ_BYTES = 256 << 10
 _LEND_ABOVE = 4096
+_SPARES_MAX = 8
+_SPARE_BYTES_MAX = 16 << 20
 _EMPTY = memoryview(b"")
 
 
@@ -78,6 +80,7 @@ class FrameReader:
         self._start = 0
         self._end = 0
         self._lent = False
+        self._spare: list[bytearray] = []
 
     @property
     def space(self) -> memoryview:
@@ -93,7 +96,7 @@ class FrameReader:
         """`count` bytes were put into `space`; gives every frame that is now complete."""
         self._end = end = self._end + count
         buffer, view = self._buffer, self._view
-        need = _SIZE.size
+        need = _HEADER.size
         while end - self._start >= _HEADER.size:
             start = self._start
             size, kind, message_id, ask_id, address_bytes, body_bytes = _HEADER.unpack_from(buffer, start)
@@ -111,7 +114,7 @@ class FrameReader:
             address = bytes(view[start + _HEADER.size : body_at])
             payload = self._payload(payload_at, self._start) if payload_at < self._start else _EMPTY
             yield Frame(_KINDS[kind], message_id, ask_id, address, view[body_at:payload_at], payload)
-            need = _SIZE.size
+            need = _HEADER.size
         self._make_space(need)
 
     def _payload(self, start: int, end: int) -> memoryview:
@@ -132,7 +135,30 @@ class FrameReader:
             self._view[:held] = bytes(self._view[self._start : self._end])
             self._start, self._end = 0, held
         else:
-            buffer = bytearray(max(need, _READ_BYTES))
-            buffer[:held] = self._view[self._start : self._end]
-            self._buffer, self._view, self._lent = buffer, memoryview(buffer), False
+            buffer = self._take_buffer(need)
+            view = memoryview(buffer)
+            view[:held] = self._view[self._start : self._end]
+            self._view.release()
+            self._keep_buffer(self._buffer)
+            self._buffer, self._view, self._lent = buffer, view, False
             self._start, self._end = 0, held
+
+    def _take_buffer(self, need: int) -> bytearray:
+        for at, spare in enumerate(self._spare):
+            if need <= len(spare) <= max(4 * need, _READ_BYTES) and not _lent_out(spare):
+                return self._spare.pop(at)
+        return bytearray(-(-need // _READ_BYTES) * _READ_BYTES)
+
+    def _keep_buffer(self, buffer: bytearray) -> None:
+        self._spare.append(buffer)
+        while len(self._spare) > _SPARES_MAX or sum(map(len, self._spare)) > _SPARE_BYTES_MAX:
+            del self._spare[0]
+
+
+def _lent_out(buffer: bytearray) -> bool:
+    """Does any message still refer to it? A bytearray refuses to change its size as long as a view of it exists."""
+    try:
+        buffer.append(buffer.pop())
+    except BufferError:
+        return True
+    return False

@@ -143,8 +143,6 @@ class Future(pykka.Future[T]):
             raise BlockingCall("the answer is not here yet and waiting would stop the loop; await the future instead")
         # The setter marks the future done before it looks for an event, and we look again after placing ours: one of
         # the two always sees the other, so no lock is needed.
-        event = self._thread_event
-        if event is None:
-            event = self._thread_event = threading.Event()
+        event = self.__dict__.setdefault("_thread_event", threading.Event())  # one for all the threads that wait
         if not self._done and not event.wait(timeout):
             raise pykka.Timeout(f"{timeout} seconds")

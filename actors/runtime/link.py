@@ -10,6 +10,7 @@ Silence is a loss too: each side pings when it has had nothing to say, and a pee
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,6 +31,7 @@ PING_SECONDS = 0.5
 SILENCE_SECONDS = 3.0
 OUTBOX_BYTES_MAX = 64 << 20
 ASKS_MAX = 100_000
+_TEXT_BYTES_MAX = 4096
 
 _FAILURES: dict[str, type[Exception]] = {
     "ActorDeadError": pykka.ActorDeadError,
@@ -65,19 +67,24 @@ class RemoteAnswer:
         self.done = False
 
     def set(self, value: Any = None) -> None:
+        self._check_first()
         message_id, body, payload = encode(value)
-        self.done = True
         self._link.answer(Kind.ANSWER, message_id, self._ask_id, body, payload)
+        self.done = True
 
     def fail(self, error: BaseException) -> None:
+        self._check_first()
         self.done = True
-        text = f"{type(error).__name__}\n{error}"
-        self._link.answer(Kind.FAILURE, 0, self._ask_id, text.encode()[:4096], b"")
+        self._link.answer(Kind.FAILURE, 0, self._ask_id, _to_bytes(f"{type(error).__name__}\n{error}"), b"")
 
     def set_exception(self, exc_info: ExcInfo) -> None:
         error = exc_info[1]
         assert error is not None
         self.fail(error)
+
+    def _check_first(self) -> None:
+        if self.done:
+            raise queue.Full  # as of a Future
 
 
 class Link:
@@ -137,7 +144,7 @@ class Link:
         self._write(Kind.UNWATCH, 0, 0, target.encoded, b"", b"")
 
     def send_terminated(self, address: Address, reason: str) -> None:
-        self._write(Kind.TERMINATED, 0, 0, address.encoded, reason.encode()[:4096], b"")
+        self._write(Kind.TERMINATED, 0, 0, address.encoded, _to_bytes(reason), b"")
 
     # -- in --------------------------------------------------------------------------------------------------
 
@@ -166,7 +173,7 @@ class Link:
         elif kind is Kind.UNWATCH:
             self._node.unwatched_by_peer(self.peer, frame.address)
         elif kind is Kind.TERMINATED:
-            self._node.remote_terminated(Address.parse(frame.address.decode()), bytes(frame.body).decode())
+            self._node.remote_terminated(Address.parse(frame.address.decode()), _to_text(frame.body))
         elif kind is not Kind.PING:
             raise FrameError(f"a {kind.name} frame has no place on a standing link")
 
@@ -217,15 +224,18 @@ class Link:
             answer.fail(error)
 
     def _receive_answer(self, frame: Frame) -> None:
-        future = self._asks.pop(frame.ask_id, None)
+        future = self._asks.get(frame.ask_id)
         if future is None:
             if not 0 < frame.ask_id <= self._last_ask:
                 raise FrameError(f"broker {self.peer} answers ask {frame.ask_id}, which was never asked")
             return  # the asker's deadline has passed and _beat has forgotten it
         if frame.kind is Kind.ANSWER:
-            future.set(decode(frame.message_id, frame.body, frame.payload))
+            value = decode(frame.message_id, frame.body, frame.payload)  # if it cannot be, the ask is lost with the link
+            del self._asks[frame.ask_id]
+            future.set(value)
             return
-        name, _, text = bytes(frame.body).decode().partition("\n")
+        del self._asks[frame.ask_id]
+        name, _, text = _to_text(frame.body).partition("\n")
         known = _FAILURES.get(name)
         future.fail(known(text) if known is not None else RemoteFailure(f"broker {self.peer}: {name}: {text}"))
 
@@ -242,3 +252,14 @@ class Link:
         if not self._wrote:
             self._write(Kind.PING, 0, 0, b"", b"", b"")
         self._wrote = False
+
+
+# What an error says may be cut in the middle of a character, or hold what is none: it must reach the peer all the same.
+
+
+def _to_bytes(text: str) -> bytes:
+    return text.encode(errors="backslashreplace")[:_TEXT_BYTES_MAX]
+
+
+def _to_text(data: memoryview) -> str:
+    return bytes(data).decode(errors="replace")

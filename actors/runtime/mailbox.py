@@ -53,12 +53,12 @@ class Mailbox:
         self.capacity, self.overflow = capacity, overflow
 
     def put(self, envelope: Envelope[Any], /) -> None:
+        if self.closed:
+            raise pykka.ActorDeadError(f"{self._actor.address} not found")
         scheduler = self._scheduler
         if get_ident() != scheduler.thread_id:
             scheduler.call_soon(lambda: self._put_for_thread(envelope))
             return
-        if self.closed:
-            raise pykka.ActorDeadError(f"{self._actor.address} not found")
         if len(self.queue) >= self.capacity:
             self._overflow(envelope)
             return

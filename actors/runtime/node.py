@@ -58,6 +58,7 @@ class Node:
         if address.encoded in self._actors:
             raise ValueError(f"{address} is taken by a living actor")
         recipe = Recipe(actor_class, args, kwargs)
+        self.supervisor.forget(address)  # whoever waited there for a restart is replaced
         ref: Ref[A] = self._respawn(address, recipe)
         if actor_class.restart is not None:
             self.supervisor.adopt(address, recipe, actor_class.restart)
@@ -94,7 +95,7 @@ class Node:
             actor.actor_inbox.put_own(Envelope(pykka.messages._ActorStop()))
 
     def crash(self) -> None:
-        """Drop every actor on the spot, as `kill -9` would."""
+        """Drop every actor and every link on the spot, as `kill -9` would."""
         self._ended = True
         self.supervisor.forget_all()
         actors = list(self._alive.values())
@@ -102,6 +103,8 @@ class Node:
         self._actors.clear()
         for actor in actors:
             actor.crash()
+        for link in list(self.links.values()):
+            link.lose("crashed")
 
     def actor_ended(self, actor: Actor, reason: str) -> None:
         """An actor stopped on purpose."""

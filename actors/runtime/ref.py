@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pykka
 from pykka._envelope import Envelope
 
-from actors.runtime.errors import BlockingCall, MailboxFull
+from actors.runtime.errors import BlockingCall, MailboxFull, RuntimeFault
 from actors.runtime.future import Future
 
 if TYPE_CHECKING:
@@ -49,6 +49,22 @@ class Ref(pykka.ActorRef[A]):
         """Hand over a message and get a future of the answer, or with `block` the answer itself."""
         return _ask(self._scheduler, self.actor_inbox, message, block=block, timeout=timeout)
 
+    def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
+        """Stop the actor: True if it lived. On the loop, `await ref.stop(block=False)`."""
+        if block or not self._scheduler.on_thread:
+            return super().stop(block=block, timeout=timeout)
+        stopped: Future[bool] = Future(self._scheduler)
+        asked: Future[None] = self.ask(pykka.messages._ActorStop(), block=False, timeout=timeout)
+        asked.add_callback(lambda done: _finish_stop(stopped, done.exception))
+        return stopped
+
+
+def _finish_stop(stopped: Future[bool], error: BaseException | None) -> None:
+    if error is None or isinstance(error, pykka.ActorDeadError):
+        stopped.set(error is None)
+    else:
+        stopped.fail(error)
+
 
 class RemoteInbox:
     """Where messages to an actor in another process go in: the link to its broker."""
@@ -77,7 +93,7 @@ class RemoteInbox:
     def _put_for_thread(self, envelope: Envelope[Any]) -> None:
         try:
             self.put(envelope)
-        except (MailboxFull, pykka.ActorDeadError) as error:
+        except (RuntimeFault, pykka.ActorDeadError) as error:
             if envelope.reply_to is not None:
                 envelope.reply_to.set_exception((type(error), error, None))
             else:

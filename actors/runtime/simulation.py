@@ -49,10 +49,15 @@ class SeededScheduler(Scheduler):
 
     def step(self) -> bool:
         """Do one thing. False if nothing is left to do, ever."""
+        if self._dirty:  # written from outside of a step
+            self.flush()
+            return True
         if self._ready:
             at = self._rng.randrange(len(self._ready))
             actor = self._ready[at]
             del self._ready[at]
+            if actor.actor_inbox.empty():  # it crashed while it was waiting for its turn
+                return True
             waiting = actor.actor_inbox.queue[0].message
             self._trace(f"handle {actor.address} {type(waiting).__name__}")
             self._inside(lambda: actor.run_batch(1))

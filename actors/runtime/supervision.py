@@ -52,9 +52,8 @@ class Supervisor:
         self.given_up: dict[Address, str] = {}
 
     def adopt(self, address: Address, recipe: Recipe, policy: Restart) -> None:
-        if address not in self._children:
-            self._children[address] = _Child(recipe, policy)
-            self.given_up.pop(address, None)
+        self._children[address] = _Child(recipe, policy)
+        self.given_up.pop(address, None)
 
     def forget(self, address: Address) -> None:
         """The actor was stopped on purpose, or its node ends: it shall not come back."""

@@ -84,31 +84,25 @@ class Timers:
 
     def fire_due(self) -> int:
         """Fire what is due now, in order; what those callbacks add for now waits for the next call."""
-        now = self._clock.now()
+        now, last = self._clock.now(), self._order
         heap = self._heap
-        if not heap or heap[0].deadline > now:
-            return 0
-        due: list[Timer] = []
-        while heap and heap[0].deadline <= now:
+        fired = 0
+        while heap and heap[0].deadline <= now and heap[0].order <= last:
             timer = heapq.heappop(heap)
-            if timer.active:
-                due.append(timer)
-            else:
-                self._cancelled -= 1
-        for timer in due:
-            if not timer.active:  # an earlier one of this round cancelled it
+            if not timer.active:
                 self._cancelled -= 1
                 continue
             if timer.interval_s is not None:
                 timer.deadline = now + timer.interval_s
                 heapq.heappush(heap, timer)
             timer.fire()
-        return len(due)
+            fired += 1
+        return fired
 
     def note_cancelled(self) -> None:
         self._cancelled += 1
         if self._cancelled > _COMPACT_ABOVE and self._cancelled * 2 > len(self._heap):
-            self._heap = [timer for timer in self._heap if timer.active]
+            self._heap[:] = [timer for timer in self._heap if timer.active]  # in place: fire_due may be at work on it
             heapq.heapify(self._heap)
             self._cancelled = 0
 

@@ -1,0 +1,30 @@
+"""`python -m tools.bench NAME`: run one set of measurements."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+
+NAMES = {"actors": "the actor runtime beside pykka's threads and a raw trio socketpair"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.bench",
+        description="Measure a part of Barnabas beside the plain thing that does the same, in one run.",
+        epilog="Machines are noisy: compare ratios of one run, never times of two.",
+    )
+    subparsers = parser.add_subparsers(dest="name", metavar="NAME", required=True)
+    for name, text in NAMES.items():
+        subparser = subparsers.add_parser(name, help=text, description=text)
+        subparser.add_argument("--rounds", type=int, default=5, help="how often to measure each pair (default: 5)")
+    options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error(f"--rounds must be at least 1, not {options.rounds}")
+    importlib.import_module(f"tools.bench.{options.name}").run(options.rounds)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Rows of a benchmark: what was measured, beside what, and whether the aim was reached."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+
+from attrs import frozen
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+Measure = Callable[[], Awaitable[float]]
+
+
+@frozen(slots=True)
+class Pair:
+    """One measurement and its yardstick. Both give a figure in `unit`; `more_is_better` says which way is good."""
+
+    name: str
+    unit: str
+    ours: Measure
+    yardstick: Measure
+    beside: str
+    aim: str
+    reached: Callable[[float, float], bool]
+    more_is_better: bool
+
+
+@frozen(slots=True)
+class Row:
+    """The best of all rounds on both sides."""
+
+    pair: Pair
+    ours: float
+    yardstick: float
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.yardstick
+
+    @property
+    def reached(self) -> bool:
+        return self.pair.reached(self.ours, self.yardstick)
+
+
+async def measure(pairs: Sequence[Pair], rounds: int) -> list[Row]:
+    """Measure every pair, side by side, round after round, and keep the best of each side.
+
+    The best, because whatever else this machine does can only make a round worse.
+    """
+    figures: list[tuple[list[float], list[float]]] = [([], []) for _ in pairs]
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("measuring", total=rounds * len(pairs))
+        for _ in range(rounds):
+            for pair, (ours, yardstick) in zip(pairs, figures, strict=True):
+                progress.update(task, description=pair.name)
+                ours.append(await pair.ours())
+                yardstick.append(await pair.yardstick())
+                progress.advance(task)
+    return [
+        Row(pair, *(max(side) if pair.more_is_better else min(side) for side in sides))
+        for pair, sides in zip(pairs, figures, strict=True)
+    ]
+
+
+def show(title: str, rows: Sequence[Row]) -> None:
+    """A table in a terminal, tab-separated lines in a pipe."""
+    head = ("measure", "unit", "Barnabas", "yardstick", "ratio", "beside", "aim", "reached")
+    lines = [
+        (
+            row.pair.name,
+            row.pair.unit,
+            _figure(row.ours),
+            _figure(row.yardstick),
+            f"{row.ratio:.2f}",
+            row.pair.beside,
+            row.pair.aim,
+            "yes" if row.reached else "no",
+        )
+        for row in rows
+    ]
+    if not sys.stdout.isatty():
+        for line in (head, *lines):
+            print("\t".join(line))
+        return
+    table = Table(title=title)
+    for name in head:
+        table.add_column(name, justify="right" if name in ("Barnabas", "yardstick", "ratio") else "left")
+    for line in lines:
+        table.add_row(*line[:-1], "[green]yes" if line[-1] == "yes" else "[red]no")
+    Console().print(table)
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
