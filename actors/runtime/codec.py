@@ -13,7 +13,7 @@ The number is the message's name on the wire; it is never reused for something e
     str bytes Address               length, then bytes
     T | None, tuple[T, ...]         a mark or a count, then each value
     another @wire class             the same, nested
-    Payload                         bulk bytes, at most one such field: carried behind the message as they are, handed
+    Payload (or memoryview)         bulk bytes, at most one such field: carried behind the message as they are, handed
                                     to the socket without a copy and out again as a memoryview
 
 A message is a head, one struct with every fixed field and the length of every other one, then those others' bytes. The
@@ -29,6 +29,7 @@ from collections.abc import Callable
 from typing import Any, NewType, TypeVar
 
 import attrs
+import pykka
 
 from actors.runtime.address import Address
 from actors.runtime.errors import AddressError, CodecError
@@ -143,7 +144,7 @@ def _layout(message_class: type) -> tuple[list[str], dict[str, str], dict[str, A
     hints = typing.get_type_hints(message_class)
     names = [field.name for field in attrs.fields(message_class) if field.init]
     fixed = {name: _FIXED[hints[name]] for name in names if hints[name] in _FIXED}
-    bulk = [name for name in names if hints[name] is Payload]
+    bulk = [name for name in names if hints[name] in (Payload, memoryview)]
     if len(bulk) > 1:
         raise CodecError(f"{message_class.__name__} has {len(bulk)} Payload fields; one is allowed")
     blobs = {name: hints[name] for name in names if name not in fixed and name not in bulk}
@@ -253,3 +254,4 @@ def _register_plain(message_id: int, value_class: type, to_bytes: Callable[[Any]
 _register_plain(1, type(None), lambda _: b"", lambda _: None)
 for _plain_id, _plain_class in enumerate((bool, int, float, str, bytes), start=2):
     _register_plain(_plain_id, _plain_class, _blob_encoder(_plain_class, ""), _blob_decoder(_plain_class, ""))
+_register_plain(7, pykka.messages._ActorStop, lambda _: b"", lambda _: pykka.messages._ActorStop())

@@ -8,9 +8,9 @@
     body      u32   length of the message's body
     then the address, the body, and up to `size` the message's bulk bytes
 
-Small frames are read in passing out of one buffer. A frame that does not fit is read straight into a larger one, so bulk
-bytes are copied once, by the kernel. A buffer that a decoded message still refers to is not written to: the reader takes
-another one, new or used before. Fresh memory is dear (the kernel clears every page of it), so a few are kept.
+Small frames are read in passing out of one buffer. A frame that does not fit is read straight into a larger one, so
+bulk bytes are copied once, by the kernel. A buffer that a decoded message still refers to is not written to: the reader
+takes another one, new or used before. Fresh memory is dear (the kernel clears every page of it), so a few are kept.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Kind(enum.IntEnum):
     UNWATCH = 8
     TERMINATED = 9
     PING = 10
+    WELCOME = 11
 
 
 _KINDS = {int(kind): kind for kind in Kind}

@@ -129,8 +129,8 @@ class Link:
         if len(self._asks) >= ASKS_MAX:
             raise MailboxFull(f"{ASKS_MAX} asks wait for answers of broker {self.peer}; try again later")
         self._last_ask += 1
-        self._asks[self._last_ask] = future  # type: ignore[assignment]
         self._write(Kind.ASK, message_id, self._last_ask, address.encoded, body, payload)
+        self._asks[self._last_ask] = future  # type: ignore[assignment]
 
     def answer(self, kind: Kind, message_id: int, ask_id: int, body: bytes, payload: Buffer) -> None:
         """Answer an ask of the peer. Answers are not refused: the peer bounds them by what it asks."""
@@ -230,7 +230,7 @@ class Link:
                 raise FrameError(f"broker {self.peer} answers ask {frame.ask_id}, which was never asked")
             return  # the asker's deadline has passed and _beat has forgotten it
         if frame.kind is Kind.ANSWER:
-            value = decode(frame.message_id, frame.body, frame.payload)  # if it cannot be, the ask is lost with the link
+            value = decode(frame.message_id, frame.body, frame.payload)  # an ask that fails here ends with the link
             del self._asks[frame.ask_id]
             future.set(value)
             return

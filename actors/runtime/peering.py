@@ -38,10 +38,11 @@ class Peering:
         self._hello = Hello(cluster, node.broker, node.incarnation)
         self._peers = frozenset(peers) - {node.broker}
         self._cut: set[int] = set()
+        self._last_refusal = ""
         self._healed = trio.Event()
-        path = self.path_of(node.broker)
-        if len(os.fsencode(path)) > _PATH_BYTES_MAX:
-            raise ValueError(f"{path} is too long for a socket: {_PATH_BYTES_MAX} bytes are allowed")
+        for path in map(self.path_of, sorted({node.broker, *self._peers})):
+            if len(os.fsencode(path)) > _PATH_BYTES_MAX:
+                raise ValueError(f"{path} is too long for a socket: {_PATH_BYTES_MAX} bytes are allowed")
 
     def path_of(self, broker: int) -> Path:
         return self._directory / ("launcher.sock" if broker == LAUNCHER_ID else f"{broker}.sock")
@@ -79,7 +80,12 @@ class Peering:
 
     async def _accept(self, listener: trio.socket.SocketType, nursery: trio.Nursery) -> None:
         while True:
-            accepted, _ = await listener.accept()
+            try:
+                accepted, _ = await listener.accept()
+            except OSError as error:  # no descriptor, no memory: the peer dials again, and so may we have some by then
+                self._node.log.error("link: cannot accept a peer: %s", error)
+                await trio.sleep(_DIAL_SECONDS_MAX)
+                continue
             nursery.start_soon(self._serve, accepted)
 
     async def _serve(self, accepted: trio.socket.SocketType) -> None:
@@ -108,9 +114,15 @@ class Peering:
         """True if the link stood for a while."""
         try:
             await run_link(self._node, sock, self._hello, welcome)
-        except (FrameError, HandshakeRefused, OSError) as error:
-            self._node.log.warning("link: no handshake: %s", error)
+        except OSError as error:
+            self._node.log.info("link: a peer died in the handshake: %s", error)  # and will be dialled again
             return False
+        except (FrameError, HandshakeRefused) as error:
+            if str(error) != self._last_refusal:  # dialling goes on for ever; saying so once is enough
+                self._last_refusal = str(error)
+                self._node.log.warning("link: no handshake: %s", error)
+            return False
+        self._last_refusal = ""
         return True
 
     def _welcome_any(self, hello: Hello) -> None:

@@ -7,7 +7,7 @@ the scheduler's clock. From any other thread the blocking forms work as pykka's 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pykka
 from pykka._envelope import Envelope
@@ -53,17 +53,7 @@ class Ref(pykka.ActorRef[A]):
         """Stop the actor: True if it lived. On the loop, `await ref.stop(block=False)`."""
         if block or not self._scheduler.on_thread:
             return super().stop(block=block, timeout=timeout)
-        stopped: Future[bool] = Future(self._scheduler)
-        asked: Future[None] = self.ask(pykka.messages._ActorStop(), block=False, timeout=timeout)
-        asked.add_callback(lambda done: _finish_stop(stopped, done.exception))
-        return stopped
-
-
-def _finish_stop(stopped: Future[bool], error: BaseException | None) -> None:
-    if error is None or isinstance(error, pykka.ActorDeadError):
-        stopped.set(error is None)
-    else:
-        stopped.fail(error)
+        return _stopped(self._scheduler, self.ask(pykka.messages._ActorStop(), block=False, timeout=timeout))
 
 
 class RemoteInbox:
@@ -130,6 +120,31 @@ class RemoteRef(pykka.ActorRef["Actor"]):
     def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
         """As for a local actor; a lost link ends the future with LinkLost."""
         return _ask(self._node.scheduler, self._inbox, message, block=block, timeout=timeout)
+
+    def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
+        """As for a local actor."""
+        if block or not self._node.scheduler.on_thread:
+            return super().stop(block=block, timeout=timeout)
+        return _stopped(self._node.scheduler, self.ask(pykka.messages._ActorStop(), block=False, timeout=timeout))
+
+    def proxy(self) -> NoReturn:
+        """Refused: a proxy would read another process's memory. Send a message."""
+        raise TypeError(f"{self.address} lives in another process: send it a message")
+
+
+def _stopped(scheduler: Scheduler, asked: Future[None]) -> Future[bool]:
+    """Whether a stop that was asked for found the actor alive."""
+    stopped: Future[bool] = Future(scheduler)
+
+    def finish(done: Future[Any]) -> None:
+        error = done.exception
+        if error is None or isinstance(error, pykka.ActorDeadError):
+            stopped.set(error is None)
+        else:
+            stopped.fail(error)
+
+    asked.add_callback(finish)
+    return stopped
 
 
 def _ask(

@@ -107,7 +107,7 @@ class SimulatedTransport:
                 continue
             delay_s = rng.uniform(wire.delay_s_min, wire.delay_s_max)
             self._last_arrival = max(self._last_arrival, now + delay_s)
-            timers.after(self._last_arrival - now, partial(self._arrive, frame))
+            timers.at(self._last_arrival, partial(self._arrive, frame))
 
     def close(self) -> None:
         """What is under way is lost; the other side notices after one delay."""

@@ -58,7 +58,7 @@ class Hello:
             raise FrameError(f"a link starts with {_MAGIC!r}, not {magic!r}")
         if version != LINK_VERSION:
             raise HandshakeRefused(f"broker {broker} speaks link version {version}, we speak {LINK_VERSION}")
-        return cls(bytes(frame.body[_HELLO.size :]).decode(), broker, incarnation)
+        return cls(bytes(frame.body[_HELLO.size :]).decode(errors="replace"), broker, incarnation)
 
 
 class SocketTransport:
@@ -113,6 +113,8 @@ class SocketTransport:
             if not self._queue:
                 self._blocked = trio.Event()
                 await self._blocked.wait()
+            if self.sock.fileno() < 0:
+                return  # closed before we got to it
             await trio.lowlevel.wait_writable(self.sock)
             self._send()
 
@@ -161,22 +163,29 @@ async def run_link(node: Node, sock: socket.socket, hello: Hello, welcome: Calla
 async def _shake_hands(
     transport: SocketTransport, reader: FrameReader, hello: Hello, welcome: Callable[[Hello], None]
 ) -> Hello:
+    """Both sides say hello, and both must welcome the other before either calls it a link."""
     transport.write(hello.encode(), b"")
     transport.flush()
+    peer: Hello | None = None
     with trio.move_on_after(HANDSHAKE_SECONDS):
         while True:
             count = await _receive(transport.sock, reader)
             if not count:
                 raise FrameError("the connection ended in the middle of the handshake")
             for frame in reader.received(count):
-                peer = Hello.decode(frame)
+                welcomed = True
+                if peer is None or frame.kind is not Kind.WELCOME:
+                    peer, welcomed = Hello.decode(frame), False
                 try:
-                    welcome(peer)
+                    welcome(peer)  # the second time too: it may have been cut off while we waited
                 except HandshakeRefused as refusal:
                     transport.write(header(Kind.REFUSED, 0, 0, b"", str(refusal).encode(), 0), b"")
                     transport.flush()
                     raise
-                return peer
+                if welcomed:
+                    return peer
+                transport.write(header(Kind.WELCOME, 0, 0, b"", b"", 0), b"")
+                transport.flush()
     raise FrameError(f"no handshake within {HANDSHAKE_SECONDS:g} s")
 
 

@@ -68,6 +68,10 @@ class Timers:
         """Call `callback` once, `seconds` from now."""
         return self._push(self._clock.now() + max(seconds, 0.0), None, callback)
 
+    def at(self, deadline: float, callback: Callable[[], None]) -> Timer:
+        """Call `callback` once, when the clock says `deadline`."""
+        return self._push(deadline, None, callback)
+
     def every(self, seconds: float, callback: Callable[[], None]) -> Timer:
         """Call `callback` every `seconds`. A late call shifts the next one: there are no bursts to catch up."""
         if seconds <= 0:

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import pykka
+import pytest
+
+from actors.runtime import Address, Ref, RemoteRef
+from actors.runtime.simulation import Simulation
+from tests.actors.runtime.probes import Events, Fail, Local, Note, Owe, Probe, World
+
+
+class Unbuildable(Probe):
+    def __init__(self) -> None:
+        super().__init__()
+        raise OSError("cannot be made")
+
+
+def test_an_actor_cannot_live_on_another_broker() -> None:
+    with pytest.raises(ValueError, match=r"^probe/x@2 cannot live on broker 1$"):
+        World().node.spawn(Probe, address=Address("probe", "x", 2))
+
+
+def test_an_address_belongs_to_one_living_actor() -> None:
+    world = World()
+    ref, events = world.probe()
+    with pytest.raises(ValueError, match=r"^probe@1 is taken by a living actor$"):
+        world.spawn(Probe)
+    assert world.ask(ref, Note("still the first")).get() == "still the first"
+    ref.stop(block=False)
+    world.run()
+    again, _ = world.probe()
+    assert world.ask(again, Note("the second")).get() == "the second"
+    assert events.all == ["still the first"]
+
+
+def test_an_actor_that_cannot_be_made_leaves_nothing_behind() -> None:
+    world = World()
+    with pytest.raises(OSError, match="cannot be made"):
+        world.spawn(Unbuildable)
+    assert world.node.addresses == []
+    world.probe()
+
+
+def test_arguments_reach_the_actor() -> None:
+    world = World()
+    events = Events()
+    ref = world.node.spawn(Probe, events=events, address=world.address())
+    world.ask(ref, Note("x"))
+    assert events.all == ["x"]
+
+
+def test_a_ref_is_found_by_address_and_only_while_its_actor_lives() -> None:
+    world = World()
+    ref, _ = world.probe()
+    assert world.node.ref(Address.parse("probe@1")) is ref
+    assert world.node.find(b"probe@1") is ref
+    ref.stop(block=False)
+    world.run()
+    with pytest.raises(pykka.ActorDeadError, match="probe@1 not found"):
+        world.node.ref(world.address())
+    assert world.node.find(b"probe@1") is None
+
+
+def test_a_ref_to_another_broker_needs_no_link_until_it_is_used() -> None:
+    world = World()
+    ref = world.node.ref(Address("probe", "x", 2))
+    assert isinstance(ref, RemoteRef)
+    assert not ref.is_alive()
+    assert str(ref) == "probe/x@2"
+    assert isinstance(world.probe()[0], Ref)
+
+
+def test_the_addresses_of_a_node_are_listed_in_order() -> None:
+    world = World()
+    for name in ("b", "a", "c"):
+        world.probe(name)
+    assert world.node.addresses == [world.address(name) for name in ("a", "b", "c")]
+
+
+def test_stopping_a_node_stops_the_youngest_actor_first_after_what_it_was_told_before() -> None:
+    class Last(Probe):
+        def on_stop(self) -> None:
+            self.events.append(f"stop {self.address.name}")
+
+    world = World()
+    events = Events()
+    refs = [world.spawn(Last, events, name=name) for name in "abc"]
+    world.node.stop_all()
+    world.run()
+    assert events.all == ["stop c", "stop b", "stop a"]
+    assert world.node.addresses == []
+    assert not any(ref.is_alive() for ref in refs)
+
+
+def test_a_crash_drops_every_actor_without_a_word() -> None:
+    class Talkative(Probe):
+        def on_stop(self) -> None:
+            self.events.append("stop")
+
+        def on_failure(self, *_args: object) -> None:
+            self.events.append("failure")
+
+    world = World()
+    events = Events()
+    ref = world.spawn(Talkative, events)
+    owed = world.ask(ref, Owe("owed"))
+    ref.tell(Note("waiting"))
+    waiting = ref.ask(Note("also waiting"), block=False)
+    world.node.crash()
+    assert not ref.is_alive()
+    world.pass_time(100.0)
+    assert events.all == ["owed"]
+    assert world.node.addresses == []
+    for future in (owed, waiting):
+        assert isinstance(future.exception, pykka.ActorDeadError)
+    with pytest.raises(pykka.ActorDeadError):
+        ref.tell(Note("x"))
+
+
+def test_a_crash_breaks_the_links_and_leaves_no_timer_behind() -> None:
+    simulation = Simulation(seed=1)
+    one, two = simulation.add_node(1), simulation.add_node(2)
+    simulation.connect(1, 2)
+    told, watcher = Events(), Address("probe", "", 2)
+    two.spawn(Probe, told, address=watcher)
+    one.spawn(Probe, Events(), address=Address("probe", "", 1))
+    two.watch(watcher, Address("probe", "", 1))
+    simulation.run(seconds=0.1)
+    one.crash()
+    assert one.links == {}
+    simulation.run(seconds=0.1)
+    assert two.links == {}
+    assert [event.reason for event in told.all] == ["link lost: closed by the peer"]
+    assert len(simulation.scheduler.timers) == 0
+
+
+def test_a_node_may_crash_in_the_middle_of_a_handler() -> None:
+    class Suicidal(Probe):
+        def local(self) -> None:
+            self.node.crash()
+
+    world = World()
+    ref = world.spawn(Suicidal)
+    other, events = world.probe("other")
+    ref.tell(pykka.messages.ProxyCall(("local",), (), {}))
+    other.tell(Local())
+    world.run()
+    assert events.all == []
+    assert world.node.addresses == []
+
+
+def test_a_failure_after_the_crash_restarts_nothing() -> None:
+    world = World()
+    ref, _ = world.probe()
+    ref.tell(Fail("x"))
+    world.node.crash()
+    world.pass_time(100.0)
+    assert world.node.addresses == []
