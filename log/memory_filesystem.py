@@ -107,6 +107,8 @@ class MemoryFilesystem:
         if mode is None:
             mode = "lose_all" if rng is None else "seeded"
         if mode == "keep_all":
+            for file in self._root.files():
+                file.data = bytearray(file.data)  # what was mapped went with the process
             return
         assert (mode == "seeded") == (rng is not None), "a seeded crash needs a random number generator, others none"
         self._root.settle(rng)

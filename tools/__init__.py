@@ -1,4 +1,5 @@
-"""What people run beside the cluster: benchmarks today; clients, a CLI and Spark as they come.
+"""What people run beside the cluster: benchmarks and a CLI today; clients and Spark as they come.
 
-bench/   `python -m tools.bench actors`: the runtime beside plain pykka and raw sockets
+bench/   `python -m tools.bench NAME`: measurements, each beside the plain thing that does the same
+cli/     `python -m tools.cli COMMAND`: look into a log
 """

@@ -6,7 +6,11 @@ import argparse
 import importlib
 import sys
 
-NAMES = {"actors": "the actor runtime beside pykka's threads and a raw trio socketpair"}
+NAMES = {
+    "actors": "the actor runtime beside pykka's threads and a raw trio socketpair",
+    "log": "the partition log beside bare os.pwrite, os.pread and CRC",
+    "replication": "replicated appends beside a raw chain of processes, failover, and a thousand idle partitions",
+}
 
 
 def main() -> int:

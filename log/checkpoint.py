@@ -1,0 +1,154 @@
+"""Small files that say where a log stands, each written whole or not at all.
+
+partition.metadata   made once: format version, topic id, directory of the log
+offsets-checkpoint   recovery-point, log-start-offset, high-watermark
+clean-shutdown       there only after a clean stop: what recovery would have found out
+cleaner-checkpoint   there only in a compacted log: where its dirty part begins
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import frozen
+from crc32c import crc32c
+
+from log.errors import DamagedFile, UnknownFormat
+from log.filesystem import Filesystem
+
+FORMAT_VERSION = 1
+METADATA, OFFSETS, CLEAN = "partition.metadata", "offsets-checkpoint", "clean-shutdown"
+CLEANER = "cleaner-checkpoint"
+
+
+@frozen(slots=True)
+class Offsets:
+    """Below the recovery point everything is known to be on disk; the high watermark was told by the leader."""
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+
+
+@frozen(slots=True)
+class CleanStop:
+    """The log at the moment of a clean stop, so that opening it needs no scan."""
+
+    end_offset: int
+    active_size: int
+    active_max_timestamp: int
+    active_max_timestamp_offset: int
+
+
+def write_metadata(files: Filesystem, directory: str, topic_id: str) -> None:
+    _write(files, f"{directory}/{METADATA}", {"version": FORMAT_VERSION, "topic_id": topic_id})
+
+
+def read_metadata(files: Filesystem, directory: str) -> str | None:
+    """The topic id of a log directory; None if it is not one yet. A newer format is refused."""
+    values = _read(files, f"{directory}/{METADATA}")
+    if values is None:
+        return None
+    if "topic_id" not in values:
+        raise DamagedFile(f"{directory}/{METADATA} has no topic_id")
+    return values["topic_id"]
+
+
+def write_offsets(files: Filesystem, directory: str, offsets: Offsets) -> None:
+    values = {
+        "version": FORMAT_VERSION,
+        "recovery-point": offsets.recovery_point,
+        "log-start-offset": offsets.log_start_offset,
+        "high-watermark": offsets.high_watermark,
+    }
+    _write(files, f"{directory}/{OFFSETS}", values)
+
+
+def read_offsets(files: Filesystem, directory: str) -> Offsets:
+    """Made with the log itself, so that one that is missing is as bad as a damaged one."""
+    path = f"{directory}/{OFFSETS}"
+    values = _read(files, path)
+    if values is None:
+        raise DamagedFile(f"{path} is missing")
+    return Offsets(*(_whole(values, name, path) for name in ("recovery-point", "log-start-offset", "high-watermark")))
+
+
+def write_clean_stop(files: Filesystem, directory: str, stop: CleanStop) -> None:
+    values = {
+        "version": FORMAT_VERSION,
+        "end-offset": stop.end_offset,
+        "active-size": stop.active_size,
+        "active-max-timestamp": stop.active_max_timestamp,
+        "active-max-timestamp-offset": stop.active_max_timestamp_offset,
+    }
+    _write(files, f"{directory}/{CLEAN}", values)
+
+
+def read_clean_stop(files: Filesystem, directory: str) -> CleanStop | None:
+    path = f"{directory}/{CLEAN}"
+    values = _read(files, path)
+    if values is None:
+        return None
+    names = ("end-offset", "active-size", "active-max-timestamp", "active-max-timestamp-offset")
+    return CleanStop(*(_whole(values, name, path) for name in names))
+
+
+def forget_clean_stop(files: Filesystem, directory: str) -> None:
+    """From now on the log may change: after a crash it must be scanned. Durable before the first append."""
+    files.remove(f"{directory}/{CLEAN}")
+    files.sync_directory(directory)
+
+
+def write_first_dirty(files: Filesystem, directory: str, offset: int) -> None:
+    _write(files, f"{directory}/{CLEANER}", {"version": FORMAT_VERSION, "first-dirty-offset": offset})
+
+
+def read_first_dirty(files: Filesystem, directory: str) -> int | None:
+    """Up to where compaction came; None if it never did, or if nobody can tell any more."""
+    path = f"{directory}/{CLEANER}"
+    try:
+        values = _read(files, path)
+        return None if values is None else _whole(values, "first-dirty-offset", path)
+    except DamagedFile:
+        return None
+
+
+def lower_first_dirty(files: Filesystem, directory: str, offset: int) -> None:
+    """What is at `offset` and above goes. What will be written there is dirty, whatever was there before."""
+    first_dirty = read_first_dirty(files, directory)
+    if first_dirty is not None and first_dirty > offset:
+        write_first_dirty(files, directory, offset)
+
+
+def forget_first_dirty(files: Filesystem, directory: str) -> None:
+    files.remove(f"{directory}/{CLEANER}")
+
+
+def _write(files: Filesystem, path: str, values: Mapping[str, object]) -> None:
+    data = "".join(f"{name}: {value}\n" for name, value in values.items()).encode()
+    files.write_atomically(path, data + f"crc: {crc32c(data):08x}\n".encode())
+
+
+def _read(files: Filesystem, path: str) -> dict[str, str] | None:
+    try:
+        data = files.read(path)
+    except FileNotFoundError:
+        return None
+    try:
+        values = dict(line.split(": ", 1) for line in data.decode().splitlines())
+    except ValueError as error:
+        raise DamagedFile(f"{path} is damaged: {error}") from error
+    version = _whole(values, "version", path)
+    if version != FORMAT_VERSION:
+        raise UnknownFormat(f"{path} has format version {version}; this Barnabas knows {FORMAT_VERSION}")
+    crc = f"{crc32c(data[: data.rfind(b'crc: ')]):08x}"
+    if values.get("crc") != crc:  # a wrong digit in a log start would delete records
+        raise DamagedFile(f"{path} has checksum {values.get('crc')}; its content has {crc}")
+    return values
+
+
+def _whole(values: dict[str, str], name: str, path: str) -> int:
+    try:
+        return int(values[name])
+    except (KeyError, ValueError) as error:
+        raise DamagedFile(f"{path} has no whole number for {name}: {error}") from error

@@ -1,0 +1,329 @@
+"""Compaction: rewrite the sealed part of a log so that of each key only the newest record is left.
+
+    compaction = Compaction(log, now_ms=now, removable_below=offset, memory_bytes=16 << 20)
+    while not compaction.step(1 << 20):
+        ...  # other work, appends and reads of this log included
+
+1. The log is made durable: what a newer record replaces goes only when the newer one cannot be lost any more.
+2. The dirty part is read into the key map. When the map is full, the dirty part ends there for this time.
+3. From the start of the log on, segments are rewritten into a `.cleaned` one, which takes the place of as many as fit
+   into segment.bytes (swap.py). Older segments first: a tombstone goes only after what it deletes is gone.
+4. The `cleaner-checkpoint` notes how far the log is clean.
+
+Offsets never change, and each swap leaves a log that holds the same for every reader of the newest values. So it may
+stop anywhere: `abandon()`, a crash, or an I/O error loses at most the segment that was being written. When the log
+is cut or loses segments under it, it gives up by itself.
+
+A step reads at most `bytes_max` and one batch more (and a little ahead), where a record counts as 100 bytes at least,
+so that well compressed batches do not make it long. It may do one thing that cannot be divided: the flush in the
+beginning, or a swap. Memory: the key map, one batch with its records, two small buffers, and the log's aborted
+transactions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from log import checkpoint
+from log.cleanable import Cleanable, cleanable
+from log.config import CleanupPolicy, LogConfig
+from log.errors import CorruptSegment
+from log.key_map import KeyMap
+from log.partition_log import DECOMPRESSED_BYTES_MAX, PartitionLog
+from log.record_filter import AbortedTransactions, RecordFilter
+from log.segment import RELATIVE_OFFSET_MAX, Segment
+from log.swap import CLEANED
+from protocol.compression import Bytes
+from protocol.errors import ProtocolError
+from protocol.records import HEADER, BatchHeader, RecordBatches, check_batches, read_header, records
+
+_READ_BYTES = 64 << 10
+_WRITE_BYTES = 256 << 10
+_SYNC_BYTES = 8 << 20  # so that the last sync before a swap does not take long
+_INDEX_ENTRY_BYTES = 12  # of the larger index, by time
+_RECORD_BYTES = 100  # what a record costs at least, however well it is compressed
+_NOT_NOW = 1 << 63  # more than any step may read, so that this one ends
+
+Steps = Iterator[int]  # bytes since the last one
+
+
+class Compaction:
+    """One pass over one log. It touches neither the active segment nor anything that is not decided."""
+
+    __slots__ = (
+        "_found", "_generation", "_log", "_memory_bytes", "_now_ms", "_output", "_removable_below", "_sources", "_work",
+        "abandoned", "done", "end_offset",
+    )  # fmt: skip
+
+    def __init__(self, log: PartitionLog, *, now_ms: int, removable_below: int, memory_bytes: int) -> None:
+        """`removable_below`: every replica has compacted up to here, so tombstones and markers below it may go."""
+        assert CleanupPolicy.COMPACT in log.config.cleanup_policy, log.config.cleanup_policy
+        self._log = log
+        self._now_ms = now_ms
+        self._removable_below = removable_below
+        self._memory_bytes = memory_bytes
+        self._found = cleanable(log, now_ms)
+        self._generation = log.generation
+        self._sources = list(self._found.segments)  # those that are not replaced yet
+        self._output: CleanedSegment | None = None
+        self._work = self._run(self._found)
+        self.end_offset = self._found.end_offset
+        """Up to here the log is clean when it is done."""
+        self.done = False
+        self.abandoned: str | None = None
+        """Why it gave up, if it did. What it had replaced by then stays replaced."""
+
+    def step(self, bytes_max: int) -> bool:
+        """Do a bounded piece of work. True when there is nothing left to do.
+
+        An error has abandoned the compaction. CorruptSegment: the log has been damaged. OSError: the log is as good
+        as before. LogOffline: it has to be opened anew.
+        """
+        reason = None if self.done else self._disturbance()
+        if reason is not None:
+            self.abandon(reason)
+        if self.done:
+            return True
+        touched = 0
+        try:
+            for size in self._work:
+                touched += size
+                if touched >= bytes_max:
+                    return False
+        except Exception as error:
+            self.abandon(str(error))
+            raise
+        self.done = True
+        return True
+
+    def abandon(self, reason: str) -> None:
+        """Stop here. Its files go; those that a bad disk does not let go are removed when the log is next opened."""
+        if self.done:
+            return
+        self.done, self.abandoned = True, reason
+        self._work = iter(())
+        if self._output is not None:
+            self._output.forget_handles()
+            for path in self._output.paths:
+                with contextlib.suppress(OSError):  # the reason is the error to tell
+                    self._log.handles.filesystem.remove(path)
+            self._output = None
+
+    def _disturbance(self) -> str | None:
+        """What has happened to the log since the last step that this compaction cannot live with."""
+        log, sources = self._log, self._sources
+        if not log.online:
+            return "the log went offline"
+        if log.generation != self._generation:
+            return "the log was cut"
+        if sources:
+            at = log.segments.index(sources[0]) if sources[0] in log.segments else len(log.segments)
+            if log.segments[at : at + len(sources)] != sources:
+                return "segments were removed"
+        return None
+
+    # -- the work, in pieces ---------------------------------------------------------------------------------
+
+    def _run(self, found: Cleanable) -> Steps:
+        if not found.segments:
+            return
+        log = self._log
+        while log.is_flushing:  # somebody else's, perhaps in another thread: look again with the next step
+            yield _NOT_NOW
+        log.flush(self._now_ms)  # also if no record waits: the name of a new segment or a snapshot may
+        log.checkpoint()
+        aborted = AbortedTransactions(log.aborted_transactions(found.segments[0].base_offset, found.end_offset))
+        keys = KeyMap(self._memory_bytes, max(found.end_offset - found.first_dirty_offset, 0))
+        yield from self._read_keys(keys, aborted)
+        record_filter = RecordFilter(
+            keys,
+            self.end_offset,
+            aborted,
+            log.producers,
+            now_ms=self._now_ms,
+            delete_retention_ms=log.config.delete_retention_ms,
+            removable_below=self._removable_below,
+        )
+        yield from self._rewrite(record_filter)
+        if self.end_offset > found.first_dirty_offset:
+            checkpoint.write_first_dirty(log.handles.filesystem, log.directory, self.end_offset)
+
+    def _read_keys(self, keys: KeyMap, aborted: AbortedTransactions) -> Steps:
+        """Fill the key map from the dirty part, and let `end_offset` be where it was full."""
+        first_dirty_offset = self._found.first_dirty_offset
+        for segment, end_offset in self._with_ends(self._sources):
+            if end_offset <= first_dirty_offset:
+                continue
+            for position, header, batch in checked_batches(segment, end_offset):
+                if header.last_offset >= first_dirty_offset and not header.is_control and not aborted.hold(header):
+                    full_at = _put_keys(keys, segment, position, batch, first_dirty_offset)
+                    if full_at is not None:
+                        self.end_offset = full_at
+                        return
+                yield _cost(header)
+
+    def _rewrite(self, record_filter: RecordFilter) -> Steps:
+        """Write segments anew, as many into one as fit, and swap each that is complete."""
+        sources = [source for source in self._with_ends(self._sources) if source[0].base_offset < self.end_offset]
+        self._sources = [segment for segment, _ in sources]
+        count = 0  # of the sources that are in the output
+        for at, (segment, end_offset) in enumerate(sources):
+            is_last_segment = at + 1 == len(sources)
+            if self._output is None:
+                self._output = CleanedSegment(self._log.handles, self._log.directory, segment.base_offset)
+                self._output.begin(self._log.config)
+            output = self._output
+            for position, header, batch in checked_batches(segment, end_offset):
+                is_last = is_last_segment and position + header.size == segment.size
+                output.take(batch, _filtered(record_filter, segment, position, header, batch, is_last=is_last))
+                yield _cost(header)
+            output.write_out()
+            for transaction in segment.transactions():
+                if transaction.last_offset in record_filter.markers_kept:
+                    output.add_transaction(transaction)
+            count += 1
+            if is_last_segment or not output.has_room_for(*sources[at + 1]):
+                self._swap(output, count)
+                count = 0
+                yield 0
+
+    def _swap(self, output: CleanedSegment, count: int) -> None:
+        """The output is complete: put it in the place of the sources that it was made of."""
+        if count == 1 and not output.changed:
+            output.remove()
+        else:
+            output.finish()
+            self._output = None  # from the commit on, its files are not ours to remove
+            try:
+                self._log.replace_segments(self._sources[:count], output)
+            except OSError:
+                self._output = output
+                raise
+        self._output = None
+        del self._sources[:count]
+
+    def _with_ends(self, segments: Sequence[Segment]) -> list[tuple[Segment, int]]:
+        """Each with the offset where it ends: where the next one begins."""
+        ends = [following.base_offset for following in segments[1:]]
+        return list(zip(segments, [*ends, self._found.end_offset], strict=True)) if segments else []
+
+
+class CleanedSegment(Segment):
+    """A segment under its temporary names, which takes the place of others when it is complete."""
+
+    __slots__ = ("_config", "_headers", "_pending", "_unsynced_bytes", "changed")
+
+    def begin(self, config: LogConfig) -> None:
+        self.remove()  # what an abandoned compaction could not remove
+        self.create()
+        self._config = config
+        self._pending = bytearray()
+        self._headers: list[BatchHeader] = []
+        self._unsynced_bytes = 0
+        self.changed = False
+        """Is there a batch that is not as it was?"""
+
+    @property
+    def path(self) -> str:
+        return super().path + CLEANED
+
+    @property
+    def index_path(self) -> str:
+        return super().index_path + CLEANED
+
+    @property
+    def time_index_path(self) -> str:
+        return super().time_index_path + CLEANED
+
+    @property
+    def transaction_index_path(self) -> str:
+        return super().transaction_index_path + CLEANED
+
+    def take(self, original: Bytes, kept: Bytes | None) -> None:
+        """Append what is left of a batch."""
+        self.changed = self.changed or kept is not original
+        if kept is not None:
+            self._headers.append(read_header(kept))
+            self._pending += kept
+            if len(self._pending) >= _WRITE_BYTES:
+                self.write_out()
+
+    def write_out(self) -> None:
+        """Write what `take` gathered."""
+        if not self._headers:
+            return
+        batches = RecordBatches(memoryview(self._pending), tuple(self._headers))
+        self.append_stamped(batches, self._config.index_interval_bytes)
+        self._unsynced_bytes += len(self._pending)
+        self._pending, self._headers = bytearray(), []
+        if self._unsynced_bytes >= _SYNC_BYTES:
+            self.file.sync()
+            self._unsynced_bytes = 0
+
+    def finish(self) -> None:
+        """Complete the files and make their content durable."""
+        for file in self.seal():
+            file.sync()
+        self.forget_handles()
+
+    def has_room_for(self, segment: Segment, end_offset: int) -> bool:
+        """Does this segment fit in too, even if all of it is kept?"""
+        config = self._config
+        if end_offset - 1 - self.base_offset > RELATIVE_OFFSET_MAX:
+            return False
+        if self.size == 0:
+            return True  # a log of empty segments would be of no use
+        size = self.size + segment.size
+        index_entries = size // max(config.index_interval_bytes, HEADER.size) + 2
+        return size <= config.segment_bytes and index_entries * _INDEX_ENTRY_BYTES <= config.segment_index_bytes
+
+
+def checked_batches(segment: Segment, end_offset: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """The batches of a sealed segment and where they are. CorruptSegment if one is not as it was written."""
+    file = segment.file
+    position, expected = 0, segment.base_offset
+    window, window_at = memoryview(b""), 0
+    while position < segment.size:
+        at = position - window_at
+        try:
+            size = read_header(window, at).size if at + HEADER.size <= len(window) else HEADER.size
+            if at + size > len(window):
+                window, window_at, at = memoryview(file.pread(_READ_BYTES, position)), position, 0
+                size = read_header(window).size
+                if len(window) < size <= segment.size - position:
+                    window = memoryview(file.pread(size, position))
+            (header,) = check_batches(window[at : at + size]).headers
+        except ProtocolError as error:
+            raise CorruptSegment(segment.path, position, expected, str(error)) from error
+        if header.base_offset < expected or header.next_offset > end_offset:
+            reason = f"offsets {header.base_offset} to {header.last_offset} between {expected} and {end_offset}"
+            raise CorruptSegment(segment.path, position, expected, reason)
+        yield position, header, window[at : at + size]
+        position, expected = position + size, header.next_offset
+
+
+def _cost(header: BatchHeader) -> int:
+    return max(header.size, header.record_count * _RECORD_BYTES)
+
+
+def _put_keys(keys: KeyMap, segment: Segment, position: int, batch: Bytes, from_offset: int) -> int | None:
+    """Take the keys of a batch into the map. Gives the offset of the first record that found no room."""
+    try:
+        all_records = records(batch, limit=DECOMPRESSED_BYTES_MAX)
+    except ProtocolError as error:
+        raise CorruptSegment(segment.path, position, read_header(batch).base_offset, str(error)) from error
+    put = keys.put
+    for offset, _, key, _, _ in all_records:
+        if key is not None and offset >= from_offset and not put(key, offset):
+            return offset
+    return None
+
+
+def _filtered(
+    record_filter: RecordFilter, segment: Segment, position: int, header: BatchHeader, batch: Bytes, *, is_last: bool
+) -> Bytes | None:
+    try:
+        return record_filter.keep(header, batch, is_last=is_last)
+    except ProtocolError as error:
+        raise CorruptSegment(segment.path, position, header.base_offset, str(error)) from error

@@ -1,0 +1,39 @@
+"""The settings of one partition's log, with Kafka's names (dots as underscores) and defaults."""
+
+from __future__ import annotations
+
+import enum
+
+from attrs import field, frozen
+from attrs.validators import ge, gt
+
+NEVER = (1 << 63) - 1
+UNLIMITED = -1
+
+
+class CleanupPolicy(enum.Flag):
+    """What may happen to old records."""
+
+    DELETE = enum.auto()
+    COMPACT = enum.auto()
+
+
+@frozen(slots=True)
+class LogConfig:
+    """How one partition's log is kept."""
+
+    segment_bytes: int = field(default=1 << 30, validator=ge(14))
+    segment_ms: int = field(default=7 * 24 * 3600 * 1000, validator=ge(1))
+    segment_index_bytes: int = field(default=10 << 20, validator=ge(12))
+    index_interval_bytes: int = field(default=4096, validator=ge(0))
+    flush_messages: int = field(default=NEVER, validator=gt(0))
+    flush_ms: int = field(default=NEVER, validator=ge(0))
+    retention_ms: int = field(default=7 * 24 * 3600 * 1000, validator=ge(-1))
+    retention_bytes: int = field(default=UNLIMITED, validator=ge(-1))
+    cleanup_policy: CleanupPolicy = CleanupPolicy.DELETE
+    delete_retention_ms: int = field(default=24 * 3600 * 1000, validator=ge(0))
+    min_compaction_lag_ms: int = field(default=0, validator=ge(0))
+    max_compaction_lag_ms: int = field(default=NEVER, validator=ge(1))
+    min_cleanable_dirty_ratio: float = field(default=0.5, validator=[ge(0.0)])
+    max_message_bytes: int = field(default=1_048_588, validator=ge(0))
+    producer_id_expiration_ms: int = field(default=24 * 3600 * 1000, validator=ge(1))

@@ -1,0 +1,43 @@
+"""What can go wrong with a log, one small tree. Each error names the thing and the value."""
+
+from __future__ import annotations
+
+
+class LogError(Exception):
+    """The root of every error of the storage engine."""
+
+
+class OffsetOutOfRange(LogError):
+    """Nobody can read there: the record is gone, or was never written."""
+
+    def __init__(self, offset: int, start: int, end: int) -> None:
+        super().__init__(f"offset {offset} is not in this log, which has {start} to {end}")
+        self.offset, self.start, self.end = offset, start, end
+
+
+class LogOffline(LogError):
+    """A write or a sync failed, so what is on disk is unknown. Only opening the log anew brings it back."""
+
+    def __init__(self, directory: str, cause: BaseException) -> None:
+        super().__init__(f"the log in {directory} is offline: {cause}")
+        self.directory, self.cause = directory, cause
+
+
+class OutOfOrderAppend(LogError):
+    """A batch does not continue the log: its offset or its epoch goes back."""
+
+
+class CorruptSegment(LogError):
+    """Bytes that were good once are damaged. They are not cut away: a peer may still have them."""
+
+    def __init__(self, path: str, position: int, offset: int, reason: str) -> None:
+        super().__init__(f"{path} is damaged at byte {position}, offset {offset} or later: {reason}")
+        self.path, self.position, self.offset, self.reason = path, position, offset, reason
+
+
+class UnknownFormat(LogError):
+    """The directory was written by a newer version, or by somebody else."""
+
+
+class DamagedFile(LogError):
+    """A small file (checkpoint, snapshot, epoch cache) does not hold what it should."""

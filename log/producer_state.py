@@ -1,0 +1,281 @@
+"""What each producer last wrote: the table that makes retries harmless and transactions visible.
+
+Every replica keeps it from the log alone, so it is the same on all of them and survives a failover. Per producer id:
+its epoch, its last five batches (a client may have five in flight, and a retry of any of them must be recognised), and
+the first offset of its open transaction. Offsets are Kafka's.
+
+`check` is the leader's, before an append. `update` is everybody's, after one: leader, follower, recovery.
+
+Transactions that ended are kept until the high watermark that covers their markers is on disk: readers may pass them
+no sooner, and a replica that starts again may know only that older watermark.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+
+from attrs import Factory, define, evolve, frozen
+from crc32c import crc32c
+
+from log.errors import DamagedFile, LogError
+from log.transaction_index import AbortedTransaction
+from protocol.compression import Bytes
+from protocol.records import BatchHeader, ControlType, read_control, records
+
+BATCHES_KEPT = 5
+NO_SEQUENCE = -1
+_SEQUENCES = 1 << 31
+_VERSION = 1
+_HEAD = struct.Struct(">HII")  # version, crc of the rest, number of producers
+_PRODUCER = struct.Struct(
+    ">qhiqqB"
+)  # id, epoch, coordinator epoch, transaction's first offset, last timestamp, batches
+_BATCH = struct.Struct(">iiqq")  # first sequence, last sequence, last offset, timestamp
+_COUNT = struct.Struct(">I")  # of the ended transactions that follow the producers
+_ENDED = struct.Struct(">qqqq?")  # producer id, first offset, marker's offset, last stable offset, aborted
+
+
+class ProducerFenced(LogError):
+    """A newer incarnation of this producer has written already (Kafka: INVALID_PRODUCER_EPOCH)."""
+
+
+class OutOfOrderSequence(LogError):
+    """A batch is missing before this one (Kafka: OUT_OF_ORDER_SEQUENCE_NUMBER)."""
+
+
+@frozen(slots=True)
+class WrittenBatch:
+    """One batch of a producer that the log holds."""
+
+    first_sequence: int
+    last_sequence: int
+    last_offset: int
+    timestamp: int
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - (self.last_sequence - self.first_sequence) % _SEQUENCES
+
+
+@define(slots=True)
+class Producer:
+    """What is known of one producer id."""
+
+    id: int
+    epoch: int
+    batches: deque[WrittenBatch] = Factory(lambda: deque(maxlen=BATCHES_KEPT))
+    coordinator_epoch: int = -1
+    transaction_start: int | None = None
+    last_timestamp: int = -1
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+@frozen(slots=True)
+class EndedTransaction:
+    """A transaction whose marker is in the log. Readers may pass it once the high watermark covers the marker."""
+
+    producer_id: int
+    first_offset: int
+    marker_offset: int
+    last_stable_offset: int
+    """As it was when the marker was written, the high watermark apart."""
+    aborted: bool
+
+
+class ProducerStates:
+    """Every producer of one partition."""
+
+    __slots__ = ("_open", "_producers", "ended")
+
+    def __init__(self, producers: Iterable[Producer] = (), ended: Iterable[EndedTransaction] = ()) -> None:
+        self._producers = {producer.id: producer for producer in producers}
+        self.ended = list(ended)
+        """Transactions that ended lately, in the order of their markers."""
+        self._open = {
+            producer.id: producer.transaction_start
+            for producer in self._producers.values()
+            if producer.transaction_start is not None
+        }
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def __iter__(self) -> Iterator[Producer]:
+        return iter(self._producers.values())
+
+    def get(self, producer_id: int) -> Producer | None:
+        return self._producers.get(producer_id)
+
+    @property
+    def first_open_offset(self) -> int | None:
+        """Where the oldest open transaction begins."""
+        return min(self._open.values(), default=None)
+
+    def first_undecided_offset(self, high_watermark: int) -> int | None:
+        """Where the oldest transaction begins that is open, or whose marker the high watermark does not cover."""
+        at = bisect_left(self.ended, high_watermark, key=attrgetter("marker_offset"))
+        return min((*self._open.values(), *(ended.first_offset for ended in self.ended[at:])), default=None)
+
+    def forget_ended(self, high_watermark: int) -> None:
+        """The high watermark is on disk: transactions with their markers below it are decided for good."""
+        if self.ended and self.ended[0].marker_offset < high_watermark:
+            self.ended = [ended for ended in self.ended if ended.marker_offset >= high_watermark]
+
+    def check(self, header: BatchHeader) -> WrittenBatch | None:
+        """May this batch of an idempotent producer be appended? A batch that is here already is returned instead.
+
+        As in Kafka, a producer of which nothing is known (expired, or its records deleted) may begin anywhere.
+        """
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return None
+        if header.producer_epoch < producer.epoch:
+            raise ProducerFenced(
+                f"producer {producer.id} has epoch {producer.epoch}; a batch of {header.producer_epoch} comes late"
+            )
+        if header.producer_epoch > producer.epoch:
+            if header.base_sequence != 0:
+                raise OutOfOrderSequence(
+                    f"producer {producer.id} begins epoch {header.producer_epoch} with sequence {header.base_sequence}"
+                )
+            return None
+        for batch in producer.batches:
+            if batch.first_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
+                return batch
+        expected = (producer.last_sequence + 1) % _SEQUENCES
+        if header.base_sequence != expected:
+            raise OutOfOrderSequence(
+                f"producer {producer.id} sends sequence {header.base_sequence}; {expected} is next"
+            )
+        return None
+
+    def update(self, header: BatchHeader, base_offset: int) -> None:
+        """A data batch of an idempotent producer is in the log at this offset."""
+        producer = self._entry(header.producer_id, header.producer_epoch)
+        last_offset = base_offset + header.last_offset_delta
+        producer.batches.append(
+            WrittenBatch(header.base_sequence, header.last_sequence, last_offset, header.max_timestamp)
+        )
+        producer.last_timestamp = header.max_timestamp
+        if header.is_transactional and producer.transaction_start is None:
+            producer.transaction_start = self._open[producer.id] = base_offset
+
+    def end_transaction(self, header: BatchHeader, offset: int, batch: Bytes) -> EndedTransaction | None:
+        """A transaction marker is in the log at this offset. None if no transaction was open."""
+        control, coordinator_epoch = read_marker(batch)
+        producer = self._entry(header.producer_id, header.producer_epoch)
+        producer.coordinator_epoch = max(producer.coordinator_epoch, coordinator_epoch)
+        producer.last_timestamp = header.max_timestamp
+        first_offset, producer.transaction_start = producer.transaction_start, None
+        self._open.pop(producer.id, None)
+        if first_offset is None:
+            return None
+        first_open = self.first_open_offset
+        stable = offset + 1 if first_open is None else first_open
+        transaction = EndedTransaction(producer.id, first_offset, offset, stable, control is ControlType.ABORT)
+        self.ended.append(transaction)
+        return transaction
+
+    def before(self, offset: int) -> ProducerStates:
+        """What is known from records below `offset` alone: for a replica whose log begins there."""
+        kept = []
+        for producer in self._producers.values():
+            batches = [batch for batch in producer.batches if batch.last_offset < offset]
+            start = producer.transaction_start
+            if batches or (start is not None and start < offset):
+                copy = evolve(producer, batches=deque(batches, maxlen=BATCHES_KEPT))
+                copy.transaction_start = start if start is not None and start < offset else None
+                kept.append(copy)
+        return ProducerStates(kept)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that were silent for too long, except those with an open transaction."""
+        expired = [
+            producer.id
+            for producer in self._producers.values()
+            if producer.transaction_start is None and producer.last_timestamp <= now_ms - expiration_ms
+        ]
+        for producer_id in expired:
+            del self._producers[producer_id]
+        return len(expired)
+
+    def encode(self) -> bytes:
+        parts = []
+        for producer in self._producers.values():
+            start = -1 if producer.transaction_start is None else producer.transaction_start
+            parts.append(
+                _PRODUCER.pack(
+                    producer.id, producer.epoch, producer.coordinator_epoch, start, producer.last_timestamp,
+                    len(producer.batches),
+                )
+            )  # fmt: skip
+            parts += [
+                _BATCH.pack(batch.first_sequence, batch.last_sequence, batch.last_offset, batch.timestamp)
+                for batch in producer.batches
+            ]
+        parts.append(_COUNT.pack(len(self.ended)))
+        parts += [
+            _ENDED.pack(
+                ended.producer_id, ended.first_offset, ended.marker_offset, ended.last_stable_offset, ended.aborted
+            )
+            for ended in self.ended
+        ]
+        body = struct.pack(">I", len(self._producers)) + b"".join(parts)
+        return struct.pack(">HI", _VERSION, crc32c(body)) + body
+
+    @classmethod
+    def decode(cls, data: bytes, path: str) -> ProducerStates:
+        try:
+            version, crc, count = _HEAD.unpack_from(data)
+            if version != _VERSION:
+                raise DamagedFile(f"{path} has version {version}; {_VERSION} is known here")
+            if crc32c(data[6:]) != crc:
+                raise DamagedFile(f"{path} has a wrong checksum")
+            producers, at = [], _HEAD.size
+            for _ in range(count):
+                producer_id, epoch, coordinator_epoch, start, timestamp, batches = _PRODUCER.unpack_from(data, at)
+                at += _PRODUCER.size
+                producer = Producer(producer_id, epoch, coordinator_epoch=coordinator_epoch, last_timestamp=timestamp)
+                producer.transaction_start = None if start < 0 else start
+                for _ in range(batches):
+                    producer.batches.append(WrittenBatch(*_BATCH.unpack_from(data, at)))
+                    at += _BATCH.size
+                producers.append(producer)
+            (count,) = _COUNT.unpack_from(data, at)
+            at += _COUNT.size
+            ended = [EndedTransaction(*_ENDED.unpack_from(data, at + _ENDED.size * number)) for number in range(count)]
+        except struct.error as error:
+            raise DamagedFile(f"{path} is too short for what it promises: {error}") from error
+        return cls(producers, ended)
+
+    def _entry(self, producer_id: int, epoch: int) -> Producer:
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = Producer(producer_id, epoch)
+        elif epoch > producer.epoch:
+            producer.epoch = epoch
+            producer.batches.clear()
+        return producer
+
+
+def read_marker(batch: Bytes) -> tuple[ControlType, int]:
+    """What a transaction marker says: how the transaction ended, and the coordinator's epoch.
+
+    Compaction empties a marker's batch once nothing aborted is left below it; what it ended counts as committed then.
+    """
+    made = records(batch, limit=len(batch))
+    return read_control(made[0]) if made else (ControlType.COMMIT, -1)
+
+
+def aborted(transaction: EndedTransaction) -> AbortedTransaction:
+    """The index entry of an aborted transaction."""
+    return AbortedTransaction(
+        transaction.producer_id, transaction.first_offset, transaction.marker_offset, transaction.last_stable_offset
+    )

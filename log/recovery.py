@@ -1,0 +1,424 @@
+"""Opening a log: at once after a clean stop, with a scan from the recovery point after any other.
+
+The scan checks every batch: its checksum, and, because these fields are outside of it, that its offset continues the
+log, that its epoch does not go back and agrees with the epoch cache. It cuts at the first batch that is no good, since
+a torn tail is normal after a crash, and drops what follows. Indexes and the epoch cache are extended on the way.
+
+Damage below the recovery point is not normal: that was on disk once. It is reported (CorruptSegment), never cut away.
+A file that merely ends too early is cut, and `Cut.below_checkpoint` says that this replica has lost what it had.
+
+Above the recovery point a segment begins where the one before it ends. If it does not, that one lost its tail, and the
+log ends there. Below it, compaction may have left gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import Factory, define, frozen
+from crc32c import crc32c
+
+from log import checkpoint
+from log.checkpoint import CLEAN, Offsets
+from log.config import CleanupPolicy, LogConfig
+from log.epoch_cache import EpochCache
+from log.errors import CorruptSegment, DamagedFile
+from log.filesystem import File, Filesystem
+from log.handles import Handles
+from log.indexes import OFFSET_ENTRY, TIME_ENTRY
+from log.producer_state import EndedTransaction, ProducerStates, aborted
+from log.segment import CUT_OFF, RELATIVE_OFFSET_MAX, SUFFIXES, Segment
+from log.swap import finish_swaps
+from protocol.errors import ProtocolError
+from protocol.records import HEADER, BatchHeader, read_header
+
+EPOCHS_FILE = "leader-epoch-checkpoint"
+_SCAN_BYTES = 4 << 20
+_NO_HEADER = "less than a batch header is left"
+_ENDS_EARLY = (CUT_OFF, _NO_HEADER)
+_CRC_FROM = 21  # a batch's checksum covers everything from its attributes on
+
+
+@frozen(slots=True)
+class Cut:
+    """What recovery cut away, and whether it was known to be there before."""
+
+    end_offset: int
+    bytes: int
+    reason: str
+    below_checkpoint: bool
+
+
+@define(slots=True)
+class Opened:
+    """A log as it was found on disk."""
+
+    segments: list[Segment]
+    epochs: EpochCache
+    end_offset: int
+    log_start_offset: int
+    high_watermark: int
+    flushed_offset: int
+    clean: bool = False
+    cut: Cut | None = None
+    unsynced: list[File] = Factory(list)
+
+
+def snapshot_path(directory: str, offset: int) -> str:
+    return f"{directory}/{offset:020d}.snapshot"
+
+
+def open_segments(handles: Handles, directory: str, config: LogConfig) -> Opened:
+    """Find out what is in a log's directory, and mend what a crash left unfinished."""
+    files = handles.filesystem
+    names = files.list(directory)
+    if CLEAN not in names:  # what a killed process had renamed is to be seen, but a power loss could still undo it
+        files.sync_directory(directory)
+    if finish_swaps(files, directory, names):
+        names = files.list(directory)
+    known = _read_checkpoints(files, directory)
+    offsets = known.offsets
+    bases = _segment_bases(files, directory, names, offsets.log_start_offset)
+    log_start_offset = max(offsets.log_start_offset, bases[0]) if bases else offsets.log_start_offset
+    segments = [Segment(handles, directory, base, files.size(f"{directory}/{base:020d}.log")) for base in bases]
+    opened = Opened(segments, known.epochs, 0, log_start_offset, offsets.high_watermark, offsets.recovery_point)
+    trusted = known.has_offsets and known.has_epochs
+    if trusted and CLEAN in names and _open_clean(files, directory, opened):
+        opened.unsynced += _mend_indexes(files, opened.segments, names, config)
+    else:
+        _recover(handles, opened, known, names, config)
+        _remove_snapshots_above(files, directory, names, opened.flushed_offset)
+    opened.epochs.cut_before(opened.log_start_offset)
+    return opened
+
+
+def replay_producers(files: Filesystem, directory: str, segments: Sequence[Segment], end_offset: int) -> ProducerStates:
+    """The producers' table at the end of the log: from the last snapshot, and what came after it."""
+    start_offset = segments[0].base_offset if segments else end_offset
+    producers, from_offset = _last_snapshot(files, directory, start_offset, end_offset)
+    for at, segment in enumerate(segments):
+        upper = segments[at + 1].base_offset if at + 1 < len(segments) else end_offset
+        if upper <= from_offset:
+            continue
+        for position, header in _batches_from(segment, from_offset):
+            if header.producer_id < 0 or header.base_offset < from_offset:
+                continue
+            if header.is_control:
+                batch = memoryview(segment.file.pread(header.size, position))
+                producers.end_transaction(header, header.base_offset, batch)
+            else:
+                producers.update(header, header.base_offset)
+    return producers
+
+
+def mend_transactions(segments: Sequence[Segment], ended: Sequence[EndedTransaction], from_offset: int) -> None:
+    """After a crash: what the transaction indexes say of markers at `from_offset` and above is made anew."""
+    for at, segment in enumerate(segments):
+        upper = segments[at + 1].base_offset if at + 1 < len(segments) else None
+        if upper is not None and upper <= from_offset:
+            continue
+        lower = max(from_offset, segment.base_offset)
+        found = [
+            aborted(transaction)
+            for transaction in ended
+            if transaction.aborted
+            and transaction.marker_offset >= lower
+            and (upper is None or transaction.marker_offset < upper)
+        ]
+        segment.mend_transactions(from_offset, found)
+
+
+def _batches_from(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    """The batches from `offset` on, whatever the state of the index."""
+    try:
+        return segment.walk_near(offset)
+    except (CorruptSegment, FileNotFoundError):
+        return segment.walk(0, segment.size)
+
+
+# -- a clean stop ------------------------------------------------------------------------------------------------
+
+
+def _open_clean(files: Filesystem, directory: str, opened: Opened) -> bool:
+    try:
+        stop = checkpoint.read_clean_stop(files, directory)
+    except DamagedFile:
+        return False
+    if stop is None or not opened.segments or opened.segments[-1].size != stop.active_size:
+        return False
+    active = opened.segments[-1]
+    active.max_timestamp, active.max_timestamp_offset = stop.active_max_timestamp, stop.active_max_timestamp_offset
+    active.timestamps_known = True
+    opened.end_offset = opened.flushed_offset = stop.end_offset
+    opened.clean = True
+    return True
+
+
+def _mend_indexes(
+    files: Filesystem, segments: Sequence[Segment], names: Sequence[str], config: LogConfig
+) -> list[File]:
+    """An index file that is missing or has an impossible size is made anew. Gives what to sync then."""
+    there = set(names)
+    unsynced: list[File] = []
+    for segment in segments:
+        paths = ((segment.index_path, OFFSET_ENTRY.size), (segment.time_index_path, TIME_ENTRY.size))
+        if any(path.rpartition("/")[2] not in there or files.size(path) % entry for path, entry in paths):
+            segment.rebuild(config.index_interval_bytes)
+            unsynced += segment.seal()
+    return unsynced
+
+
+# -- after a crash -----------------------------------------------------------------------------------------------
+
+
+def _recover(handles: Handles, opened: Opened, known: _Checkpoints, names: Sequence[str], config: LogConfig) -> None:
+    """Scan from the recovery point, cut at the first bad batch, drop what follows."""
+    offsets, segments = known.offsets, opened.segments
+    scan_from = offsets.recovery_point if known.has_epochs else 0
+    if known.has_offsets and segments and segments[0].base_offset > offsets.log_start_offset:
+        _drop_without_beginning(opened, offsets)
+    first = sum(1 for following in segments[1:] if following.base_offset <= scan_from)
+    opened.unsynced += _mend_indexes(handles.filesystem, segments[:first], names, config)
+    end_offset = segments[first].base_offset if segments else opened.log_start_offset
+    known_end = max(offsets.recovery_point, offsets.high_watermark)
+    for at, segment in enumerate(segments[first:], start=first):
+        upper = segments[at + 1].base_offset if at + 1 < len(segments) else None
+        start = max(end_offset, segment.base_offset)
+        scan = _Scan(segment, opened.epochs, start, upper, scan_from, offsets.recovery_point, config)
+        reason, end_offset = scan.run(), scan.end_offset
+        if reason is None and upper is not None and not _may_follow(upper, end_offset, known, config):
+            reason = f"the segment from {upper} on follows offset {end_offset - 1}"
+        opened.unsynced += segment.write_indexes() if upper is None or reason is not None else segment.seal()
+        if reason is not None:
+            dropped = segments[at + 1 :]
+            cut_bytes = scan.cut_bytes + sum(one.size for one in dropped)
+            opened.cut = Cut(end_offset, cut_bytes, reason, end_offset < known_end)
+            for one in dropped:
+                one.remove()
+            del segments[at + 1 :]
+            break
+    if opened.cut is None and end_offset < known_end:
+        opened.cut = Cut(end_offset, 0, "the log ends before its own checkpoints", below_checkpoint=True)
+    if end_offset < opened.log_start_offset:
+        for segment in segments:
+            segment.remove()
+        segments.clear()
+        end_offset = opened.log_start_offset
+    opened.epochs.cut_from(end_offset)
+    opened.end_offset = end_offset
+    opened.flushed_offset = min(offsets.recovery_point, end_offset)
+    opened.high_watermark = min(offsets.high_watermark, end_offset)
+
+
+def _drop_without_beginning(opened: Opened, offsets: Offsets) -> None:
+    """The first segment is missing. That is normal after a crash only if nothing of it was ever made durable."""
+    first = opened.segments[0]
+    if offsets.recovery_point > offsets.log_start_offset:
+        reason = f"the segment before it, with offset {offsets.log_start_offset}, is missing"
+        raise CorruptSegment(first.path, 0, first.base_offset, reason)
+    cut_bytes = sum(segment.size for segment in opened.segments)
+    below_checkpoint = offsets.log_start_offset < offsets.high_watermark
+    opened.cut = Cut(offsets.log_start_offset, cut_bytes, "the first segment is missing", below_checkpoint)
+    for segment in opened.segments:
+        segment.remove()
+    opened.segments.clear()
+    opened.log_start_offset = offsets.log_start_offset
+
+
+def _may_follow(base_offset: int, end_offset: int, known: _Checkpoints, config: LogConfig) -> bool:
+    """May a segment begin here if the one before it ends there?"""
+    if base_offset == end_offset:
+        return True
+    if base_offset < end_offset:
+        return False
+    if known.has_offsets:
+        return base_offset <= known.offsets.recovery_point
+    return CleanupPolicy.COMPACT in config.cleanup_policy
+
+
+class _Scan:
+    """One segment, checked batch by batch from the recovery point on."""
+
+    def __init__(
+        self, segment: Segment, epochs: EpochCache, end_offset: int, upper: int | None,
+        scan_from: int, recovery_point: int, config: LogConfig,
+    ) -> None:  # fmt: skip
+        self._segment = segment
+        self._epochs = epochs
+        self._upper = upper if upper is not None else segment.base_offset + RELATIVE_OFFSET_MAX + 1
+        self._scan_from = scan_from
+        self._recovery_point = recovery_point
+        self._interval_bytes = config.index_interval_bytes
+        # Only a compacted topic's leader sends batches that skip offsets.
+        self._contiguous = CleanupPolicy.COMPACT not in config.cleanup_policy
+        self._file_size = segment.size
+        self.end_offset = end_offset
+        self.cut_bytes = 0
+
+    def run(self) -> str | None:
+        """Gives why it had to cut, or None."""
+        segment = self._segment
+        segment.size = self._start_position()
+        segment.activate(self.end_offset, self._interval_bytes)
+        reason = self._scan()
+        self.cut_bytes = self._file_size - segment.size
+        if reason is not None and reason not in _ENDS_EARLY and self.end_offset < self._recovery_point:
+            raise CorruptSegment(segment.path, segment.size, self.end_offset, reason)
+        if self.cut_bytes:
+            segment.truncate(segment.size, self.end_offset, self._interval_bytes)
+        return reason
+
+    def _start_position(self) -> int:
+        """The first batch that reaches the recovery point. What lies before it is good, or it is real damage."""
+        segment, wanted = self._segment, self._scan_from
+        if wanted <= segment.base_offset:
+            return 0
+        base_offset = self.end_offset
+        try:
+            return self._walk_to(segment.walk_near(wanted - 1), wanted)
+        except (CorruptSegment, FileNotFoundError):
+            self.end_offset = base_offset
+            # The index is missing or leads astray: once more from the beginning.
+            return self._walk_to(segment.walk(0, self._file_size), wanted)
+
+    def _walk_to(self, batches: Iterator[tuple[int, BatchHeader]], wanted: int) -> int:
+        try:
+            for position, header in batches:
+                if header.last_offset >= wanted:
+                    return position
+                self.end_offset = header.next_offset
+                if self.end_offset >= wanted:
+                    return position + header.size
+        except CorruptSegment as error:
+            if error.reason == CUT_OFF or self._file_size - error.position < HEADER.size:
+                return error.position  # the file was cut short, which is not damage
+            raise
+        return self._file_size
+
+    def _scan(self) -> str | None:
+        segment, file = self._segment, self._segment.file
+        while segment.size < self._file_size:
+            position = segment.size
+            data = memoryview(file.pread(min(_SCAN_BYTES, self._file_size - position), position))
+            at, need = self._scan_chunk(data, position)
+            if isinstance(need, str):
+                return need
+            if at == 0:  # one batch is larger than a chunk
+                if position + need > self._file_size:
+                    return CUT_OFF
+                reason = self._take(memoryview(file.pread(need, position)), 0, position)
+                if reason is not None:
+                    return reason
+        return None
+
+    def _scan_chunk(self, data: memoryview, position: int) -> tuple[int, int | str]:
+        """Take whole batches out of a chunk. Gives how far it came, and what the next batch needs or what is wrong."""
+        at = 0
+        while at < len(data):
+            if len(data) - at < HEADER.size:
+                return (at, HEADER.size) if at else (at, _NO_HEADER)
+            try:
+                header = read_header(data, at)
+            except ProtocolError as error:
+                return at, str(error)
+            if at + header.size > len(data):
+                return at, header.size
+            reason = self._take(data, at, position + at)
+            if reason is not None:
+                return at, reason
+            at += header.size
+        return at, 0
+
+    def _take(self, data: memoryview, at: int, position: int) -> str | None:
+        """Check one whole batch and take it in. Gives what is wrong with it, if anything."""
+        header = read_header(data, at)
+        if crc32c(data[at + _CRC_FROM : at + header.size]) != header.crc:
+            return f"wrong checksum at offset {header.base_offset}"
+        reason = self._misplaced(header)
+        if reason is not None:
+            return reason
+        self._segment.index_batch(header, position, self._interval_bytes)
+        self._segment.size = position + header.size
+        if header.leader_epoch > self._epochs.latest:
+            self._epochs.assign(header.leader_epoch, header.base_offset)
+        self.end_offset = header.next_offset
+        return None
+
+    def _misplaced(self, header: BatchHeader) -> str | None:
+        if header.base_offset < self.end_offset or (self._contiguous and header.base_offset != self.end_offset):
+            return f"offset {header.base_offset} where {self.end_offset} was expected"
+        if header.next_offset > self._upper:
+            return f"offset {header.last_offset} in a segment that ends before {self._upper}"
+        known, latest = self._epochs.epoch_at(header.base_offset), self._epochs.latest
+        # Only behind the last entry of the cache may a new epoch begin.
+        if header.leader_epoch < max(known, 0) or (header.leader_epoch != known and known != latest):
+            return f"epoch {header.leader_epoch} at offset {header.base_offset} where {known} was written"
+        return None
+
+
+# -- small files -------------------------------------------------------------------------------------------------
+
+
+@frozen(slots=True)
+class _Checkpoints:
+    """Where the log stood. Without offsets nothing is known to be on disk; without epochs all is scanned for them."""
+
+    offsets: Offsets
+    has_offsets: bool
+    epochs: EpochCache
+    has_epochs: bool
+
+
+def _read_checkpoints(files: Filesystem, directory: str) -> _Checkpoints:
+    try:
+        offsets, has_offsets = checkpoint.read_offsets(files, directory), True
+    except DamagedFile:
+        offsets, has_offsets = Offsets(), False
+    path = f"{directory}/{EPOCHS_FILE}"
+    try:
+        epochs, has_epochs = EpochCache.decode(files.read(path), path), True
+    except FileNotFoundError:  # it is made with the first checkpoint that there is an epoch for
+        epochs, has_epochs = EpochCache(), offsets.recovery_point == 0
+    except DamagedFile:
+        epochs, has_epochs = EpochCache(), False
+    return _Checkpoints(offsets, has_offsets, epochs, has_epochs)
+
+
+def offset_in_name(name: str, suffix: str) -> int | None:
+    """The offset in the name of a file with this suffix; None if it is another kind of file."""
+    stem = name.removesuffix(suffix)
+    if len(stem) == 20 and len(name) == 20 + len(suffix) and stem.isascii() and stem.isdigit():
+        return int(stem)
+    return None
+
+
+def _segment_bases(files: Filesystem, directory: str, names: Sequence[str], log_start_offset: int) -> list[int]:
+    """The segments that count. Files below the log's start, or without a log, are left from an unfinished removal."""
+    bases = [base for name in names if (base := offset_in_name(name, ".log")) is not None]
+    wanted = [base for at, base in enumerate(bases) if at + 1 == len(bases) or bases[at + 1] > log_start_offset]
+    for name in names:
+        for suffix in SUFFIXES:
+            base = offset_in_name(name, suffix)
+            if base is not None and base not in wanted:
+                files.remove(f"{directory}/{name}")
+    return wanted
+
+
+def _remove_snapshots_above(files: Filesystem, directory: str, names: Sequence[str], offset: int) -> None:
+    """Nobody knows whether those were written for the log that is here now."""
+    for name in names:
+        snapshot = offset_in_name(name, ".snapshot")
+        if snapshot is not None and snapshot > offset:
+            files.remove(f"{directory}/{name}")
+
+
+def _last_snapshot(files: Filesystem, directory: str, start_offset: int, end_offset: int) -> tuple[ProducerStates, int]:
+    """The newest snapshot that is whole and not from beyond the log's end; an empty table if there is none."""
+    found = (offset_in_name(name, ".snapshot") for name in files.list(directory))
+    for offset in sorted((offset for offset in found if offset is not None and offset <= end_offset), reverse=True):
+        path = snapshot_path(directory, offset)
+        try:
+            return ProducerStates.decode(files.read(path), path), offset
+        except DamagedFile:
+            continue
+    return ProducerStates(), start_offset

@@ -1,0 +1,32 @@
+"""A run of whole batches in a segment file, handed out to be sent or read.
+
+It holds its file open: the bytes stay readable while segments roll, close or are deleted. Only a truncation may shorten
+it, and then a send comes up short and the connection is closed.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from log.filesystem import File
+
+
+@frozen(slots=True)
+class Slice:
+    """`size` bytes of `file` from `position`; the first batch holds or follows the offset that was asked for."""
+
+    file: File | None
+    position: int
+    size: int
+
+    def fileno(self) -> int:
+        """For sendfile."""
+        assert self.file is not None, "an empty slice has no file"
+        return self.file.fileno()
+
+    def read(self) -> bytes:
+        """The bytes themselves."""
+        return self.file.pread(self.size, self.position) if self.file is not None else b""
+
+
+EMPTY = Slice(None, 0, 0)

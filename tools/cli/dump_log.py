@@ -1,0 +1,274 @@
+"""Print the batches of a segment, or the entries of an index, and find damage. Exit code 1 if there is any.
+
+PATH is a partition's directory, or one of its files: .log, .index, .timeindex, .txnindex, .snapshot or
+leader-epoch-checkpoint; Barnabas's own or Apache Kafka's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+
+from attrs import Factory, define
+from crc32c import crc32c
+from rich.console import Console
+from rich.progress import Progress
+
+from log.epoch_cache import EpochCache
+from log.errors import LogError
+from log.indexes import OFFSET_ENTRY, TIME_ENTRY
+from log.producer_state import ProducerStates
+from log.transaction_index import decode_transactions
+from protocol.errors import ProtocolError
+from protocol.records import HEADER, BatchHeader, control_type, read_header, records
+
+HELP = "print and check the files of a log"
+CRC_FROM = 21
+DECOMPRESSED_BYTES_MAX = 256 << 20
+PROGRESS_ABOVE_BYTES = 64 << 20
+_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("path", metavar="PATH", type=Path, help="a partition's directory or one of its files")
+    parser.add_argument("--records", action="store_true", help="print the records of each batch too")
+    parser.add_argument(
+        "--verify", action="store_true", help="print no batches: decode everything, compare indexes with the log"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Dump what PATH names; gives the exit code."""
+    dump = Dump(show=not options.verify, show_records=options.records, decode=options.records or options.verify)
+    try:
+        paths = _files_of(options.path)
+        for path in paths:
+            dump.file(path)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print(
+            f"{error.filename or options.path}: {error.strerror}; give a log directory or a file of one",
+            file=sys.stderr,
+        )
+        return 2
+    if not paths:
+        print(f"{options.path}: no file of a log is here; give a partition's directory or a .log file", file=sys.stderr)
+        return 2
+    for problem in dump.problems:
+        print(problem, file=sys.stderr)
+    print(f"{dump.files} files, {dump.batches} batches, {dump.record_count} records, {len(dump.problems)} problems")
+    return 1 if dump.problems else 0
+
+
+def _files_of(path: Path) -> list[Path]:
+    if not path.is_dir():
+        os.stat(path)
+        return [path]
+    return sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES or file.name == "leader-epoch-checkpoint")
+
+
+@define
+class Dump:
+    """Prints one file after the other and gathers what is wrong with them."""
+
+    show: bool
+    show_records: bool
+    decode: bool
+    files: int = 0
+    batches: int = 0
+    record_count: int = 0
+    problems: list[str] = Factory(list)
+
+    def file(self, path: Path) -> None:
+        self.files += 1
+        if self.show:
+            print(f"Dumping {path}")
+        match path.suffix:
+            case ".log":
+                self._segment(path)
+            case ".index":
+                self._offset_index(path)
+            case ".timeindex":
+                self._time_index(path)
+            case ".txnindex":
+                self._transaction_index(path)
+            case ".snapshot":
+                self._snapshot(path)
+            case _ if path.name == "leader-epoch-checkpoint":
+                self._epochs(path)
+            case _:
+                self._problem(path, f"not a file of a log; known are {', '.join(_SUFFIXES)}, leader-epoch-checkpoint")
+
+    # -- the log ---------------------------------------------------------------------------------------------
+
+    def _segment(self, path: Path) -> None:
+        next_offset = _base_offset(path)
+        epoch = -1
+        for position, header, batch in self._batches(path):
+            self.batches += 1
+            self.record_count += header.record_count
+            valid = crc32c(batch[CRC_FROM:]) == header.crc
+            where = f"byte {position}, offset {header.base_offset}"
+            if not valid:
+                self._problem(path, f"{where}: wrong CRC")
+            if header.base_offset < next_offset:
+                self._problem(path, f"{where}: the offset goes back; {next_offset} or more was expected")
+            if header.leader_epoch < epoch:
+                self._problem(path, f"{where}: leader epoch {header.leader_epoch} after {epoch}")
+            next_offset, epoch = max(next_offset, header.next_offset), max(epoch, header.leader_epoch)
+            if self.show:
+                print(_batch_line(header, position, valid=valid))
+            if self.decode and valid:
+                self._records(path, where, header, batch)
+
+    def _batches(self, path: Path) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """Every batch of the file, whole; damage ends it."""
+        size = path.stat().st_size
+        console = Console(stderr=True)
+        hidden = size < PROGRESS_ABOVE_BYTES or not console.is_terminal
+        with path.open("rb") as file, Progress(console=console, transient=True, disable=hidden) as progress:
+            task = progress.add_task(path.name, total=size)
+            position = 0
+            while position < size:
+                head = file.read(HEADER.size)
+                try:
+                    header = read_header(head)
+                except ProtocolError as error:
+                    self._problem(path, f"byte {position}: {error}")
+                    return
+                if position + header.size > size:
+                    self._problem(path, f"byte {position}, offset {header.base_offset}: the last batch is cut off")
+                    return
+                yield position, header, memoryview(head + file.read(header.size - HEADER.size))
+                position += header.size
+                progress.update(task, completed=position)
+
+    def _records(self, path: Path, where: str, header: BatchHeader, batch: memoryview) -> None:
+        try:
+            for record in records(batch, limit=DECOMPRESSED_BYTES_MAX):
+                if not self.show_records:
+                    continue
+                control = f" control: {control_type(record).name}" if header.is_control else ""
+                headers = " ".join(f"{name}={_text(value)}" for name, value in record.headers)
+                print(
+                    f"| offset: {record.offset} timestamp: {record.timestamp} key: {_text(record.key)} "
+                    f"value: {_text(record.value)} headers: [{headers}]{control}"
+                )
+        except ProtocolError as error:
+            self._problem(path, f"{where}: {error}")
+
+    # -- the files beside it -----------------------------------------------------------------------------------
+
+    def _offset_index(self, path: Path) -> None:
+        base_offset, batches = _base_offset(path), self._batches_beside(path)
+        last_offset = last_position = -1
+        for relative, position in self._entries(path, OFFSET_ENTRY):
+            offset = base_offset + relative
+            if self.show:
+                print(f"offset: {offset} position: {position}")
+            if relative <= last_offset or position <= last_position:
+                self._problem(path, f"offset {offset}: entries go back")
+            elif batches is not None and batches.get(position) is None:
+                self._problem(path, f"offset {offset}: no batch begins at byte {position}")
+            elif batches is not None and batches[position].last_offset != offset:
+                found = batches[position]
+                self._problem(path, f"offset {offset}: byte {position} has {found.base_offset} to {found.last_offset}")
+            last_offset, last_position = relative, position
+
+    def _time_index(self, path: Path) -> None:
+        base_offset, batches = _base_offset(path), self._batches_beside(path)
+        timestamps = None if batches is None else {batch.last_offset: batch.max_timestamp for batch in batches.values()}
+        last_timestamp = last_offset = -1
+        for timestamp, relative in self._entries(path, TIME_ENTRY):
+            offset = base_offset + relative
+            if self.show:
+                print(f"timestamp: {timestamp} offset: {offset}")
+            if timestamp <= last_timestamp or relative <= last_offset:
+                self._problem(path, f"offset {offset}: entries go back")
+            elif timestamps is not None and timestamps.get(offset, -1) != timestamp:
+                self._problem(path, f"offset {offset}: no batch ends there with timestamp {timestamp}")
+            last_timestamp, last_offset = timestamp, relative
+
+    def _transaction_index(self, path: Path) -> None:
+        try:
+            for entry in decode_transactions(path.read_bytes(), str(path)):
+                if self.show:
+                    print(
+                        f"producerId: {entry.producer_id} firstOffset: {entry.first_offset} "
+                        f"lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}"
+                    )
+        except LogError as error:
+            self.problems.append(str(error))
+
+    def _snapshot(self, path: Path) -> None:
+        try:
+            for producer in ProducerStates.decode(path.read_bytes(), str(path)):
+                if self.show:
+                    print(
+                        f"producerId: {producer.id} producerEpoch: {producer.epoch} "
+                        f"lastSequence: {producer.last_sequence} batches: {len(producer.batches)} "
+                        f"coordinatorEpoch: {producer.coordinator_epoch} transactionStart: {producer.transaction_start}"
+                    )
+        except LogError as error:
+            self.problems.append(f"{error} (Apache Kafka's own snapshots have another form)")
+
+    def _epochs(self, path: Path) -> None:
+        try:
+            for entry in EpochCache.decode(path.read_bytes(), str(path)):
+                if self.show:
+                    print(f"epoch: {entry.epoch} startOffset: {entry.start_offset}")
+        except LogError as error:
+            self.problems.append(str(error))
+
+    def _entries(self, path: Path, form: Struct) -> Iterator[tuple[int, int]]:
+        """The entries of an index file, without the zeros that Apache Kafka keeps behind those of an active one."""
+        data = path.read_bytes()
+        if len(data) % form.size:
+            self._problem(path, f"{len(data)} bytes are no whole number of {form.size}-byte entries")
+        for at in range(0, len(data) - form.size + 1, form.size):
+            values = form.unpack_from(data, at)
+            if at and not any(values):
+                return
+            yield values[0], values[1]
+
+    def _batches_beside(self, path: Path) -> dict[int, BatchHeader] | None:
+        """The batches of the segment that an index belongs to, by position; None if its log is not there."""
+        log = path.with_suffix(".log")
+        if not log.exists():
+            return None
+        known = len(self.problems)
+        batches = {position: header for position, header, _ in self._batches(log)}
+        del self.problems[known:]  # told when the log itself is dumped
+        return batches
+
+    def _problem(self, path: Path, text: str) -> None:
+        self.problems.append(f"{path}: {text}")
+
+
+def _base_offset(path: Path) -> int:
+    return int(path.stem) if path.stem.isdigit() else 0
+
+
+def _batch_line(header: BatchHeader, position: int, *, valid: bool) -> str:
+    kind = "LogAppendTime" if header.is_log_append_time else "CreateTime"
+    return (
+        f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count} "
+        f"baseSequence: {header.base_sequence} lastSequence: {header.last_sequence} producerId: {header.producer_id} "
+        f"producerEpoch: {header.producer_epoch} partitionLeaderEpoch: {header.leader_epoch} "
+        f"isTransactional: {str(header.is_transactional).lower()} isControl: {str(header.is_control).lower()} "
+        f"position: {position} {kind}: {header.max_timestamp} size: {header.size} magic: {header.magic} "
+        f"compresscodec: {header.codec.name.lower()} crc: {header.crc} isvalid: {str(valid).lower()}"
+    )
+
+
+def _text(data: bytes | None) -> str:
+    if data is None:
+        return "null"
+    text = data.decode("utf-8", errors="backslashreplace")
+    return text if text.isprintable() else repr(data)[1:]
