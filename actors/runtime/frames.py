@@ -121,7 +121,7 @@ class FrameReader:
     def _payload(self, start: int, end: int) -> memoryview:
         """Bulk bytes may be kept: small ones are copied, large ones keep this buffer from being written to again."""
         if end - start <= _LEND_ABOVE:
-            return memoryview(bytes(self._view[start:end]))
+            return memoryview(bytearray(self._view[start:end]))
         self._lent = True
         return self._view[start:end]
 

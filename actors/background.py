@@ -1,0 +1,57 @@
+"""Work that may block, done elsewhere: one thread per disk. A simulator does it after a while, on its own clock."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from actors.runtime import Scheduler
+
+Work = Callable[[], None]
+Done = Callable[[BaseException | None], None]
+
+
+class Background(Protocol):
+    """Runs one piece of work after the other, in order."""
+
+    def submit(self, work: Work, done: Done) -> None:
+        """Run `work` some time; `done(None)` or `done(error)` is called on the scheduler's thread afterwards."""
+
+
+class ThreadBackground:
+    """A thread of its own. `close` lets it finish what it has."""
+
+    def __init__(self, scheduler: Scheduler, name: str) -> None:
+        self._scheduler = scheduler
+        self._queue: queue.SimpleQueue[tuple[Work, Done] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Work, done: Done) -> None:
+        self._queue.put((work, done))
+
+    def close(self) -> None:
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None:
+            work, done = item
+            error: BaseException | None = None
+            try:
+                work()
+            except Exception as raised:  # noqa: BLE001  it belongs to whoever asked for the work
+                error = raised
+            self._scheduler.call_soon(_Answer(done, error))
+
+
+class _Answer:
+    __slots__ = ("_done", "_error")
+
+    def __init__(self, done: Done, error: BaseException | None) -> None:
+        self._done, self._error = done, error
+
+    def __call__(self) -> None:
+        self._done(self._error)

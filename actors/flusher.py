@@ -1,0 +1,124 @@
+"""`flusher@N`: makes votes and logs durable, many at a time.
+
+Whatever is asked for while a sync is running goes into the next one: under load one sync serves many groups, and at
+rest nobody waits for company. The syncs themselves run in the background, one after the other.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from actors.background import Background
+from actors.runtime import Actor, Address, handles
+from log.filesystem import Filesystem
+from log.partition_log import Flush
+from log.raft.ready import Vote
+from log.raft.vote_journal import VoteJournal
+
+
+@frozen(slots=True)
+class SaveVote:
+    """Make this group's vote durable, then tell `replica` VoteSaved."""
+
+    group: str
+    vote: Vote
+    replica: Address
+
+
+@frozen(slots=True)
+class VoteSaved:
+    """It is."""
+
+    vote: Vote
+
+
+@frozen(slots=True)
+class SyncLog:
+    """Run this flush, then tell `replica` LogSynced."""
+
+    flush: Flush
+    replica: Address
+
+
+@frozen(slots=True)
+class LogSynced:
+    """It was run, or failed."""
+
+    flush: Flush
+    error: BaseException | None
+
+
+@frozen(slots=True)
+class _RoundDone:
+    votes: tuple[SaveVote, ...]
+    flushes: tuple[LogSynced, ...]
+    replicas: tuple[Address, ...]
+    error: BaseException | None
+
+
+class Flusher(Actor):
+    """Gathers what must be synced; one round is under way at a time."""
+
+    mailbox_capacity = 1 << 20
+
+    def __init__(self, journal: VoteJournal, filesystem: Filesystem, background: Background) -> None:
+        super().__init__()
+        self._journal = journal
+        self._filesystem = filesystem
+        self._background = background
+        self._votes: list[SaveVote] = []
+        self._flushes: list[SyncLog] = []
+        self._busy = False
+
+    @handles(SaveVote)
+    def save_vote(self, message: SaveVote) -> None:
+        self._votes.append(message)
+        self._begin_round()
+
+    @handles(SyncLog)
+    def sync_log(self, message: SyncLog) -> None:
+        self._flushes.append(message)
+        self._begin_round()
+
+    @handles(_RoundDone)
+    def round_done(self, done: _RoundDone) -> None:
+        self._busy = False
+        if done.error is not None:
+            raise done.error  # the vote journal cannot be written: nothing in this process may vote any more
+        for saved in done.votes:
+            self.send(saved.replica, VoteSaved(saved.vote))
+        for synced, replica in zip(done.flushes, done.replicas, strict=True):
+            self.send(replica, synced)
+        self._begin_round()
+
+    def _begin_round(self) -> None:
+        if self._busy or not (self._votes or self._flushes):
+            return
+        self._busy = True
+        votes, self._votes = tuple(self._votes), []
+        flushes, self._flushes = tuple(self._flushes), []
+        results: list[LogSynced] = []
+
+        def work() -> None:
+            if votes:
+                self._journal.write({save.group: save.vote for save in votes})
+                self._journal.sync()
+            results.extend(_synced(one.flush, self._filesystem) for one in flushes)
+
+        def done(error: BaseException | None) -> None:
+            replicas = tuple(one.replica for one in flushes)
+            self._own(_RoundDone(votes, tuple(results), replicas if error is None else (), error))
+
+        self._background.submit(work, done)
+
+    def _own(self, message: _RoundDone) -> None:
+        """What this actor ordered itself is not refused by its mailbox's bound."""
+        self.node.tell_local(self.address, message)
+
+
+def _synced(flush: Flush, filesystem: Filesystem) -> LogSynced:
+    try:
+        flush.run(filesystem)
+    except OSError as error:
+        return LogSynced(flush, error)
+    return LogSynced(flush, None)

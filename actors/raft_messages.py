@@ -1,0 +1,24 @@
+"""The wire numbers of Raft's messages, which are declared where no actor is known (log/raft/messages.py)."""
+
+from __future__ import annotations
+
+from actors.runtime import wire
+from log.raft.messages import (
+    Append,
+    Appended,
+    Beat,
+    BeatAnswer,
+    Message,
+    Recovered,
+    Restart,
+    TimeoutNow,
+    VoteAnswer,
+    VoteRequest,
+)
+
+RAFT_MESSAGES: tuple[type[Message], ...] = (
+    VoteRequest, VoteAnswer, Append, Appended, Beat, BeatAnswer, Restart, TimeoutNow, Recovered,
+)  # fmt: skip
+
+for _number, _message_class in enumerate(RAFT_MESSAGES, start=0x0200):
+    wire(_number)(_message_class)

@@ -1,0 +1,82 @@
+"""What clients of a replica ask, and what it answers."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from actors.runtime import Payload, wire
+
+ALL = -1
+"""acks=all: answered once every record is held by a majority, and by min.insync.replicas at least."""
+
+
+@wire(0x0220)
+@frozen(slots=True)
+class AppendRecords:
+    """Append whole batches. acks: 0, 1, or -1 for all; the answer to 0 is sent at once and means nothing."""
+
+    acks: int
+    timeout_ms: int
+    batches: Payload
+
+
+@wire(0x0221)
+@frozen(slots=True)
+class AppendResult:
+    """Where the records are, or why they are not."""
+
+    error: int
+    base_offset: int
+    leader_epoch: int
+    message: str
+
+
+@wire(0x0222)
+@frozen(slots=True)
+class ReadRecords:
+    """Read whole batches from `offset`, waiting up to `wait_ms` for at least `min_bytes`."""
+
+    offset: int
+    bytes_max: int
+    min_bytes: int
+    wait_ms: int
+
+
+@wire(0x0223)
+@frozen(slots=True)
+class ReadResult:
+    """Batches below the high watermark, or why there are none."""
+
+    error: int
+    high_watermark: int
+    log_start_offset: int
+    leader_epoch: int
+    batches: Payload
+
+
+@wire(0x0224)
+@frozen(slots=True)
+class DescribeReplica:
+    """How are you?"""
+
+
+@wire(0x0225)
+@frozen(slots=True)
+class ReplicaFacts:
+    """As this replica sees it. leader -1: nobody known."""
+
+    leader: int
+    leader_epoch: int
+    role: str
+    high_watermark: int
+    log_start_offset: int
+    end_offset: int
+    in_sync: tuple[int, ...]
+
+
+@wire(0x0226)
+@frozen(slots=True)
+class TransferLeadership:
+    """Hand leadership over to this broker. Answers whether that was begun."""
+
+    to: int

@@ -1,0 +1,21 @@
+"""Raft over a partition log: the algorithm alone, no clock, no I/O.
+
+The contract between a node and whoever drives it:
+
+    node.step(message, now) / node.tick(now) / node.appended(...) / node.flushed(...)
+    ready = node.take_ready()
+    1. persist   ready.restart, ready.truncate, ready.append to the log; ready.vote to the vote journal
+    2. send      ready.messages: after the vote is durable, if there is one; never before
+    3. apply     ready.watermark: tell readers and those who wait for their appends
+
+A Raft entry is a record batch; its term is the batch's leader epoch. **Positions are exclusive batch ends.** The log is
+the driver's: a node reads its facts (ends, epochs) and never its bytes.
+
+messages.py     what nodes say to each other
+membership.py   who votes: a broker with one particular directory, never a broker that lost it
+roles.py        follower, candidate, leader: what each knows, and which may become which
+progress.py     what a leader knows of one follower: match, window, in sync or not
+ready.py        what must be done, in which order
+node.py         the state machine: term and vote, elections, stepping
+leading.py      replicate, commit, keep the quorum; following.py: verify, append, acknowledge
+"""

@@ -1,0 +1,114 @@
+"""What a follower does with its leader's messages.
+
+It acknowledges the end that an append verified, never its log's end. It truncates only where an append of the current
+term brings another epoch, never because the leader's log is shorter. What it knows to be committed is the lesser of
+what the leader says and what it verified.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from log.raft.messages import Append, Appended, Beat, BeatAnswer, Restart
+from log.raft.roles import Follower
+from protocol.records import BatchHeader, RecordBatches, parse_batches
+
+if TYPE_CHECKING:
+    from log.raft.node import RaftNode
+
+
+def on_append(node: RaftNode, role: Follower, message: Append) -> None:
+    """Take in batches that follow on what is here, or say where the logs part."""
+    if not _meets(node, message.prev_end, message.prev_epoch):
+        end, epoch = _hint(node, message)
+        node.send(message.leader, Appended(node.term, node.broker, node.directory, False, end, epoch, node.eligible))
+        return
+    end = message.prev_end
+    if len(message.batches):
+        end = _take_in(node, parse_batches(message.batches), message.prev_end)
+    role.verified = max(role.verified, end)
+    role.leader_watermark = max(role.leader_watermark, message.watermark)
+    if not node.config.flush_before_ack:
+        _acknowledge(node, role, message.leader, role.verified)
+    elif node.log.flushed_offset >= end:
+        _acknowledge(node, role, message.leader, min(role.verified, node.log.flushed_offset))
+    advance(node, role)
+
+
+def on_beat(node: RaftNode, role: Follower, message: Beat) -> None:
+    role.leader_watermark = max(role.leader_watermark, message.watermark)
+    advance(node, role)
+    node.send(message.leader, BeatAnswer(node.term, node.broker, node.directory, held(node, role), node.eligible))
+
+
+def on_restart(node: RaftNode, role: Follower, message: Restart) -> None:
+    """Drop everything and begin at the leader's log start."""
+    node.ready.restart = message
+    role.verified = message.log_start
+    node.watermark = max(node.watermark, message.log_start)
+    _acknowledge(node, role, message.leader, message.log_start)
+
+
+def flushed(node: RaftNode, role: Follower) -> None:
+    """More of the log is durable: acknowledge it if that was waited for."""
+    if node.config.flush_before_ack and role.leader is not None:
+        _acknowledge(node, role, role.leader, held(node, role))
+        advance(node, role)
+
+
+def held(node: RaftNode, role: Follower) -> int:
+    """Up to where this follower may say that it has the leader's log."""
+    return min(role.verified, node.log.flushed_offset) if node.config.flush_before_ack else role.verified
+
+
+def advance(node: RaftNode, role: Follower) -> None:
+    """What is committed, as far as is known here."""
+    node.commit(min(role.leader_watermark, held(node, role)))
+
+
+def _meets(node: RaftNode, prev_end: int, prev_epoch: int) -> bool:
+    """Does our log hold (prev_end, prev_epoch)?"""
+    log = node.log
+    if prev_end > log.end_offset:
+        return False
+    if prev_end <= max(log.log_start_offset, 0):
+        return True  # below our start everything was committed, and so is the leader's
+    return log.epochs.epoch_at(prev_end - 1) == prev_epoch
+
+
+def _hint(node: RaftNode, message: Append) -> tuple[int, int]:
+    """Where our log ends, or where the last epoch here that is not newer than the one in question ends."""
+    log = node.log
+    if message.prev_end > log.end_offset:
+        return log.end_offset, log.epochs.latest
+    epoch, end = log.epochs.end_of(message.prev_epoch, log.end_offset)
+    return (min(end, message.prev_end), epoch) if epoch >= 0 else (log.log_start_offset, -1)
+
+
+def _take_in(node: RaftNode, batches: RecordBatches, prev_end: int) -> int:
+    """Skip what is here already, cut what contradicts, append the rest. Gives the end that is verified by that."""
+    log = node.log
+    position, end = 0, prev_end
+    for at, header in enumerate(batches.headers):
+        if header.base_offset >= log.end_offset or log.epochs.epoch_at(header.base_offset) != header.leader_epoch:
+            _append(node, header, RecordBatches(batches.data[position:], batches.headers[at:]))
+            return batches.headers[-1].next_offset
+        end = header.next_offset
+        position += header.size
+    return end
+
+
+def _append(node: RaftNode, first: BatchHeader, batches: RecordBatches) -> None:
+    if first.base_offset < node.log.end_offset:
+        assert first.base_offset >= node.watermark, (
+            f"broker {node.broker} would truncate to {first.base_offset}, below its watermark {node.watermark}"
+        )
+        node.ready.truncate = first.base_offset
+        node.history.cut_from(first.base_offset)
+    node.ready.append.append(batches)
+
+
+def _acknowledge(node: RaftNode, role: Follower, leader: int, end: int) -> None:
+    role.acknowledged = max(role.acknowledged, end)
+    epoch = node.log.epochs.latest
+    node.send(leader, Appended(node.term, node.broker, node.directory, True, end, epoch, node.eligible))

@@ -1,0 +1,219 @@
+"""What a leader does: replicate, commit, keep its quorum, hand over.
+
+Commit is Raft's majority and nothing else: an end is committed once a majority of the voters hold it and its batch is
+of this leader's term. What earlier leaders left is committed by a batch of our own, written only if there is something
+of theirs to commit: a healthy partition's offsets have no holes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from log.raft.membership import Voter
+from log.raft.messages import Append, Appended, Beat, BeatAnswer, Recovered, TimeoutNow
+from log.raft.progress import Pace, Progress
+from log.raft.ready import Fetch, LeaderBatch
+from log.raft.roles import Leader
+
+if TYPE_CHECKING:
+    from log.raft.node import RaftNode
+
+NOTHING = memoryview(b"")
+
+
+def begin(node: RaftNode, role: Leader, now: float) -> None:
+    """Elected: find out where every follower stands, and commit what earlier leaders left."""
+    for broker in node.replicas:
+        if broker != node.broker:
+            role.progress[broker] = Progress(node.log.end_offset, now, online=broker in node.online)
+    if not role.certain:
+        node.ready.leader_batches.append(LeaderBatch())
+    for broker in role.progress:
+        replicate(node, role, broker, now)
+    commit(node, role)
+
+
+def restart_progress(node: RaftNode, role: Leader, broker: int, now: float) -> None:
+    """A new link to a follower: what was under way is lost."""
+    if broker not in node.replicas or broker == node.broker:
+        return
+    progress = role.progress.get(broker)
+    if progress is None:
+        progress = role.progress[broker] = Progress(node.log.end_offset, now, online=True)
+    progress.online = True
+    progress.probe_from(max(progress.match, min(progress.next, node.log.end_offset)))
+    replicate(node, role, broker, now)
+
+
+def pause_progress(role: Leader, broker: int) -> None:
+    progress = role.progress.get(broker)
+    if progress is not None:
+        progress.online = False
+
+
+def appended(node: RaftNode, role: Leader, base: int, data: memoryview, prev_epoch: int, now: float) -> None:
+    """Our own log has grown from `base` by these bytes: send them on to whoever keeps up."""
+    end = node.log.end_offset
+    message: Append | None = None
+    for broker, progress in role.progress.items():
+        if progress.next != base or progress.pace is not Pace.STREAM or not progress.online:
+            continue
+        if not progress.has_room(node.config.window_bytes):
+            continue
+        if message is None:
+            message = Append(node.term, node.broker, base, prev_epoch, node.watermark, node.log.log_start_offset, data)
+        node.send(broker, message)
+        progress.sent(end, len(data), now)
+    commit(node, role)
+
+
+def replicate(node: RaftNode, role: Leader, broker: int, now: float) -> None:
+    """Send a follower what it lacks, as far as the window allows."""
+    progress, log = role.progress[broker], node.log
+    if not progress.online or progress.waiting:
+        return
+    if progress.next < log.log_start_offset:
+        progress.pace, progress.waiting, progress.sent_at = Pace.RESTART, True, now
+        node.ready.restarts.append(broker)
+    elif progress.pace is Pace.PROBE:
+        progress.waiting, progress.sent_at = True, now
+        epoch = log.epochs.epoch_at(progress.next - 1)
+        append = Append(node.term, node.broker, progress.next, epoch, node.watermark, log.log_start_offset, NOTHING)
+        node.send(broker, append)
+    elif progress.next < log.end_offset and progress.has_room(node.config.window_bytes):
+        epoch = log.epochs.epoch_at(progress.next - 1)
+        node.ready.fetches.append(Fetch(broker, progress.next, epoch, node.config.fetch_bytes))
+
+
+def fetched(node: RaftNode, role: Leader, fetch: Fetch, data: memoryview, end: int, now: float) -> None:
+    """What a Fetch asked for was read: send it, and go on while there is room."""
+    progress = role.progress.get(fetch.to)
+    if progress is None or progress.next != fetch.prev_end or not progress.online or progress.pace is not Pace.STREAM:
+        return
+    append = Append(
+        node.term, node.broker, fetch.prev_end, fetch.prev_epoch, node.watermark, node.log.log_start_offset, data
+    )
+    node.send(fetch.to, append)
+    progress.sent(end, len(data), now)
+    replicate(node, role, fetch.to, now)
+
+
+def on_answer(node: RaftNode, role: Leader, answer: Appended | BeatAnswer, now: float) -> None:
+    """A follower says how far it is."""
+    progress = role.progress.get(answer.follower)
+    if progress is None:
+        return
+    progress.directory, progress.eligible = answer.directory, answer.eligible
+    if isinstance(answer, BeatAnswer):
+        if answer.end > progress.match:
+            progress.acknowledged(answer.end, node.log.end_offset, now)
+    elif answer.ok:
+        if progress.pace is not Pace.STREAM:
+            progress.stream_from(answer.end)
+        progress.acknowledged(answer.end, node.log.end_offset, now)
+    else:
+        _find_meeting_point(node, progress, answer)
+    if not answer.eligible and progress.match >= max(node.watermark, role.term_start) and role.certain:
+        node.send(answer.follower, Recovered(node.term, node.broker))
+    commit(node, role)
+    replicate(node, role, answer.follower, now)
+    try_transfer(node, role)
+
+
+def commit(node: RaftNode, role: Leader) -> None:
+    """Raise the watermark to what a majority of voters holds, if that is of our term."""
+    held = sorted((_held_by(node, role, voter) for voter in node.membership.voters), reverse=True)
+    end = held[node.membership.majority - 1]
+    if end > node.watermark and node.log.epochs.epoch_at(end - 1) == node.term:
+        role.certain = True
+        node.commit(end)
+    elif not role.certain and node.watermark == node.log.end_offset:
+        role.certain = True
+
+
+def in_sync(node: RaftNode, role: Leader, now: float) -> set[int]:
+    """The replicas that keep up: the ISR."""
+    keeping_up = {
+        broker
+        for broker, progress in role.progress.items()
+        if progress.online and progress.eligible and now - progress.caught_up_at <= node.config.lag_s_max
+        and progress.pace is Pace.STREAM
+    }  # fmt: skip
+    return {node.broker, *keeping_up}
+
+
+def has_quorum(node: RaftNode, now: float) -> bool:
+    """Was a majority heard within the leader timeout? Only then may a leader answer as one."""
+    oldest = now - node.config.leader_timeout_s
+    heard = sum(
+        1
+        for voter in node.membership.voters
+        if voter.broker == node.broker or (voter.broker in node.online and node.heard.get(voter.broker, -1.0) >= oldest)
+    )
+    return heard >= node.membership.majority
+
+
+def tick(node: RaftNode, role: Leader, now: float) -> None:
+    """Step down without a quorum; give up a hand-over that takes too long; probe again who does not answer."""
+    if not has_quorum(node, now):
+        node.step_down(now)
+        return
+    if role.successor is not None and now >= role.successor_until:
+        role.successor = None
+    for broker, progress in role.progress.items():
+        stuck = progress.waiting or progress.in_flight_bytes
+        if stuck and progress.online and now - progress.sent_at >= node.config.append_timeout_s:
+            progress.probe_from(progress.match)
+            replicate(node, role, broker, now)
+
+
+def next_deadline(node: RaftNode, role: Leader) -> float | None:
+    """When `tick` may find something to do: only while somebody is behind or away."""
+    deadlines = [
+        progress.sent_at + node.config.append_timeout_s
+        for progress in role.progress.values()
+        if progress.online and (progress.waiting or progress.in_flight_bytes)
+    ]
+    if role.successor is not None:
+        deadlines.append(role.successor_until)
+    others = [voter.broker for voter in node.membership.voters if voter.broker != node.broker]
+    if any(broker not in node.online for broker in others):
+        heard = sorted((node.heard.get(broker, 0.0) for broker in others), reverse=True)
+        needed = node.membership.majority - 2
+        if needed >= 0:
+            deadlines.append(heard[needed] + node.config.leader_timeout_s + 0.001)
+    return min(deadlines, default=None)
+
+
+def try_transfer(node: RaftNode, role: Leader) -> None:
+    """Hand over once the successor has everything."""
+    if role.successor is None:
+        return
+    progress = role.progress.get(role.successor)
+    if progress is not None and progress.online and progress.match >= node.log.end_offset:
+        node.send(role.successor, TimeoutNow(node.term, node.broker))
+
+
+def beats(node: RaftNode, role: Leader) -> list[tuple[int, Beat]]:
+    """The heartbeats that this group wants to send now."""
+    beat = Beat(node.term, node.broker, node.watermark)
+    return [(broker, beat) for broker, progress in role.progress.items() if progress.online]
+
+
+def _held_by(node: RaftNode, role: Leader, voter: Voter) -> int:
+    if voter.broker == node.broker:
+        return node.log.flushed_offset if node.config.flush_before_ack else node.log.end_offset
+    progress = role.progress.get(voter.broker)
+    if progress is None or progress.directory != voter.directory or not progress.eligible:
+        return 0
+    return progress.match
+
+
+def _find_meeting_point(node: RaftNode, progress: Progress, answer: Appended) -> None:
+    """The follower says where an epoch ends with it; the logs meet at the lesser of that and where it ends here."""
+    if answer.epoch < 0:
+        progress.probe_from(max(answer.end, 0))
+        return
+    epoch, end = node.log.epochs.end_of(answer.epoch, node.log.end_offset)
+    meeting = min(end, answer.end) if epoch == answer.epoch else max(end, 0)
+    progress.probe_from(min(meeting, max(progress.next - 1, 0)) if meeting >= progress.next else meeting)

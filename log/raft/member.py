@@ -1,0 +1,186 @@
+"""A node and its log, driven together: the order of persisting, sending and applying is kept here and nowhere else.
+
+Whoever owns a member (an actor, a test, the simulator) feeds it events and then takes what it has to say:
+
+    member.outbox         messages that may be sent now
+    member.unsaved_vote   a vote that must be made durable; `vote_saved` then frees the messages that wait for it
+    member.committed      the watermark, if it has moved
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from log.epoch_cache import EpochCache
+from log.partition_log import PartitionLog
+from log.producer_state import ProducerStates
+from log.raft.membership import Membership, MembershipHistory
+from log.raft.messages import Message, Restart
+from log.raft.node import RaftNode
+from log.raft.ready import Fetch, LeaderBatch, Ready, Vote
+from log.raft.roles import Leader
+from protocol.records import (
+    ControlType,
+    RecordBatches,
+    build_batch,
+    check_batches,
+    control_record,
+    control_type,
+    parse_batches,
+    records,
+)
+
+MEMBERSHIP_FILE = "membership"
+_CONTROL_BYTES_MAX = 1 << 20
+
+
+class Member:
+    """One replica of one partition."""
+
+    __slots__ = ("_parked", "_wall_ms", "committed", "log", "node", "outbox", "role_changed", "unsaved_vote")
+
+    def __init__(self, log: PartitionLog, node: RaftNode, wall_ms: Callable[[], int]) -> None:
+        self.log = log
+        self.node = node
+        self.outbox: list[tuple[int, Message]] = []
+        self.unsaved_vote: Vote | None = None
+        self.committed: int | None = None
+        self.role_changed = False
+        self._parked: list[tuple[int, Message]] = []
+        self._wall_ms = wall_ms
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def step(self, message: Message, now: float) -> None:
+        self.node.step(message, now)
+        self._work(now)
+
+    def tick(self, now: float) -> None:
+        self.node.tick(now)
+        self._work(now)
+
+    def peer_up(self, broker: int, now: float) -> None:
+        self.node.peer_up(broker, now)
+        self._work(now)
+
+    def peer_down(self, broker: int, now: float) -> None:
+        self.node.peer_down(broker, now)
+        self._work(now)
+
+    def leader_gone(self, now: float) -> None:
+        self.node.leader_gone(now)
+        self._work(now)
+
+    def transfer_to(self, broker: int, now: float) -> bool:
+        accepted = self.node.transfer_to(broker, now)
+        self._work(now)
+        return accepted
+
+    def append(self, batches: RecordBatches, now: float) -> int:
+        """As leader: append and replicate. Gives the first offset."""
+        base = self._append(batches, now)
+        self._work(now)
+        return base
+
+    def flushed(self, now: float) -> None:
+        """The log's `flushed_offset` has moved."""
+        self.node.flushed()
+        self._work(now)
+
+    def vote_saved(self, vote: Vote) -> None:
+        """This vote is durable: what was to be told after it may be told."""
+        if self.unsaved_vote == vote:
+            self.unsaved_vote = None
+            self.outbox += self._parked
+            self._parked = []
+
+    # -- doing what the node says ------------------------------------------------------------------------------
+
+    def _work(self, now: float) -> None:
+        while not (ready := self.node.take_ready()).empty:
+            self._persist(ready)
+            self._send(ready)
+            if ready.watermark is not None:
+                self.log.high_watermark = self.committed = ready.watermark
+            self.role_changed = self.role_changed or ready.became is not None
+            for leader_batch in ready.leader_batches:
+                self._append_leader_batch(leader_batch, now)
+            for fetch in ready.fetches:
+                self._fetch(fetch, now)
+            for broker in ready.restarts:
+                self.node.send(broker, self._restart_message())
+
+    def _persist(self, ready: Ready) -> None:
+        if ready.vote is not None:
+            self.unsaved_vote = ready.vote
+        if ready.restart is not None:
+            self._restart(ready.restart)
+        if ready.truncate is not None:
+            self.log.truncate(ready.truncate)
+            assert self.log.end_offset == ready.truncate, "batches are never split"
+        for batches in ready.append:
+            self.log.append_stamped(batches, now_ms=self._wall_ms())
+            self._note_memberships(batches)
+        self._save_history()
+
+    def _send(self, ready: Ready) -> None:
+        if self.unsaved_vote is None:
+            self.outbox += ready.messages
+        else:
+            self._parked += ready.messages
+
+    def _append(self, batches: RecordBatches, now: float) -> int:
+        log = self.log
+        prev_epoch = log.epochs.epoch_at(log.end_offset - 1)
+        base = log.append(batches, epoch=self.node.term, now_ms=self._wall_ms())
+        self.node.appended(base, batches.data, prev_epoch, now)
+        return base
+
+    def _append_leader_batch(self, leader_batch: LeaderBatch, now: float) -> None:
+        if not isinstance(self.node.role, Leader):
+            return
+        membership = leader_batch.membership
+        kind = ControlType.LEADER_CHANGE if membership is None else ControlType.KRAFT_VOTERS
+        value = b"" if membership is None else membership.encode()
+        timestamp = self._wall_ms()
+        record = control_record(kind, value, offset=0, timestamp=timestamp)
+        batches = check_batches(build_batch([record], control=True))
+        if membership is not None:
+            self.node.history.add(self.log.end_offset, membership)
+        self._append(batches, now)
+        self._save_history()
+
+    def _fetch(self, fetch: Fetch, now: float) -> None:
+        data = memoryview(self.log.read(fetch.prev_end, fetch.bytes_max).read())
+        if data.nbytes:
+            self.node.fetched(fetch, data, parse_batches(data).headers[-1].next_offset, now)
+
+    def _restart_message(self) -> Restart:
+        log, node = self.log, self.node
+        producers = log.producers.before(log.log_start_offset)
+        return Restart(
+            node.term, node.broker, log.log_start_offset, log.epochs.encode(), producers.encode(), node.history.encode()
+        )
+
+    def _restart(self, message: Restart) -> None:
+        epochs = EpochCache.decode(message.epochs, "the leader's epochs")
+        epochs.cut_from(message.log_start)
+        self.node.history = MembershipHistory.decode(message.membership)
+        self.node.history.changed = True
+        self._save_history()
+        self.log.restart_at(
+            message.log_start, epochs, ProducerStates.decode(message.producers, "the leader's producers")
+        )
+
+    def _note_memberships(self, batches: RecordBatches) -> None:
+        for position, header in zip(batches.positions, batches.headers, strict=True):
+            if header.is_control and header.producer_id < 0:
+                for record in records(batches.data, position, limit=_CONTROL_BYTES_MAX):
+                    if control_type(record) is ControlType.KRAFT_VOTERS and record.value is not None:
+                        self.node.history.add(header.base_offset, Membership.decode(record.value))
+
+    def _save_history(self) -> None:
+        if self.node.history.changed:
+            path = f"{self.log.directory}/{MEMBERSHIP_FILE}"
+            self.log.filesystem.write_atomically(path, self.node.history.encode())
+            self.node.history.changed = False

@@ -1,0 +1,131 @@
+"""Who votes in a group.
+
+A voter is a broker with one particular directory: a broker that comes back with an empty disk is somebody else, who
+must not vote away what its predecessor acknowledged. Memberships are control batches of the group's own log, one voter
+added or removed at a time, in force as soon as they are appended and taken back if they are truncated. Retention
+deletes the log's copies, so their history is also kept in a small file.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+import orjson
+from attrs import frozen
+
+from log.errors import DamagedFile
+
+_VERSION = 1
+
+
+@frozen(slots=True, order=True)
+class Voter:
+    """A broker and the directory in which it keeps its logs."""
+
+    broker: int
+    directory: str
+
+
+@frozen(slots=True)
+class Membership:
+    """The voters of a group, in order of preference for leadership."""
+
+    voters: tuple[Voter, ...]
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        return tuple(voter.broker for voter in self.voters)
+
+    @property
+    def majority(self) -> int:
+        return len(self.voters) // 2 + 1
+
+    def has(self, broker: int, directory: str) -> bool:
+        return Voter(broker, directory) in self.voters
+
+    def rank(self, broker: int) -> int:
+        """0 for the preferred leader, then 1, 2 …"""
+        brokers = self.brokers
+        return brokers.index(broker) if broker in brokers else len(brokers)
+
+    def with_voter(self, voter: Voter) -> Membership:
+        return Membership((*self.voters, voter))
+
+    def without(self, broker: int) -> Membership:
+        return Membership(tuple(voter for voter in self.voters if voter.broker != broker))
+
+    def encode(self) -> bytes:
+        voters = [[voter.broker, voter.directory] for voter in self.voters]
+        return orjson.dumps({"version": _VERSION, "voters": voters})
+
+    @classmethod
+    def decode(cls, data: bytes) -> Membership:
+        try:
+            value = orjson.loads(data)
+            if value["version"] != _VERSION:
+                raise DamagedFile(f"a membership of version {value['version']}; {_VERSION} is known here")
+            return cls(tuple(Voter(int(broker), str(directory)) for broker, directory in value["voters"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise DamagedFile(f"{data[:200]!r} is no membership: {error}") from error
+
+
+class MembershipHistory:
+    """Memberships and the offsets from which they hold. The first one holds from the beginning."""
+
+    __slots__ = ("_memberships", "_offsets", "changed")
+
+    def __init__(self, entries: Iterable[tuple[int, Membership]]) -> None:
+        self._offsets: list[int] = []
+        self._memberships: list[Membership] = []
+        for offset, membership in entries:
+            self.add(offset, membership)
+        assert self._offsets, "a group has members"
+        self.changed = False
+
+    @property
+    def latest(self) -> Membership:
+        return self._memberships[-1]
+
+    @property
+    def latest_offset(self) -> int:
+        """The offset of the control batch that brought the latest membership; -1 for the initial one."""
+        return self._offsets[-1]
+
+    def add(self, offset: int, membership: Membership) -> None:
+        """A membership batch was appended at this offset."""
+        assert not self._offsets or offset > self._offsets[-1], (offset, self._offsets)
+        self._offsets.append(offset)
+        self._memberships.append(membership)
+        self.changed = True
+
+    def cut_from(self, offset: int) -> None:
+        """The log was truncated to `offset`: what came there or later is taken back."""
+        while len(self._offsets) > 1 and self._offsets[-1] >= offset:
+            self._offsets.pop()
+            self._memberships.pop()
+            self.changed = True
+
+    def cut_before(self, offset: int) -> None:
+        """The log begins at `offset` now: forget what no longer matters."""
+        at = bisect_right(self._offsets, offset) - 1
+        if at > 0:
+            del self._offsets[:at], self._memberships[:at]
+            self.changed = True
+
+    def encode(self) -> bytes:
+        entries = [
+            [offset, membership.encode().decode()]
+            for offset, membership in zip(self._offsets, self._memberships, strict=True)
+        ]
+        return orjson.dumps({"version": _VERSION, "entries": entries})
+
+    @classmethod
+    def decode(cls, data: bytes) -> MembershipHistory:
+        try:
+            value = orjson.loads(data)
+            if value["version"] != _VERSION:
+                raise DamagedFile(f"a membership history of version {value['version']}; {_VERSION} is known here")
+            return cls((int(offset), Membership.decode(text.encode())) for offset, text in value["entries"])
+        except (ValueError, KeyError, TypeError, AssertionError) as error:
+            raise DamagedFile(f"{data[:200]!r} is no membership history: {error}") from error

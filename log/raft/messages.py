@@ -1,0 +1,117 @@
+"""What the nodes of one group say to each other. Every message carries the sender's term.
+
+`end` is always an exclusive batch end, `epoch` the epoch of the batch that ends there.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+
+@frozen(slots=True)
+class VoteRequest:
+    """Vote for me: my log ends at (last_end, last_epoch).
+
+    `pre` asks what the answer would be and changes nothing. `forced` comes from a leader that hands over: it is no
+    disturbance, so a voter that hears a leader may grant it all the same.
+    """
+
+    term: int
+    candidate: int
+    directory: str
+    last_end: int
+    last_epoch: int
+    pre: bool
+    forced: bool
+
+
+@frozen(slots=True)
+class VoteAnswer:
+    """Yes or no, to a request of this kind."""
+
+    term: int
+    voter: int
+    directory: str
+    granted: bool
+    pre: bool
+
+
+@frozen(slots=True)
+class Append:
+    """Batches that follow (prev_end, prev_epoch); none for a probe. Watermark and log start as the leader has them."""
+
+    term: int
+    leader: int
+    prev_end: int
+    prev_epoch: int
+    watermark: int
+    log_start: int
+    batches: memoryview
+
+
+@frozen(slots=True)
+class Appended:
+    """`ok`: everything up to `end` is verified to be the leader's (and durable, if that was asked for).
+
+    Not ok: the logs do not meet at what the append claimed; (end, epoch) is where mine ends, or where the epoch in
+    question ends here, for the leader to look up. `eligible` says whether this replica may vote at all.
+    """
+
+    term: int
+    follower: int
+    directory: str
+    ok: bool
+    end: int
+    epoch: int
+    eligible: bool
+
+
+@frozen(slots=True)
+class Beat:
+    """I am still your leader. Travels with the beats of every other group between the same two processes."""
+
+    term: int
+    leader: int
+    watermark: int
+
+
+@frozen(slots=True)
+class BeatAnswer:
+    """You are. Everything up to `end` is verified."""
+
+    term: int
+    follower: int
+    directory: str
+    end: int
+    eligible: bool
+
+
+@frozen(slots=True)
+class Restart:
+    """What you need lies below my log's start: drop everything and begin there, with what I know of the rest."""
+
+    term: int
+    leader: int
+    log_start: int
+    epochs: bytes
+    producers: bytes
+    membership: bytes
+
+
+@frozen(slots=True)
+class TimeoutNow:
+    """I hand over to you: call an election at once."""
+
+    term: int
+    leader: int
+
+
+@frozen(slots=True)
+class Recovered:
+    """You have caught up with everything that was ever acknowledged: from now on you count and vote again."""
+
+    term: int
+    leader: int
+
+
+Message = VoteRequest | VoteAnswer | Append | Appended | Beat | BeatAnswer | Restart | TimeoutNow | Recovered

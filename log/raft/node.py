@@ -1,0 +1,389 @@
+"""One replica's part in its group: terms, votes, who leads. leading.py and following.py say how.
+
+Time comes in as `now`, seconds of any clock that never goes back; it decides when something is tried, never whether it
+is safe. That a peer is gone is told from outside (`peer_down`): its link broke, or fell silent. So a group at rest
+needs no timer at all.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Protocol
+
+from attrs import frozen
+
+from log.epoch_cache import EpochCache
+from log.raft import following, leading
+from log.raft.membership import Membership, MembershipHistory
+from log.raft.messages import (
+    Append,
+    Appended,
+    Beat,
+    BeatAnswer,
+    Message,
+    Recovered,
+    Restart,
+    TimeoutNow,
+    VoteAnswer,
+    VoteRequest,
+)
+from log.raft.ready import Fetch, Ready, Vote
+from log.raft.roles import TRANSITIONS, Candidate, Follower, Leader, PreCandidate, Role
+
+
+class LogFacts(Protocol):
+    """What a node must know of its log. A PartitionLog is one."""
+
+    epochs: EpochCache
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def flushed_offset(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+
+@frozen(slots=True)
+class RaftConfig:
+    """Seconds and bytes."""
+
+    campaign_stagger_s: float = 0.015
+    """Between the campaigns of two survivors, by their rank."""
+    election_retry_s: float = 0.03
+    election_retry_s_max: float = 1.0
+    leader_timeout_s: float = 1.5
+    """A leader that heard no majority for so long steps down."""
+    transfer_timeout_s: float = 1.0
+    append_timeout_s: float = 1.0
+    window_bytes: int = 8 << 20
+    fetch_bytes: int = 1 << 20
+    lag_s_max: float = 30.0
+    """replica.lag.time.max.ms: who did not catch up for so long is not in sync."""
+    flush_before_ack: bool = False
+    """flush.messages=1: what is not on disk is not held."""
+
+
+class RaftNode:
+    """A replica of one group. See the package's docstring for how to drive it."""
+
+    def __init__(
+        self,
+        broker: int,
+        directory: str,
+        history: MembershipHistory,
+        vote: Vote,
+        log: LogFacts,
+        *,
+        config: RaftConfig,
+        rng: random.Random,
+        now: float,
+        eligible: bool = True,
+    ) -> None:
+        self.broker = broker
+        self.directory = directory
+        self.history = history
+        self.vote = vote
+        self.log = log
+        self.config = config
+        self.eligible = eligible
+        """May this replica vote and count? Not after it lost something that it had acknowledged."""
+        self.watermark = log.high_watermark
+        self.online: set[int] = set()
+        """Brokers to which a link stands."""
+        self.heard: dict[int, float] = {}
+        """When each of them was last heard of, in this group or any other."""
+        self._rng = rng
+        self._retry_s = config.election_retry_s
+        self.ready = Ready()
+        self.replicas = history.latest.brokers
+        """Every broker that shall have a copy, voter or not yet."""
+        self.role: Role = Follower(None, self._campaign_at(now))
+
+    # -- facts -----------------------------------------------------------------------------------------------
+
+    @property
+    def term(self) -> int:
+        return self.vote.term
+
+    @property
+    def membership(self) -> Membership:
+        return self.history.latest
+
+    @property
+    def leader(self) -> int | None:
+        """Who leads, as far as is known here."""
+        if isinstance(self.role, Leader):
+            return self.broker
+        return self.role.leader if isinstance(self.role, Follower) else None
+
+    @property
+    def is_voter(self) -> bool:
+        return self.membership.has(self.broker, self.directory)
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do, at the latest."""
+        role = self.role
+        if isinstance(role, Follower):
+            return role.campaign_at
+        if isinstance(role, Leader):
+            return leading.next_deadline(self, role)
+        return role.retry_at
+
+    def take_ready(self) -> Ready:
+        """What must be done now. Do it, in order, before the node is used again."""
+        ready, self.ready = self.ready, Ready()
+        return ready
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        role = self.role
+        if isinstance(role, Follower):
+            if role.campaign_at is not None and now >= role.campaign_at:
+                self._pre_campaign(now)
+        elif isinstance(role, Leader):
+            leading.tick(self, role, now)
+        elif now >= role.retry_at:
+            self._retry_s = min(2 * self._retry_s, self.config.election_retry_s_max)
+            self._pre_campaign(now)
+
+    def peer_up(self, broker: int, now: float) -> None:
+        """A link to this broker stands; nothing that was sent before it did has to have arrived."""
+        self.online.add(broker)
+        self.heard[broker] = now
+        if isinstance(self.role, Leader):
+            leading.restart_progress(self, self.role, broker, now)
+        elif isinstance(self.role, Follower) and self.role.leader is None and self.role.campaign_at is None:
+            self.role.campaign_at = self._campaign_at(now)
+
+    def peer_down(self, broker: int, now: float) -> None:
+        """The link to this broker is gone. If it led, somebody else must."""
+        self.online.discard(broker)
+        role = self.role
+        if isinstance(role, Leader):
+            leading.pause_progress(role, broker)
+        elif isinstance(role, Follower) and role.leader == broker:
+            self.leader_gone(now)
+
+    def leader_gone(self, now: float) -> None:
+        """The leader no longer leads: it said so, or cannot be heard."""
+        if isinstance(self.role, Follower):
+            self._retry_s = self.config.election_retry_s
+            self._become(Follower(None, self._campaign_at(now)))
+
+    def step(self, message: Message, now: float) -> None:
+        """A message of a peer has come."""
+        if isinstance(message, VoteRequest):
+            self._on_vote_request(message, now)
+            return
+        if message.term < self.term:
+            self._refuse_old_term(message)
+            return
+        if message.term > self.term and not (isinstance(message, VoteAnswer) and message.pre and message.granted):
+            self._enter_term(message.term, None, now)
+        if isinstance(message, VoteAnswer):
+            self._on_vote_answer(message, now)
+        elif isinstance(message, Appended | BeatAnswer):
+            self.heard[message.follower] = now
+            if isinstance(self.role, Leader):
+                leading.on_answer(self, self.role, message, now)
+        else:
+            self._on_leader_message(message, now)
+
+    def appended(self, base: int, data: memoryview, prev_epoch: int, now: float) -> None:
+        """As leader: our log has grown from `base` by these batches; the one before them is of `prev_epoch`."""
+        assert isinstance(self.role, Leader), "only a leader appends of its own"
+        leading.appended(self, self.role, base, data, prev_epoch, now)
+
+    def fetched(self, fetch: Fetch, data: memoryview, end: int, now: float) -> None:
+        """What a Fetch asked for was read, up to `end`."""
+        if isinstance(self.role, Leader):
+            leading.fetched(self, self.role, fetch, data, end, now)
+
+    def flushed(self) -> None:
+        """More of our log is durable (its `flushed_offset` says how much)."""
+        if isinstance(self.role, Leader):
+            leading.commit(self, self.role)
+            leading.try_transfer(self, self.role)
+        elif isinstance(self.role, Follower):
+            following.flushed(self, self.role)
+
+    def commit(self, end: int) -> None:
+        """Everything below `end` is committed. The watermark never goes back."""
+        if end > self.watermark:
+            self.watermark = self.ready.watermark = end
+
+    def beats(self) -> list[tuple[int, Beat]]:
+        """The heartbeats of this group, if it leads. They travel beside it, with those of every other group."""
+        return leading.beats(self, self.role) if isinstance(self.role, Leader) else []
+
+    def send(self, broker: int, message: Message) -> None:
+        self.ready.messages.append((broker, message))
+
+    def step_down(self, now: float) -> None:
+        """Lead no longer: the quorum is gone."""
+        self._become(Follower(None, self._campaign_at(now, patience=1)))
+
+    def transfer_to(self, broker: int, now: float) -> bool:
+        """Hand leadership over, once that follower has everything. False if it cannot be."""
+        role = self.role
+        if not isinstance(role, Leader) or broker == self.broker or broker not in role.progress:
+            return False
+        if broker not in self.online or broker not in self.membership.brokers:
+            return False
+        role.successor, role.successor_until = broker, now + self.config.transfer_timeout_s
+        leading.try_transfer(self, role)
+        return True
+
+    # -- votes -----------------------------------------------------------------------------------------------
+
+    def _on_vote_request(self, request: VoteRequest, now: float) -> None:
+        if isinstance(self.role, Follower) and self.role.leader == request.candidate and request.term > self.term:
+            self.leader_gone(now)  # who stands for election leads no longer
+        granted = self._would_grant(request, now)
+        if request.pre:
+            self._answer_vote(request, granted=granted)
+            return
+        if request.term > self.term and (granted or not self._hears_leader(now)):
+            self._enter_term(request.term, None, now)
+        granted = granted and request.term == self.term and self.vote.voted_for in (None, request.candidate)
+        if granted and self.vote.voted_for is None:
+            self._set_vote(Vote(self.term, request.candidate))
+            if isinstance(self.role, Follower):
+                self.role.campaign_at = self._campaign_at(now, patience=4)
+        self._answer_vote(request, granted=granted)
+
+    def _would_grant(self, request: VoteRequest, now: float) -> bool:
+        if not (self.eligible and self.is_voter and self.membership.has(request.candidate, request.directory)):
+            return False
+        if request.term < self.term or (request.pre and request.term == self.term):
+            return False
+        if not request.forced and self._hears_leader(now):
+            return False
+        return (request.last_epoch, request.last_end) >= (self.log.epochs.latest, self.log.end_offset)
+
+    def _hears_leader(self, now: float) -> bool:
+        """Is there a leader whom nobody should disturb?"""
+        role = self.role
+        if isinstance(role, Leader):
+            return leading.has_quorum(self, now)
+        return isinstance(role, Follower) and role.leader is not None
+
+    def _answer_vote(self, request: VoteRequest, *, granted: bool) -> None:
+        term = request.term if request.pre and granted else self.term
+        answer = VoteAnswer(term, self.broker, self.directory, granted, request.pre)
+        self.send(request.candidate, answer)
+
+    def _on_vote_answer(self, answer: VoteAnswer, now: float) -> None:
+        role = self.role
+        if isinstance(role, PreCandidate):
+            if not answer.pre or (answer.granted and answer.term != self.term + 1):
+                return
+        elif not isinstance(role, Candidate) or answer.pre or answer.term != self.term:
+            return
+        if not self.membership.has(answer.voter, answer.directory):
+            return
+        (role.granted if answer.granted else role.refused).add(answer.voter)
+        if len(role.granted) >= self.membership.majority:
+            if isinstance(role, PreCandidate):
+                self._campaign(now, forced=False)
+            else:
+                self._lead(now)
+        elif len(role.refused) >= self.membership.majority:
+            self._become(Follower(None, now + self._jitter()))
+
+    def _pre_campaign(self, now: float) -> None:
+        if not (self.eligible and self.is_voter):
+            self._become(Follower(None, None))
+            return
+        role = PreCandidate(now + self._jitter())
+        self._become(role)
+        role.granted.add(self.broker)
+        if len(role.granted) >= self.membership.majority:
+            self._campaign(now, forced=False)
+            return
+        self._request_votes(pre=True, forced=False)
+
+    def _campaign(self, now: float, *, forced: bool) -> None:
+        self._set_vote(Vote(self.term + 1, self.broker))
+        role = Candidate(now + self._jitter(), forced=forced)
+        self._become(role)
+        role.granted.add(self.broker)
+        if len(role.granted) >= self.membership.majority:
+            self._lead(now)
+            return
+        self._request_votes(pre=False, forced=forced)
+
+    def _request_votes(self, *, pre: bool, forced: bool) -> None:
+        term = self.term + 1 if pre else self.term
+        request = VoteRequest(
+            term, self.broker, self.directory, self.log.end_offset, self.log.epochs.latest, pre, forced
+        )
+        for voter in self.membership.voters:
+            if voter.broker != self.broker:
+                self.send(voter.broker, request)
+
+    def _lead(self, now: float) -> None:
+        self._retry_s = self.config.election_retry_s
+        role = Leader(self.log.end_offset, certain=self.watermark == self.log.end_offset)
+        self._become(role)
+        leading.begin(self, role, now)
+
+    # -- terms and roles ---------------------------------------------------------------------------------------
+
+    def _on_leader_message(self, message: Append | Beat | Restart | TimeoutNow | Recovered, now: float) -> None:
+        self.heard[message.leader] = now
+        role = self.role
+        assert not isinstance(role, Leader), f"two leaders in term {self.term}: {self.broker} and {message.leader}"
+        if not isinstance(role, Follower) or role.leader != message.leader:
+            role = Follower(message.leader, None)
+            self._become(role)
+        role.campaign_at = None
+        if isinstance(message, TimeoutNow):
+            if self.eligible and self.is_voter:
+                self._campaign(now, forced=True)
+        elif isinstance(message, Recovered):
+            self.eligible = True
+        elif isinstance(message, Append):
+            following.on_append(self, role, message)
+        elif isinstance(message, Beat):
+            following.on_beat(self, role, message)
+        else:
+            following.on_restart(self, role, message)
+
+    def _refuse_old_term(self, message: Message) -> None:
+        """Whoever still leads an older term learns that it is over."""
+        if isinstance(message, Append | Beat | Restart):
+            self.send(message.leader, BeatAnswer(self.term, self.broker, self.directory, 0, self.eligible))
+
+    def _enter_term(self, term: int, voted_for: int | None, now: float) -> None:
+        assert term > self.term, f"a term never goes back: {term} after {self.term}"
+        self._set_vote(Vote(term, voted_for))
+        self._become(Follower(None, self._campaign_at(now, patience=2)))
+
+    def _set_vote(self, vote: Vote) -> None:
+        self.vote = self.ready.vote = vote
+
+    def _become(self, role: Role) -> None:
+        assert type(role) in TRANSITIONS[type(self.role)], f"{type(self.role).__name__} → {type(role).__name__}"
+        if type(role) is not type(self.role) or isinstance(role, Follower):
+            self.ready.became = type(role).__name__
+        self.role = role
+
+    def _campaign_at(self, now: float, *, patience: int = 0) -> float | None:
+        """When to stand for election if nobody else leads by then: the preferred leader first."""
+        if not (self.eligible and self.is_voter):
+            return None
+        rank = self.membership.rank(self.broker) + patience
+        return now + rank * self.config.campaign_stagger_s + self._rng.uniform(0, self.config.campaign_stagger_s / 3)
+
+    def _jitter(self) -> float:
+        return self._retry_s * self._rng.uniform(1, 2)

@@ -1,0 +1,73 @@
+"""The roles of a node, what each of them knows, and which may become which.
+
+    Follower ──► PreCandidate ──► Candidate ──► Leader
+       ▲  ▲            │              │            │
+       │  └────────────┴──────────────┴────────────┘   a newer term, a leader's append, a lost quorum
+       └─ Follower of another leader
+
+A pre-candidate asks whether it would win before it disturbs anybody with a new term. A leader that hands over lets its
+successor skip that.
+"""
+
+from __future__ import annotations
+
+from log.raft.progress import Progress
+
+
+class Follower:
+    """Follows `leader`, or nobody yet. `verified` is how far our log is known to be the leader's, in this term."""
+
+    __slots__ = ("acknowledged", "campaign_at", "leader", "leader_watermark", "verified")
+
+    def __init__(self, leader: int | None, campaign_at: float | None) -> None:
+        self.leader = leader
+        self.campaign_at = campaign_at
+        self.verified = 0
+        self.acknowledged = 0
+        self.leader_watermark = 0
+
+
+class PreCandidate:
+    """Asks whether it would be elected."""
+
+    __slots__ = ("granted", "refused", "retry_at")
+
+    def __init__(self, retry_at: float) -> None:
+        self.granted: set[int] = set()
+        self.refused: set[int] = set()
+        self.retry_at = retry_at
+
+
+class Candidate:
+    """Asks to be elected in its term."""
+
+    __slots__ = ("forced", "granted", "refused", "retry_at")
+
+    def __init__(self, retry_at: float, *, forced: bool) -> None:
+        self.granted: set[int] = set()
+        self.refused: set[int] = set()
+        self.retry_at = retry_at
+        self.forced = forced
+
+
+class Leader:
+    """Leads its term. `certain` once the watermark is known to cover everything that was ever committed."""
+
+    __slots__ = ("certain", "progress", "successor", "successor_until", "term_start")
+
+    def __init__(self, term_start: int, *, certain: bool) -> None:
+        self.progress: dict[int, Progress] = {}
+        self.term_start = term_start
+        self.certain = certain
+        self.successor: int | None = None
+        self.successor_until = 0.0
+
+
+Role = Follower | PreCandidate | Candidate | Leader
+
+TRANSITIONS: dict[type, tuple[type, ...]] = {
+    Follower: (Follower, PreCandidate, Candidate),
+    PreCandidate: (Follower, PreCandidate, Candidate),
+    Candidate: (Follower, PreCandidate, Leader),
+    Leader: (Follower,),
+}

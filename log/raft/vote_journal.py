@@ -1,0 +1,98 @@
+"""Terms and votes of every group of one process, in one file: one sync makes any number of them durable.
+
+Records are appended; at open the last one of each group counts. A torn tail is cut: what was not synced was not told.
+When the file has grown to many times what it holds, it is written anew.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+
+from crc32c import crc32c
+
+from log.errors import UnknownFormat
+from log.filesystem import File, Filesystem
+from log.raft.ready import Vote
+
+_MAGIC = b"BVJ1"
+_HEAD = struct.Struct(">IH")  # crc of the rest, length of the rest
+_VOTE = struct.Struct(">qi")  # term, voted for (-1: nobody); the group's name follows
+_REWRITE_ABOVE_BYTES = 1 << 20
+_REWRITE_RATIO = 8
+
+
+class VoteJournal:
+    """`votes` is what is on disk and what is being written; a vote counts as told only after `sync`."""
+
+    def __init__(self, files: Filesystem, path: str) -> None:
+        self._files = files
+        self._path = path
+        self._file: File
+        self._end = 0
+        self.votes: dict[str, Vote] = {}
+        self._open()
+
+    def get(self, group: str) -> Vote:
+        return self.votes.get(group, Vote())
+
+    def write(self, votes: Mapping[str, Vote]) -> None:
+        """Append these votes. They are durable after `sync`."""
+        data = b"".join(_encode(group, vote) for group, vote in votes.items())
+        self.votes.update(votes)
+        if self._end + len(data) > max(_REWRITE_ABOVE_BYTES, _REWRITE_RATIO * 64 * len(self.votes)):
+            self._rewrite()
+            return
+        self._file.pwrite(data, self._end)
+        self._end += len(data)
+
+    def sync(self) -> None:
+        self._file.sync()
+
+    def forget(self, groups: Iterable[str]) -> None:
+        """These groups are gone for good; they leave the file when it is next written anew."""
+        for group in groups:
+            self.votes.pop(group, None)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _open(self) -> None:
+        is_new = not self._files.exists(self._path)
+        self._file = self._files.create(self._path)
+        data = self._file.pread(self._file.size(), 0)
+        if is_new or not data:
+            self._file.pwrite(_MAGIC, 0)
+            self._file.sync()
+            self._files.sync_directory(self._path.rpartition("/")[0] or ".")
+            self._end = len(_MAGIC)
+            return
+        if data[: len(_MAGIC)] != _MAGIC:
+            raise UnknownFormat(f"{self._path} is no vote journal of a version known here: it begins with {data[:4]!r}")
+        self._end = self._replay(data)
+        if self._end < len(data):
+            self._file.truncate(self._end)
+
+    def _replay(self, data: bytes) -> int:
+        at = len(_MAGIC)
+        while at + _HEAD.size <= len(data):
+            crc, size = _HEAD.unpack_from(data, at)
+            body = data[at + _HEAD.size : at + _HEAD.size + size]
+            if len(body) < size or size < _VOTE.size or crc32c(body) != crc:
+                break
+            term, voted_for = _VOTE.unpack_from(body)
+            self.votes[body[_VOTE.size :].decode()] = Vote(term, None if voted_for < 0 else voted_for)
+            at += _HEAD.size + size
+        return at
+
+    def _rewrite(self) -> None:
+        data = _MAGIC + b"".join(_encode(group, vote) for group, vote in self.votes.items())
+        self._files.write_atomically(self._path, data)
+        self._file.close()
+        self._file = self._files.open(self._path)
+        self._end = len(data)
+
+
+def _encode(group: str, vote: Vote) -> bytes:
+    body = _VOTE.pack(vote.term, -1 if vote.voted_for is None else vote.voted_for) + group.encode()
+    return _HEAD.pack(crc32c(body), len(body)) + body
