@@ -21,6 +21,7 @@ from actors.process import logs
 from actors.process.config import ClusterConfig, ConfigError, load, problem
 from actors.process.directory_lock import DirectoryInUse
 from actors.process.hosts import ProcessHost
+from actors.process.identity import IdentityError
 from actors.process.launcher import BrokerGivenUp, Launcher, open_launcher
 from actors.process.preflight import check_machine
 
@@ -47,6 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
         return trio.run(_run, config, options.log_level)
     except* DirectoryInUse as group:
         code = _refuse([problem(config.file, "cluster.data_dir", str(error)) for error in _leaves(group)])
+    except* IdentityError as group:
+        code = _refuse([problem(config.file, "broker.data_dir", str(error)) for error in _leaves(group)])
     except* BrokerGivenUp as group:
         code = _refuse([str(error) for error in _leaves(group)], code=FAILED)
     return code

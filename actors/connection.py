@@ -35,6 +35,8 @@ class Connection(Actor):
         if not isinstance(request, dict):
             return _error(None, 'a request is a JSON object, such as {"op":"status"}')
         request_id = request.get("id")
+        if isinstance(request_id, dict | list):  # may be nested deeper than can be sent back
+            return _error(None, "an id is a word or a number")
         if request.get("op") != "status":
             return _error(request_id, f"unknown op {request.get('op')!r}; known: status")
         peers = sorted(peer for peer in self.node.links if peer != LAUNCHER_ID)

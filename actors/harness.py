@@ -21,19 +21,19 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import trio
 
 from actors.process.broker import ExtraActor
-from actors.process.config import BrokerConfig, ClusterConfig, KafkaConfig
+from actors.process.config import BrokerConfig, ClusterConfig, KafkaConfig, TopicConfig
 from actors.process.hosts import Host, LocalHost, ProcessHost
 from actors.process.launcher import Launcher, open_launcher
 from actors.process.messages import BrokerStatus
 from actors.runtime import Address, AnyRef, Scheduler
 
 START_SECONDS = 30.0
-T = TypeVar("T")
+_NOT_RUNNING = "this cluster does not run; start it, or use it inside `with`"
 
 
 class HarnessError(Exception):
@@ -50,6 +50,8 @@ class Cluster:
         processes: bool = False,
         data_dir: Path | None = None,
         name: str = "harness",
+        topics: Iterable[TopicConfig] = (),
+        config: KafkaConfig | None = None,
         actors: Iterable[ExtraActor] = (),
         log_level: str = "warning",
     ) -> None:
@@ -59,13 +61,15 @@ class Cluster:
         self.brokers = tuple(range(1, brokers + 1))
         self._name = name
         self._given_data_dir = data_dir
+        self._topics = tuple(topics)
+        self._kafka_config = config or KafkaConfig()
         self._actors = tuple(actors)
         self._log_level = log_level
         self._cut: set[frozenset[int]] = set()
         self._thread: threading.Thread | None = None
         self._launcher: Launcher | None = None
-        self._nursery: trio.Nursery
         self._token: trio.lowlevel.TrioToken | None = None
+        self._nursery: trio.Nursery
         self._scope: trio.CancelScope
         self._end: trio.Event
         self._failure: BaseException | None = None
@@ -77,14 +81,15 @@ class Cluster:
         if self._thread is not None:
             raise HarnessError("this cluster runs already")
         started: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._scope, self._end, self._failure = trio.CancelScope(), trio.Event(), None
         self._cut.clear()
         self._thread = threading.Thread(target=self._run, args=(started,), name="barnabas-cluster", daemon=True)
         self._thread.start()
         try:
             started.result()
         except BaseException:
-            if started.cancel() and self._token is not None:  # interrupted, in this thread: the other one goes on
-                self._token.run_sync_soon(self._scope.cancel)
+            if started.cancel():  # this thread was interrupted; the other one does not know
+                self._soon(self._scope.cancel)
             self._thread.join()
             self._thread = None
             raise
@@ -94,8 +99,7 @@ class Cluster:
         thread, self._thread = self._thread, None
         if thread is None:
             return
-        if self._token is not None:
-            self._token.run_sync_soon(self._end.set)
+        self._soon(self._end.set)
         thread.join()
         if self._failure is not None:
             raise self._failure
@@ -193,64 +197,86 @@ class Cluster:
             self._launcher = self._token = None
 
     async def _main(self, started: concurrent.futures.Future[None]) -> None:
-        self._scope, self._end, self._failure = trio.CancelScope(), trio.Event(), None
         self._token = trio.lowlevel.current_trio_token()
         if started.cancelled():
             return
         data_dir = self._given_data_dir or Path(tempfile.mkdtemp(prefix="barnabas-data-"))
         try:
-            async with (
-                open_launcher(
-                    self._config(data_dir), self._host, extra_actors=self._actors, log_level=self._log_level
-                ) as self._launcher,
-                trio.open_nursery() as self._nursery,
-            ):
-                for broker in self.brokers:
-                    self._nursery.start_soon(self._launcher.live_once, broker)
-                await self._until_linked("start")
-                started.set_result(None)
-                await self._end.wait()
-                await self._launcher.stop()
-                self._nursery.cancel_scope.cancel()
+            with self._scope:
+                async with (
+                    open_launcher(
+                        self._config(data_dir), self._host, extra_actors=self._actors, log_level=self._log_level
+                    ) as self._launcher,
+                    trio.open_nursery() as self._nursery,
+                ):
+                    await self._serve(started)
+                    await self._launcher.stop()
+                    self._nursery.cancel_scope.cancel()
         finally:
             if self._given_data_dir is None:
                 shutil.rmtree(data_dir)
+
+    async def _serve(self, started: concurrent.futures.Future[None]) -> None:
+        """Start every broker, say how that went, and wait for the end."""
+        try:
+            for broker in self.brokers:
+                await self._nursery.start(self._running.live_once, broker)
+            await self._until_linked("start", self.brokers)
+        except HarnessError as error:
+            if started.set_running_or_notify_cancel():
+                started.set_exception(error)
+            return
+        if started.set_running_or_notify_cancel():
+            started.set_result(None)
+        await self._end.wait()
 
     def _host(self, scheduler: Scheduler, nursery: trio.Nursery) -> Host:
         return ProcessHost() if self.processes else LocalHost(scheduler, nursery)
 
     def _config(self, data_dir: Path) -> ClusterConfig:
         brokers = tuple(BrokerConfig(broker, 0, data_dir / str(broker)) for broker in self.brokers)
-        return ClusterConfig(self._name, "127.0.0.1", data_dir, KafkaConfig(), brokers, topics=())
+        return ClusterConfig(self._name, "127.0.0.1", data_dir, self._kafka_config, brokers, self._topics)
 
     async def _kill(self, broker: int) -> None:
-        self._launcher.kill(broker)
-        await self._launcher.until_dead(broker)
+        self._running.kill(broker)
+        await self._running.until_dead(broker)
         await self._until_linked(f"lose broker {broker}")
 
     async def _start_broker(self, broker: int) -> None:
-        self._nursery.start_soon(self._launcher.live_once, broker)
-        await trio.lowlevel.checkpoint()
-        await self._until_linked(f"restart broker {broker}")
+        await self._nursery.start(self._running.live_once, broker)
+        await self._until_linked(f"restart broker {broker}", (broker,))
 
     async def _cut_links(self, a: int, b: int) -> None:
-        self._launcher.cut(a, b)
+        self._cut.add(frozenset((a, b)))
+        self._running.cut(a, b)
         await self._until_linked(f"cut {a} from {b}")
 
     async def _heal(self) -> None:
-        self._launcher.heal()
+        self._cut.clear()
+        self._running.heal()
         await self._until_linked("heal")
 
-    async def _until_linked(self, aim: str) -> None:
-        """Wait until every living broker is linked to every other living one but those cut off, and to nobody else."""
+    async def _until_linked(self, aim: str, starting: tuple[int, ...] = ()) -> None:
+        """Wait until every living broker is linked to every other living one but those cut off, and to nobody else.
+
+        One that is just starting must not end meanwhile.
+        """
+
+        def settled(statuses: dict[int, BrokerStatus]) -> bool:
+            for broker in starting:
+                if broker not in self.alive:
+                    how = self._running.ends[broker]
+                    raise HarnessError(f"the cluster did not {aim}: broker {broker} ended: {how}; its log says why")
+            return self._all_linked(statuses)
+
         with trio.move_on_after(START_SECONDS):
-            await self._launcher.until(self._all_linked)
+            await self._running.until(settled)
             return
-        raise HarnessError(f"the cluster did not {aim} within {START_SECONDS:g} s: {self._launcher.statuses}")
+        raise HarnessError(f"the cluster did not {aim} within {START_SECONDS:g} s: {self._running.statuses}")
 
     def _all_linked(self, statuses: dict[int, BrokerStatus]) -> bool:
         alive = self.alive
-        if tuple(sorted(statuses)) != alive or not alive:
+        if tuple(sorted(statuses)) != alive:
             return False
         wanted = {frozenset(pair) for pair in combinations(alive, 2)} - self._cut
         return all(
@@ -263,8 +289,6 @@ class Cluster:
 
     def _call(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
         """Run `function` on the cluster's thread and wait for it, whatever this thread is busy with."""
-        if self._thread is None:
-            raise HarnessError("this cluster does not run")
         done: concurrent.futures.Future[None] = concurrent.futures.Future()
 
         async def run() -> None:
@@ -275,8 +299,26 @@ class Cluster:
             else:
                 done.set_result(None)
 
-        self._token.run_sync_soon(self._nursery.start_soon, run)
+        if self._launcher is None or not self._soon(self._nursery.start_soon, run):
+            raise HarnessError(_NOT_RUNNING)
         done.result()
+
+    def _soon(self, function: Callable[..., object], *args: Any) -> bool:
+        """Call `function` on the cluster's thread. False if its loop does not run."""
+        token = self._token
+        if token is None:
+            return False
+        try:
+            token.run_sync_soon(function, *args)
+        except trio.RunFinishedError:
+            return False
+        return True
+
+    @property
+    def _running(self) -> Launcher:
+        if self._launcher is None:
+            raise HarnessError(_NOT_RUNNING)
+        return self._launcher
 
     def _signal(self, broker: int, number: signal.Signals) -> None:
         self._must_know(broker)

@@ -45,6 +45,8 @@ async def _serve(node: Node, stream: trio.SocketStream, number: int, limit: trio
         await _feed(node, stream, Address("connection", str(number), node.broker))
     except (OSError, trio.BrokenResourceError, trio.ClosedResourceError, pykka.ActorDeadError) as error:
         node.log.info("listener: connection %d ended: %s", number, error)
+    except Exception:  # whatever it was, it ends this connection and no other
+        node.log.exception("listener: connection %d failed", number)
     finally:
         limit.release()
 

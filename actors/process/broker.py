@@ -11,6 +11,7 @@ import os
 import random
 import socket
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,11 @@ import trio
 from attrs import frozen
 
 from actors.listener import serve_port
+from actors.partitions import on_disk
 from actors.process.directory_lock import DirectoryLock
 from actors.process.identity import Identity
 from actors.process.messages import LAUNCHER, BrokerStatus, CutLink, HealLinks, StopBroker, broker_address
+from actors.replica import Partition
 from actors.runtime import LAUNCHER_ID, Actor, Address, Node, PeerDown, PeerUp, handles
 from actors.runtime.loop import drained
 from actors.runtime.peering import Peering
@@ -28,7 +31,6 @@ from actors.runtime.peering import Peering
 if TYPE_CHECKING:
     from actors.runtime import Scheduler
 
-LAUNCHER_SECONDS = 10.0
 STOP_SECONDS = 5.0
 
 
@@ -58,6 +60,7 @@ class BrokerSpec:
     data_dir: Path
     socket_dir: Path
     brokers: tuple[int, ...]
+    partitions: tuple[Partition, ...] = ()
     extra_actors: tuple[ExtraActor, ...] = ()
     log_level: str = "info"
     cut_off: tuple[int, ...] = ()
@@ -107,7 +110,7 @@ class Broker(Actor):
 
 async def run_broker(spec: BrokerSpec, scheduler: Scheduler, *, stop: trio.Event) -> None:
     """Be this broker until `stop` is set or it is told to stop. Cancelling it is a crash: nobody is told."""
-    with DirectoryLock(spec.data_dir):
+    with DirectoryLock(spec.data_dir), ExitStack() as partitions:
         identity = Identity.of(spec.data_dir, spec.id)
         with bind(spec.host, spec.port, identity.port) as listener:
             port = listener.getsockname()[1]
@@ -120,10 +123,12 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, *, stop: trio.Event
                 async with trio.open_nursery() as nursery:
                     await nursery.start(peering.run)
                     nursery.start_soon(serve_port, node, listener)
+                    partitions.enter_context(
+                        on_disk(node, str(spec.data_dir), str(identity.directory_id), spec.partitions)
+                    )
                     node.spawn(Broker, port, peering, stop.set, address=broker_address(spec.id))
                     for extra in spec.extra_actors:
                         node.spawn(extra.load(), address=Address(extra.kind, "", spec.id))
-                    nursery.start_soon(_expect_launcher, node, stop)
                     await stop.wait()
                     await _stop_actors(node)
                     nursery.cancel_scope.cancel()
@@ -148,14 +153,6 @@ def bind(host: str, port: int, kept_port: int) -> socket.socket:
         else:
             return listener
     raise AssertionError("one of the candidates was bound or raised")
-
-
-async def _expect_launcher(node: Node, stop: trio.Event) -> None:
-    """A broker whose launcher died before they ever met would run for ever."""
-    await trio.sleep(LAUNCHER_SECONDS)
-    if LAUNCHER_ID not in node.links:
-        node.log.error("broker: no launcher within %g s; ending", LAUNCHER_SECONDS)
-        stop.set()
 
 
 async def _stop_actors(node: Node) -> None:

@@ -16,7 +16,8 @@ import sys
 import threading
 import types
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from typing import Protocol
 
 import trio
@@ -41,6 +42,9 @@ class Life(Protocol):
     async def ended(self) -> str:
         """Wait for its end; gives how it ended."""
 
+    def end(self) -> None:
+        """Ask it to end cleanly, without a link to ask over."""
+
     def kill(self) -> None:
         """End it at once, without a word to anybody."""
 
@@ -57,7 +61,8 @@ class ProcessHost:
     def start(self, spec: BrokerSpec) -> Life:
         context = multiprocessing.get_context("spawn")
         process = context.Process(target=run_broker_process, args=(spec,), name=f"broker-{spec.id}", daemon=True)
-        with _no_main_module():
+        resource_tracker.ensure_running()  # else `start` would do it, and unblock what we block
+        with _no_main_module(), _sigint_blocked():
             process.start()
         return _ProcessLife(process)
 
@@ -77,11 +82,13 @@ class _ProcessLife:
             return f"killed by {signal.Signals(-code).name}"
         return f"exit code {code}"
 
+    def end(self) -> None:
+        with suppress(ValueError):  # closed: it has ended and was waited for
+            self._process.terminate()
+
     def kill(self) -> None:
-        try:
+        with suppress(ValueError):
             self._process.kill()
-        except ValueError:
-            return  # closed: it has ended and was waited for
 
 
 class LocalHost:
@@ -102,6 +109,7 @@ class _LocalLife:
         self.pid = os.getpid()
         self._spec = spec
         self._scheduler = scheduler
+        self._stop = trio.Event()
         self._scope = trio.CancelScope()
         self._ended = trio.Event()
         self._how = "stopped"
@@ -109,7 +117,7 @@ class _LocalLife:
     async def run(self) -> None:
         try:
             with self._scope:
-                await run_broker(self._spec, self._scheduler, stop=trio.Event())
+                await run_broker(self._spec, self._scheduler, stop=self._stop)
             if self._scope.cancelled_caught:
                 self._how = "killed"
         except Exception as error:  # noqa: BLE001  a broker may fail in any way; it is its launcher that goes on
@@ -122,6 +130,9 @@ class _LocalLife:
         await self._ended.wait()
         return self._how
 
+    def end(self) -> None:
+        self._stop.set()
+
     def kill(self) -> None:
         self._scope.cancel()
 
@@ -129,11 +140,12 @@ class _LocalLife:
 def run_broker_process(spec: BrokerSpec) -> None:
     """The main function of a broker's process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the launcher decides
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     logs.configure(spec.log_level)
     gc.freeze()  # what was imported stays for good: do not look at it again in every collection
     try:
         trio.run(_run_until_signalled, spec)
-    except* Exception as group:  # the last word of this process
+    except* Exception as group:  # noqa: BLE001  the last word of this process
         for error in group.exceptions:
             _log_failure(spec.id, error)
         sys.exit(1)
@@ -144,21 +156,43 @@ async def _run_until_signalled(spec: BrokerSpec) -> None:
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
         await nursery.start(run_scheduler, scheduler)
-        nursery.start_soon(_stop_on_sigterm, stop)
+        await nursery.start(_stop_on_sigterm, stop)
+        nursery.start_soon(_stop_without_launcher, spec, stop)
         await run_broker(spec, scheduler, stop=stop)
         nursery.cancel_scope.cancel()
 
 
-async def _stop_on_sigterm(stop: trio.Event) -> None:
+async def _stop_on_sigterm(stop: trio.Event, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
     with trio.open_signal_receiver(signal.SIGTERM) as signals:
+        task_status.started()
         async for _ in signals:
             stop.set()
+
+
+async def _stop_without_launcher(spec: BrokerSpec, stop: trio.Event) -> None:
+    """A lost link says that the launcher died, but only once there was one; its end of this pipe closes in any case."""
+    launcher = multiprocessing.parent_process()
+    assert launcher is not None, "a broker's process is started by a launcher"
+    await trio.lowlevel.wait_readable(launcher.sentinel)
+    if not stop.is_set():
+        _log.warning("broker: the launcher is gone; ending", extra={"broker": spec.id})
+        stop.set()
 
 
 def _log_failure(broker: int, error: Exception) -> None:
     """What the user can mend is told in one line; for everything else we need the traceback."""
     mendable = isinstance(error, DirectoryInUse | IdentityError | OSError)
     _log.error("broker: %s", error, exc_info=None if mendable else error, extra={"broker": broker})
+
+
+@contextmanager
+def _sigint_blocked() -> Iterator[None]:
+    """A process that is started meanwhile has SIGINT blocked from its first instruction, until it ignores it."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ class Identity:
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / FILE_NAME
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             identity = cls(broker, uuid.uuid4())
             identity.write(directory)

@@ -21,10 +21,14 @@ from attrs import evolve
 
 from actors.process.broker import BrokerSpec, ExtraActor
 from actors.process.directory_lock import DirectoryLock
+from actors.process.identity import Identity
 from actors.process.messages import LAUNCHER, BrokerStatus, CutLink, HealLinks, StopBroker, broker_address
+from actors.process.placement import place
+from actors.replica import Partition
 from actors.runtime import LAUNCHER_ID, Actor, Node, PeerDown, PeerUp, Scheduler, SystemClock, handles
 from actors.runtime.loop import run_scheduler
 from actors.runtime.peering import Peering
+from log.raft.membership import Voter
 
 if TYPE_CHECKING:
     from actors.process.config import ClusterConfig
@@ -79,7 +83,7 @@ class Launcher:
         self._served: set[int] = set()
         self._killed: set[int] = set()
         self._cuts: set[frozenset[int]] = set()
-        self._stopping = False
+        self._stopping = trio.Event()
         self.aborted = False
         self.statuses: dict[int, BrokerStatus] = {}
         """What each broker that serves last said of itself."""
@@ -105,10 +109,10 @@ class Launcher:
     async def keep_alive(self, broker: int) -> None:
         """Start a broker, and start it again whenever it dies, later each time unless it lived for a while."""
         unready_deaths, backoff_s = 0, BACKOFF_SECONDS
-        while not self._stopping:
+        while not self._stopping.is_set():
             started_at = trio.current_time()
             was_ready = await self.live_once(broker)
-            if self._stopping:
+            if self._stopping.is_set():
                 return
             unready_deaths = 0 if was_ready else unready_deaths + 1
             if unready_deaths >= UNREADY_DEATHS_MAX:
@@ -121,9 +125,7 @@ class Launcher:
             await trio.sleep(backoff_s)
             backoff_s = min(2 * backoff_s, BACKOFF_SECONDS_MAX)
 
-    async def live_once(
-        self, broker: int, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> bool:
+    async def live_once(self, broker: int, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> bool:
         """One life of a broker. True if it ever got ready. As a task, started once the broker counts as alive."""
         self._served.discard(broker)
         cut_off = tuple(sorted(peer for pair in self._cuts if broker in pair for peer in pair - {broker}))
@@ -157,7 +159,7 @@ class Launcher:
 
     async def stop(self) -> None:
         """End every broker cleanly; kill those that do not end in time."""
-        self._stopping = True
+        self._stopping.set()
         for broker in list(self._lives):
             self._tell(broker, StopBroker())
         with trio.move_on_after(STOP_SECONDS):
@@ -177,7 +179,8 @@ class Launcher:
 
     def abort(self) -> None:
         """Kill every broker and wait for none of them."""
-        self.aborted = self._stopping = True
+        self.aborted = True
+        self._stopping.set()
         for life in self._lives.values():
             life.kill()
 
@@ -197,7 +200,7 @@ class Launcher:
         if broker in self._node.links:
             self._node.ref(broker_address(broker)).tell(message)
         elif isinstance(message, StopBroker):
-            self._lives[broker].kill()  # it has not come up yet, so it has nothing to end cleanly
+            self._lives[broker].end()  # it is not up yet, or no longer
 
     async def _see_off(self, broker: int, life: Life, over: trio.Event) -> None:
         """Wait for a broker's end. Nothing cancels this: `stop`, which ends every broker, relies on it."""
@@ -205,7 +208,7 @@ class Launcher:
             how = await life.ended()
         del self._lives[broker]
         self.ends[broker] = how
-        if not self._stopping:
+        if not self._stopping.is_set():
             level = logging.INFO if broker in self._killed else logging.WARNING
             self._node.log.log(level, "launcher: broker %d ended: %s", broker, how)
         self._killed.discard(broker)
@@ -242,10 +245,11 @@ async def open_launcher(
             scheduler = Scheduler(SystemClock())
             node = Node(LAUNCHER_ID, scheduler, incarnation=1)
             brokers = tuple(sorted(broker.id for broker in config.brokers))
+            partitions = _static_partitions(config)
             specs = [
                 BrokerSpec(
                     broker.id, config.name, config.host, broker.port, broker.data_dir, socket_dir, brokers,
-                    extra_actors, log_level,
+                    partitions, extra_actors, log_level,
                 )
                 for broker in config.brokers
             ]  # fmt: skip
@@ -261,6 +265,26 @@ async def open_launcher(
                     nursery.cancel_scope.cancel()
     finally:
         shutil.rmtree(socket_dir, ignore_errors=True)
+
+
+def _static_partitions(config: ClusterConfig) -> tuple[Partition, ...]:
+    """The partitions of the file's topics, placed evenly, with the directories that the brokers have now."""
+    if not config.topics:
+        return ()
+    voters = {
+        broker.id: Voter(broker.id, str(Identity.of(broker.data_dir, broker.id).directory_id))
+        for broker in config.brokers
+    }
+    placement = place(sorted(voters), config.topics)
+    return tuple(
+        Partition(
+            topic,
+            number,
+            tuple(voters[broker] for broker in brokers),
+            min_insync_replicas=min(config.config.min_insync_replicas, len(brokers)),
+        )
+        for (topic, number), brokers in placement.replicas.items()
+    )
 
 
 def _clear_away(socket_dir: str) -> None:

@@ -1,0 +1,84 @@
+"""Log lines: one event a line, with time, level and broker; colours only for people."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from actors.process import logs
+from actors.runtime.address import LAUNCHER_ID
+
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    """The root logger, put back as it was."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield root
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def log_of(broker: int) -> logging.LoggerAdapter[logging.Logger]:
+    return logging.LoggerAdapter(logging.getLogger("barnabas"), {"broker": broker})
+
+
+def test_a_line_names_time_level_and_broker(root: logging.Logger) -> None:
+    stream = io.StringIO()
+    logs.configure("info", stream)
+    log_of(2).info("link: broker %d is up", 1)
+    assert re.fullmatch(TIME + r" INFO    broker=2 link: broker 1 is up\n", stream.getvalue())
+
+
+def test_a_line_of_the_launcher_or_of_nobody_is_the_launchers(root: logging.Logger) -> None:
+    stream = io.StringIO()
+    logs.configure("info", stream)
+    log_of(LAUNCHER_ID).warning("one")
+    logging.getLogger("other").warning("two")
+    assert re.fullmatch(f"{TIME} WARNING launcher one\n{TIME} WARNING launcher two\n", stream.getvalue())
+
+
+@pytest.mark.parametrize(("level", "lines"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
+def test_a_level_leaves_out_what_is_below_it(root: logging.Logger, level: str, lines: int) -> None:
+    stream = io.StringIO()
+    logs.configure(level, stream)
+    assert level in logs.LEVELS
+    for number in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR):
+        log_of(1).log(number, "x")
+    assert len(stream.getvalue().splitlines()) == lines
+
+
+def test_colours_are_for_terminals_only(root: logging.Logger) -> None:
+    for stream, coloured in ((io.StringIO(), False), (Terminal(), True)):
+        logs.configure("info", stream)
+        log_of(1).error("red")
+        assert ("\x1b[31mERROR  \x1b[0m" in stream.getvalue()) is coloured
+        log_of(1).info("plain")
+        assert "\x1b" not in stream.getvalue().splitlines()[-1]
+
+
+def test_a_failure_brings_its_traceback(root: logging.Logger) -> None:
+    stream = io.StringIO()
+    logs.configure("info", stream)
+    log_of(1).error("failed", exc_info=ValueError("why"))
+    assert stream.getvalue().endswith("ERROR   broker=1 failed\nValueError: why\n")
+
+
+def test_configuring_again_replaces_what_was_there(root: logging.Logger) -> None:
+    first, second = io.StringIO(), io.StringIO()
+    logs.configure("info", first)
+    logs.configure("info", second)
+    log_of(1).info("x")
+    assert first.getvalue() == ""
+    assert second.getvalue().count("\n") == 1

@@ -1,0 +1,528 @@
+"""A cluster inside a test: what it promises, with all brokers in one process and with a process each."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pykka
+import pytest
+import trio
+
+from actors.harness import Cluster, HarnessError
+from actors.process.broker import ExtraActor
+from actors.process.directory_lock import DirectoryInUse
+from actors.process.identity import Identity
+from actors.runtime import LAUNCHER_ID, Actor, Address, CodecError, RemoteFailure
+from tests.actors.conftest import ClusterFactory, living_children
+from tests.actors.probes import (
+    AskFor,
+    CountLives,
+    Fail,
+    PeerEvent,
+    ReadPeerEvents,
+    ReadRecord,
+    ReadSent,
+    SendOnce,
+    StartStream,
+    StopStreams,
+    say,
+)
+from tests.actors.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+
+
+class Deaf(Actor):
+    """An actor whose broker cannot start, because the actor cannot be made."""
+
+    def __init__(self) -> None:
+        raise RuntimeError("deaf")
+
+
+def events_of(cluster: Cluster, broker: int) -> list[PeerEvent]:
+    """What the broker's watcher was told of other brokers."""
+    events = cluster.ask(f"peerwatcher@{broker}", ReadPeerEvents()).events
+    return [event for event in events if event.broker != LAUNCHER_ID]
+
+
+def ports_of(cluster: Cluster) -> list[int]:
+    return [int(address.rpartition(":")[2]) for address in cluster.bootstrap.split(",")]
+
+
+def identity_of(data_dir: Path, broker: int) -> Identity:
+    return Identity.of(data_dir / str(broker), broker)
+
+
+# -- life ------------------------------------------------------------------------------------------------------
+
+
+def test_bootstrap_names_a_port_per_broker_that_takes_connections(cluster: Cluster) -> None:
+    assert len(ports_of(cluster)) == 3
+    for port in ports_of(cluster):
+        socket.create_connection(("127.0.0.1", port)).close()
+
+
+def test_brokers_have_the_processes_they_were_asked_for(cluster: Cluster) -> None:
+    own = os.getpid()
+    assert cluster.alive == cluster.brokers == (1, 2, 3)
+    if cluster.processes:
+        assert len({own, *cluster.pids.values()}) == 4
+    else:
+        assert set(cluster.pids.values()) == {own}
+
+
+def test_three_brokers_are_up_in_well_under_a_second(cluster_factory: ClusterFactory) -> None:
+    """Well under when they share a process; with processes, the machine may be busy with other tests meanwhile."""
+    best_s = 9.9
+    for _ in range(2):
+        cluster = cluster_factory()
+        began = time.monotonic()
+        with cluster:
+            best_s = min(best_s, time.monotonic() - began)
+    assert best_s < (5 if cluster.processes else 0.25)
+
+
+def test_one_broker_alone_is_a_cluster(cluster_factory: ClusterFactory) -> None:
+    with cluster_factory(brokers=1) as cluster:
+        assert cluster.ask("echo@1", say(1)).number == 1
+        cluster.kill(1)
+        assert cluster.alive == ()
+        assert cluster.bootstrap == ""
+        cluster.restart(1)
+        assert cluster.ask("echo@1", say(2)).number == 2
+
+
+def test_a_stopped_cluster_starts_again(cluster_factory: ClusterFactory) -> None:
+    cluster = cluster_factory(brokers=2)
+    for number in range(2):
+        with cluster:
+            assert cluster.ask("echo@2", say(number)).number == number
+            cluster.cut(1, 2)
+
+
+def test_stop_is_safe_to_repeat(cluster: Cluster) -> None:
+    cluster.stop()
+    cluster.stop()
+
+
+def test_two_clusters_live_beside_each_other(cluster_factory: ClusterFactory) -> None:
+    """They are started at the same time, from two threads, as parallel tests would."""
+    clusters = [cluster_factory(brokers=2) for _ in range(2)]
+    threads = [threading.Thread(target=cluster.start) for cluster in clusters]
+    main_module = sys.modules["__main__"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sys.modules["__main__"] is main_module
+    assert len({port for cluster in clusters for port in ports_of(cluster)}) == 4
+    for cluster in clusters:
+        assert cluster.ask("relay@1", AskFor(Address("echo", "", 2), 7)) == 7
+
+
+def test_nothing_is_left_when_the_test_fails(cluster_factory: ClusterFactory, own_tmp: Path) -> None:
+    def fail() -> None:
+        with cluster_factory() as cluster:
+            cluster.cut(1, 2)
+            cluster.kill(3)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert not living_children()
+    assert list(own_tmp.iterdir()) == []
+
+
+def test_a_given_data_directory_is_kept(cluster_factory: ClusterFactory, tmp_path: Path) -> None:
+    with cluster_factory(data_dir=tmp_path):
+        identities = [identity_of(tmp_path, broker) for broker in (1, 2, 3)]
+    assert {path.name for path in tmp_path.iterdir()} == {"1", "2", "3"}
+    with cluster_factory(data_dir=tmp_path) as cluster:
+        assert [identity_of(tmp_path, broker) for broker in (1, 2, 3)] == identities
+        assert ports_of(cluster) == [identity.port for identity in identities]
+    assert [path.name for path in sorted(tmp_path.rglob("*")) if path.is_file()] == ["meta.properties"] * 3
+
+
+def test_a_data_directory_in_use_is_refused_with_the_owners_pid(
+    cluster_factory: ClusterFactory, tmp_path: Path
+) -> None:
+    with cluster_factory(brokers=1, data_dir=tmp_path) as first:
+        with pytest.raises(DirectoryInUse, match=f"pid {os.getpid()}"):
+            cluster_factory(brokers=1, data_dir=tmp_path).start()
+        assert first.ask("echo@1", say(1)).number == 1
+
+
+# -- actors ----------------------------------------------------------------------------------------------------
+
+
+def test_the_test_asks_and_tells_any_actor(cluster: Cluster) -> None:
+    for broker in cluster.brokers:
+        answer = cluster.ask(f"echo@{broker}", say(broker, "grüße", b"x" * 100_000))
+        assert (answer.number, answer.text, bytes(answer.bulk)) == (broker, "grüße", b"x" * 100_000)
+        cluster.tell(Address("streamer", "", broker), SendOnce(1, 10))
+    assert cluster.ask("streamer@1", ReadSent(1)).accepted == 1
+
+
+def test_actors_ask_actors_on_every_other_broker(cluster: Cluster) -> None:
+    for asker in cluster.brokers:
+        for answerer in cluster.brokers:
+            assert cluster.ask(f"relay@{asker}", AskFor(Address("echo", "", answerer), 42)) == 42
+
+
+def test_streams_between_all_brokers_arrive_whole_and_in_order(cluster: Cluster) -> None:
+    pairs = [(a, b) for a in cluster.brokers for b in cluster.brokers if a != b]
+    for a, b in pairs:
+        cluster.tell(f"streamer@{a}", StartStream(b, 50, 0.001, 200))
+    wait_until(
+        lambda: all(cluster.ask(f"streamer@{a}", ReadSent(b)).accepted >= 1000 for a, b in pairs),
+        lambda: "the streams do not get on",
+    )
+    for broker in cluster.brokers:
+        cluster.ask(f"streamer@{broker}", StopStreams())
+    for a, b in pairs:
+        sent = cluster.ask(f"streamer@{a}", ReadSent(b)).accepted
+
+        def arrived(a: int = a, b: int = b, sent: int = sent) -> bool:
+            heard = {heard.sender: heard for heard in cluster.ask(f"recorder@{b}", ReadRecord()).heard}
+            return bool(heard[a].count == sent)
+
+        wait_until(arrived, lambda a=a, b=b: f"{a} → {b} is not whole")  # type: ignore[misc]
+        for heard in cluster.ask(f"recorder@{b}", ReadRecord()).heard:
+            assert (heard.first, heard.gaps, heard.disorder) == (0, 0, "")
+
+
+def test_an_ask_of_nobody_fails_at_once(cluster: Cluster) -> None:
+    with pytest.raises(pykka.ActorDeadError, match="nobody@2 not found"):
+        cluster.ask("nobody@2", say(1), timeout=60)
+
+
+def test_what_cannot_travel_fails_alone(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(CodecError, match="not registered with @wire"):
+        cluster.ask("echo@1", object())
+    cluster.tell("echo@1", object())
+    assert cluster.ask("echo@1", say(1)).number == 1
+    assert "was not delivered" in caplog.text
+
+
+def test_a_failing_handler_is_the_askers_to_know_and_its_own_broker_to_restart(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    with pytest.raises(RemoteFailure, match=r"ValueError: on an ask"):
+        cluster.ask("failing@2", Fail("on an ask"))
+    assert cluster.ask("failing@2", CountLives()) == 1
+    cluster.tell("failing@2", Fail("on a tell"))
+
+    def restarted() -> bool:
+        try:
+            return bool(cluster.ask("failing@2", CountLives()) == 2)
+        except pykka.ActorDeadError:
+            return False
+
+    wait_until(restarted, lambda: "it was not made anew")
+    for broker in cluster.brokers:
+        assert cluster.ask(f"echo@{broker}", say(1)).number == 1
+        assert cluster.ask(f"failing@{broker}", CountLives()) == (2 if broker == 2 else 1)
+        assert all(event.up for event in events_of(cluster, broker))
+
+
+# -- kill and restart --------------------------------------------------------------------------------------------
+
+
+def test_peers_of_a_killed_broker_are_told_within_milliseconds(cluster: Cluster) -> None:
+    """Milliseconds; a tenth of a second is allowed, because the machine may be busy with other tests."""
+    fastest_s = {1: 9.9, 3: 9.9}
+    for _ in range(3):
+        before = {broker: len(events_of(cluster, broker)) for broker in (1, 3)}
+        killed_at = time.monotonic()
+        cluster.kill(2)
+        for broker in (1, 3):
+            down, *more = events_of(cluster, broker)[before[broker] :]
+            assert (down.up, down.broker, more) == (False, 2, [])
+            fastest_s[broker] = min(fastest_s[broker], down.at - killed_at)
+        cluster.restart(2)
+    assert max(fastest_s.values()) < 0.1
+
+
+def test_a_killed_broker_is_gone_and_the_others_work_on(cluster: Cluster) -> None:
+    port = ports_of(cluster)[1]
+    cluster.kill(2)
+    assert cluster.alive == (1, 3)
+    assert port not in ports_of(cluster)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+    with pytest.raises(pykka.ActorDeadError):
+        cluster.ask("echo@2", say(1))
+    with pytest.raises((pykka.ActorDeadError, RemoteFailure)):
+        cluster.ask("relay@1", AskFor(Address("echo", "", 2), 1))
+    assert cluster.ask("relay@1", AskFor(Address("echo", "", 3), 1)) == 1
+
+
+def test_killing_the_dead_does_nothing(cluster: Cluster) -> None:
+    cluster.kill(2)
+    cluster.kill(2)
+    assert cluster.alive == (1, 3)
+
+
+def test_restart_waits_until_the_broker_is_there(cluster: Cluster) -> None:
+    for broker in cluster.brokers:
+        cluster.kill(broker)
+        cluster.restart(broker)
+        assert cluster.alive == cluster.brokers
+        assert cluster.ask(f"relay@{broker}", AskFor(Address("echo", "", broker % 3 + 1), 5)) == 5
+
+
+def test_a_restarted_broker_keeps_its_port_and_its_directory(cluster_factory: ClusterFactory, tmp_path: Path) -> None:
+    with cluster_factory(data_dir=tmp_path) as cluster:
+        bootstrap, identity = cluster.bootstrap, identity_of(tmp_path, 2)
+        incarnation = cluster.ask("peerwatcher@2", ReadPeerEvents()).incarnation
+        cluster.kill(2)
+        cluster.restart(2)
+        assert cluster.bootstrap == bootstrap
+        assert identity_of(tmp_path, 2) == identity
+        assert cluster.ask("peerwatcher@2", ReadPeerEvents()).incarnation != incarnation
+
+
+def test_a_new_life_has_a_new_incarnation_that_peers_are_told(cluster: Cluster) -> None:
+    first = cluster.ask("peerwatcher@2", ReadPeerEvents()).incarnation
+    cluster.kill(2)
+    cluster.restart(2)
+    second = cluster.ask("peerwatcher@2", ReadPeerEvents()).incarnation
+    for broker in (1, 3):
+        seen = [(event.up, event.incarnation) for event in events_of(cluster, broker) if event.broker == 2]
+        assert seen == [(True, first), (False, 0), (True, second)]
+
+
+def test_every_broker_may_be_dead_at_once(cluster: Cluster) -> None:
+    for broker in cluster.brokers:
+        cluster.kill(broker)
+    assert cluster.alive == ()
+    for broker in cluster.brokers:
+        cluster.restart(broker)
+    assert cluster.ask("relay@3", AskFor(Address("echo", "", 1), 5)) == 5
+
+
+def test_a_clients_connection_to_another_broker_outlives_a_kill(cluster: Cluster) -> None:
+    with socket.create_connection(("127.0.0.1", ports_of(cluster)[0])) as client, client.makefile("rwb") as lines:
+        for linked in (b'"linked":[2,3]', b'"linked":[3]', b'"linked":[2,3]'):
+            lines.write(b'{"op":"status"}\n')
+            lines.flush()
+            assert linked in lines.readline()
+            if cluster.alive == (1, 2, 3):
+                cluster.kill(2)
+            else:
+                cluster.restart(2)
+
+
+# -- cut and heal ------------------------------------------------------------------------------------------------
+
+
+def test_a_cut_separates_two_brokers_and_nobody_else(cluster: Cluster) -> None:
+    cluster.cut(1, 2)
+    for a, b in ((1, 2), (2, 1)):
+        assert [event.broker for event in events_of(cluster, a) if not event.up] == [b]
+        with pytest.raises((pykka.ActorDeadError, RemoteFailure)):
+            cluster.ask(f"relay@{a}", AskFor(Address("echo", "", b), 1))
+        assert cluster.ask(f"relay@{a}", AskFor(Address("echo", "", 3), 1)) == 1
+    assert all(event.up for event in events_of(cluster, 3))
+    cluster.heal()
+    for a, b in ((1, 2), (2, 1)):
+        assert cluster.ask(f"relay@{a}", AskFor(Address("echo", "", b), 1)) == 1
+
+
+def test_a_cut_holds_when_its_brokers_are_restarted(cluster: Cluster) -> None:
+    cluster.cut(1, 2)
+    for killed in ((2,), (1,), (1, 2)):
+        for broker in killed:
+            cluster.kill(broker)
+        for broker in killed:
+            cluster.restart(broker)
+        with pytest.raises((pykka.ActorDeadError, RemoteFailure)):
+            cluster.ask("relay@1", AskFor(Address("echo", "", 2), 1))
+    assert not any(event.broker == 1 for event in events_of(cluster, 2))
+    cluster.heal()
+    assert cluster.ask("relay@1", AskFor(Address("echo", "", 2), 1)) == 1
+
+
+def test_a_dead_broker_may_be_cut_off_and_healed(cluster: Cluster) -> None:
+    cluster.kill(1)
+    cluster.cut(1, 3)
+    cluster.restart(1)
+    with pytest.raises((pykka.ActorDeadError, RemoteFailure)):
+        cluster.ask("relay@3", AskFor(Address("echo", "", 1), 1))
+    cluster.kill(1)
+    cluster.heal()
+    cluster.restart(1)
+    assert cluster.ask("relay@3", AskFor(Address("echo", "", 1), 1)) == 1
+
+
+def test_everybody_may_be_cut_off_from_everybody(cluster: Cluster) -> None:
+    for a, b in ((1, 2), (1, 3), (2, 3)):
+        cluster.cut(a, b)
+    for broker in cluster.brokers:
+        assert cluster.ask(f"echo@{broker}", say(1)).number == 1
+    cluster.heal()
+    assert cluster.ask("relay@3", AskFor(Address("echo", "", 1), 1)) == 1
+
+
+# -- trio, scripts -------------------------------------------------------------------------------------------------
+
+
+async def test_a_cluster_is_used_from_trio(cluster_factory: ClusterFactory) -> None:
+    async with cluster_factory(brokers=2) as cluster:
+        with trio.fail_after(10):
+            stream = await trio.open_tcp_stream("127.0.0.1", ports_of(cluster)[0])
+            async with stream:
+                await stream.send_all(b'{"op":"status"}\n')
+                assert b'"linked":[2]' in await stream.receive_some(1000)
+                cluster.kill(2)
+                await stream.send_all(b'{"op":"status"}\n')
+                assert b'"linked":[]' in await stream.receive_some(1000)
+            await trio.to_thread.run_sync(cluster.restart, 2)
+            assert cluster.ask("echo@2", say(1)).number == 1
+
+
+async def test_nothing_is_left_when_a_trio_test_is_cancelled(cluster_factory: ClusterFactory, own_tmp: Path) -> None:
+    with trio.move_on_after(30) as scope:
+        async with cluster_factory(brokers=2):
+            scope.cancel()
+            await trio.sleep_forever()
+    assert scope.cancelled_caught
+    assert os.listdir(own_tmp) == []
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_a_plain_script_needs_no_guard(tmp_path: Path, leaves_nothing: None, processes: bool) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(f"""
+        from actors.harness import Cluster
+        print("once")
+        with Cluster(brokers=2, processes={processes}) as cluster:
+            cluster.kill(1)
+            cluster.restart(1)
+            print(len(cluster.bootstrap.split(",")))
+        """)
+    )
+    done = subprocess.run([sys.executable, script], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "once\n2\n", "")
+
+
+# -- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_cannot_start_is_told_at_once(
+    cluster_factory: ClusterFactory, own_tmp: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    cluster = cluster_factory(actors=[ExtraActor("tests.actors.test_harness:Deaf", "deaf")])
+    began = time.monotonic()
+    with pytest.raises(HarnessError, match=r"did not start: broker \d ended"):
+        cluster.start()
+    assert time.monotonic() - began < 10
+    assert not living_children()
+    assert list(own_tmp.iterdir()) == []
+
+
+def test_a_broker_that_cannot_start_again_is_told_at_once(
+    cluster_factory: ClusterFactory, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    with cluster_factory(data_dir=tmp_path) as cluster:
+        cluster.kill(2)
+        meta = tmp_path / "2" / "meta.properties"
+        meta.write_text(meta.read_text().replace("node.id=2", "node.id=9"))
+        with pytest.raises(HarnessError, match="did not restart broker 2: broker 2 ended"):
+            cluster.restart(2)
+        meta.write_text(meta.read_text().replace("node.id=9", "node.id=2"))
+        cluster.restart(2)
+        assert cluster.ask("echo@2", say(1)).number == 1
+
+
+def test_an_interrupted_start_leaves_nothing(
+    cluster_factory: ClusterFactory, own_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Ctrl-C or a test's timeout would, at a moment when the brokers cannot be ready yet."""
+    cluster = cluster_factory()
+    monkeypatch.setattr(cluster, "_all_linked", lambda *_: False)
+    main_thread = threading.main_thread().ident
+    assert main_thread is not None
+    begun = threading.Timer(0.2, signal.pthread_kill, (main_thread, signal.SIGINT))
+    begun.start()
+    with pytest.raises(KeyboardInterrupt):
+        cluster.start()
+    begun.join()
+    assert not living_children()
+    assert list(own_tmp.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("misuse", "complaint"),
+    [
+        (lambda cluster: cluster.kill(4), "there is no broker 4; this cluster has 1, 2, 3"),
+        (lambda cluster: cluster.restart(0), "there is no broker 0"),
+        (lambda cluster: cluster.restart(1), "broker 1 is alive; kill it first"),
+        (lambda cluster: cluster.cut(1, 1), "broker 1 has no link to itself"),
+        (lambda cluster: cluster.cut(1, 9), "there is no broker 9"),
+        (lambda cluster: cluster.start(), "runs already"),
+        (lambda cluster: cluster.pause(7), "there is no broker 7"),
+    ],
+    ids=["kill 4", "restart 0", "restart the living", "cut itself", "cut 9", "start twice", "pause 7"],
+)
+def test_misuse_of_a_running_cluster(leaves_nothing: None, misuse: Any, complaint: str) -> None:
+    with Cluster() as cluster:
+        with pytest.raises(HarnessError, match=complaint):
+            misuse(cluster)
+        assert cluster.alive == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "misuse",
+    [
+        lambda cluster: cluster.kill(1),
+        lambda cluster: cluster.restart(1),
+        lambda cluster: cluster.cut(1, 2),
+        lambda cluster: cluster.heal(),
+        lambda cluster: cluster.bootstrap,
+        lambda cluster: cluster.pids,
+        lambda cluster: cluster.alive,
+        lambda cluster: cluster.ask("echo@1", say(1)),
+        lambda cluster: cluster.tell("echo@1", say(1)),
+    ],
+    ids=["kill", "restart", "cut", "heal", "bootstrap", "pids", "alive", "ask", "tell"],
+)
+def test_a_cluster_that_does_not_run_says_so(leaves_nothing: None, misuse: Any) -> None:
+    cluster = Cluster(2)
+    with pytest.raises(HarnessError, match="does not run"):
+        misuse(cluster)
+    with cluster:
+        pass
+    with pytest.raises(HarnessError, match="does not run"):
+        misuse(cluster)
+
+
+def test_a_cluster_of_nobody_is_refused() -> None:
+    with pytest.raises(HarnessError, match="at least one broker, not 0"):
+        Cluster(0)
+
+
+def test_only_a_process_can_be_paused(leaves_nothing: None) -> None:
+    with Cluster() as cluster, pytest.raises(HarnessError, match="use processes=True"):
+        cluster.pause(1)
+
+
+def test_the_dead_cannot_be_paused(leaves_nothing: None) -> None:
+    with Cluster(processes=True) as cluster:
+        cluster.kill(1)
+        with pytest.raises(HarnessError, match="broker 1 is dead"):
+            cluster.pause(1)

@@ -1,0 +1,186 @@
+"""A broker's port: clients speak newline JSON, and what one of them does wrong is its own problem."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any, BinaryIO
+
+import pytest
+
+from actors.connection import LINE_BYTES_MAX
+from actors.harness import Cluster
+from tests.actors.waiting import wait_until
+
+DEEP = 400  # deeper than JSON can be written, not deeper than it can be read
+
+
+@pytest.fixture
+def cluster(leaves_nothing: None) -> Iterator[Cluster]:
+    """One broker; the port is the same with a process to itself."""
+    with Cluster(1) as cluster:
+        yield cluster
+
+
+@contextmanager
+def connected(cluster: Cluster) -> Iterator[BinaryIO]:
+    host, _, port = cluster.bootstrap.partition(":")
+    with socket.create_connection((host, int(port)), timeout=20) as client, client.makefile("rwb", 0) as lines:
+        yield lines  # type: ignore[misc]
+
+
+def asked(lines: BinaryIO, request: bytes) -> Any:
+    lines.write(request + b"\n")
+    return json.loads(lines.readline())
+
+
+def status(cluster: Cluster) -> Any:
+    with connected(cluster) as lines:
+        return asked(lines, b'{"op":"status"}')
+
+
+def connections(cluster: Cluster) -> int:
+    """How many the broker has, but for the one that asks: its actors without `broker@1`."""
+    return int(status(cluster)["actors"]) - 2
+
+
+def test_status_says_who_answers(cluster: Cluster) -> None:
+    assert status(cluster) == {"broker": 1, "pid": os.getpid(), "linked": [], "actors": 2}
+
+
+@pytest.mark.parametrize("request_id", ["7", '"a"', "1.5", "0", "true"])
+def test_an_answer_carries_the_id_of_its_request(cluster: Cluster, request_id: str) -> None:
+    with connected(cluster) as lines:
+        for op in ("status", "dance"):
+            answer = asked(lines, f'{{"id":{request_id},"op":"{op}"}}'.encode())
+            assert answer["id"] == json.loads(request_id)
+
+
+@pytest.mark.parametrize(
+    ("request_line", "complaint"),
+    [
+        (b"status", "not JSON: "),
+        (b"", "not JSON: "),
+        (b"\xff\xfe", "not JSON: "),
+        (b"[" * 100_000, "not JSON: "),
+        (b'["status"]', "a request is a JSON object"),
+        (b"null", "a request is a JSON object"),
+        (b"{}", "unknown op None; known: status"),
+        (b'{"op":"dance"}', "unknown op 'dance'; known: status"),
+        (b'{"op":{"status":1}}', "unknown op {'status': 1}"),
+        (b'{"op":"status","id":[1]}', "an id is a word or a number"),
+        (b'{"op":"status","id":' + b"[" * DEEP + b"]" * DEEP + b"}", "an id is a word or a number"),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, bytes) else "",
+)
+def test_a_bad_request_is_told_why_and_the_connection_lives_on(
+    cluster: Cluster, request_line: bytes, complaint: str
+) -> None:
+    with connected(cluster) as lines:
+        error = asked(lines, request_line)["error"]
+        assert (error["code"], error["name"]) == (42, "INVALID_REQUEST")
+        assert error["message"].startswith(complaint)
+        assert asked(lines, b'{"op":"status"}')["broker"] == 1
+
+
+def test_requests_may_come_in_pieces_and_in_heaps(cluster: Cluster) -> None:
+    with connected(cluster) as lines:
+        for byte in b'{"op":"status"}\n':
+            lines.write(bytes([byte]))
+        assert json.loads(lines.readline())["broker"] == 1
+        lines.write(b"".join(b'{"op":"status","id":%d}\n' % number for number in range(500)))
+        assert [json.loads(lines.readline())["id"] for _ in range(500)] == list(range(500))
+
+
+def test_a_line_without_an_end_closes_its_connection_alone(cluster: Cluster) -> None:
+    with connected(cluster) as good, connected(cluster) as bad:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            bad.write(b"x" * (2 * LINE_BYTES_MAX))
+        with suppress(ConnectionResetError):
+            assert bad.read() == b""
+        assert asked(good, b'{"op":"status"}')["broker"] == 1
+    wait_until(lambda: connections(cluster) == 0, lambda: "a closed connection keeps its actor")
+
+
+def test_a_line_of_the_longest_size_is_taken(cluster: Cluster) -> None:
+    with connected(cluster) as lines:
+        head, tail = b'{"op":"status","x":"', b'"}'
+        assert asked(lines, head + b"x" * (LINE_BYTES_MAX - len(head) - len(tail)) + tail)["broker"] == 1
+
+
+def test_many_clients_are_served_at_once(cluster: Cluster) -> None:
+    with ExitStack() as stack:
+        clients = [stack.enter_context(connected(cluster)) for _ in range(150)]
+        for number, lines in enumerate(clients):
+            lines.write(b'{"op":"status","id":%d}\n' % number)
+        assert [json.loads(lines.readline())["id"] for lines in clients] == list(range(150))
+        assert connections(cluster) == 150
+    wait_until(lambda: connections(cluster) == 0, lambda: "closed connections keep their actors")
+
+
+def test_one_client_too_many_is_turned_away(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.listener.CONNECTIONS_MAX", 2)
+    cluster.kill(1)
+    cluster.restart(1)
+    with connected(cluster) as one, connected(cluster) as two:
+        for lines in (one, two):
+            assert asked(lines, b'{"op":"status"}')["broker"] == 1
+        with connected(cluster) as three:
+            assert three.readline() == b""
+        assert asked(one, b'{"op":"status"}')["broker"] == 1
+
+    def one_more_is_welcome() -> bool:
+        with suppress(BrokenPipeError, ConnectionResetError), connected(cluster) as lines:
+            lines.write(b'{"op":"status"}\n')
+            return lines.readline() != b""
+        return False
+
+    wait_until(one_more_is_welcome, lambda: "closed connections keep their places")
+
+
+@pytest.mark.parametrize("how", ["close", "reset", "half-closed", "unread"])
+def test_a_client_that_vanishes_leaves_nothing(cluster: Cluster, how: str) -> None:
+    host, _, port = cluster.bootstrap.partition(":")
+    with connected(cluster) as other:
+        client = socket.create_connection((host, int(port)), timeout=20)
+        client.sendall(b'{"op":"status"}\n' * (1 if how != "unread" else 20_000) + b'{"op":')
+        if how == "reset":
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        elif how == "half-closed":
+            client.shutdown(socket.SHUT_WR)
+            with client.makefile("rb") as answers:
+                assert len(answers.readlines()) == 1
+        client.close()
+        wait_until(lambda: connections(cluster) == 1, lambda: "the connection keeps its actor")
+        assert asked(other, b'{"op":"status"}')["broker"] == 1
+
+
+def test_a_client_that_does_not_read_does_not_hold_up_the_others(cluster: Cluster) -> None:
+    host, _, port = cluster.bootstrap.partition(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.setblocking(False)
+        with suppress(BlockingIOError):
+            while client.send(b'{"op":"status"}\n' * 4096):
+                pass
+        assert status(cluster)["broker"] == 1
+    wait_until(lambda: connections(cluster) == 0, lambda: "the connection keeps its actor")
+
+
+def test_a_connections_failure_is_its_own(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever goes wrong in the answering of one client, its broker goes on."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch, connected(cluster) as lines:
+        patch.setattr("actors.connection._with_id", fail)
+        lines.write(b'{"op":"status"}\n')
+        assert lines.readline() == b""
+    wait_until(lambda: "ZeroDivisionError" in caplog.text, lambda: caplog.text)
+    assert status(cluster)["broker"] == 1
