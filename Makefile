@@ -36,9 +36,11 @@ clean:  ## remove the virtual environment and every cache
 .venv/installed: pyproject.toml | .venv/bin/python
 	@echo "installing Barnabas into .venv"
 	@$(PIP) install -e .
+	@$(BIN)/python -m compileall -q actors log protocol tools
 	@touch $@
 
 .venv/installed-test: pyproject.toml | .venv/bin/python
 	@echo "installing Barnabas and its test tools into .venv"
 	@$(PIP) install -e '.[test]'
+	@$(BIN)/python -m compileall -q actors log protocol tools
 	@touch $@ .venv/installed

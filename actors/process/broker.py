@@ -120,15 +120,15 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, *, stop: trio.Event
             for peer in spec.cut_off:
                 peering.cut(peer)
             try:
+                # Everybody is there before the first link is: a peer's first words find who they are for.
+                partitions.enter_context(on_disk(node, str(spec.data_dir), str(identity.directory_id), spec.partitions))
+                node.spawn(Broker, port, peering, stop.set, address=broker_address(spec.id))
+                for extra in spec.extra_actors:
+                    node.spawn(extra.load(), address=Address(extra.kind, "", spec.id))
+                await drained(scheduler)
                 async with trio.open_nursery() as nursery:
                     await nursery.start(peering.run)
                     nursery.start_soon(serve_port, node, listener)
-                    partitions.enter_context(
-                        on_disk(node, str(spec.data_dir), str(identity.directory_id), spec.partitions)
-                    )
-                    node.spawn(Broker, port, peering, stop.set, address=broker_address(spec.id))
-                    for extra in spec.extra_actors:
-                        node.spawn(extra.load(), address=Address(extra.kind, "", spec.id))
                     await stop.wait()
                     await _stop_actors(node)
                     nursery.cancel_scope.cancel()

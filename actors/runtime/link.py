@@ -210,6 +210,8 @@ class Link:
             self._node.deliver(frame.address, Envelope(message))
         except (pykka.ActorDeadError, MailboxFull) as error:
             self.undelivered += 1
+            if self._node.ending:
+                return  # everybody here is leaving: that is no news
             if self.undelivered & (self.undelivered - 1) == 0:
                 self._node.log.warning(
                     "link: a tell from broker %s was not delivered (%d so far): %s", self.peer, self.undelivered, error

@@ -83,6 +83,11 @@ class Node:
         return self._actors.get(encoded)
 
     @property
+    def ending(self) -> bool:
+        """Are the actors here on their way out, all of them?"""
+        return self._ended
+
+    @property
     def addresses(self) -> list[Address]:
         """Every actor that lives here."""
         return sorted(self._alive)

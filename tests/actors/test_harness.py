@@ -150,7 +150,7 @@ def test_a_given_data_directory_is_kept(cluster_factory: ClusterFactory, tmp_pat
     with cluster_factory(data_dir=tmp_path) as cluster:
         assert [identity_of(tmp_path, broker) for broker in (1, 2, 3)] == identities
         assert ports_of(cluster) == [identity.port for identity in identities]
-    assert [path.name for path in sorted(tmp_path.rglob("*")) if path.is_file()] == ["meta.properties"] * 3
+    assert [path.name for path in sorted(tmp_path.rglob("*")) if path.is_file()] == ["meta.properties", "votes"] * 3
 
 
 def test_a_data_directory_in_use_is_refused_with_the_owners_pid(
