@@ -53,8 +53,9 @@ def cluster_threads() -> set[threading.Thread]:
 
 
 @pytest.fixture
-def own_tmp(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own_tmp(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory for everything temporary, with a name short enough for sockets in it."""
+    tmp_path_factory.getbasetemp()  # pytest makes its own where temporary files go when it is first asked: not in ours
     directory = Path(tempfile.mkdtemp(prefix="bt-", dir="/tmp"))
     monkeypatch.setenv("TMPDIR", str(directory))
     monkeypatch.setattr(tempfile, "tempdir", str(directory))
