@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import tempfile
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import perf_counter
@@ -16,11 +17,12 @@ from time import perf_counter
 import trio
 from crc32c import crc32c
 
-from log.config import LogConfig
+from log.compaction import Compaction
+from log.config import CleanupPolicy, LogConfig
 from log.filesystem import DiskFilesystem
 from log.handles import Handles
 from log.partition_log import PartitionLog
-from protocol.records import Record, RecordBatches, build_batch, check_batches
+from protocol.records import Record, RecordBatches, build_batch, check_batches, records
 from tools.bench.report import Pair, measure, show
 
 MB = 1 << 20
@@ -31,7 +33,9 @@ LARGE_LOG_RECORDS = 10_000_000
 LOOKUPS = 2_000
 SEGMENTS = 100
 RECORDS_PER_BATCH = 100
-WRAP_BYTES = 256 * MB
+COMPACTED_RECORDS = 100_000
+COMPACTED_KEYS = 20_000
+COMPACTION_MEMORY_BYTES = 16 * MB
 
 
 def run(rounds: int) -> None:
@@ -42,6 +46,11 @@ async def _run(rounds: int) -> None:
     with tempfile.TemporaryDirectory(prefix="barnabas-bench-") as directory:
         bench = LogBench(Path(directory))
         show("The partition log", await measure(bench.pairs(), rounds))
+        peak_bytes = bench.compaction_memory()
+    print(
+        f"compaction: {peak_bytes / MB:.1f} MB at most for {COMPACTED_RECORDS:,} records of {COMPACTED_KEYS:,} keys, "
+        f"with {COMPACTION_MEMORY_BYTES // MB} MB allowed for the table of keys"
+    )
 
 
 class LogBench:
@@ -79,6 +88,8 @@ class LogBench:
                  more_is_better=False),
             pair("recovery, 64 KB batches", "MB/s", self.recover, self.read_and_crc, "read + CRC", "≥ 0.5×",
                  lambda a, b: a >= 0.5 * b),
+            pair("compaction", "records/s", self.compact, self.decode_and_build, "decode + build", "",
+                 lambda a, b: a > 0 < b),
             pair("opening 100 segments, cleanly closed", "ms", self.open_clean, self.list_directory,
                  "listing the directory", "≤ 50 ms", lambda a, _: a <= 50, more_is_better=False),
         ]  # fmt: skip
@@ -190,6 +201,41 @@ class LogBench:
         self._drop(log)
         return seconds * 1e3
 
+    # -- compacting ------------------------------------------------------------------------------------------
+
+    def compact(self) -> float:
+        log = self._keyed()
+        start = perf_counter()
+        _compact(log)
+        seconds = perf_counter() - start
+        self._drop(log)
+        return COMPACTED_RECORDS / seconds
+
+    def decode_and_build(self) -> float:
+        """What any compaction must do at least: read every record once and write every batch anew."""
+        batches = _keyed_batches()
+        start = perf_counter()
+        for batch in batches:
+            build_batch(records(batch, limit=MB))
+        return COMPACTED_RECORDS / (perf_counter() - start)
+
+    def compaction_memory(self) -> int:
+        log = self._keyed()
+        tracemalloc.start()
+        _compact(log)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        self._drop(log)
+        return peak_bytes
+
+    def _keyed(self) -> PartitionLog:
+        log = self._open(LogConfig(segment_bytes=4 * MB, cleanup_policy=CleanupPolicy.COMPACT))
+        for batch in _keyed_batches():
+            log.append(check_batches(batch), epoch=1, now_ms=0)
+        log.high_watermark = log.end_offset
+        log.roll()
+        return log
+
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _path(self) -> Path:
@@ -228,6 +274,22 @@ def _batch_of(size: int) -> bytearray:
     rng = random.Random(size)
     count = max(1, size // (RECORD_BYTES + 20))
     return build_batch([Record(n, n, None, rng.randbytes(min(RECORD_BYTES, size - 100)), ()) for n in range(count)])
+
+
+def _keyed_batches() -> list[bytearray]:
+    """Batches of small records with keys, of which most are overwritten later."""
+    rng = random.Random(1)
+    return [
+        build_batch([Record(n, n, b"key-%d" % rng.randrange(COMPACTED_KEYS), b"v" * 80, ()) for n in range(100)])
+        for _ in range(COMPACTED_RECORDS // 100)
+    ]
+
+
+def _compact(log: PartitionLog) -> None:
+    compaction = Compaction(log, now_ms=1 << 40, removable_below=log.end_offset, memory_bytes=COMPACTION_MEMORY_BYTES)
+    while not compaction.step(MB):
+        pass
+    assert compaction.abandoned is None, compaction.abandoned
 
 
 def _records_in(batch: bytearray) -> int:
