@@ -127,7 +127,7 @@ class Replica(Actor):
         self._watermark_told = True
         self._saving: Vote | None = None
         self._syncing = False
-        self._expiring = False
+        self._expire_at: float | None = None
         self._log: PartitionLog | None = None
         self._member: Member
 
@@ -188,8 +188,9 @@ class Replica(Actor):
         if enough or request.wait_ms <= 0 or len(self._reads) >= WAITING_MAX:
             return result
         reply: Future[ReadResult] = self.defer()
-        self._reads.append(_WaitingRead(request, reply, self._now + request.wait_ms / 1000))
-        self._expire_later()
+        deadline = self._now + request.wait_ms / 1000
+        self._reads.append(_WaitingRead(request, reply, deadline))
+        self._expire_by(deadline)
         return None
 
     @handles(DescribeReplica)
@@ -266,7 +267,7 @@ class Replica(Actor):
 
     @handles(_Expire)
     def expire(self, _message: _Expire) -> None:
-        self._expiring = False
+        self._expire_at = None
         now = self._now
         overdue = [append for append in self._appends if append.deadline <= now]
         for append in overdue:
@@ -277,7 +278,9 @@ class Replica(Actor):
         for read in [read for read in self._reads if read.deadline <= now]:
             self._reads.remove(read)
             read.reply.set(self._read(read.request))
-        self._expire_later()
+        deadlines = [append.deadline for append in self._appends] + [read.deadline for read in self._reads]
+        if deadlines:
+            self._expire_by(min(deadlines))
 
     # -- inside ------------------------------------------------------------------------------------------------
 
@@ -355,7 +358,7 @@ class Replica(Actor):
         reply: Future[AppendResult] = self.defer()
         deadline = self._now + request.timeout_ms / 1000
         self._appends.append(_WaitingAppend(end, base, node.term, reply, deadline))
-        self._expire_later()
+        self._expire_by(deadline)
         return None
 
     def _refusal(self, request: AppendRecords) -> AppendResult | None:
@@ -420,13 +423,11 @@ class Replica(Actor):
             self._tick_at = deadline
             self.after(max(deadline - self._now, 0.0), _Tick())
 
-    def _expire_later(self) -> None:
-        if self._expiring or not (self._appends or self._reads):
-            return
-        self._expiring = True
-        deadlines = [append.deadline for append in self._appends] + [read.deadline for read in self._reads]
-        first = min(deadlines)
-        self.after(max(first - self._now, 0.0), _Expire())
+    def _expire_by(self, deadline: float) -> None:
+        """Look for overdue answers then, or earlier if that is arranged already."""
+        if self._expire_at is None or deadline < self._expire_at:
+            self._expire_at = deadline
+            self.after(max(deadline - self._now, 0.0), _Expire())
 
     def _refuse_waiting(self, error: ErrorCode, text: str) -> None:
         appends, self._appends = self._appends, deque()
