@@ -11,7 +11,6 @@ import argparse
 import signal
 import sys
 from collections.abc import AsyncIterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +81,15 @@ async def _abort_on_next(signals: AsyncIterator[int], launcher: Launcher) -> Non
         launcher.abort()
 
 
+class _ShowVersion(argparse.Action):
+    """Looks the version up only when asked for it: that takes longer than reading the file."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version  # noqa: PLC0415
+
+        parser.exit(message=f"barnabas {version('barnabas')}\n")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m actors.cluster",
@@ -91,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("file", metavar="FILE", type=Path, help="the cluster's file, such as cluster.toml")
     parser.add_argument("--check", action="store_true", help="only check the file and the machine, start nothing")
     parser.add_argument("--log-level", choices=logs.LEVELS, default="info", help="how much to log (default: info)")
-    parser.add_argument("--version", action="version", version=f"barnabas {version('barnabas')}")
+    parser.add_argument("--version", action=_ShowVersion, nargs=0, help="print the version and exit")
     return parser
 
 
