@@ -5,7 +5,10 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
+
+import pykka
 
 from actors.runtime import Scheduler
 
@@ -44,7 +47,8 @@ class ThreadBackground:
                 work()
             except Exception as raised:  # noqa: BLE001  it belongs to whoever asked for the work
                 error = raised
-            self._scheduler.call_soon(_Answer(done, error))
+            with suppress(pykka.ActorDeadError):  # the loop has ended: there is nobody left to tell
+                self._scheduler.call_soon(_Answer(done, error))
 
 
 class _Answer:

@@ -17,6 +17,7 @@ from typing import Any
 import trio
 
 from actors.process import logs
+from actors.process.assignment import AssignmentError
 from actors.process.config import ClusterConfig, ConfigError, load, problem
 from actors.process.directory_lock import DirectoryInUse
 from actors.process.hosts import ProcessHost
@@ -47,8 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
         return trio.run(_run, config, options.log_level)
     except* DirectoryInUse as group:
         code = _refuse([problem(config.file, "cluster.data_dir", str(error)) for error in _leaves(group)])
-    except* IdentityError as group:
-        code = _refuse([problem(config.file, "broker.data_dir", str(error)) for error in _leaves(group)])
+    except* (IdentityError, AssignmentError) as group:
+        code = _refuse([problem(config.file, "data_dir", str(error)) for error in _leaves(group)])
     except* BrokerGivenUp as group:
         code = _refuse([str(error) for error in _leaves(group)], code=FAILED)
     return code
@@ -57,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
 async def _run(config: ClusterConfig, log_level: str) -> int:
     make_host = lambda _scheduler, _nursery: ProcessHost()  # noqa: E731
     # Signals first: from here on one of them can no longer end us with a lock or a socket left behind.
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         async with open_launcher(config, make_host, log_level=log_level) as launcher, trio.open_nursery() as nursery:
             for broker in config.brokers:
                 nursery.start_soon(launcher.keep_alive, broker.id)
@@ -87,7 +88,8 @@ class _ShowVersion(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version  # noqa: PLC0415
 
-        parser.exit(message=f"barnabas {version('barnabas')}\n")
+        print(f"barnabas {version('barnabas')}")
+        parser.exit()
 
 
 def _parser() -> argparse.ArgumentParser:

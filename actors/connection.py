@@ -37,8 +37,11 @@ class Connection(Actor):
         request_id = request.get("id")
         if isinstance(request_id, dict | list):  # may be nested deeper than can be sent back
             return _error(None, "an id is a word or a number")
-        if request.get("op") != "status":
-            return _error(request_id, f"unknown op {request.get('op')!r}; known: status")
+        op = request.get("op")
+        if op != "status":
+            return _error(
+                request_id, "an op is a word" if isinstance(op, dict | list) else f"unknown op {op!r}; known: status"
+            )
         peers = sorted(peer for peer in self.node.links if peer != LAUNCHER_ID)
         answer = {"broker": self.node.broker, "pid": os.getpid(), "linked": peers, "actors": len(self.node.addresses)}
         return orjson.dumps(_with_id(request_id, answer), option=orjson.OPT_APPEND_NEWLINE)

@@ -15,6 +15,8 @@ from log.partition_log import Flush
 from log.raft.ready import Vote
 from log.raft.vote_journal import VoteJournal
 
+RETRY_SECONDS = 1.0
+
 
 @frozen(slots=True)
 class SaveVote:
@@ -51,9 +53,13 @@ class LogSynced:
 @frozen(slots=True)
 class _RoundDone:
     votes: tuple[SaveVote, ...]
-    flushes: tuple[LogSynced, ...]
-    replicas: tuple[Address, ...]
+    flushes: tuple[tuple[Address, LogSynced], ...]
     error: BaseException | None
+
+
+@frozen(slots=True)
+class _TryAgain:
+    pass
 
 
 class Flusher(Actor):
@@ -82,13 +88,20 @@ class Flusher(Actor):
 
     @handles(_RoundDone)
     def round_done(self, done: _RoundDone) -> None:
-        self._busy = False
-        if done.error is not None:
-            raise done.error  # the vote journal cannot be written: nothing in this process may vote any more
+        for replica, synced in done.flushes:
+            self.send(replica, synced)
+        if done.error is not None:  # what is not saved is not told: until it is, nobody here votes
+            self.log.error("flusher: votes cannot be saved: %s; trying again", done.error)
+            self._votes[:0] = done.votes
+            self.after(RETRY_SECONDS, _TryAgain())
+            return
         for saved in done.votes:
             self.send(saved.replica, VoteSaved(saved.vote))
-        for synced, replica in zip(done.flushes, done.replicas, strict=True):
-            self.send(replica, synced)
+        self.try_again()
+
+    @handles(_TryAgain)
+    def try_again(self, _message: _TryAgain | None = None) -> None:
+        self._busy = False
         self._begin_round()
 
     def _begin_round(self) -> None:
@@ -97,17 +110,16 @@ class Flusher(Actor):
         self._busy = True
         votes, self._votes = tuple(self._votes), []
         flushes, self._flushes = tuple(self._flushes), []
-        results: list[LogSynced] = []
+        synced: list[tuple[Address, LogSynced]] = []
 
         def work() -> None:
+            synced.extend((one.replica, _synced(one.flush, self._filesystem)) for one in flushes)
             if votes:
                 self._journal.write({save.group: save.vote for save in votes})
                 self._journal.sync()
-            results.extend(_synced(one.flush, self._filesystem) for one in flushes)
 
         def done(error: BaseException | None) -> None:
-            replicas = tuple(one.replica for one in flushes)
-            self._own(_RoundDone(votes, tuple(results), replicas if error is None else (), error))
+            self._own(_RoundDone(votes, tuple(synced), error))
 
         self._background.submit(work, done)
 

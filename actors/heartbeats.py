@@ -134,7 +134,7 @@ class Heartbeats(Actor):
         self._heard[message.broker] = self.node.scheduler.clock.now()
         told = self._told.setdefault(message.broker, Terms())
         if message.full:
-            for group in told.terms.keys() - {change.group for change in message.changes}:
+            for group in sorted(told.terms.keys() - {change.group for change in message.changes}):
                 told.put(group, -1)
                 self._reconsider(group)
         for change in message.changes:

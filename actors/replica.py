@@ -32,7 +32,7 @@ from log.errors import LogError, LogOffline, OffsetOutOfRange
 from log.handles import Handles
 from log.partition_log import PartitionLog
 from log.producer_state import OutOfOrderSequence, ProducerFenced
-from log.raft import leading
+from log.raft import leading, losses
 from log.raft.member import MEMBERSHIP_FILE, Member
 from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.messages import Message
@@ -88,6 +88,11 @@ class _TellWatermark:
 
 
 @frozen(slots=True)
+class _Offline:
+    error: LogOffline
+
+
+@frozen(slots=True)
 class _Expire:
     pass
 
@@ -135,8 +140,11 @@ class Replica(Actor):
         partition, services = self._partition, self._services
         directory = f"{services.data_dir}/{partition.group}"
         log = self._log = PartitionLog.open(directory, partition.config, services.handles)
+        files = services.handles.filesystem
         if log.cut is not None:
             self.log.warning("replica: %s was cut at %d: %s", partition.group, log.cut.end_offset, log.cut.reason)
+            if log.cut.below_checkpoint:
+                losses.mark(files, directory)
         node = RaftNode(
             self.node.broker,
             services.directory_id,
@@ -146,7 +154,8 @@ class Replica(Actor):
             config=services.raft,
             rng=services.rng,
             now=self._now,
-            eligible=log.cut is None or not log.cut.below_checkpoint,
+            eligible=not losses.is_marked(files, directory),
+            replicas=tuple(self._peers),
         )
         node.heard = services.heard
         self._member = Member(log, node, services.wall_ms)
@@ -175,10 +184,9 @@ class Replica(Actor):
             if known is not None:
                 return self._answer_later(request, *known)
             base = self._member.append(batches, self._now)
+            self._after_event()
         except (ProtocolError, LogError) as error:
             return self._refused(error)
-        finally:
-            self._after_event()
         return self._answer_later(request, base, base + sum(one.last_offset_delta + 1 for one in batches.headers))
 
     @handles(ReadRecords)
@@ -251,6 +259,10 @@ class Replica(Actor):
             return
         self._member.flushed(self._now)
         self._after_event()
+
+    @handles(_Offline)
+    def offline(self, message: _Offline) -> None:
+        self._go_offline(message.error)
 
     @handles(_Tick)
     def tick(self, _message: _Tick) -> None:
@@ -386,7 +398,7 @@ class Replica(Actor):
     def _refused(self, error: Exception) -> AppendResult:
         term = self._member.node.term
         if isinstance(error, LogOffline):
-            self._go_offline(error)
+            self.after(0.0, _Offline(error))  # raised here, it would be answered to this client and forgotten
             return AppendResult(ErrorCode.KAFKA_STORAGE_ERROR, -1, term, str(error))
         if isinstance(error, OutOfOrderSequence):
             return AppendResult(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, term, str(error))

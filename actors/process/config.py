@@ -244,6 +244,8 @@ class _Reading:
             self.refuse("broker", "there is none; add a [[broker]] with an id and a port")
         if len(tables) > BROKERS_MAX:
             self.refuse("broker", f"{len(tables)} brokers are too many; keep at most {BROKERS_MAX}")
+        if data_dir is not None:
+            self.taken["broker.data_dir", self.resolved(data_dir)] = "the cluster itself"
         brokers = []
         for at, raw in tables:
             values = self.values(at, raw, _BROKER, _BROKER_REQUIRED)

@@ -22,6 +22,27 @@ class DirectoryInUse(Exception):
         super().__init__(f"{directory} is in use by another cluster, {owner}; stop it or choose another data_dir")
 
 
+def owner_of(directory: Path) -> str | None:
+    """Who holds the directory now, if anybody does. It takes nothing and leaves nothing behind."""
+    try:
+        fd = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None  # not there, or nothing that anybody could hold
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _owner(fd)
+    else:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _owner(fd: int) -> str:
+    pid = os.pread(fd, 4096, 0).decode(errors="replace").partition("\n")[0]
+    return f"pid {pid}" if pid else "which is just starting"
+
+
 class DirectoryLock:
     """Holds a directory for this process. A context manager; `note` is kept for whoever comes after a crash."""
 
@@ -50,10 +71,9 @@ class DirectoryLock:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            text = os.pread(fd, 4096, 0).decode(errors="replace")
+            owner = _owner(fd)
             os.close(fd)
-            pid = text.partition("\n")[0]
-            raise DirectoryInUse(self._directory, f"pid {pid}" if pid else "which is just starting") from None
+            raise DirectoryInUse(self._directory, owner) from None
         if not self._still_there(fd):
             os.close(fd)
             return None

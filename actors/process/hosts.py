@@ -11,6 +11,7 @@ import gc
 import logging
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import threading
@@ -29,6 +30,7 @@ from actors.process.identity import IdentityError
 from actors.runtime import Scheduler, SystemClock
 from actors.runtime.loop import run_scheduler
 
+DESCRIPTORS_WANTED = 1 << 16
 _log = logging.getLogger("barnabas.broker")
 _main_module = threading.Lock()
 
@@ -79,7 +81,7 @@ class _ProcessLife:
         code = self._process.exitcode
         self._process.close()
         if code is not None and code < 0:
-            return f"killed by {signal.Signals(-code).name}"
+            return f"killed by {_signal_name(-code)}"
         return f"exit code {code}"
 
     def end(self) -> None:
@@ -89,6 +91,13 @@ class _ProcessLife:
     def kill(self) -> None:
         with suppress(ValueError):
             self._process.kill()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal has no name
+        return f"signal {number}"
 
 
 class LocalHost:
@@ -139,7 +148,9 @@ class _LocalLife:
 
 def run_broker_process(spec: BrokerSpec) -> None:
     """The main function of a broker's process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the launcher decides
+    for number in (signal.SIGINT, signal.SIGHUP):  # they reach the whole terminal; the launcher decides
+        signal.signal(number, signal.SIG_IGN)
+    _allow_descriptors()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     logs.configure(spec.log_level)
     gc.freeze()  # what was imported stays for good: do not look at it again in every collection
@@ -149,6 +160,14 @@ def run_broker_process(spec: BrokerSpec) -> None:
         for error in group.exceptions:
             _log_failure(spec.id, error)
         sys.exit(1)
+
+
+def _allow_descriptors() -> None:
+    """Connections, links and segments need more descriptors than the usual soft limit of 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_WANTED)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _run_until_signalled(spec: BrokerSpec) -> None:

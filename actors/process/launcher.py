@@ -9,6 +9,7 @@ that restarts do not mend.
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -19,16 +20,13 @@ from typing import TYPE_CHECKING
 import trio
 from attrs import evolve
 
+from actors.process.assignment import partitions_of
 from actors.process.broker import BrokerSpec, ExtraActor
 from actors.process.directory_lock import DirectoryLock
-from actors.process.identity import Identity
 from actors.process.messages import LAUNCHER, BrokerStatus, CutLink, HealLinks, StopBroker, broker_address
-from actors.process.placement import place
-from actors.replica import Partition
 from actors.runtime import LAUNCHER_ID, Actor, Node, PeerDown, PeerUp, Scheduler, SystemClock, handles
 from actors.runtime.loop import run_scheduler
 from actors.runtime.peering import Peering
-from log.raft.membership import Voter
 
 if TYPE_CHECKING:
     from actors.process.config import ClusterConfig
@@ -204,16 +202,17 @@ class Launcher:
 
     async def _see_off(self, broker: int, life: Life, over: trio.Event) -> None:
         """Wait for a broker's end. Nothing cancels this: `stop`, which ends every broker, relies on it."""
-        with trio.CancelScope(shield=True):
-            how = await life.ended()
-        del self._lives[broker]
-        self.ends[broker] = how
-        if not self._stopping.is_set():
-            level = logging.INFO if broker in self._killed else logging.WARNING
-            self._node.log.log(level, "launcher: broker %d ended: %s", broker, how)
-        self._killed.discard(broker)
-        over.set()
-        self._lost(broker)
+        try:
+            with trio.CancelScope(shield=True):
+                how = self.ends[broker] = await life.ended()
+            if not self._stopping.is_set():
+                level = logging.INFO if broker in self._killed else logging.WARNING
+                self._node.log.log(level, "launcher: broker %d ended: %s", broker, how)
+        finally:
+            del self._lives[broker]
+            self._killed.discard(broker)
+            over.set()
+            self._lost(broker)
 
     def _reported(self, status: BrokerStatus) -> None:
         self.statuses[status.broker] = status
@@ -238,14 +237,14 @@ async def open_launcher(
     log_level: str = "info",
 ) -> AsyncIterator[Launcher]:
     """A launcher with its node running; no broker is started yet. On the way out every broker is ended."""
-    socket_dir = Path(tempfile.mkdtemp(prefix=_SOCKET_DIR_PREFIX))
+    socket_dir = Path(tempfile.mkdtemp(prefix=_SOCKET_DIR_PREFIX, dir=_short_directory()))
     try:
         with DirectoryLock(config.data_dir, note=str(socket_dir)) as lock:
             _clear_away(lock.left_behind)
             scheduler = Scheduler(SystemClock())
             node = Node(LAUNCHER_ID, scheduler, incarnation=1)
             brokers = tuple(sorted(broker.id for broker in config.brokers))
-            partitions = _static_partitions(config)
+            partitions = partitions_of(config)
             specs = [
                 BrokerSpec(
                     broker.id, config.name, config.host, broker.port, broker.data_dir, socket_dir, brokers,
@@ -267,30 +266,16 @@ async def open_launcher(
         shutil.rmtree(socket_dir, ignore_errors=True)
 
 
-def _static_partitions(config: ClusterConfig) -> tuple[Partition, ...]:
-    """The partitions of the file's topics, placed evenly, with the directories that the brokers have now."""
-    if not config.topics:
-        return ()
-    voters = {
-        broker.id: Voter(broker.id, str(Identity.of(broker.data_dir, broker.id).directory_id))
-        for broker in config.brokers
-    }
-    placement = place(sorted(voters), config.topics)
-    return tuple(
-        Partition(
-            topic,
-            number,
-            tuple(voters[broker] for broker in brokers),
-            min_insync_replicas=min(config.config.min_insync_replicas, len(brokers)),
-        )
-        for (topic, number), brokers in placement.replicas.items()
-    )
+def _short_directory() -> str:
+    """Where sockets go: the temporary directory, unless its name leaves too little of a socket path's 103 bytes."""
+    directory = tempfile.gettempdir()
+    return directory if len(os.fsencode(directory)) <= 60 else "/tmp"  # noqa: S108  mkdtemp makes a private one in it
 
 
 def _clear_away(socket_dir: str) -> None:
     """Remove the sockets of a cluster whose every process was killed."""
     path = Path(socket_dir)
-    if socket_dir and path.name.startswith(_SOCKET_DIR_PREFIX) and path.parent == Path(tempfile.gettempdir()):
+    if socket_dir and path.name.startswith(_SOCKET_DIR_PREFIX) and path.parent == Path(_short_directory()):
         shutil.rmtree(path, ignore_errors=True)
 
 

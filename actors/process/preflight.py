@@ -15,6 +15,7 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from actors.process.config import ClusterConfig, problem, shown
+from actors.process.directory_lock import DirectoryInUse, owner_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +26,15 @@ Address = tuple[socket.AddressFamily, tuple[Any, ...]]  # the family, and what b
 
 def check_machine(config: ClusterConfig) -> tuple[str, ...]:
     """The problems, one line each; none when the cluster can start here."""
-    complaints = (*_directories(config), *_ports(config))
+    complaints = (*_directories(config), *(tuple(_owner(config)) or _ports(config)))
     return tuple(problem(config.file, key, complaint) for key, complaint in complaints)
+
+
+def _owner(config: ClusterConfig) -> Iterator[tuple[str, str]]:
+    """A cluster that runs here already holds the ports too; that it runs is what its user must know."""
+    owner = owner_of(config.data_dir)
+    if owner is not None:
+        yield "cluster.data_dir", str(DirectoryInUse(config.data_dir, owner))
 
 
 def _directories(config: ClusterConfig) -> Iterator[tuple[str, str]]:

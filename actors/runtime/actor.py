@@ -26,6 +26,7 @@ The private hooks of pykka 4.5 that this stands on are pinned by tests/actors/ru
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
@@ -101,7 +102,7 @@ class Actor(pykka.Actor):
         self._actor_ref = Ref(self)
         self._envelope: Envelope[Any] | None = None
         self._taken: tuple[Envelope[Any] | None, Any] = (None, None)
-        self._owed: set[Any] = set()
+        self._owed: dict[Any, None] = {}  # in the order of their asks
         self._owed_limit = 64
         self._timers: set[Timer] = set()
         self._timers_limit = 64
@@ -148,9 +149,9 @@ class Actor(pykka.Actor):
             return Future(self.node.scheduler)  # told, not asked: nobody waits, whatever is set goes nowhere
         envelope.reply_to = None
         self._taken = (envelope, reply)
-        self._owed.add(reply)
+        self._owed[reply] = None
         if len(self._owed) > self._owed_limit:
-            self._owed = {owed for owed in self._owed if not owed.done}
+            self._owed = {owed: None for owed in self._owed if not owed.done}
             self._owed_limit = max(64, 2 * len(self._owed))
         return reply  # type: ignore[return-value]
 
@@ -226,7 +227,7 @@ class Actor(pykka.Actor):
 
     def _actor_loop_teardown(self) -> None:
         super()._actor_loop_teardown()
-        owed, self._owed = self._owed, set()
+        owed, self._owed = self._owed, {}
         for reply in owed:
             if not reply.done:
                 error = pykka.ActorDeadError(f"{self.address} stopped before it answered")
@@ -234,9 +235,9 @@ class Actor(pykka.Actor):
 
     # -- the scheduler's side ----------------------------------------------------------------------------------
 
-    def run_batch(self, limit: int) -> None:
-        """Handle at most `limit` messages. The scheduler's, nobody else's."""
-        inbox = self.actor_inbox
+    def run_batch(self, limit: int, stop_at: float = math.inf) -> None:
+        """Handle at most `limit` messages, until about `stop_at`. The scheduler's, nobody else's."""
+        inbox, now = self.actor_inbox, self.node.scheduler.clock.now
         queue = inbox.queue
         while queue and limit:
             limit -= 1
@@ -248,8 +249,11 @@ class Actor(pykka.Actor):
                     reply.set(response)
             except Exception as error:  # noqa: BLE001  any failure of a handler is this actor's alone
                 self._failed_on(envelope, error)
-            if inbox.closed:
-                return
+            if inbox.closed or (not limit & 7 and now() > stop_at):
+                break
+        self._envelope, self._taken = None, (None, None)  # an actor at rest holds no message, and no buffer behind it
+        if inbox.closed:
+            return
         if queue:
             self.node.scheduler.make_ready(self)
         else:
@@ -264,7 +268,7 @@ class Actor(pykka.Actor):
     def _failed_on(self, envelope: Envelope[Any], error: Exception) -> None:
         taken_by, taken = self._taken
         reply: Any = taken if taken_by is envelope else envelope.reply_to
-        if reply is None or reply.done:
+        if reply is None or reply.answered:
             self._handle_failure(type(error), error, error.__traceback__)
             return
         self.log.info("actor: %s answers %s with %r", self.address, type(envelope.message).__name__, error)

@@ -9,13 +9,16 @@ the asker has gone on; a second answer to one ask is a mistake of the answering 
 
 from __future__ import annotations
 
+import math
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pykka
+import trio
 
 from actors.runtime.errors import BlockingCall
 from actors.runtime.loop import Parking
@@ -33,6 +36,9 @@ T = TypeVar("T")
 # Plain class attributes serve as the initial state, so that making a future costs one empty instance: pykka's own
 # __init__ would make a sentinel object for each.
 _UNSET = pykka.Future[Any]()._get_hook_result
+
+
+_LOOK_SECONDS = 0.5
 
 
 class Future(pykka.Future[T]):
@@ -61,6 +67,11 @@ class Future(pykka.Future[T]):
     @property
     def done(self) -> bool:
         return self._done
+
+    @property
+    def answered(self) -> bool:
+        """Was it answered? One that ran into its deadline was not: its asker has gone on."""
+        return self._done and not self._expired
 
     @property
     def exception(self) -> BaseException | None:
@@ -106,6 +117,10 @@ class Future(pykka.Future[T]):
 
     def __await__(self) -> Generator[Any, Any, T]:
         if self._get_hook is None and not self._done:
+            if self._scheduler is not None and not self._scheduler.on_thread:
+                # Another loop awaits it, such as that of a test with a cluster on a thread of its own.
+                there: T = yield from trio.to_thread.run_sync(self.get, abandon_on_cancel=True).__await__()
+                return there
             if self._scheduler is not None:
                 self._scheduler.turn()  # what was just asked goes out now, not at the loop's next round
             if not self._done:
@@ -144,5 +159,9 @@ class Future(pykka.Future[T]):
         # The setter marks the future done before it looks for an event, and we look again after placing ours: one of
         # the two always sees the other, so no lock is needed.
         event = self.__dict__.setdefault("_thread_event", threading.Event())  # one for all the threads that wait
-        if not self._done and not event.wait(timeout):
-            raise pykka.Timeout(f"{timeout} seconds")
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while not self._done and not event.wait(min(deadline - time.monotonic(), _LOOK_SECONDS)):
+            if time.monotonic() >= deadline:
+                raise pykka.Timeout(f"{timeout} seconds")
+            if self._scheduler is not None and self._scheduler.ended and not self._done:
+                raise pykka.ActorDeadError("the loop that ran the actor has ended")

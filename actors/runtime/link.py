@@ -82,6 +82,10 @@ class RemoteAnswer:
         assert error is not None
         self.fail(error)
 
+    @property
+    def answered(self) -> bool:
+        return self.done
+
     def _check_first(self) -> None:
         if self.done:
             raise queue.Full  # as of a Future
@@ -105,6 +109,8 @@ class Link:
         self._silence_counts = LAUNCHER_ID not in (node.broker, peer)
         self._beat_timer: Timer | None = None
         self.undelivered = 0
+        self.reading = True
+        """Does anybody read what the peer says? While nobody does, its silence means nothing."""
         self.lost_because: str | None = None
 
     def __repr__(self) -> str:
@@ -219,6 +225,9 @@ class Link:
 
     def _receive_ask(self, frame: Frame) -> None:
         answer = RemoteAnswer(self, frame.ask_id)
+        if self._transport.queued_bytes > OUTBOX_BYTES_MAX:
+            answer.fail(MailboxFull(f"{self._transport.queued_bytes} bytes of answers wait for you; try again later"))
+            return
         try:
             message = decode(frame.message_id, frame.body, frame.payload)
             self._node.deliver(frame.address, Envelope(message, answer))  # type: ignore[arg-type]
@@ -244,7 +253,7 @@ class Link:
     def _beat(self) -> None:
         now = self._scheduler.clock.now()
         late_s, self._beat_at = now - self._beat_at - PING_SECONDS, now
-        if late_s > PING_SECONDS:
+        if late_s > PING_SECONDS or not self.reading:
             self._heard = now  # we were the ones asleep: what the peer said meanwhile is still in the socket
         elif self._silence_counts and now - self._heard > SILENCE_SECONDS:
             self.lose(f"silent for {now - self._heard:.1f} s")

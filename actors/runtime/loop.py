@@ -66,10 +66,11 @@ async def run_scheduler(scheduler: Scheduler, *, task_status: trio.TaskStatus[No
         scheduler.detach_loop()
 
 
-async def drained(scheduler: Scheduler) -> None:
-    """Wait until no actor has work left. Readers call it before they read more: that is a link's back-pressure."""
-    while scheduler.busy:
+async def drained(scheduler: Scheduler, turns: int | None = None) -> None:
+    """Wait until no actor has work left, or for so many turns."""
+    while scheduler.busy and turns != 0:
         scheduler.turn()
+        turns = None if turns is None else turns - 1
         await trio.lowlevel.checkpoint()
 
 

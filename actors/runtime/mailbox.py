@@ -57,7 +57,7 @@ class Mailbox:
             raise pykka.ActorDeadError(f"{self._actor.address} not found")
         scheduler = self._scheduler
         if get_ident() != scheduler.thread_id:
-            scheduler.call_soon(lambda: self._put_for_thread(envelope))
+            scheduler.tell_soon(lambda: self._put_for_thread(envelope))
             return
         if len(self.queue) >= self.capacity:
             self._overflow(envelope)
@@ -95,4 +95,5 @@ class Mailbox:
             if envelope.reply_to is not None:
                 envelope.reply_to.set_exception((type(error), error, None))
             else:
-                self._scheduler.note_undelivered(self._actor, error)
+                self.dropped += 1
+                self._scheduler.note_dropped(self._actor, self.dropped)

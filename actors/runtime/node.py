@@ -78,10 +78,6 @@ class Node:
             remote = self._remote_refs[address] = RemoteRef(self, address)
         return remote
 
-    def find(self, encoded: bytes) -> Ref[Any] | None:
-        """The local actor with this encoded address."""
-        return self._actors.get(encoded)
-
     @property
     def ending(self) -> bool:
         """Are the actors here on their way out, all of them?"""
@@ -206,7 +202,7 @@ class Node:
         try:
             ref.actor_inbox.put(envelope)
         except MailboxFull:
-            self.scheduler.make_room()
+            self.scheduler.make_room(self._alive[ref.address])
             ref.actor_inbox.put(envelope)
 
     # -- inside ----------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.runtime.address import LAUNCHER_ID
+from actors.runtime.address import LAUNCHER_ID, name_of
 from actors.runtime.errors import FrameError, HandshakeRefused
 from actors.runtime.socket_transport import Hello, run_link
 
@@ -38,7 +38,7 @@ class Peering:
         self._hello = Hello(cluster, node.broker, node.incarnation)
         self._peers = frozenset(peers) - {node.broker}
         self._cut: set[int] = set()
-        self._last_refusal = ""
+        self._said: dict[int | None, str] = {}
         self._healed = trio.Event()
         for path in map(self.path_of, sorted({node.broker, *self._peers})):
             if len(os.fsencode(path)) > _PATH_BYTES_MAX:
@@ -98,17 +98,22 @@ class Peering:
             if peer in self._cut:
                 await self._healed.wait()
                 continue
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-                sock.setblocking(False)
-                try:
-                    sock.connect(os.fspath(self.path_of(peer)))
-                except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
-                    pass  # not born yet, dead, or its backlog is full: dial again
-                else:
-                    if await self._run_link(sock, lambda hello: self._welcome_one(hello, peer)):
-                        backoff_s = _DIAL_SECONDS
+            try:
+                if await self._dial(peer):
+                    backoff_s = _DIAL_SECONDS
+            except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
+                pass  # not born yet, dead, or its backlog is full: dial again
+            except OSError as error:  # no descriptor, no memory: perhaps there is some when we dial again
+                self._say_once(peer, f"cannot dial {name_of(peer)}: {error}")
             await trio.sleep(backoff_s)
             backoff_s = min(backoff_s * 2, _DIAL_SECONDS_MAX)
+
+    async def _dial(self, peer: int) -> bool:
+        """True if a link came of it, and stood for a while."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.setblocking(False)
+            sock.connect(os.fspath(self.path_of(peer)))
+            return await self._run_link(sock, lambda hello: self._welcome_one(hello, peer))
 
     async def _run_link(self, sock: socket.socket, welcome: Welcome) -> bool:
         """True if the link stood for a while."""
@@ -118,12 +123,16 @@ class Peering:
             self._node.log.info("link: a peer died in the handshake: %s", error)  # and will be dialled again
             return False
         except (FrameError, HandshakeRefused) as error:
-            if str(error) != self._last_refusal:  # dialling goes on for ever; saying so once is enough
-                self._last_refusal = str(error)
-                self._node.log.warning("link: no handshake: %s", error)
+            self._say_once(None, f"no handshake: {error}")
             return False
-        self._last_refusal = ""
+        self._said.clear()
         return True
+
+    def _say_once(self, peer: int | None, text: str) -> None:
+        """Dialling goes on for ever; saying why it fails once is enough."""
+        if self._said.get(peer) != text:
+            self._said[peer] = text
+            self._node.log.warning("link: %s", text)
 
     def _welcome_any(self, hello: Hello) -> None:
         if hello.broker not in self._peers:

@@ -67,7 +67,7 @@ class RemoteInbox:
     def put(self, envelope: Envelope[Any], /) -> None:
         scheduler = self._node.scheduler
         if not scheduler.on_thread:
-            scheduler.call_soon(lambda: self._put_for_thread(envelope))
+            scheduler.tell_soon(lambda: self._put_for_thread(envelope))
             return
         link = self._node.links.get(self._address.broker)
         if link is None:
@@ -158,11 +158,9 @@ def _ask(
         inbox.put(Envelope(message, future))
     except (pykka.ActorDeadError, MailboxFull) as error:
         future.fail(error)
-    if block:
-        return future.get(timeout=timeout)
-    if timeout is not None:
+    if timeout is not None and not future.done:
         if on_thread:
             future.expire_after(timeout)
         else:
             scheduler.call_soon(lambda: future.expire_after(timeout))
-    return future
+    return future.get(timeout=timeout) if block else future

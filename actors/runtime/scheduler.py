@@ -14,12 +14,14 @@ loop for longer than SLOW_SECONDS is named in the log.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Protocol
 
+import pykka
+
+from actors.runtime.errors import MailboxFull
 from actors.runtime.timers import Timers
 
 if TYPE_CHECKING:
@@ -29,8 +31,7 @@ if TYPE_CHECKING:
 BATCH = 64
 TURN_SECONDS = 0.005
 SLOW_SECONDS = 0.2
-
-_log = logging.getLogger("barnabas.scheduler")
+THREAD_TELLS_MAX = 100_000
 
 
 class Flushable(Protocol):
@@ -50,6 +51,8 @@ class Scheduler:
         self._dirty: list[Flushable] = []
         self._from_threads: deque[Callable[[], None]] = deque()
         self._in_turn = False
+        self.ended = False
+        """Has its loop ended? Then nothing that comes from other threads will ever be done."""
         self._waker: Callable[[], None] | None = None
         self._timer_waker: Callable[[], None] | None = None
         self._thread_waker: Callable[[], None] | None = None
@@ -71,9 +74,11 @@ class Scheduler:
         It is woken for work that nobody's turn will do, for a timer before all others, and from other threads.
         """
         self.thread_id = get_ident()
+        self.ended = False
         self._waker, self._timer_waker, self._thread_waker = waker, timer_waker, thread_waker
 
     def detach_loop(self) -> None:
+        self.ended = True
         self._waker = self._timer_waker = self._thread_waker = None
 
     def make_ready(self, actor: Actor) -> None:
@@ -89,10 +94,18 @@ class Scheduler:
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Run `callback` on the scheduler's thread. The only method that other threads may call."""
+        if self.ended:
+            raise pykka.ActorDeadError("the loop that ran the actors has ended")
         self._from_threads.append(callback)
         waker = self._thread_waker
         if waker is not None:
             waker()
+
+    def tell_soon(self, callback: Callable[[], None]) -> None:
+        """As `call_soon`, for messages of other threads: so many may wait, and no more."""
+        if len(self._from_threads) >= THREAD_TELLS_MAX:
+            raise MailboxFull(f"{THREAD_TELLS_MAX} messages of other threads wait for the loop; try again later")
+        self.call_soon(callback)
 
     def turn(self, bring: Callable[[], None] | None = None) -> bool:
         """Do what is due: timers, ready actors, output. True if the time ran out before the work did.
@@ -113,10 +126,11 @@ class Scheduler:
             return True
         return False
 
-    def make_room(self) -> None:
-        """Let ready actors work before more is delivered to them. For edges in the middle of `bring`."""
+    def make_room(self, actor: Actor) -> None:
+        """Let an actor whose mailbox is full work before more is delivered to it. For edges inside `bring`."""
         assert self._in_turn, "outside of a turn, call turn"
-        self._run_ready()
+        self._ready.remove(actor)
+        actor.run_batch(BATCH)
 
     def flush(self) -> None:
         """Send what every dirty output has gathered."""
@@ -130,11 +144,8 @@ class Scheduler:
         if count & (count - 1) == 0:
             actor.log.warning("mailbox: %s is full, %d messages dropped so far", actor.address, count)
 
-    def note_undelivered(self, actor: Actor, error: Exception) -> None:
-        actor.log.warning("mailbox: a tell from another thread was not delivered: %s", error)
-
     def _run_due(self) -> None:
-        while self._from_threads:
+        for _ in range(len(self._from_threads)):
             self._from_threads.popleft()()
         self.timers.fire_due()
         self._run_ready()
@@ -145,7 +156,7 @@ class Scheduler:
         stop_at = visited + TURN_SECONDS
         while ready:
             actor = ready.popleft()
-            actor.run_batch(BATCH)
+            actor.run_batch(BATCH, stop_at)
             now = clock.now()
             if now - visited > SLOW_SECONDS:
                 actor.log.warning("scheduler: %s held the loop for %.0f ms", actor.address, (now - visited) * 1e3)

@@ -12,6 +12,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ HANDSHAKE_SECONDS = 5.0
 SOCKET_BUFFER_BYTES = 1 << 20
 _JOIN_BELOW = 16 << 10
 _IOV_MAX = 512
+_READER_PATIENCE_TURNS = 20  # then it reads on beside a busy actor; mailboxes bound what that can bring
 _MAGIC = b"BRNB"
 _HELLO = struct.Struct(">4sHiQ")
 
@@ -130,6 +132,8 @@ class SocketTransport:
             except OSError:
                 self._queue.clear()
                 self.queued_bytes = 0
+                with suppress(OSError):  # a frame may be half sent: the reader must see an end, whatever went wrong
+                    self.sock.shutdown(socket.SHUT_RDWR)
                 return
             self.queued_bytes -= sent
             while queue and sent >= len(queue[0]):
@@ -195,7 +199,9 @@ async def _read(node: Node, link: Link, transport: SocketTransport, reader: Fram
     try:
         while True:
             if scheduler.turn(lambda: link.receive_all(reader.received(count))):  # noqa: B023  called before it returns
-                await drained(scheduler)
+                link.reading = False
+                await drained(scheduler, turns=_READER_PATIENCE_TURNS)
+                link.reading = True
             if link.lost_because is not None:
                 return link.lost_because
             count = await _receive(transport.sock, reader)

@@ -150,7 +150,8 @@ def assert_gone(command: Command, own_tmp: Path, data_dir: Path) -> None:
     """No process, no socket, no lock; only what the brokers are to keep."""
     wait_until(lambda: not command.left(), lambda: f"left: {command.left()}")
     assert list(own_tmp.iterdir()) == []
-    assert files_of(data_dir) == [f"{broker}/meta.properties" for broker in (1, 2, 3)]
+    kept = ("boot", "meta.properties", "votes")
+    assert files_of(data_dir) == [f"{broker}/{name}" for broker in (1, 2, 3) for name in kept]
 
 
 # -- starting ------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from actors.harness import Cluster, HarnessError
 from actors.process.broker import ExtraActor
 from actors.process.directory_lock import DirectoryInUse
 from actors.process.identity import Identity
+from actors.process.messages import HealLinks
 from actors.runtime import LAUNCHER_ID, Actor, Address, CodecError, RemoteFailure
 from tests.actors.conftest import ClusterFactory, living_children
 from tests.actors.probes import (
@@ -150,7 +151,8 @@ def test_a_given_data_directory_is_kept(cluster_factory: ClusterFactory, tmp_pat
     with cluster_factory(data_dir=tmp_path) as cluster:
         assert [identity_of(tmp_path, broker) for broker in (1, 2, 3)] == identities
         assert ports_of(cluster) == [identity.port for identity in identities]
-    assert [path.name for path in sorted(tmp_path.rglob("*")) if path.is_file()] == ["meta.properties", "votes"] * 3
+    kept = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert kept == {"boot", "meta.properties", "votes"}
 
 
 def test_a_data_directory_in_use_is_refused_with_the_owners_pid(
@@ -526,3 +528,18 @@ def test_the_dead_cannot_be_paused(leaves_nothing: None) -> None:
         cluster.kill(1)
         with pytest.raises(HarnessError, match="broker 1 is dead"):
             cluster.pause(1)
+
+
+def test_another_loop_awaits_the_answer_of_an_actor_of_the_cluster(cluster: Cluster) -> None:
+    async def main() -> object:
+        return await cluster.ref("broker@1").ask(HealLinks(), block=False, timeout=5)
+
+    assert trio.run(main) is None
+
+
+def test_an_ask_to_a_cluster_that_has_ended_fails_and_does_not_wait(cluster_factory: ClusterFactory) -> None:
+    cluster = cluster_factory(brokers=1)
+    with cluster:
+        ref = cluster.ref("broker@1")
+    with pytest.raises(pykka.ActorDeadError):
+        ref.ask(HealLinks())

@@ -423,3 +423,37 @@ def test_timers_that_fired_are_not_kept() -> None:
         world.pass_time(0.002)
     assert len(events.all) == 1000
     assert len(actor_of(ref)._timers) <= 64
+
+
+class Grumpy(Probe):
+    """Fails, but takes its time: the asker is gone by then."""
+
+    @handles(Go)
+    def go(self, message: Go) -> None:
+        assert message.timeout is not None
+        self.node.scheduler.clock.advance_to(self.node.scheduler.clock.now() + message.timeout)  # type: ignore[attr-defined]
+        self.node.scheduler.timers.fire_due()
+        raise ValueError("too late, and wrong too")
+
+
+def test_a_failure_that_comes_after_the_askers_deadline_does_not_end_the_actor() -> None:
+    world = World()
+    ref = world.spawn(Grumpy, Events(), name="grumpy")
+    world.run()
+    future = ref.ask(Go(ref.address, None, timeout=1.0), block=False, timeout=0.5)
+    world.run()
+    assert isinstance(future.exception, pykka.Timeout)
+    assert ref.is_alive()
+
+
+def test_an_actor_at_rest_holds_no_message() -> None:
+    world = World()
+    ref = world.spawn(Probe, Events())
+    world.run()
+    asked = ref.ask(Owe("x"), block=False)
+    ref.tell(Note("last"))
+    world.run()
+    actor = actor_of(ref)
+    assert actor._envelope is None
+    assert actor._taken == (None, None)
+    assert not asked.done

@@ -430,6 +430,16 @@ def test_a_side_that_was_asleep_does_not_declare_its_peer_dead() -> None:
     assert end.link.lost_because == "silent for 3.5 s"
 
 
+def test_while_nobody_reads_a_peers_silence_means_nothing() -> None:
+    end = End()
+    end.link.reading = False
+    end.world.pass_time(10 * SILENCE_SECONDS)
+    assert end.link.lost_because is None
+    end.link.reading = True
+    end.world.pass_time(SILENCE_SECONDS + 2 * PING_SECONDS)
+    assert end.link.lost_because is not None
+
+
 @pytest.mark.parametrize(("broker", "peer"), [(LAUNCHER_ID, 1), (1, LAUNCHER_ID)])
 def test_between_the_launcher_and_a_broker_silence_does_not_count(broker: int, peer: int) -> None:
     end = End(broker, peer)

@@ -153,5 +153,5 @@ def test_another_threads_tell_that_finds_no_room_is_logged_and_its_ask_is_answer
         asked[0].get()
     assert events.all == FILL
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        "mailbox: a tell from another thread was not delivered: probe@1 has 3 messages waiting; try again later"
+        "mailbox: probe@1 is full, 1 messages dropped so far"
     ]

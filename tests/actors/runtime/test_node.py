@@ -52,12 +52,11 @@ def test_a_ref_is_found_by_address_and_only_while_its_actor_lives() -> None:
     world = World()
     ref, _ = world.probe()
     assert world.node.ref(Address.parse("probe@1")) is ref
-    assert world.node.find(b"probe@1") is ref
+
     ref.stop(block=False)
     world.run()
     with pytest.raises(pykka.ActorDeadError, match="probe@1 not found"):
         world.node.ref(world.address())
-    assert world.node.find(b"probe@1") is None
 
 
 def test_a_ref_to_another_broker_needs_no_link_until_it_is_used() -> None:
