@@ -3,6 +3,7 @@
 partition.metadata   made once: format version, topic id, directory of the log
 offsets-checkpoint   recovery-point, log-start-offset, high-watermark
 clean-shutdown       there only after a clean stop: what recovery would have found out
+failed-sync          there only after a sync failed: up to where the log was on disk before
 cleaner-checkpoint   there only in a compacted log: where its dirty part begins
 """
 
@@ -19,6 +20,7 @@ from log.filesystem import Filesystem
 FORMAT_VERSION = 1
 METADATA, OFFSETS, CLEAN = "partition.metadata", "offsets-checkpoint", "clean-shutdown"
 CLEANER = "cleaner-checkpoint"
+FAILED_SYNC = "failed-sync"
 
 
 @frozen(slots=True)
@@ -97,6 +99,23 @@ def forget_clean_stop(files: Filesystem, directory: str) -> None:
     """From now on the log may change: after a crash it must be scanned. Durable before the first append."""
     files.remove(f"{directory}/{CLEAN}")
     files.sync_directory(directory)
+
+
+def write_failed_sync(files: Filesystem, directory: str, flushed_offset: int) -> None:
+    values = {"version": FORMAT_VERSION, "flushed-offset": flushed_offset}
+    _write(files, f"{directory}/{FAILED_SYNC}", values)
+
+
+def read_failed_sync(files: Filesystem, directory: str) -> int | None:
+    """Up to where the log was on disk when a sync failed; None if none did."""
+    path = f"{directory}/{FAILED_SYNC}"
+    values = _read(files, path)
+    return None if values is None else _whole(values, "flushed-offset", path)
+
+
+def forget_failed_sync(files: Filesystem, directory: str) -> None:
+    """What could not be synced was written anew."""
+    files.remove(f"{directory}/{FAILED_SYNC}")
 
 
 def write_first_dirty(files: Filesystem, directory: str, offset: int) -> None:

@@ -87,8 +87,12 @@ class EpochCache:
             self.changed = True
 
     def cut_before(self, offset: int) -> None:
-        """Forget epochs that ended before `offset`; the one in force there stays as it is, even if the log is empty."""
-        at = bisect_right(self._starts, offset) - 1
+        """Forget epochs that ended before `offset`, but not the one of the last record before it.
+
+        A leader whose log begins at `offset` sends that one as the epoch of what came before, and a log that is cut
+        back to its start votes with it.
+        """
+        at = bisect_right(self._starts, offset - 1) - 1
         if at > 0:
             del self._epochs[:at], self._starts[:at]
             self.changed = True

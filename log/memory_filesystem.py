@@ -86,6 +86,11 @@ class MemoryFilesystem:
 
     # What tests do to it
 
+    @property
+    def down(self) -> bool:
+        """Did it crash, at `crash_at`, and was not started again?"""
+        return self._down
+
     def copy(self) -> "MemoryFilesystem":
         """The same state, with faults and pending changes; from here on the two go their own ways."""
         other = MemoryFilesystem()

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from typing import Concatenate, ParamSpec, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from log import checkpoint
 from log.checkpoint import CleanStop, Offsets
@@ -47,6 +48,7 @@ from log.transaction_index import AbortedTransaction, overlapping
 from protocol.records import BatchHeader, Record, RecordBatches, records, stamp
 
 DECOMPRESSED_BYTES_MAX = 128 << 20
+_COPY_BYTES = 4 << 20
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -87,9 +89,27 @@ class PartitionLog:
     """Use `PartitionLog.open`."""
 
     __slots__ = (
-        "_checkpoint_is_ahead", "_clean", "_directory_changed", "_flushed_at_ms", "_flushing", "_generation",
-        "_handles", "_high_watermark", "_offline", "_saved", "_unsynced", "config", "cut", "directory", "end_offset",
-        "epochs", "flushed_offset", "log_start_offset", "producers", "segments",
+        "_checkpoint_is_ahead",
+        "_clean",
+        "_directory_changed",
+        "_flushed_at_ms",
+        "_flushing",
+        "_generation",
+        "_handles",
+        "_high_watermark",
+        "_offline",
+        "_saved",
+        "_sync_failed",
+        "_unsynced",
+        "config",
+        "cut",
+        "directory",
+        "end_offset",
+        "epochs",
+        "flushed_offset",
+        "log_start_offset",
+        "producers",
+        "segments",
     )  # fmt: skip
 
     def __init__(self, directory: str, config: LogConfig, handles: Handles) -> None:
@@ -135,6 +155,13 @@ class PartitionLog:
     @property
     def filesystem(self) -> Filesystem:
         return self._handles.filesystem
+
+    @property
+    def first_offset(self) -> int:
+        """Where the batch begins that holds the log's start: records may be deleted up to its middle."""
+        start = self.log_start_offset
+        found = self._find(self.segments[self._segment_at(start)], start) if start < self.end_offset else None
+        return start if found is None else min(found[1].base_offset, start)
 
     @property
     def online(self) -> bool:
@@ -374,7 +401,7 @@ class PartitionLog:
         if offset > committed:
             raise OffsetOutOfRange(offset, self.log_start_offset, committed)
         self._must_be_online()
-        if self.flushed_offset < offset:
+        if self.flushed_offset < offset or self._unsynced:
             self.flush()  # the producers' snapshot at the new start has to outlive the records that it stands for
         self.log_start_offset = offset
         self.checkpoint()
@@ -447,14 +474,19 @@ class PartitionLog:
         if flush is self._flushing:
             self._flushing = None
         if error is not None:
+            self._note_failed_sync()
             raise self._take_offline(error) from error
         if flush.generation == self._generation:
             self.flushed_offset = max(self.flushed_offset, flush.end_offset)
             self._flushed_at_ms = now_ms
 
     def flush(self, now_ms: int = 0) -> None:
-        """Make everything durable, here and now."""
+        """Make everything durable, here and now, also what another flush is at work on."""
+        under_way, self._flushing = self._flushing, None
         flush = self.begin_flush()
+        if under_way is not None:
+            files, directory = (*under_way.files, *flush.files), under_way.directory or flush.directory
+            flush = self._flushing = evolve(flush, files=files, directory=directory)
         try:
             flush.run(self._handles.filesystem)
         except OSError as error:
@@ -505,7 +537,7 @@ class PartitionLog:
         self._load_producers()
         if not opened.clean:
             checkpoint.lower_first_dirty(files, directory, self.end_offset)
-            mend_transactions(self.segments, self.producers.ended, self.flushed_offset)
+            self._unsynced += mend_transactions(self.segments, self.producers.ended, self.flushed_offset)
             if self.cut is not None:  # what was cut must not come back once its epochs are forgotten…
                 Flush(tuple(self._unsynced), directory, self.flushed_offset, self._generation).run(files)
             self._write_epochs()  # …and these must not contradict what comes in its place
@@ -513,6 +545,23 @@ class PartitionLog:
         else:
             self._saved = self._offsets
         self.producers.forget_ended(self._high_watermark)
+        flushed_offset = checkpoint.read_failed_sync(files, directory)
+        if flushed_offset is not None:
+            self._write_again(flushed_offset)
+
+    def _note_failed_sync(self) -> None:
+        """The next sync of the same pages would succeed without writing them: whoever opens this must know."""
+        with suppress(OSError):  # a disk that takes nothing will not take the log either
+            checkpoint.write_failed_sync(self._handles.filesystem, self.directory, self.flushed_offset)
+
+    def _write_again(self, flushed_offset: int) -> None:
+        """An earlier sync failed: from here on the log may read well and not be on disk. Written anew, it is."""
+        for segment in self.segments[self._segment_at(flushed_offset) :]:
+            file = segment.file
+            for position in range(0, segment.size, _COPY_BYTES):
+                file.pwrite(file.pread(min(_COPY_BYTES, segment.size - position), position), position)
+            file.sync()
+        checkpoint.forget_failed_sync(self._handles.filesystem, self.directory)
 
     def _stop_cleanly(self) -> None:
         if self._clean:  # since it was opened nothing but the high watermark has changed
@@ -636,7 +685,8 @@ class PartitionLog:
             offset = found[1].base_offset
         self.flushed_offset = min(self.flushed_offset, offset)
         self._high_watermark = min(self._high_watermark, offset)
-        self._write_offsets()  # first: a crash from here on scans what is left, and finds its epochs there
+        # Never may the recovery point lie above an epoch that the file lacks, or the file have one that is cut already.
+        self.checkpoint()
         self.epochs.cut_from(offset)
         self._write_epochs()
         checkpoint.lower_first_dirty(self._handles.filesystem, self.directory, offset)
@@ -665,21 +715,25 @@ class PartitionLog:
 
     def _load_producers(self) -> None:
         """The producers' table as of the end of the log: from the last snapshot, and what came after it."""
-        self.producers = replay_producers(self._handles.filesystem, self.directory, self.segments, self.end_offset)
+        self.producers = replay_producers(
+            self._handles.filesystem, self.directory, self.segments, self.end_offset, self._keep_snapshot
+        )
+
+    def _keep_snapshot(self, offset: int, producers: ProducerStates) -> None:
+        """Have a snapshot of this table, which goes to disk with the next flush; one that is there is as good."""
+        files, path = self._handles.filesystem, snapshot_path(self.directory, offset)
+        if not files.exists(path):
+            file = files.create(path)
+            file.pwrite(producers.encode(), 0)
+            self._unsynced.append(file)
+            self._directory_changed = True
 
     def _write_producer_snapshot(self) -> None:
-        files, path, data = (
-            self._handles.filesystem,
-            snapshot_path(self.directory, self.end_offset),
-            self.producers.encode(),
-        )
+        files, path = self._handles.filesystem, snapshot_path(self.directory, self.end_offset)
         if files.exists(path):  # it may be the only one: a crash must not leave half of each
-            files.write_atomically(path, data)
-            return
-        file = files.create(path)
-        file.pwrite(data, 0)
-        self._unsynced.append(file)
-        self._directory_changed = True
+            files.write_atomically(path, self.producers.encode())
+        else:
+            self._keep_snapshot(self.end_offset, self.producers)
 
     def _remove_snapshots(self, unwanted: Callable[[int], bool]) -> None:
         files = self._handles.filesystem

@@ -13,7 +13,7 @@ log ends there. Below it, compaction may have left gaps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from attrs import Factory, define, frozen
 from crc32c import crc32c
@@ -87,19 +87,30 @@ def open_segments(handles: Handles, directory: str, config: LogConfig) -> Opened
         opened.unsynced += _mend_indexes(files, opened.segments, names, config)
     else:
         _recover(handles, opened, known, names, config)
-        _remove_snapshots_above(files, directory, names, opened.flushed_offset)
+        opened.unsynced += _sort_out_snapshots(files, directory, names, opened.flushed_offset)
     opened.epochs.cut_before(opened.log_start_offset)
     return opened
 
 
-def replay_producers(files: Filesystem, directory: str, segments: Sequence[Segment], end_offset: int) -> ProducerStates:
-    """The producers' table at the end of the log: from the last snapshot, and what came after it."""
+def replay_producers(
+    files: Filesystem,
+    directory: str,
+    segments: Sequence[Segment],
+    end_offset: int,
+    reached: Callable[[int, ProducerStates], None],
+) -> ProducerStates:
+    """The producers' table at the end of the log: from the last snapshot, and what came after it.
+
+    `reached` is told the table at the beginning of each segment on the way: there belongs a snapshot.
+    """
     start_offset = segments[0].base_offset if segments else end_offset
     producers, from_offset = _last_snapshot(files, directory, start_offset, end_offset)
     for at, segment in enumerate(segments):
         upper = segments[at + 1].base_offset if at + 1 < len(segments) else end_offset
         if upper <= from_offset:
             continue
+        if segment.base_offset > from_offset:
+            reached(segment.base_offset, producers)
         for position, header in _batches_from(segment, from_offset):
             if header.producer_id < 0 or header.base_offset < from_offset:
                 continue
@@ -111,8 +122,9 @@ def replay_producers(files: Filesystem, directory: str, segments: Sequence[Segme
     return producers
 
 
-def mend_transactions(segments: Sequence[Segment], ended: Sequence[EndedTransaction], from_offset: int) -> None:
+def mend_transactions(segments: Sequence[Segment], ended: Sequence[EndedTransaction], from_offset: int) -> list[File]:
     """After a crash: what the transaction indexes say of markers at `from_offset` and above is made anew."""
+    unsynced: list[File] = []
     for at, segment in enumerate(segments):
         upper = segments[at + 1].base_offset if at + 1 < len(segments) else None
         if upper is not None and upper <= from_offset:
@@ -125,7 +137,8 @@ def mend_transactions(segments: Sequence[Segment], ended: Sequence[EndedTransact
             and transaction.marker_offset >= lower
             and (upper is None or transaction.marker_offset < upper)
         ]
-        segment.mend_transactions(from_offset, found)
+        unsynced += segment.mend_transactions(from_offset, found)
+    return unsynced
 
 
 def _batches_from(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -404,12 +417,16 @@ def _segment_bases(files: Filesystem, directory: str, names: Sequence[str], log_
     return wanted
 
 
-def _remove_snapshots_above(files: Filesystem, directory: str, names: Sequence[str], offset: int) -> None:
-    """Nobody knows whether those were written for the log that is here now."""
-    for name in names:
-        snapshot = offset_in_name(name, ".snapshot")
-        if snapshot is not None and snapshot > offset:
-            files.remove(f"{directory}/{name}")
+def _sort_out_snapshots(files: Filesystem, directory: str, names: Sequence[str], offset: int) -> list[File]:
+    """Remove those above `offset`: nobody knows whether they are of the log that is here now. Gives what to sync.
+
+    The last one that stays may have been written by a process that is gone, and may soon be the only one.
+    """
+    snapshots = [snapshot for name in names if (snapshot := offset_in_name(name, ".snapshot")) is not None]
+    kept = [snapshot for snapshot in snapshots if snapshot <= offset]
+    for snapshot in snapshots[len(kept) :]:
+        files.remove(snapshot_path(directory, snapshot))
+    return [files.open(snapshot_path(directory, kept[-1]))] if kept else []
 
 
 def _last_snapshot(files: Filesystem, directory: str, start_offset: int, end_offset: int) -> tuple[ProducerStates, int]:

@@ -247,8 +247,11 @@ class Segment:
         if len(kept) < len(self.transactions()):
             self.replace_transactions(kept)
 
-    def mend_transactions(self, from_offset: int, found: list[AbortedTransaction]) -> None:
-        """After a crash: keep what is known of markers below `from_offset`, and have `found` for the rest."""
+    def mend_transactions(self, from_offset: int, found: list[AbortedTransaction]) -> list[File]:
+        """After a crash: keep what is known of markers below `from_offset`, and have `found` for the rest.
+
+        Gives what to sync: a process that is gone may have written it.
+        """
         self._transactions = None
         try:
             data = self._handles.filesystem.read(self.transaction_index_path)
@@ -258,6 +261,7 @@ class Segment:
         self._transactions = [*kept, *found]
         if data != b"".join(transaction.encode() for transaction in self._transactions):
             self.replace_transactions(self._transactions)
+        return [self._handles.file(self.transaction_index_path)] if self._transactions else []
 
     def replace_transactions(self, transactions: list[AbortedTransaction]) -> None:
         """Write the whole transaction index anew."""
@@ -321,6 +325,7 @@ class Segment:
         """The batches from `start`, which must be the beginning of one, to `end`: only their headers are read."""
         file = self.file
         position, window, window_at = start, b"", start
+        expected, offset_max = self.base_offset, self.base_offset + RELATIVE_OFFSET_MAX
         while position < end:
             if position + HEADER.size > window_at + len(window):
                 window, window_at = file.pread(_WALK_BYTES, position), position
@@ -330,6 +335,10 @@ class Segment:
                 raise CorruptSegment(self.path, position, self.base_offset, str(error)) from error
             if position + header.size > end:
                 raise CorruptSegment(self.path, position, header.base_offset, CUT_OFF)
+            if header.base_offset < expected or header.last_offset > offset_max:  # they are not under the checksum
+                reason = f"offsets {header.base_offset} to {header.last_offset} where {expected} or more was expected"
+                raise CorruptSegment(self.path, position, expected, reason)
+            expected = header.last_offset + 1
             yield position, header
             position += header.size
 

@@ -30,8 +30,8 @@ def on_append(node: RaftNode, role: Follower, message: Append) -> None:
     role.leader_watermark = max(role.leader_watermark, message.watermark)
     if not node.config.flush_before_ack:
         _acknowledge(node, role, message.leader, role.verified)
-    elif node.log.flushed_offset >= end:
-        _acknowledge(node, role, message.leader, min(role.verified, node.log.flushed_offset))
+    elif _flushed(node) >= end:
+        _acknowledge(node, role, message.leader, held(node, role))
     advance(node, role)
 
 
@@ -58,7 +58,13 @@ def flushed(node: RaftNode, role: Follower) -> None:
 
 def held(node: RaftNode, role: Follower) -> int:
     """Up to where this follower may say that it has the leader's log."""
-    return min(role.verified, node.log.flushed_offset) if node.config.flush_before_ack else role.verified
+    return min(role.verified, _flushed(node)) if node.config.flush_before_ack else role.verified
+
+
+def _flushed(node: RaftNode) -> int:
+    """What is on disk of our log, as it will be after the truncation that is asked for."""
+    flushed, truncate = node.log.flushed_offset, node.ready.truncate
+    return flushed if truncate is None else min(flushed, truncate)
 
 
 def advance(node: RaftNode, role: Follower) -> None:

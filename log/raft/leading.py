@@ -34,14 +34,13 @@ def begin(node: RaftNode, role: Leader, now: float) -> None:
 
 
 def restart_progress(node: RaftNode, role: Leader, broker: int, now: float) -> None:
-    """A new link to a follower: what was under way is lost."""
+    """A new link to a follower: what was under way is lost, and what it had may be lost too. Ask it."""
     if broker not in node.replicas or broker == node.broker:
         return
-    progress = role.progress.get(broker)
-    if progress is None:
-        progress = role.progress[broker] = Progress(node.log.end_offset, now, online=True)
-    progress.online = True
-    progress.probe_from(max(progress.match, min(progress.next, node.log.end_offset)))
+    old = role.progress.get(broker)
+    progress = role.progress[broker] = Progress(node.log.end_offset, now, online=True)
+    if old is not None:
+        progress.keep_times_of(old)
     replicate(node, role, broker, now)
 
 
@@ -56,6 +55,8 @@ def appended(node: RaftNode, role: Leader, base: int, data: memoryview, prev_epo
     end = node.log.end_offset
     message: Append | None = None
     for broker, progress in role.progress.items():
+        if progress.match >= base:
+            progress.caught_up_at = now  # it had everything until now
         if progress.next != base or progress.pace is not Pace.STREAM or not progress.online:
             continue
         if not progress.has_room(node.config.window_bytes):
@@ -72,7 +73,7 @@ def replicate(node: RaftNode, role: Leader, broker: int, now: float) -> None:
     progress, log = role.progress[broker], node.log
     if not progress.online or progress.waiting:
         return
-    if progress.next < log.log_start_offset:
+    if progress.next < log.log_start_offset and progress.next < log.first_offset:
         progress.pace, progress.waiting, progress.sent_at = Pace.RESTART, True, now
         node.ready.restarts.append(broker)
     elif progress.pace is Pace.PROBE:
@@ -104,6 +105,8 @@ def on_answer(node: RaftNode, role: Leader, answer: Appended | BeatAnswer, now: 
     if progress is None:
         return
     progress.directory, progress.eligible = answer.directory, answer.eligible
+    if not answer.eligible:
+        progress.match = min(progress.match, answer.end)  # whatever it said before it lost something
     if isinstance(answer, BeatAnswer):
         if answer.end > progress.match:
             progress.acknowledged(answer.end, node.log.end_offset, now)
@@ -113,11 +116,12 @@ def on_answer(node: RaftNode, role: Leader, answer: Appended | BeatAnswer, now: 
         progress.acknowledged(answer.end, node.log.end_offset, now)
     else:
         _find_meeting_point(node, progress, answer)
-    if not answer.eligible and progress.match >= max(node.watermark, role.term_start) and role.certain:
+    if not answer.eligible and progress.match >= max(node.watermark, role.term_start):
         node.send(answer.follower, Recovered(node.term, node.broker))
     commit(node, role)
     replicate(node, role, answer.follower, now)
     try_transfer(node, role)
+    admit(node, role)
 
 
 def commit(node: RaftNode, role: Leader) -> None:
@@ -131,13 +135,40 @@ def commit(node: RaftNode, role: Leader) -> None:
         role.certain = True
 
 
+def admit(node: RaftNode, role: Leader) -> None:
+    """Let a replica that came back with another directory take its old place, once it has caught up.
+
+    One change at a time, and none before a batch of our own term is committed: two majorities that do not overlap
+    could lose what is committed. The old voter goes first; it will not come back.
+    """
+    strangers = [broker for broker in role.progress if _has_caught_up_as_stranger(node, role.progress[broker], broker)]
+    if not strangers or node.history.latest_offset >= node.watermark:
+        return
+    if node.log.epochs.epoch_at(node.watermark - 1) != node.term:
+        if node.log.epochs.latest != node.term:
+            node.ready.leader_batches.append(LeaderBatch())
+        return
+    broker = strangers[0]
+    if broker in node.membership.brokers:
+        node.ready.leader_batches.append(LeaderBatch(node.membership.without(broker)))
+    else:
+        voter = Voter(broker, role.progress[broker].directory)
+        node.ready.leader_batches.append(LeaderBatch(node.membership.with_voter(voter, node.replicas)))
+
+
+def _has_caught_up_as_stranger(node: RaftNode, progress: Progress, broker: int) -> bool:
+    known = progress.online and progress.pace is Pace.STREAM and progress.directory and progress.eligible
+    return bool(known and not node.membership.has(broker, progress.directory) and progress.match >= node.watermark)
+
+
 def in_sync(node: RaftNode, role: Leader, now: float) -> set[int]:
     """The replicas that keep up: the ISR."""
+    end, oldest = node.log.end_offset, now - node.config.lag_s_max
     keeping_up = {
         broker
         for broker, progress in role.progress.items()
-        if progress.online and progress.eligible and now - progress.caught_up_at <= node.config.lag_s_max
-        and progress.pace is Pace.STREAM
+        if progress.online and progress.eligible and progress.pace is Pace.STREAM
+        and (progress.match >= end or progress.caught_up_at >= oldest)
     }  # fmt: skip
     return {node.broker, *keeping_up}
 
@@ -162,7 +193,7 @@ def tick(node: RaftNode, role: Leader, now: float) -> None:
         role.successor = None
     for broker, progress in role.progress.items():
         stuck = progress.waiting or progress.in_flight_bytes
-        if stuck and progress.online and now - progress.sent_at >= node.config.append_timeout_s:
+        if stuck and progress.online and now >= progress.sent_at + node.config.append_timeout_s:
             progress.probe_from(progress.match)
             replicate(node, role, broker, now)
 
@@ -211,6 +242,7 @@ def _held_by(node: RaftNode, role: Leader, voter: Voter) -> int:
 
 def _find_meeting_point(node: RaftNode, progress: Progress, answer: Appended) -> None:
     """The follower says where an epoch ends with it; the logs meet at the lesser of that and where it ends here."""
+    progress.match = min(progress.match, max(answer.end, 0))  # it had more, and lost it
     if answer.epoch < 0:
         progress.probe_from(max(answer.end, 0))
         return

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from log.epoch_cache import EpochCache
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates
+from log.raft import losses
 from log.raft.membership import Membership, MembershipHistory
 from log.raft.messages import Message, Restart
 from log.raft.node import RaftNode
@@ -113,6 +114,8 @@ class Member:
     def _persist(self, ready: Ready) -> None:
         if ready.vote is not None:
             self.unsaved_vote = ready.vote
+        if ready.recovered:
+            losses.unmark(self.log.filesystem, self.log.directory)
         if ready.restart is not None:
             self._restart(ready.restart)
         if ready.truncate is not None:
@@ -151,21 +154,22 @@ class Member:
         self._save_history()
 
     def _fetch(self, fetch: Fetch, now: float) -> None:
-        data = memoryview(self.log.read(fetch.prev_end, fetch.bytes_max).read())
+        start = max(fetch.prev_end, self.log.log_start_offset)  # which may lie inside of the first batch
+        data = memoryview(self.log.read(start, fetch.bytes_max).read())
         if data.nbytes:
             self.node.fetched(fetch, data, parse_batches(data).headers[-1].next_offset, now)
 
     def _restart_message(self) -> Restart:
         log, node = self.log, self.node
-        producers = log.producers.before(log.log_start_offset)
-        return Restart(
-            node.term, node.broker, log.log_start_offset, log.epochs.encode(), producers.encode(), node.history.encode()
-        )
+        first = log.first_offset
+        producers = log.producers.before(first)
+        return Restart(node.term, node.broker, first, log.epochs.encode(), producers.encode(), node.history.encode())
 
     def _restart(self, message: Restart) -> None:
         epochs = EpochCache.decode(message.epochs, "the leader's epochs")
         epochs.cut_from(message.log_start)
         self.node.history = MembershipHistory.decode(message.membership)
+        self.node.history.cut_from(message.log_start)  # the others come with their batches
         self.node.history.changed = True
         self._save_history()
         self.log.restart_at(

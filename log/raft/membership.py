@@ -9,7 +9,7 @@ deletes the log's copies, so their history is also kept in a small file.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import orjson
 from attrs import frozen
@@ -49,8 +49,10 @@ class Membership:
         brokers = self.brokers
         return brokers.index(broker) if broker in brokers else len(brokers)
 
-    def with_voter(self, voter: Voter) -> Membership:
-        return Membership((*self.voters, voter))
+    def with_voter(self, voter: Voter, preference: Sequence[int]) -> Membership:
+        """One voter more, at its place in the order of preference."""
+        voters = sorted((*self.voters, voter), key=lambda one: preference.index(one.broker))
+        return Membership(tuple(voters))
 
     def without(self, broker: int) -> Membership:
         return Membership(tuple(voter for voter in self.voters if voter.broker != broker))

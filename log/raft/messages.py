@@ -27,13 +27,14 @@ class VoteRequest:
 
 @frozen(slots=True)
 class VoteAnswer:
-    """Yes or no, to a request of this kind."""
+    """Yes or no, to a request of this kind. Without `eligible` it counts only if every voter says yes."""
 
     term: int
     voter: int
     directory: str
     granted: bool
     pre: bool
+    eligible: bool
 
 
 @frozen(slots=True)
@@ -54,7 +55,7 @@ class Appended:
     """`ok`: everything up to `end` is verified to be the leader's (and durable, if that was asked for).
 
     Not ok: the logs do not meet at what the append claimed; (end, epoch) is where mine ends, or where the epoch in
-    question ends here, for the leader to look up. `eligible` says whether this replica may vote at all.
+    question ends here, for the leader to look up. `eligible` says whether this replica counts.
     """
 
     term: int

@@ -8,6 +8,7 @@ needs no timer at all.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Protocol
 
 from attrs import frozen
@@ -41,6 +42,9 @@ class LogFacts(Protocol):
 
     @property
     def log_start_offset(self) -> int: ...
+
+    @property
+    def first_offset(self) -> int: ...
 
     @property
     def flushed_offset(self) -> int: ...
@@ -84,15 +88,17 @@ class RaftNode:
         rng: random.Random,
         now: float,
         eligible: bool = True,
+        replicas: Sequence[int] = (),
     ) -> None:
         self.broker = broker
         self.directory = directory
         self.history = history
+        history.cut_from(log.end_offset)  # what the log lost is taken back
         self.vote = vote
         self.log = log
         self.config = config
         self.eligible = eligible
-        """May this replica vote and count? Not after it lost something that it had acknowledged."""
+        """Does this replica count? Not after it lost something that it may have acknowledged (losses.py)."""
         self.watermark = log.high_watermark
         self.online: set[int] = set()
         """Brokers to which a link stands."""
@@ -101,7 +107,7 @@ class RaftNode:
         self._rng = rng
         self._retry_s = config.election_retry_s
         self.ready = Ready()
-        self.replicas = history.latest.brokers
+        self.replicas = tuple(replicas) or history.latest.brokers
         """Every broker that shall have a copy, voter or not yet."""
         self.role: Role = Follower(None, self._campaign_at(now))
 
@@ -262,7 +268,7 @@ class RaftNode:
         self._answer_vote(request, granted=granted)
 
     def _would_grant(self, request: VoteRequest, now: float) -> bool:
-        if not (self.eligible and self.is_voter and self.membership.has(request.candidate, request.directory)):
+        if not (self.is_voter and self.membership.has(request.candidate, request.directory)):
             return False
         if request.term < self.term or (request.pre and request.term == self.term):
             return False
@@ -279,7 +285,7 @@ class RaftNode:
 
     def _answer_vote(self, request: VoteRequest, *, granted: bool) -> None:
         term = request.term if request.pre and granted else self.term
-        answer = VoteAnswer(term, self.broker, self.directory, granted, request.pre)
+        answer = VoteAnswer(term, self.broker, self.directory, granted, request.pre, self.eligible)
         self.send(request.candidate, answer)
 
     def _on_vote_answer(self, answer: VoteAnswer, now: float) -> None:
@@ -292,7 +298,9 @@ class RaftNode:
         if not self.membership.has(answer.voter, answer.directory):
             return
         (role.granted if answer.granted else role.refused).add(answer.voter)
-        if len(role.granted) >= self.membership.majority:
+        if answer.granted and answer.eligible:
+            role.sure.add(answer.voter)
+        if self._is_elected(role):
             if isinstance(role, PreCandidate):
                 self._campaign(now, forced=False)
             else:
@@ -300,14 +308,23 @@ class RaftNode:
         elif len(role.refused) >= self.membership.majority:
             self._become(Follower(None, now + self._jitter()))
 
+    def _is_elected(self, role: PreCandidate | Candidate) -> bool:
+        """A majority that lost nothing has all that was committed; all voters have all that is left of it."""
+        return len(role.sure) >= self.membership.majority or len(role.granted) == len(self.membership.voters)
+
+    def _vote_for_self(self, role: PreCandidate | Candidate) -> None:
+        role.granted.add(self.broker)
+        if self.eligible:
+            role.sure.add(self.broker)
+
     def _pre_campaign(self, now: float) -> None:
-        if not (self.eligible and self.is_voter):
+        if not self.is_voter:
             self._become(Follower(None, None))
             return
         role = PreCandidate(now + self._jitter())
         self._become(role)
-        role.granted.add(self.broker)
-        if len(role.granted) >= self.membership.majority:
+        self._vote_for_self(role)
+        if self._is_elected(role):
             self._campaign(now, forced=False)
             return
         self._request_votes(pre=True, forced=False)
@@ -316,8 +333,8 @@ class RaftNode:
         self._set_vote(Vote(self.term + 1, self.broker))
         role = Candidate(now + self._jitter(), forced=forced)
         self._become(role)
-        role.granted.add(self.broker)
-        if len(role.granted) >= self.membership.majority:
+        self._vote_for_self(role)
+        if self._is_elected(role):
             self._lead(now)
             return
         self._request_votes(pre=False, forced=forced)
@@ -335,6 +352,7 @@ class RaftNode:
         self._retry_s = self.config.election_retry_s
         role = Leader(self.log.end_offset, certain=self.watermark == self.log.end_offset)
         self._become(role)
+        self._recover()
         leading.begin(self, role, now)
 
     # -- terms and roles ---------------------------------------------------------------------------------------
@@ -351,13 +369,18 @@ class RaftNode:
             if self.eligible and self.is_voter:
                 self._campaign(now, forced=True)
         elif isinstance(message, Recovered):
-            self.eligible = True
+            self._recover()
         elif isinstance(message, Append):
             following.on_append(self, role, message)
         elif isinstance(message, Beat):
             following.on_beat(self, role, message)
         else:
             following.on_restart(self, role, message)
+
+    def _recover(self) -> None:
+        """This replica has everything that is to be had."""
+        if not self.eligible:
+            self.eligible = self.ready.recovered = True
 
     def _refuse_old_term(self, message: Message) -> None:
         """Whoever still leads an older term learns that it is over."""
@@ -380,9 +403,11 @@ class RaftNode:
 
     def _campaign_at(self, now: float, *, patience: int = 0) -> float | None:
         """When to stand for election if nobody else leads by then: the preferred leader first."""
-        if not (self.eligible and self.is_voter):
+        if not self.is_voter:
             return None
         rank = self.membership.rank(self.broker) + patience
+        if not self.eligible:
+            rank += len(self.membership.voters)
         return now + rank * self.config.campaign_stagger_s + self._rng.uniform(0, self.config.campaign_stagger_s / 3)
 
     def _jitter(self) -> float:

@@ -40,6 +40,12 @@ class Progress:
         self.caught_up_at = now
         self.end_at_last_ack = 0
 
+    def keep_times_of(self, old: Progress) -> None:
+        """This is the same follower over a new link: it is as late as it was."""
+        self.caught_up_at, self.last_ack_at, self.end_at_last_ack = (
+            old.caught_up_at, old.last_ack_at, old.end_at_last_ack,
+        )  # fmt: skip
+
     def sent(self, end: int, size: int, now: float) -> None:
         """Batches up to `end` are on their way."""
         if not self._in_flight:

@@ -48,6 +48,8 @@ class Ready:
     restarts: list[int] = Factory(list)
     """Followers to be sent a Restart: what they need lies below our log's start."""
     watermark: int | None = None
+    recovered: bool = False
+    """This replica counts again."""
     became: str | None = None
     """The role, if it changed."""
 
@@ -64,4 +66,5 @@ class Ready:
             or self.became is not None
             or self.truncate is not None
             or self.restart is not None
+            or self.recovered
         )

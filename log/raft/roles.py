@@ -28,23 +28,25 @@ class Follower:
 
 
 class PreCandidate:
-    """Asks whether it would be elected."""
+    """Asks whether it would be elected. `sure` are the votes of those that lost nothing."""
 
-    __slots__ = ("granted", "refused", "retry_at")
+    __slots__ = ("granted", "refused", "retry_at", "sure")
 
     def __init__(self, retry_at: float) -> None:
         self.granted: set[int] = set()
+        self.sure: set[int] = set()
         self.refused: set[int] = set()
         self.retry_at = retry_at
 
 
 class Candidate:
-    """Asks to be elected in its term."""
+    """Asks to be elected in its term. `sure` as above."""
 
-    __slots__ = ("forced", "granted", "refused", "retry_at")
+    __slots__ = ("forced", "granted", "refused", "retry_at", "sure")
 
     def __init__(self, retry_at: float, *, forced: bool) -> None:
         self.granted: set[int] = set()
+        self.sure: set[int] = set()
         self.refused: set[int] = set()
         self.retry_at = retry_at
         self.forced = forced

@@ -1,7 +1,8 @@
 """Terms and votes of every group of one process, in one file: one sync makes any number of them durable.
 
 Records are appended; at open the last one of each group counts. A torn tail is cut: what was not synced was not told.
-When the file has grown to many times what it holds, it is written anew.
+When the file has grown to many times what it holds, it is written anew; so it is after a write or a sync that failed,
+because nobody knows what is in it then, and a hole would hide everything behind it.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ _REWRITE_RATIO = 8
 
 
 class VoteJournal:
-    """`votes` is what is on disk and what is being written; a vote counts as told only after `sync`."""
+    """`votes` is what is on disk. What is being written counts only after `sync`."""
 
     def __init__(self, files: Filesystem, path: str) -> None:
         self._files = files
         self._path = path
         self._file: File
         self._end = 0
+        self._intact = True
+        self._unsynced: dict[str, Vote] = {}
         self.votes: dict[str, Vote] = {}
         self._open()
 
@@ -37,17 +40,24 @@ class VoteJournal:
         return self.votes.get(group, Vote())
 
     def write(self, votes: Mapping[str, Vote]) -> None:
-        """Append these votes. They are durable after `sync`."""
+        """Append these votes. They are durable after `sync`. If either fails, none of them was written."""
         data = b"".join(_encode(group, vote) for group, vote in votes.items())
-        self.votes.update(votes)
-        if self._end + len(data) > max(_REWRITE_ABOVE_BYTES, _REWRITE_RATIO * 64 * len(self.votes)):
-            self._rewrite()
+        full = self._end + len(data) > max(_REWRITE_ABOVE_BYTES, _REWRITE_RATIO * 64 * len(self.votes))
+        self._unsynced = dict(votes)
+        if full or not self._intact:
+            self._rewrite({**self.votes, **votes})
             return
+        self._intact = False
         self._file.pwrite(data, self._end)
+        self._intact = True
         self._end += len(data)
 
     def sync(self) -> None:
+        self._intact = False
         self._file.sync()
+        self._intact = True
+        self.votes.update(self._unsynced)
+        self._unsynced = {}
 
     def forget(self, groups: Iterable[str]) -> None:
         """These groups are gone for good; they leave the file when it is next written anew."""
@@ -58,22 +68,14 @@ class VoteJournal:
         self._file.close()
 
     def _open(self) -> None:
-        is_new = not self._files.exists(self._path)
-        self._file = self._files.create(self._path)
-        data = self._file.pread(self._file.size(), 0)
-        if is_new or not data:
-            self._file.pwrite(_MAGIC, 0)
-            self._file.sync()
-            self._files.sync_directory(self._path.rpartition("/")[0] or ".")
-            self._end = len(_MAGIC)
-            return
+        """Read it and write it anew: after a failed sync of an earlier process it may read well and not be on disk."""
+        data = self._files.read(self._path) if self._files.exists(self._path) else _MAGIC
         if data[: len(_MAGIC)] != _MAGIC:
             raise UnknownFormat(f"{self._path} is no vote journal of a version known here: it begins with {data[:4]!r}")
-        self._end = self._replay(data)
-        if self._end < len(data):
-            self._file.truncate(self._end)
+        self._replay(data)
+        self._rewrite(self.votes)
 
-    def _replay(self, data: bytes) -> int:
+    def _replay(self, data: bytes) -> None:
         at = len(_MAGIC)
         while at + _HEAD.size <= len(data):
             crc, size = _HEAD.unpack_from(data, at)
@@ -83,14 +85,12 @@ class VoteJournal:
             term, voted_for = _VOTE.unpack_from(body)
             self.votes[body[_VOTE.size :].decode()] = Vote(term, None if voted_for < 0 else voted_for)
             at += _HEAD.size + size
-        return at
 
-    def _rewrite(self) -> None:
-        data = _MAGIC + b"".join(_encode(group, vote) for group, vote in self.votes.items())
+    def _rewrite(self, votes: Mapping[str, Vote]) -> None:
+        data = _MAGIC + b"".join(_encode(group, vote) for group, vote in votes.items())
+        self._intact = False
         self._files.write_atomically(self._path, data)
-        self._file.close()
-        self._file = self._files.open(self._path)
-        self._end = len(data)
+        self._file, self._end, self._intact = self._files.open(self._path), len(data), True
 
 
 def _encode(group: str, vote: Vote) -> bytes:

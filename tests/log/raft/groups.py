@@ -38,6 +38,7 @@ class Group:
         self.minority = size - (size // 2 + 1)
         self.membership = Membership(tuple(Voter(broker, f"dir-{broker}") for broker in self.brokers))
         self.disks = {broker: MemoryFilesystem() for broker in self.brokers}
+        self.directories = {broker: f"dir-{broker}" for broker in self.brokers}
         self.votes: dict[int, Vote] = {broker: Vote() for broker in self.brokers}
         self.members: dict[int, Member] = {}
         self.links: set[frozenset[int]] = set()
@@ -62,8 +63,9 @@ class Group:
         except FileNotFoundError:
             history = MembershipHistory([(-1, self.membership)])
         node = RaftNode(
-            broker, f"dir-{broker}", history, self.votes[broker], log,
+            broker, self.directories[broker], history, self.votes[broker], log,
             config=self.config, rng=self.rng, now=self.now, eligible=log.cut is None or not log.cut.below_checkpoint,
+            replicas=self.brokers,
         )  # fmt: skip
         self.members[broker] = Member(log, node, lambda: int(self.now * 1000))
         self.waiting[broker] = []
@@ -80,6 +82,13 @@ class Group:
             self.disks[broker].crash(self.rng)
         else:
             self.disks[broker].crash(mode="keep_all")
+
+    def replace_disk(self, broker: int) -> None:
+        """The broker is dead; when it starts again it has an empty disk, and so another directory."""
+        assert broker not in self.members
+        self.note(f"replace the disk of {broker}")
+        self.disks[broker], self.votes[broker] = MemoryFilesystem(), Vote()
+        self.directories[broker] += "'"
 
     def connect(self, a: int, b: int) -> None:
         if a != b and a in self.members and b in self.members and frozenset((a, b)) not in self.links:

@@ -42,6 +42,10 @@ def role_of(group: Group, broker: int) -> str:
     return type(group.members[broker].node.role).__name__
 
 
+def is_voter(group: Group, broker: int) -> bool:
+    return group.members[broker].node.is_voter
+
+
 def ends(group: Group) -> dict[int, int]:
     return {broker: member.log.end_offset for broker, member in group.members.items()}
 
@@ -76,15 +80,39 @@ def test_election_safety_a_vote_is_told_only_after_it_is_durable() -> None:
     assert [message for message in group.channels[3, 1] if isinstance(message, VoteAnswer)]
 
 
-def test_election_safety_a_voter_that_lost_its_disk_does_not_vote() -> None:
+def test_election_safety_the_vote_of_a_replica_that_lost_data_makes_no_majority() -> None:
     group = group_of()
     group.members[3].node.eligible = False
-    request = VoteRequest(5, 1, "dir-1", 0, -1, pre=False, forced=False)
-    group.act(3, lambda member: member.step(request, group.now))
-    group.save_vote(3)
-    (answer,) = group.channels[3, 1]
-    assert isinstance(answer, VoteAnswer)
-    assert not answer.granted
+    group.disconnect(1, 2)
+    group.now += 10
+    for _ in range(5):
+        group.tick(1)
+        pump(group)
+        group.now += 5
+    assert role_of(group, 1) != "Leader"
+    group.connect(1, 2)
+    elect(group, 1)
+
+
+def test_election_safety_replicas_that_all_lost_data_elect_the_best_log_together() -> None:
+    group = group_of()
+    elect(group, 1)
+    group.disconnect(1, 3)
+    group.propose(1)
+    pump(group)
+    for broker in group.brokers:
+        group.kill(broker)
+        group.start(broker)
+        group.members[broker].node.eligible = False
+    group.connect(2, 3)
+    for broker in (2, 3, 2, 3):
+        group.now += 5
+        group.tick(broker)
+        pump(group)
+        assert role_of(group, broker) != "Leader"
+    leader = group.settle()
+    assert leader != 3
+    assert all(member.node.eligible for member in group.members.values())
 
 
 def test_election_safety_a_broker_with_another_directory_is_no_voter() -> None:
@@ -282,3 +310,54 @@ def test_a_far_behind_replica_begins_at_the_leaders_log_start() -> None:
     follower = group.members[3].log
     assert (follower.log_start_offset, follower.end_offset) == (50, 60)
     assert list(follower.epochs) == list(log.epochs)
+
+
+# -- a voter is a broker with one particular directory ----------------------------------------------------------------
+
+
+def test_a_replica_with_a_new_disk_catches_up_and_then_takes_its_old_place() -> None:
+    group = group_of()
+    elect(group, 1)
+    for _ in range(5):
+        group.propose(1)
+        pump(group)
+    group.kill(3)
+    group.replace_disk(3)
+    group.start(3)
+    assert not is_voter(group, 3)
+    group.now += 10
+    group.tick(3)
+    assert role_of(group, 3) == "Follower"
+    group.connect(1, 3)
+    group.connect(2, 3)
+    pump(group)
+    group.beat(1)
+    pump(group)
+    assert is_voter(group, 3)
+    assert group.members[1].node.membership.has(3, "dir-3'")
+    group.kill(1)
+    elect(group, 2)
+    group.propose(2)
+    pump(group)
+    assert len([value for value in group.committed.values() if value and value.startswith(b"value")]) == 6
+    group.start(1)
+    group.connect(1, 2)
+    pump(group)
+    assert group.members[1].node.membership == group.members[2].node.membership
+
+
+def test_a_replica_with_a_new_disk_does_not_count_before_it_has_caught_up() -> None:
+    group = group_of()
+    elect(group, 1)
+    group.propose(1)
+    pump(group)
+    group.kill(3)
+    group.replace_disk(3)
+    group.start(3)
+    group.connect(1, 3)
+    group.disconnect(1, 2)
+    pump(group)
+    group.propose(1)
+    pump(group)
+    assert group.members[3].log.end_offset == group.members[1].log.end_offset
+    assert group.members[1].node.watermark == 1

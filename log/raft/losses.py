@@ -1,0 +1,48 @@
+"""Replicas that may have lost what they had acknowledged, and know it.
+
+A replica acknowledges what is in its log, and that is in memory first. If the machine goes down before it is on disk, it
+comes back with less, and its vote could give away what only it and its leader had. So it says that it is not eligible:
+its votes and its copy count again when a leader has brought it everything, or when all voters agree on a leader, who then
+has the best of what is left.
+
+That must outlive any number of restarts, so it is a file in the log's directory. It is there before anything else may
+change: the data directory holds the boot under which it was last used, and a new one is noted only after every log that
+was not stopped cleanly got its mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from log.checkpoint import CLEAN
+from log.filesystem import Filesystem
+
+BOOT_FILE = "boot"
+MARK_FILE = "catching-up"
+
+
+def note_boot(files: Filesystem, data_dir: str, boot: str, groups: Iterable[str]) -> None:
+    """The logs of these groups are about to be used under this boot of the machine."""
+    path = f"{data_dir}/{BOOT_FILE}"
+    known = files.read(path).decode() if files.exists(path) else boot
+    if known != boot:
+        for group in groups:
+            directory = f"{data_dir}/{group}"
+            if files.exists(directory) and not files.exists(f"{directory}/{CLEAN}"):
+                mark(files, directory)
+    if known != boot or not files.exists(path):
+        files.write_atomically(path, boot.encode())
+
+
+def is_marked(files: Filesystem, directory: str) -> bool:
+    return files.exists(f"{directory}/{MARK_FILE}")
+
+
+def mark(files: Filesystem, directory: str) -> None:
+    if not is_marked(files, directory):
+        files.write_atomically(f"{directory}/{MARK_FILE}", b"")
+
+
+def unmark(files: Filesystem, directory: str) -> None:
+    """A leader has brought it everything. If this is lost, that is only done once more."""
+    files.remove(f"{directory}/{MARK_FILE}")
