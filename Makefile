@@ -28,6 +28,7 @@ bench: .venv/installed-test  ## measure the actor runtime beside plain pykka and
 
 clean:  ## remove the virtual environment and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find actors log protocol tools tests -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/bin/python:
 	@echo "creating .venv with $$($(PYTHON) --version)"
