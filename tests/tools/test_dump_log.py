@@ -1,133 +1,221 @@
-"""`python -m tools.cli dump-log`, as a user types it."""
+"""`python -m tools.cli dump-log`: what it prints, what damage it finds, and how it ends."""
 
 from __future__ import annotations
 
+import os
+import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from log.config import LogConfig
 from log.filesystem import DiskFilesystem
-from log.handles import Handles
 from log.partition_log import PartitionLog
 from protocol.compression import Codec
-from protocol.records import ControlType, Record, build_batch, check_batches, end_txn_marker
+from protocol.records import ControlType, Record, build_batch
+from tests.log.log_model import batch, marker, open_log, put, stamped
 from tools.cli.__main__ import main
 
-FIRST_SEGMENT = "0" * 20
+ROOT = Path(__file__).parents[2]
+CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100)
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A log with several segments, codecs, a producer, and an aborted transaction."""
-    log = PartitionLog.open(
-        str(tmp_path / "orders-0"), LogConfig(segment_bytes=2000, index_interval_bytes=100), Handles(DiskFilesystem())
-    )
-    for number in range(40):
-        codec = list(Codec)[number % 5]
-        records = [Record(at, 1000 + number, b"key-%d" % number, b"value" * 10, (("h", b"x"),)) for at in range(3)]
-        batch = build_batch(
-            records, codec=codec, producer_id=7, producer_epoch=0, base_sequence=3 * number, transactional=True
-        )
-        log.append(check_batches(batch), epoch=number // 20, now_ms=0)
-    log.append(check_batches(end_txn_marker(ControlType.ABORT, 1, 7, 0, 2000)), epoch=2, now_ms=0)
-    log.high_watermark = log.end_offset
+    """A log with everything in it, cleanly closed."""
+    path = tmp_path / "topic-0"
+    log = open_log(DiskFilesystem(), CONFIG, str(path))
+    for number in range(6):
+        put(log, batch(2, at_ms=1000 + number, producer=(7, 0, 2 * number), transactional=True), epoch=number // 3)
+    put(log, marker(ControlType.ABORT, 7))
+    records = [Record(0, 2000, None, "grüße".encode(), (("trace", b"1"),)), Record(1, 2001, b"\xff", None)]
+    put(log, build_batch(records, codec=Codec.GZIP))
     log.close()
-    return tmp_path / "orders-0"
+    return path
 
 
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tools.cli", "dump-log", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+def segment(directory: Path, suffix: str) -> Path:
+    """The first file of a kind that has something in it."""
+    return next(path for path in sorted(directory.glob(f"*{suffix}")) if path.stat().st_size)
 
 
-def test_a_whole_directory_is_printed_and_found_sound(directory: Path) -> None:
-    done = run(directory)
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
-    assert sum(line.startswith("baseOffset:") for line in lines) == 41
-    assert any("compresscodec: zstd" in line and "isvalid: true" in line for line in lines)
-    assert any(line.startswith("producerId: 7 firstOffset: 0") for line in lines)
-    assert any(line == "epoch: 1 startOffset: 60" for line in lines)
-    assert lines[-1].endswith("41 batches, 121 records, 0 problems")
+def dump(*arguments: object) -> int:
+    return main(["dump-log", *map(str, arguments)])
 
 
-def test_one_batch_is_printed_as_kafkas_own_tool_prints_it(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dump-log", str(directory / f"{FIRST_SEGMENT}.log"), "--records"]) == 0
+def test_a_segment_is_printed_batch_by_batch(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = directory / f"{0:020d}.log"
+    assert dump(path) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].startswith(
-        "baseOffset: 0 lastOffset: 2 count: 3 baseSequence: 0 lastSequence: 2 producerId: 7 producerEpoch: 0 "
-        "partitionLeaderEpoch: 0 isTransactional: true isControl: false position: 0 CreateTime: 1000 size: "
+    assert lines[0] == f"Dumping {path}"
+    assert lines[1].split(" crc: ")[0] == (
+        "baseOffset: 0 lastOffset: 1 count: 2 baseSequence: 0 lastSequence: 1 producerId: 7 producerEpoch: 0 "
+        "partitionLeaderEpoch: 0 isTransactional: true isControl: false position: 0 CreateTime: 1000 size: 93 magic: 2 "
+        "compresscodec: none"
     )
-    assert lines[2] == f"| offset: 0 timestamp: 1000 key: key-0 value: {'value' * 10} headers: [h=x]"
+    assert lines[1].endswith("isvalid: true")
+    assert lines[-1] == f"1 files, {len(lines) - 2} batches, {2 * (len(lines) - 2)} records, 0 problems"
 
 
-def test_verify_prints_no_batches_and_looks_at_everything(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dump-log", str(directory), "--verify"]) == 0
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line.endswith("0 problems")
+def test_records_are_printed_as_text_where_they_are_text(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dump(directory, "--records") == 0
+    out = capsys.readouterr().out
+    assert "| offset: 0 timestamp: 1000 key: key0 value: value headers: []\n" in out
+    assert "| offset: 13 timestamp: 2000 key: null value: grüße headers: [trace=1]\n" in out
+    assert "| offset: 14 timestamp: 2001 key: \\xff value: null headers: []\n" in out
+    assert "control: ABORT" in out
 
 
+def test_all_files_of_a_log_are_printed(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dump(directory) == 0
+    out = capsys.readouterr().out
+    for suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot"):
+        assert f"Dumping {segment(directory, suffix)}\n" in out
+    assert "epoch: 1 startOffset: 6\n" in out
+    assert "producerId: 7 firstOffset: 0 lastOffset: 12 lastStableOffset: 13\n" in out
+    assert (
+        "producerId: 7 producerEpoch: 0 lastSequence: 11 batches: 5 coordinatorEpoch: 1 transactionStart: None\n" in out
+    )
+    assert "offset: 5 position: 186\n" in out
+    assert "timestamp: 1002 offset: 5\n" in out
+
+
+def test_verifying_a_good_log_prints_one_line(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dump(directory, "--verify") == 0
+    captured = capsys.readouterr()
+    files = len(
+        [
+            path
+            for path in directory.iterdir()
+            if path.suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+        ]
+    )
+    assert captured.out == f"{files + 1} files, 8 batches, 15 records, 0 problems\n"
+    assert captured.err == ""
+
+
+def _flip(at: int) -> Callable[[bytearray], None]:
+    def change(data: bytearray) -> None:
+        data[at] ^= 1
+
+    return change
+
+
+DAMAGE: list[tuple[str, str, Callable[[bytearray], object], str]] = [
+    (".log", "a flipped bit", _flip(70), "wrong CRC"),
+    (".log", "a wrong magic", _flip(16), "magic"),
+    (".log", "a torn tail", lambda data: data.__delitem__(slice(-1, None)), "the last batch is cut off"),
+    (".log", "garbage behind", lambda data: data.extend(b"junk"), "4 bytes"),
+    (".log", "an absurd length", lambda data: struct.pack_into(">i", data, 8, 2**31 - 1), "cut off"),
+    (".log", "an offset that goes back", lambda data: struct.pack_into(">q", data, 93, 0), "the offset goes back"),
+    (".log", "an epoch that goes back", lambda data: struct.pack_into(">i", data, 12, 9), "leader epoch 0 after 9"),
+    (".index", "half an entry", lambda data: data.extend(b"half"), "no whole number of 8-byte entries"),
+    (".index", "a wrong position", _flip(7), "no batch begins at byte"),
+    (".index", "a wrong offset", _flip(3), "byte 186 has 4 to 5"),
+    (".timeindex", "half an entry", lambda data: data.extend(b"half"), "no whole number of 12-byte entries"),
+    (".timeindex", "a wrong time", _flip(7), "no batch ends there with timestamp"),
+    (".timeindex", "doubled entries", lambda data: data.extend(bytes(data)), "entries go back"),
+    (".txnindex", "half an entry", lambda data: data.extend(b"half"), "no whole number of 34-byte entries"),
+    (".txnindex", "a later version", _flip(1), "version 1"),
+    (".snapshot", "a flipped bit", _flip(12), "wrong checksum"),
+    (".snapshot", "too short", lambda data: data.__delitem__(slice(4, None)), "too short"),
+    ("leader-epoch-checkpoint", "garbage", lambda data: data.extend(b"x"), "is no epoch cache"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("option", ["--verify", "--records"])
 @pytest.mark.parametrize(
-    ("name", "at", "complaint"),
-    [
-        (f"{FIRST_SEGMENT}.log", 100, "wrong CRC"),
-        (f"{FIRST_SEGMENT}.log", 16, "magic"),
-        (f"{FIRST_SEGMENT}.log", 7, "offset"),
-        (f"{FIRST_SEGMENT}.index", 7, "byte"),
-        (f"{FIRST_SEGMENT}.timeindex", 7, "timestamp"),
-        ("leader-epoch-checkpoint", 0, "epoch"),
-    ],
+    ("suffix", "name", "change", "problem"), DAMAGE, ids=[f"{kind} {name}" for kind, name, _, _ in DAMAGE]
 )
-def test_damage_is_found_and_named(
-    directory: Path, capsys: pytest.CaptureFixture[str], name: str, at: int, complaint: str
+def test_damage_is_found_in_every_kind_of_file(
+    directory: Path,
+    capsys: pytest.CaptureFixture[str],
+    suffix: str,
+    name: str,
+    change: Callable[[bytearray], object],
+    problem: str,
+    option: str,
 ) -> None:
-    path = directory / name
+    path = directory / suffix if suffix.startswith("leader") else segment(directory, suffix)
     data = bytearray(path.read_bytes())
-    data[at] ^= 0x40
+    change(data)
     path.write_bytes(data)
-    assert main(["dump-log", str(directory), "--verify"]) == 1
-    problems = capsys.readouterr().err
-    assert str(path) in problems
-    assert complaint in problems
+    assert dump(path, option) == 1
+    captured = capsys.readouterr()
+    assert problem in captured.err
+    assert str(path) in captured.err
+    assert not captured.out.endswith(" 0 problems\n")
+    assert dump(directory, option) == 1
 
 
-def test_a_torn_tail_and_a_damaged_snapshot_are_found(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    last = max(directory.glob("*.log"))
-    last.write_bytes(last.read_bytes()[:-1])
-    snapshot = max(directory.glob("*.snapshot"))
-    snapshot.write_bytes(snapshot.read_bytes()[:-1])
-    assert main(["dump-log", str(directory), "--verify"]) == 1
-    problems = capsys.readouterr().err.splitlines()
-    assert any("cut off" in problem for problem in problems)
-    assert any(str(snapshot) in problem for problem in problems)
+def test_records_that_cannot_be_decoded_are_a_problem(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = directory / f"{50:020d}.log"
+    data = bytearray(build_batch([Record(50, 1, b"k", b"v" * 50)], base_offset=50, codec=Codec.GZIP))
+    data[61:] = b"\0" * (len(data) - 61)
+    struct.pack_into(">I", data, 17, crc32c(data[21:]))
+    path.write_bytes(data)
+    assert dump(path, "--verify") == 1
+    assert f"{path}: byte 0, offset 50: " in capsys.readouterr().err
 
 
-def test_an_index_as_apache_kafka_preallocates_it_is_read(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = directory / f"{FIRST_SEGMENT}.index"
-    path.write_bytes(path.read_bytes() + bytes(8 * 100))
-    assert main(["dump-log", str(path)]) == 0
-    assert "offset: 0 position: 0" not in capsys.readouterr().out.splitlines()[2:]
+@pytest.mark.parametrize("name", ["nowhere", "nowhere/0.log"])
+def test_a_path_that_does_not_exist_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert dump(tmp_path / name) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"{tmp_path / name}: No such file or directory; give a log directory or a file of one\n"
 
 
-def test_what_is_not_there_or_is_no_log_is_one_clear_line(tmp_path: Path) -> None:
-    missing = run(tmp_path / "nowhere")
-    assert missing.returncode == 2
-    assert len(missing.stderr.splitlines()) == 1
-    assert "nowhere" in missing.stderr
-    empty = run(tmp_path)
-    assert empty.returncode == 2
-    assert "no file of a log" in empty.stderr
-    (tmp_path / "notes.txt").write_text("hello")
-    other = run(tmp_path / "notes.txt")
-    assert other.returncode == 1
-    assert "not a file of a log" in other.stderr
+def test_a_directory_without_a_log_is_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dump(tmp_path) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(directory: Path) -> None:
-    command = f"{sys.executable} -m tools.cli dump-log {directory} --records | head -n 1"
-    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(done.stdout.splitlines()) == 1
+def test_a_file_that_is_none_of_a_log_is_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("hello")
+    assert dump(path) == 1
+    assert "not a file of a log" in capsys.readouterr().err
+
+
+def test_a_segment_as_apache_kafka_preallocates_it_is_read(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for suffix, entry in ((".index", 8), (".timeindex", 12)):
+        for path in directory.glob(f"*{suffix}"):
+            path.write_bytes(path.read_bytes() + bytes(entry * 1000))
+    for path in directory.glob("*.snapshot"):
+        path.unlink()
+    assert dump(directory, "--verify") == 0
+    assert capsys.readouterr().err == ""
+    log = PartitionLog.open(str(directory), CONFIG, open_log(DiskFilesystem(), CONFIG, str(directory)).handles)
+    assert log.read(5, 1).size
+    assert log.offset_for_time(1003) is not None
+
+
+def test_zeros_alone_are_an_empty_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for suffix, entry in ((".index", 8), (".timeindex", 12)):
+        path = tmp_path / f"{0:020d}{suffix}"
+        path.write_bytes(bytes(entry * 10))
+        assert dump(path) == 0
+
+
+@pytest.mark.parametrize("batches", [5, 5000])
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path, batches: int) -> None:
+    """As with `| head -1`: quietly, whether the output fits into a buffer or not."""
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(b"".join(bytes(stamped(batch(), offset, 0)) for offset in range(batches)))
+    command = [sys.executable, "-m", "tools.cli", "dump-log", str(path)]
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, env=buffered, stdout=pipe, stderr=pipe) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        errors = process.stderr.read()
+        code = process.wait(timeout=30)
+    assert (code, errors) == (0, b"")

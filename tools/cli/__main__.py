@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from tools.cli import dump_log
@@ -18,9 +19,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         code: int = COMMANDS[options.command].run(options)
+        sys.stdout.flush()  # here, where it can be handled, and not when the interpreter ends
         return code
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has seen enough
+    except BrokenPipeError:  # whoever read our output has seen enough; what is still in the buffer goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         return 130
