@@ -32,7 +32,8 @@ from protocol.records import HEADER, BatchHeader, RecordBatches, read_header
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 RELATIVE_OFFSET_MAX = (1 << 31) - 1
-_WALK_BYTES = 16 << 10
+_WALK_BYTES_MIN = 4 << 10
+_WALK_BYTES_MAX = 64 << 10
 NO_TIMESTAMP = -1
 CUT_OFF = "the last batch is cut off"
 MISLEADING = "an index entry and the batch it points to do not agree"
@@ -308,13 +309,14 @@ class Segment:
         """Where a read of at most `bytes_max` that begins with batch `first` ends; at least that one batch."""
         if limit - start <= bytes_max:
             return limit
-        target = start + bytes_max
+        target, end = start + bytes_max, start + first.size
+        if target <= end:
+            return end
         active = self.active
         if active is not None:
             entry = active.offsets.entry_before(target)
         else:
             entry = mapped_entry_before(self._handles.map(self.index_path).view, target)
-        end = start + first.size
         known = self._walk_from(entry, limit) if entry is not None and entry[1] >= end else self.walk(end, limit)
         for position, header in known:
             if position + header.size > target:
@@ -324,11 +326,14 @@ class Segment:
     def walk(self, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
         """The batches from `start`, which must be the beginning of one, to `end`: only their headers are read."""
         file = self.file
-        position, window, window_at = start, b"", start
+        position, window, window_at, window_bytes = start, b"", start, _WALK_BYTES_MIN
         expected, offset_max = self.base_offset, self.base_offset + RELATIVE_OFFSET_MAX
         while position < end:
             if position + HEADER.size > window_at + len(window):
-                window, window_at = file.pread(_WALK_BYTES, position), position
+                window, window_at = file.pread(window_bytes, position), position
+                window_bytes = min(
+                    max(2 * window_bytes, _WALK_BYTES_MIN), _WALK_BYTES_MAX
+                )  # a look-up is over soon, a long walk is not
             try:
                 header = read_header(window, position - window_at)
             except ProtocolError as error:
@@ -341,6 +346,8 @@ class Segment:
             expected = header.last_offset + 1
             yield position, header
             position += header.size
+            if header.size >= _WALK_BYTES_MIN:
+                window_bytes = HEADER.size  # of large batches, only the headers are worth reading
 
     def offset_for_time(self, timestamp: int) -> int:
         """An offset at or before the first record with this timestamp or a later one."""

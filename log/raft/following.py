@@ -23,9 +23,9 @@ def on_append(node: RaftNode, role: Follower, message: Append) -> None:
         end, epoch = _hint(node, message)
         node.send(message.leader, Appended(node.term, node.broker, node.directory, False, end, epoch, node.eligible))
         return
-    end = message.prev_end
+    end = max(message.prev_end, node.log.log_start_offset)
     if len(message.batches):
-        end = _take_in(node, parse_batches(message.batches), message.prev_end)
+        end = max(_take_in(node, parse_batches(message.batches), message.prev_end), end)
     role.verified = max(role.verified, end)
     role.leader_watermark = max(role.leader_watermark, message.watermark)
     if not node.config.flush_before_ack:
@@ -96,6 +96,9 @@ def _take_in(node: RaftNode, batches: RecordBatches, prev_end: int) -> int:
     log = node.log
     position, end = 0, prev_end
     for at, header in enumerate(batches.headers):
+        if header.next_offset <= log.log_start_offset:  # was here, and is deleted
+            position += header.size
+            continue
         if header.base_offset >= log.end_offset or log.epochs.epoch_at(header.base_offset) != header.leader_epoch:
             _append(node, header, RecordBatches(batches.data[position:], batches.headers[at:]))
             return batches.headers[-1].next_offset
