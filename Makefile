@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help cluster test test-fast check bench clean
+.PHONY: help cluster test test-fast check bench soak clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -25,6 +25,10 @@ check: .venv/installed-test  ## ruff, mypy and import-linter
 
 bench: .venv/installed-test  ## measure the actor runtime beside plain pykka and raw sockets
 	@$(BIN)/python -m tools.bench actors
+
+soak: .venv/installed-test  ## simulate clusters with fresh seeds until stopped or until one breaks a promise
+	@while first=$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ') && \
+		$(BIN)/python -m tools.simulator --seeds $$((first * 100))-$$((first * 100 + 199)); do :; done
 
 clean:  ## remove the virtual environment and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

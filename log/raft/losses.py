@@ -1,13 +1,13 @@
 """Replicas that may have lost what they had acknowledged, and know it.
 
-A replica acknowledges what is in its log, and that is in memory first. If the machine goes down before it is on disk, it
-comes back with less, and its vote could give away what only it and its leader had. So it says that it is not eligible:
-its votes and its copy count again when a leader has brought it everything, or when all voters agree on a leader, who then
-has the best of what is left.
+A replica acknowledges what is in its log, and that is in memory first. If the machine goes down before it is on disk,
+it comes back with less, and its vote could give away what only it and its leader had. So it says that it is not
+eligible: its votes and its copy count again when a leader has brought it everything, or when all voters agree on a
+leader, who then has the best of what is left.
 
 That must outlive any number of restarts, so it is a file in the log's directory. It is there before anything else may
-change: the data directory holds the boot under which it was last used, and a new one is noted only after every log that
-was not stopped cleanly got its mark.
+change: the data directory holds the boot under which it was last used, and a new one is noted only after every log
+that was not stopped cleanly got its mark.
 """
 
 from __future__ import annotations

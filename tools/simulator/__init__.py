@@ -1,0 +1,16 @@
+"""A whole cluster in one process, on a virtual clock, with faults: a seed is a run, and the same seed is the same run.
+
+    python -m tools.simulator --seed 7            one run
+    python -m tools.simulator --seeds 0-999       a thousand, on every core
+    python -m tools.simulator --mutant NAME --seeds 0-99   is this planted bug found?
+
+The brokers run the actors, the log and Raft of production; only time, wires, disks and threads are simulated.
+
+settings.py     what one seed stands for: sizes, flush policy, how bad the wires are, which faults
+world.py        brokers, their disks and processes, the links between them and to the clients
+clients.py      writers and readers; history.py: what they did, and what must not be seen in it
+invariants.py   what must hold after every event
+faults.py       what goes wrong, and how it heals; disk_faults.py: with disks and clocks
+run.py          one seed from its start to its verdict; report.py: how that is told
+mutants.py      planted bugs, to see that the simulator finds them
+"""

@@ -1,0 +1,118 @@
+"""`python -m tools.simulator`: see the package."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tools.simulator.report import Outcome, explain
+from tools.simulator.run import run, run_seed
+from tools.simulator.settings import FAULTS, choose
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parse(arguments)
+    faults = _faults(options.faults)
+    how = {"faults": faults, "brokers": options.brokers, "partitions": options.partitions, "seconds": options.seconds,
+           "steps": options.steps}  # fmt: skip
+    if options.seeds is None:
+        settings = choose(options.seed, **how)
+        outcome = run(settings, show=options.trace)
+        print(explain(outcome, str(settings)) if not outcome.ok else _line(outcome))
+        return 0 if outcome.ok else 1
+    return _many(options.seeds, how, keep_going=options.keep_going)
+
+
+def _many(seeds: range, how: dict[str, object], *, keep_going: bool) -> int:
+    started = time.monotonic()
+    failed: list[int] = []
+    events, faults = 0, Counter[str]()
+    count = 0
+    for outcome in _progress(_outcomes(seeds, how), len(seeds)):
+        count += 1
+        events += outcome.events
+        faults.update(outcome.faults)
+        if not outcome.ok:
+            failed.append(outcome.seed)
+            print(explain(outcome, str(choose(outcome.seed, **how))), flush=True)  # type: ignore[arg-type]
+            if not keep_going:
+                break
+    seconds = time.monotonic() - started
+    print(
+        f"{count} seeds, {events} events, {events / seconds:.0f} events/s, {seconds:.0f} s, "
+        f"{len(failed)} failed {failed}"
+    )
+    print("faults: " + ", ".join(f"{name} {number}" for name, number in sorted(faults.items())))
+    return 1 if failed else 0
+
+
+def _outcomes(seeds: range, how: dict[str, object]) -> Iterator[Outcome]:
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(os.cpu_count()) as pool:
+        yield from pool.imap_unordered(partial(run_seed, how=how), seeds)
+
+
+def _progress(outcomes: Iterator[Outcome], total: int) -> Iterator[Outcome]:
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        for number, outcome in enumerate(outcomes, start=1):
+            if number % 100 == 0:
+                console.print(f"{number} of {total} seeds")
+            yield outcome
+        return
+    columns = (TextColumn("seeds"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("seeds", total=total)
+        for outcome in outcomes:
+            progress.advance(task)
+            yield outcome
+
+
+def _line(outcome: Outcome) -> str:
+    return (
+        f"seed {outcome.seed}: ok, {outcome.events} events, {outcome.virtual_s:.1f} virtual s, {outcome.operations} "
+        f"operations, {outcome.acknowledged} acknowledged, {outcome.elections} elections, trace {outcome.digest}, "
+        f"faults {outcome.faults}"
+    )
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tools.simulator", description="A seeded cluster, with faults.")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=_range, help="A-B: every seed from A to B, on every core")
+    parser.add_argument("--seconds", type=float, help="virtual seconds before everything heals")
+    parser.add_argument("--steps", type=int, help="events before everything heals")
+    parser.add_argument("--faults", default="all", help=f"all, none, or some of {','.join(FAULTS)}")
+    parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument("--partitions", type=int)
+    parser.add_argument("--trace", action="store_true", help="print every event")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first seed that fails")
+    return parser.parse_args(arguments)
+
+
+def _range(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def _faults(text: str) -> tuple[str, ...]:
+    if text == "all":
+        return FAULTS
+    chosen = () if text == "none" else tuple(text.split(","))
+    unknown = [name for name in chosen if name not in FAULTS]
+    if unknown:
+        sys.exit(f"no such fault: {', '.join(unknown)}; there are {', '.join(FAULTS)}")
+    return chosen
+
+
+if __name__ == "__main__":
+    sys.exit(main())

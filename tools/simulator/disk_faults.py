@@ -1,0 +1,116 @@
+"""What goes wrong with disks and clocks."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from typing import TYPE_CHECKING
+
+from log.checkpoint import OFFSETS
+from log.errors import LogOffline
+from log.memory_filesystem import Fault
+from tools.simulator.world import DATA, JOURNAL, clock_of
+
+if TYPE_CHECKING:
+    from tools.simulator.faults import Faults
+
+INDEXES = (".index", ".timeindex")
+
+
+def crash(faults: Faults, broker: int) -> bool:
+    """The process dies in the middle of whatever it does with its disk."""
+    disk = faults.world.brokers[broker].disk
+    disk.crash_at = disk.operations + faults.rng.choice((0, 1, 2, 5, 10, 30))
+    disk.crash_share = faults.rng.choice((0.0, 0.5, 1.0))
+    return True
+
+
+def write_error(faults: Faults, broker: int) -> bool:
+    """One write to a log fails, perhaps in its middle."""
+    path = f"{DATA}/{faults.rng.choice(faults.world.groups)}/*.log"
+    fault = Fault("write", errno.EIO, path, written=faults.rng.choice((0, 0, 30)))
+    faults.world.brokers[broker].disk.faults.append(fault)
+    return True
+
+
+def no_space(faults: Faults, broker: int) -> bool:
+    """For a while nothing can be written to the logs."""
+    disk = faults.world.brokers[broker].disk
+    path = f"{DATA}/{faults.rng.choice(faults.world.groups)}/*"
+    disk.faults.append(Fault("write", errno.ENOSPC, path, times=None))
+
+    def over() -> None:
+        disk.faults[:] = [fault for fault in disk.faults if fault.path != path or fault.times is not None]
+
+    faults.later(faults.rng.uniform(0.1, 2.0), over)
+    return True
+
+
+def sync_error(faults: Faults, broker: int) -> bool:
+    """One sync fails, of a log or of the votes; what it was for is never written."""
+    path = faults.rng.choice((JOURNAL, f"{DATA}/{faults.rng.choice(faults.world.groups)}/*.log"))
+    faults.world.brokers[broker].disk.faults.append(Fault("sync", errno.EIO, path))
+    return True
+
+
+def missing_index(faults: Faults, broker: int) -> bool:
+    """It dies, and comes back without some of its index files."""
+    world, disk = faults.world, faults.world.brokers[broker].disk
+    world.kill(broker)
+    for group in world.groups:
+        directory = f"{DATA}/{group}"
+        for name in disk.list(directory) if disk.exists(directory) else ():
+            if name.endswith(INDEXES) and faults.rng.random() < 0.5:
+                disk.remove(f"{directory}/{name}")
+                world.note(f"lose {directory}/{name} of {broker}")
+    faults.later(faults.down_s(), lambda: faults.restart(broker))
+    return True
+
+
+def stale_checkpoint(faults: Faults, broker: int) -> bool:
+    """It dies, and comes back with the checkpoint that it had when this last happened, or at its beginning."""
+    world, disk = faults.world, faults.world.brokers[broker].disk
+    world.kill(broker)
+    for group in world.groups:
+        path = f"{DATA}/{group}/{OFFSETS}"
+        if disk.exists(path):
+            newer = disk.read(path)
+            older = faults.checkpoints.get((broker, path, world.brokers[broker].directory))
+            faults.checkpoints[broker, path, world.brokers[broker].directory] = newer
+            # An older log start would promise segments that are gone, which is damage and is said to be.
+            if older is not None and _log_start(older) == _log_start(newer):
+                disk.faults.clear()
+                disk.write_atomically(path, older)
+                world.note(f"restore an older {path} of {broker}")
+    faults.later(faults.down_s(), lambda: faults.restart(broker))
+    return True
+
+
+def _log_start(checkpoint: bytes) -> bytes:
+    return next(line for line in checkpoint.splitlines() if line.startswith(b"log-start-offset"))
+
+
+def retention(faults: Faults, broker: int) -> bool:
+    """What is old is deleted, here and not elsewhere."""
+    world = faults.world
+    replica = world.replica(faults.rng.choice(world.groups), broker)
+    if replica is None or broker in world.sim.paused:
+        return False
+    log = replica._member.log
+    offset = min(log.high_watermark, log.end_offset) - faults.rng.choice((0, 0, 0, 1, 5, 30))
+    if offset <= log.log_start_offset:
+        return False
+    world.note(f"raise the log start of {replica.address} to {offset}")
+    with contextlib.suppress(LogOffline):  # the replica finds out by itself
+        if offset == log.end_offset and faults.rng.random() < 0.7:
+            log.roll()  # so that nothing of it is left
+        log.raise_log_start(offset)
+    return True
+
+
+def clock(faults: Faults, broker: int) -> bool:
+    """The calendar jumps."""
+    seconds = faults.rng.choice((-86_400.0, -5.0, 5.0, 3600.0, 10_000_000.0))
+    clock_of(faults.world, broker).jump_wall(seconds)
+    faults.world.note(f"jump the clock of {broker} by {seconds} s")
+    return True

@@ -1,0 +1,295 @@
+"""What must hold after every event, looked at where it may have changed: at the replica that has just run."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+
+from attrs import define, frozen
+
+from actors.replica import Replica
+from actors.runtime import Actor
+from actors.runtime.codec import decode
+from log.memory_filesystem import MemoryFilesystem
+from log.memory_nodes import DirectoryNode, FileNode
+from log.partition_log import PartitionLog
+from log.raft.membership import Voter
+from log.raft.messages import VoteAnswer, VoteRequest
+from log.raft.ready import Vote
+from log.raft.roles import Leader
+from log.raft.vote_journal import VoteJournal
+from protocol.errors import ProtocolError
+from protocol.records import BatchHeader, check_batches, records
+from tools.simulator.report import Violation
+
+_FRAME = struct.Struct(">IBHQHI")
+_VOTE_REQUEST, _VOTE_ANSWER = 0x0200, 0x0201
+_TELL = 3
+_RECORDS_BYTES_MAX = 1 << 20
+_PAST_LOGS = 4
+
+
+@frozen(slots=True)
+class CommittedBatch:
+    """What was committed at an offset, for ever."""
+
+    next_offset: int
+    crc: int
+    epoch: int
+
+
+@define(slots=True)
+class Seen:
+    """A replica as it was when it was last looked at."""
+
+    actor: Replica
+    log: PartitionLog
+    directory: str
+    term: int
+    watermark: int
+    generation: int
+    leads: bool
+    checked: int
+
+
+class Invariants:
+    """Looks at replicas as they run, and at votes as they are sent."""
+
+    def __init__(
+        self, report: Callable[[Violation], None], note: Callable[[str], None], now: Callable[[], float],
+        *, flushes: bool,
+    ) -> None:  # fmt: skip
+        self._report = report
+        self._note = note
+        self._now = now
+        self._flushes = flushes
+        self.seen: dict[tuple[str, int], Seen] = {}
+        self.committed: dict[str, dict[int, CommittedBatch]] = {}
+        self.values: dict[str, dict[int, bytes]] = {}
+        """Every record that was ever committed."""
+        self.committed_end: dict[str, int] = {}
+        self.leaders: dict[tuple[str, int], int] = {}
+        self.elected_at: dict[str, list[tuple[int, float]]] = {}
+        self.on_elected: Callable[[str, int], None] | None = None
+        self.on_vote: Callable[[int], None] | None = None
+        self._past: dict[tuple[str, Voter], list[PartitionLog]] = {}
+        self._expected: dict[tuple[str, int, str], tuple[int, int]] = {}
+        self._terms: dict[tuple[str, int, str], int] = {}
+        self._votes: dict[tuple[str, int, int, str], int] = {}
+
+    # -- replicas ----------------------------------------------------------------------------------------------
+
+    def look(self, actor: Actor) -> None:
+        """This actor has handled a message."""
+        if type(actor) is not Replica or actor.actor_inbox.closed:
+            return
+        member = getattr(actor, "_member", None)
+        if member is None:
+            return
+        node, log = member.node, member.log
+        group, broker = actor.address.name, actor.address.broker
+        seen = self.seen.get((group, broker))
+        if seen is None or seen.actor is not actor:
+            if seen is not None:
+                self._past.setdefault((group, Voter(broker, seen.directory)), []).append(seen.log)
+            seen = self._begin(group, broker, actor)
+        leads = isinstance(node.role, Leader)
+        if leads and (not seen.leads or node.term != seen.term):
+            self._elected(group, broker, node.term, log)
+        elif leads and log.generation != seen.generation:
+            self._violate("a leader never truncates", group, f"broker {broker} did, in epoch {node.term}")
+        if node.term < seen.term:
+            self._violate("an epoch never goes down", group, f"broker {broker}: {node.term} after {seen.term}")
+        if node.watermark < seen.watermark:
+            text = f"broker {broker}: {node.watermark} after {seen.watermark}"
+            self._violate("a high watermark never goes down", group, text)
+        if member.unsaved_vote is None:
+            self._terms[group, broker, node.directory] = node.term
+        led, seen.term, seen.leads, seen.generation = seen.leads, node.term, leads, log.generation
+        if node.watermark > seen.watermark:
+            if led and leads and log.epochs.epoch_at(node.watermark - 1) != node.term:
+                text = f"broker {broker} in {node.term}: {node.watermark}, of {log.epochs.epoch_at(node.watermark - 1)}"
+                self._violate("a leader counts batches of its own epoch alone", group, text)
+            seen.watermark = node.watermark
+            self._advanced(group, broker, seen, log)
+
+    def _begin(self, group: str, broker: int, actor: Replica) -> Seen:
+        node, log = actor._member.node, actor._member.log
+        known = self._terms.get((group, broker, node.directory), 0)
+        if node.term < known:
+            text = f"broker {broker} came back with {node.term} after {known}"
+            self._violate("an epoch never goes down", group, text)
+        expected, found = self._expected.pop((group, broker, node.directory), None), (log.end_offset, log.epochs.latest)
+        if expected is not None and expected != found:
+            text = f"broker {broker} ended at (offset, epoch) {expected} and came back with {found}"
+            self._violate("a kill loses nothing", group, text)
+        seen = Seen(actor, log, node.directory, node.term, 0, log.generation, False, log.log_start_offset)
+        self.seen[group, broker] = seen
+        self._note(
+            f"opened replica/{group}@{broker} {log.log_start_offset}..{log.end_offset} watermark {node.watermark} "
+            f"epoch {node.term} log epoch {log.epochs.latest} eligible {node.eligible} cut {log.cut}"
+        )
+        if node.watermark > 0:
+            seen.watermark = node.watermark
+            self._advanced(group, broker, seen, log)
+        return seen
+
+    def _elected(self, group: str, broker: int, term: int, log: PartitionLog) -> None:
+        self._note(f"elected replica/{group}@{broker} in {term}, {log.end_offset} of epoch {log.epochs.latest}")
+        known = self.leaders.setdefault((group, term), broker)
+        if known != broker:
+            self._violate("at most one leader per epoch", group, f"brokers {known} and {broker} in {term}")
+        self.elected_at.setdefault(group, []).append((term, self._now()))
+        end = self.committed_end.get(group, 0)
+        if not self._holds(log, group, end, log.end_offset):
+            text = f"broker {broker} in {term} has {log.end_offset} of epoch {log.epochs.latest}; {end} is committed"
+            self._violate("a leader holds everything committed", group, text)
+        if self.on_elected is not None:
+            self.on_elected(group, broker)
+
+    def _advanced(self, group: str, broker: int, seen: Seen, log: PartitionLog) -> None:
+        """A watermark has moved: what it covers is the same everywhere, and a majority holds it."""
+        watermark = seen.watermark
+        if watermark > log.end_offset:
+            text = f"broker {broker} has {log.end_offset}, its watermark is {watermark}"
+            self._violate("a watermark covers what is there", group, text)
+            return
+        self._compare(group, broker, seen, log)
+        if watermark > self.committed_end.get(group, 0):
+            self.committed_end[group] = watermark
+            membership = seen.actor._member.node.membership
+            holders = [voter.broker for voter in membership.voters if self._is_holder(group, voter, watermark)]
+            if len(holders) < membership.majority:
+                text = f"{watermark}, by broker {broker} in {seen.term}: held by {holders} only"
+                self._violate("what the watermark covers is held by a majority", group, text)
+
+    def _compare(self, group: str, broker: int, seen: Seen, log: PartitionLog) -> None:
+        committed = self.committed.setdefault(group, {})
+        offset = max(seen.checked, log.log_start_offset)
+        while offset < seen.watermark:
+            data = log.read(offset, 1 << 20, up_to=seen.watermark).read()
+            if not data:
+                text = f"broker {broker} has nothing at {offset} below {seen.watermark}"
+                self._violate("a watermark covers what is there", group, text)
+                return
+            try:
+                batches = check_batches(data)
+            except ProtocolError as error:
+                self._violate("what is committed is whole", group, f"broker {broker} from {offset} on: {error}")
+                return
+            for position, header in zip(batches.positions, batches.headers, strict=True):
+                batch = CommittedBatch(header.next_offset, header.crc, header.leader_epoch)
+                known = committed.get(header.base_offset)
+                if known is None:
+                    committed[header.base_offset] = batch
+                    self._note_values(group, batches.data, position, header)
+                elif known != batch:
+                    text = f"offset {header.base_offset} at broker {broker} is {batch}; {known} was committed"
+                    self._violate("what is committed is the same everywhere", group, text)
+                offset = header.next_offset
+        seen.checked = offset
+
+    def _note_values(self, group: str, data: memoryview, position: int, header: BatchHeader) -> None:
+        values = self.values.setdefault(group, {})
+        if not header.is_control:
+            for record in records(data, position, limit=_RECORDS_BYTES_MAX):
+                values[record.offset] = record.value or b""
+
+    def look_at_all(self, group: str, broker: int) -> None:
+        """Everything that this replica holds, once more."""
+        seen = self.seen[group, broker]
+        seen.checked = 0
+        self._compare(group, broker, seen, seen.log)
+        if seen.watermark < self.committed_end.get(group, 0):
+            text = f"broker {broker} leads with {seen.watermark}; {self.committed_end[group]} was committed"
+            self._violate("a leader holds everything committed", group, text)
+
+    def _is_holder(self, group: str, voter: Voter, end: int) -> bool:
+        seen = self.seen.get((group, voter.broker))
+        logs = self._past.get((group, voter), [])[-_PAST_LOGS :]  # what it said then may still be counted
+        if seen is not None and seen.directory == voter.directory:
+            logs.append(seen.log)
+        return any(
+            self._holds(log, group, end, log.flushed_offset if self._flushes else log.end_offset) for log in logs
+        )
+
+    def expect_same(self, broker: int, groups: Iterable[str]) -> None:
+        """This broker is killed, and its disk stays as it is."""
+        for group in groups:
+            seen = self.seen.get((group, broker))
+            if seen is not None and not seen.actor.actor_inbox.closed and seen.log.online:
+                self._expected[group, broker, seen.directory] = (seen.log.end_offset, seen.log.epochs.latest)
+
+
+    def _holds(self, log: PartitionLog, group: str, end: int, held: int) -> bool:
+        if end == 0:
+            return True
+        epoch = self.leaders_epoch(group, end)
+        return held >= end and (epoch is None or log.epochs.epoch_at(end - 1) == epoch)
+
+    def was_followed(self, group: str, epoch: int, before: float) -> bool:
+        """Was somebody elected in a later epoch, before that time?"""
+        return any(term > epoch and at < before for term, at in self.elected_at.get(group, ()))
+
+    def leaders_epoch(self, group: str, end: int) -> int | None:
+        """The epoch of the committed batch that ends here."""
+        batches = self.committed.get(group, {})
+        for offset in range(end - 1, max(end - 8, -1), -1):
+            if offset in batches:
+                return batches[offset].epoch
+        return None
+
+    # -- votes -------------------------------------------------------------------------------------------------
+
+    def sent(self, sender: int, to: int, frame: bytes, disk: MemoryFilesystem, journal: str) -> None:
+        """A frame goes out. If it tells a vote, that must be on disk."""
+        _, kind, message_id, _, address_bytes, body_bytes = _FRAME.unpack_from(frame)
+        if kind != _TELL or message_id not in (_VOTE_REQUEST, _VOTE_ANSWER):
+            return
+        body_at = _FRAME.size + address_bytes
+        group = frame[_FRAME.size : body_at].decode().partition("/")[2].rpartition("@")[0]
+        message = decode(message_id, memoryview(frame)[body_at : body_at + body_bytes], memoryview(b""))
+        if isinstance(message, VoteRequest) and not message.pre:
+            self._told(group, sender, message.directory, Vote(message.term, sender), disk, journal)
+        elif isinstance(message, VoteAnswer) and message.granted:
+            if not self._is_voter(group, sender, message.directory):
+                self._violate("only voters vote", group, f"broker {sender} with directory {message.directory}")
+            if not message.pre:
+                if self.on_vote is not None:
+                    self.on_vote(sender)
+                self._told(group, sender, message.directory, Vote(message.term, to), disk, journal)
+
+    def _is_voter(self, group: str, broker: int, directory: str) -> bool:
+        """Does anybody believe so?"""
+        return any(
+            seen.actor._member.node.membership.has(broker, directory)
+            for (of_group, _), seen in self.seen.items()
+            if of_group == group
+        )
+
+    def _told(self, group: str, voter: int, directory: str, vote: Vote, disk: MemoryFilesystem, journal: str) -> None:
+        assert vote.voted_for is not None
+        known = self._votes.setdefault((group, vote.term, voter, directory), vote.voted_for)
+        if known != vote.voted_for:
+            text = f"broker {voter} in {vote.term}: for {known} and for {vote.voted_for}"
+            self._violate("one vote per epoch", group, text)
+        durable = _durable_votes(disk, journal).get(group, Vote())
+        if durable != vote and durable.term <= vote.term:
+            text = f"broker {voter} told {vote} with {durable} on disk"
+            self._violate("a vote is on disk before it is told", group, text)
+
+    def _violate(self, promise: str, group: str, text: str) -> None:
+        self._report(Violation(promise, group, text))
+
+
+def _durable_votes(disk: MemoryFilesystem, path: str) -> dict[str, Vote]:
+    """What a journal would hold after the power went."""
+    node: DirectoryNode | FileNode | None = disk._root
+    for name in path.strip("/").split("/"):
+        node = node.durable.get(name) if isinstance(node, DirectoryNode) else None
+    if not isinstance(node, FileNode):
+        return {}
+    reader = VoteJournal.__new__(VoteJournal)
+    reader.votes = {}
+    reader._replay(bytes(node.durable))
+    return reader.votes

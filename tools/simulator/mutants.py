@@ -1,0 +1,229 @@
+"""Planted bugs. Each replaces a piece of production code for one run; a simulator that misses one is too weak."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from attrs import frozen
+
+from actors.replica import Replica
+from actors.replica_messages import AppendRecords, AppendResult
+from log import recovery
+from log.epoch_cache import EpochCache
+from log.partition_log import PartitionLog
+from log.producer_state import ProducerStates
+from log.raft import following, leading, losses
+from log.raft.member import Member
+from log.raft.membership import Membership
+from log.raft.messages import Append, Beat, Message
+from log.raft.node import RaftNode
+from log.raft.ready import Ready, Vote
+from log.raft.roles import Follower, Leader
+from log.raft.vote_journal import VoteJournal
+from protocol.error_codes import ErrorCode
+from protocol.records import BatchHeader, RecordBatches, read_header
+
+
+@frozen(slots=True)
+class Mutant:
+    """What is replaced where, and why that is wrong."""
+
+    why: str
+    target: object
+    name: str
+    replacement: Callable[..., Any]
+    also: tuple[tuple[object, str, Callable[..., Any]], ...] = ()
+
+
+@contextmanager
+def planted(name: str | None) -> Iterator[None]:
+    """Run with this bug."""
+    if name is None:
+        yield
+        return
+    mutant = MUTANTS[name]
+    patches = ((mutant.target, mutant.name, mutant.replacement), *mutant.also)
+    originals = [target.__dict__[attribute] for target, attribute, _ in patches]
+    for target, attribute, replacement in patches:
+        setattr(target, attribute, replacement)
+    try:
+        yield
+    finally:
+        for (target, attribute, _), original in zip(patches, originals, strict=True):
+            setattr(target, attribute, original)
+
+
+# -- leaders ---------------------------------------------------------------------------------------------------------
+
+
+def _commit_alone(node: RaftNode, role: Leader) -> None:
+    role.certain = True
+    node.commit(node.log.end_offset)
+
+
+def _commit_any_term(node: RaftNode, role: Leader) -> None:
+    held = sorted((leading._held_by(node, role, voter) for voter in node.membership.voters), reverse=True)
+    role.certain = True
+    node.commit(held[node.membership.majority - 1])
+
+
+def _has_quorum_always(_node: RaftNode, _now: float) -> bool:
+    return True
+
+
+def _no_deadline(_node: RaftNode, _role: Leader) -> None:
+    return None
+
+
+def _answer_at_once(self: Replica, _request: AppendRecords, base: int, _end: int) -> AppendResult:
+    return AppendResult(ErrorCode.NONE, base, self._member.node.term, "")
+
+
+_already_here = Replica._already_here
+
+
+def _already_here_and_safe(self: Replica, batches: RecordBatches) -> tuple[int, int] | None:
+    known = _already_here(self, batches)
+    return None if known is None else (known[0], 0)
+
+
+# -- followers -------------------------------------------------------------------------------------------------------
+
+
+def _advance_unverified(node: RaftNode, role: Follower) -> None:
+    node.commit(min(role.leader_watermark, node.log.end_offset))
+
+
+_acknowledge = following._acknowledge
+
+
+def _acknowledge_log_end(node: RaftNode, role: Follower, leader: int, end: int) -> None:
+    _acknowledge(node, role, leader, max(end, node.log.end_offset))
+
+
+_on_append = following.on_append
+
+
+def _on_append_cut(node: RaftNode, role: Follower, message: Append) -> None:
+    shorter = message.prev_end < node.log.end_offset and not len(message.batches)
+    if (
+        shorter
+        and message.prev_end >= node.log.log_start_offset
+        and following._meets(node, message.prev_end, message.prev_epoch)
+    ):
+        node.ready.truncate = message.prev_end
+    _on_append(node, role, message)
+
+
+def _meets_anywhere(node: RaftNode, prev_end: int, _prev_epoch: int) -> bool:
+    return prev_end <= node.log.end_offset
+
+
+def _flushed_already(_node: RaftNode) -> int:
+    return 1 << 62
+
+
+_refuse_old_term = RaftNode._refuse_old_term
+
+
+def _believe_old_term(self: RaftNode, message: Message) -> None:
+    if isinstance(message, Beat | Append) and not isinstance(self.role, Leader):
+        self.commit(min(message.watermark, self.log.end_offset))
+    _refuse_old_term(self, message)
+
+
+# -- votes -----------------------------------------------------------------------------------------------------------
+
+
+def _send_before_saved(self: Member, ready: Ready) -> None:
+    self.outbox += ready.messages
+
+
+_get = VoteJournal.get
+
+
+def _forget_vote(self: VoteJournal, group: str) -> Vote:
+    return Vote(_get(self, group).term, None)
+
+
+def _forget_term(_self: VoteJournal, _group: str) -> Vote:
+    return Vote()
+
+
+def _has_any_directory(self: Membership, broker: int, _directory: str) -> bool:
+    return broker in self.brokers
+
+
+def _not_marked(_files: object, _directory: str) -> bool:
+    return False
+
+
+# -- logs ------------------------------------------------------------------------------------------------------------
+
+_append_stamped = PartitionLog.append_stamped
+
+
+def _append_without_producers(self: PartitionLog, batches: RecordBatches, *, now_ms: int) -> None:
+    _append_stamped(self, batches, now_ms=now_ms)
+    self.producers = ProducerStates()
+
+
+def _take_torn(self: recovery._Scan, data: memoryview, at: int, position: int) -> str | None:
+    header: BatchHeader = read_header(data, at)
+    self._segment.index_batch(header, position, self._interval_bytes)
+    self._segment.size = position + header.size
+    if header.leader_epoch > self._epochs.latest:
+        self._epochs.assign(header.leader_epoch, header.base_offset)
+    self.end_offset = header.next_offset
+    return None
+
+
+_read_checkpoints = recovery._read_checkpoints
+
+
+def _read_no_epochs(*arguments: Any) -> Any:
+    known = _read_checkpoints(*arguments)
+    return recovery._Checkpoints(known.offsets, known.has_offsets, EpochCache(), has_epochs=False)
+
+
+MUTANTS: dict[str, Mutant] = {
+    "commit-without-majority": Mutant("a leader commits what it alone has", leading, "commit", _commit_alone),
+    "commit-older-term": Mutant("an older term's batch is committed by counting", leading, "commit", _commit_any_term),
+    "serve-without-quorum": Mutant(
+        "a leader answers for ever",
+        leading,
+        "has_quorum",
+        _has_quorum_always,
+        also=((leading, "next_deadline", _no_deadline),),
+    ),
+    "ack-before-followers": Mutant("acks=all waits for nobody", Replica, "_answer_later", _answer_at_once),
+    "duplicate-answered-early": Mutant(
+        "a retry is answered before its batch is committed", Replica, "_already_here", _already_here_and_safe
+    ),
+    "watermark-unverified": Mutant(
+        "a follower's watermark goes beyond what it verified", following, "advance", _advance_unverified
+    ),
+    "watermark-of-old-leader": Mutant(
+        "a deposed leader's watermark is believed", RaftNode, "_refuse_old_term", _believe_old_term
+    ),
+    "acknowledge-log-end": Mutant(
+        "a follower acknowledges its log's end", following, "_acknowledge", _acknowledge_log_end
+    ),
+    "truncate-to-leader": Mutant("a follower cuts what its leader lacks", following, "on_append", _on_append_cut),
+    "no-epoch-check": Mutant("logs meet wherever both have something", following, "_meets", _meets_anywhere),
+    "acknowledge-unflushed": Mutant("a follower does not wait for its disk", following, "_flushed", _flushed_already),
+    "vote-told-before-saved": Mutant("a vote is told before it is on disk", Member, "_send", _send_before_saved),
+    "vote-forgotten": Mutant("a restart forgets the vote", VoteJournal, "get", _forget_vote),
+    "term-forgotten": Mutant("a restart forgets the term", VoteJournal, "get", _forget_term),
+    "any-directory-votes": Mutant("an emptied broker is still a voter", Membership, "has", _has_any_directory),
+    "lost-data-votes": Mutant("a replica that lost data votes as before", losses, "is_marked", _not_marked),
+    "dedupe-forgotten": Mutant(
+        "followers do not keep the producers' table", PartitionLog, "append_stamped", _append_without_producers
+    ),
+    "torn-tail-kept": Mutant("recovery checks no batch", recovery._Scan, "_take", _take_torn),
+    "epochs-from-batches": Mutant(
+        "the epoch cache is rebuilt from batches alone", recovery, "_read_checkpoints", _read_no_epochs
+    ),
+}

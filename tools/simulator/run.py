@@ -1,0 +1,101 @@
+"""One seed, from its start to its verdict."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from log.memory_filesystem import SimulatedCrash
+from tools.simulator.faults import Faults
+from tools.simulator.mutants import planted
+from tools.simulator.report import Outcome, TraceKeeper, Violation, relevant
+from tools.simulator.settings import Settings, choose
+from tools.simulator.world import FailureWatch, World
+
+HEAL_SECONDS_MAX = 40.0
+EVENTS_MAX = 300_000
+_STEP_SECONDS = 0.1
+
+
+def run(settings: Settings, *, show: bool = False) -> Outcome:
+    """Run a seed. Nothing is shared between two runs but the code."""
+    trace = TraceKeeper(show=show)
+    world = World(settings, trace)
+    watch = FailureWatch(world)
+    logger = logging.getLogger("barnabas")
+    level, propagate = logger.level, logger.propagate
+    logger.setLevel(logging.ERROR)
+    logger.propagate = False
+    logger.addHandler(watch)
+    try:
+        faults = Faults(world)
+        events = _run(world, faults, settings)
+    finally:
+        logger.removeHandler(watch)
+        logger.setLevel(level)
+        logger.propagate = propagate
+    violations = world.history.violations
+    violation = violations[0] if violations else None
+    operations = world.history.operations
+    return Outcome(
+        settings.seed, violation, events, world.now, len(operations),
+        sum(1 for operation in operations if operation.outcome == "ok"), len(world.invariants.leaders), trace.digest,
+        dict(faults.counts), [] if violation is None else relevant(trace.lines, violation.group),
+    )  # fmt: skip
+
+
+def run_seed(seed: int, how: dict[str, Any]) -> Outcome:
+    """A seed with settings of its own, in a process of a pool; `mutant` is the bug to plant."""
+    settings = dict(how)
+    with planted(settings.pop("mutant", None)):
+        return run(choose(seed, **settings))
+
+
+def _run(world: World, faults: Faults, settings: Settings) -> int:
+    """Disturb, heal, finish, check. Gives the number of events."""
+    violations = world.history.violations
+    events = 0
+    clock = world.sim.clock
+
+    def step() -> None:
+        try:
+            world.sim.step()
+        except SimulatedCrash:
+            faults.crashed()
+
+    steps_max = settings.steps if settings.steps is not None else 1 << 60
+    while clock.now() < settings.seconds and events < steps_max:
+        step()
+        events += 1
+        if violations or _too_many(world, events):
+            return events
+    faults.stop()
+    world.heal()
+    world.finish()
+    deadline = clock.now() + HEAL_SECONDS_MAX
+    look_at = clock.now()
+    while True:
+        step()
+        events += 1
+        if violations or _too_many(world, events):
+            return events
+        if clock.now() >= look_at:
+            look_at = clock.now() + _STEP_SECONDS
+            unfinished = world.unfinished()
+            if unfinished is None:
+                break
+            if clock.now() >= deadline:
+                group = unfinished.partition(":")[0] if unfinished.startswith("t-") else ""
+                text = f"{HEAL_SECONDS_MAX:.0f} virtual s after everything healed: {unfinished}"
+                world.report(Violation("everything goes on once it is healed", group, text))
+                return events
+    world.check()
+    return events
+
+
+def _too_many(world: World, events: int) -> bool:
+    """Do they run in a circle?"""
+    if events < EVENTS_MAX:
+        return False
+    world.report(Violation("work comes to an end", "", f"{events} events within {world.now:.3f} virtual s"))
+    return True

@@ -1,0 +1,97 @@
+"""What a seed stands for."""
+
+from __future__ import annotations
+
+import random
+
+from attrs import frozen
+
+from actors.runtime.simulation import Wire
+from log.config import NEVER, LogConfig
+from log.raft.node import RaftConfig
+
+LINK_FAULTS = ("drop", "slow", "reconnect", "cut", "silent", "one-way", "clog", "isolate")
+PROCESS_FAULTS = ("kill", "kill-all", "crash", "power", "power-all", "empty", "pause", "sniper")
+DISK_FAULTS = ("write-error", "no-space", "sync-error", "missing-index", "stale-checkpoint")
+OTHER_FAULTS = ("clock", "transfer", "retention")
+FAULTS = (*LINK_FAULTS, *PROCESS_FAULTS, *DISK_FAULTS, *OTHER_FAULTS)
+
+
+@frozen(slots=True)
+class Settings:
+    """One run, complete: everything else comes from its seed."""
+
+    seed: int
+    brokers: int
+    partitions: int
+    seconds: float
+    steps: int | None
+    wire: Wire
+    raft: RaftConfig
+    log: LogConfig
+    min_insync: int
+    writers: int
+    readers: int
+    think_s: float
+    value_bytes: int
+    faults: tuple[str, ...]
+    fault_interval_s: float
+
+    @property
+    def flushes(self) -> bool:
+        """Is everything on disk before it is acknowledged?"""
+        return self.raft.flush_before_ack
+
+
+def choose(
+    seed: int,
+    *,
+    faults: tuple[str, ...] = FAULTS,
+    brokers: int = 3,
+    partitions: int | None = None,
+    seconds: float | None = None,
+    steps: int | None = None,
+) -> Settings:
+    """The settings of a seed, among the faults that are allowed."""
+    rng = random.Random(f"settings {seed}")
+    flushes = rng.random() < 0.4
+    chosen = tuple(fault for fault in faults if rng.random() < 0.5 or faults != FAULTS)
+    delay_s_max = rng.choice((0.0005, 0.002, 0.005, 0.02, 0.06))
+    wire = Wire(
+        delay_s_min=0.00002,
+        delay_s_max=delay_s_max,
+        loss=rng.choice((0.001, 0.01, 0.05)) if "drop" in chosen else 0.0,
+        last_words=rng.choice((0.0, 0.5, 1.0)),
+    )
+    raft = RaftConfig(
+        campaign_stagger_s=rng.choice((0.0005, 0.015)),
+        election_retry_s=rng.choice((0.005, 0.03)),
+        window_bytes=rng.choice((200, 2000, 8 << 20)),
+        fetch_bytes=rng.choice((100, 1000, 1 << 20)),
+        lag_s_max=rng.choice((1.0, 5.0, 30.0)),
+        flush_before_ack=flushes,
+    )
+    flush_messages, flush_ms = (1, NEVER) if flushes else rng.choice(((NEVER, NEVER), (5, NEVER), (NEVER, 300)))
+    log = LogConfig(
+        segment_bytes=rng.choice((400, 1500, 20_000)),
+        index_interval_bytes=rng.choice((0, 100, 1000)),
+        flush_messages=flush_messages,
+        flush_ms=flush_ms,
+    )
+    return Settings(
+        seed=seed,
+        brokers=brokers,
+        partitions=partitions or rng.choice((1, 1, 2, 3)),
+        seconds=seconds or rng.uniform(6, 14),
+        steps=steps,
+        wire=wire,
+        raft=raft,
+        log=log,
+        min_insync=rng.choice((1, 2)),
+        writers=rng.randint(3, 5),
+        readers=rng.randint(1, 2),
+        think_s=rng.choice((0.02, 0.05, 0.15)),
+        value_bytes=rng.choice((0, 0, 200, 1500)),
+        faults=chosen,
+        fault_interval_s=rng.choice((0.25, 0.6, 1.5)),
+    )

@@ -1,0 +1,340 @@
+"""The simulated cluster: brokers with disks and processes, clients, and the links between all of them."""
+
+from __future__ import annotations
+
+import logging
+import random
+from functools import partial
+
+from attrs import define, evolve
+
+from actors.background import Done, Work
+from actors.partitions import VOTES_FILE, replica_address, start_partitions
+from actors.replica import Partition, Replica
+from actors.runtime import Actor, Address, Node
+from actors.runtime.simulation import ProcessClock, SeededScheduler, Simulation
+from log.errors import CorruptSegment, LogOffline
+from log.memory_filesystem import MemoryFilesystem
+from log.raft.membership import Voter
+from log.raft.roles import Leader
+from tools.simulator.clients import Client, ClientServices, Finish, Reader, Writer
+from tools.simulator.history import ALL, IDEMPOTENT, ONE, History
+from tools.simulator.invariants import Invariants
+from tools.simulator.report import TraceKeeper, Violation
+from tools.simulator.settings import Settings
+
+DATA = "/data"
+JOURNAL = f"{DATA}/{VOTES_FILE}"
+CLIENT_NODES = (101, 102)
+_REDIAL_SECONDS = 0.03
+
+
+@define(slots=True)
+class Broker:
+    """A machine: its disk outlives its processes."""
+
+    id: int
+    disk: MemoryFilesystem
+    directory: str
+    alive: bool = False
+    damaged: bool = False
+    lives: int = 0
+    boots: int = 0
+
+
+class SimulatedBackground:
+    """A thread that takes its time. What it has not done when its process dies is never done."""
+
+    def __init__(self, scheduler: SeededScheduler, rng: random.Random, seconds_max: float) -> None:
+        self._timers = scheduler.timers
+        self._rng = rng
+        self._seconds_max = seconds_max
+
+    def submit(self, work: Work, done: Done) -> None:
+        self._timers.after(self._rng.uniform(0.00005, self._seconds_max), partial(self._work, work, done))
+
+    def _work(self, work: Work, done: Done) -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except Exception as raised:  # noqa: BLE001  it belongs to whoever asked for the work
+            error = raised
+        self._timers.after(self._rng.uniform(0, self._seconds_max / 4), partial(done, error))
+
+
+class FailureWatch(logging.Handler):
+    """Actors that fail are restarted, so a failed assertion would pass unseen. Only what disks do may fail them."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.ERROR)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None:
+            return
+        self._world.note(f"failure {record.getMessage()} {error!r:.300}")
+        if not isinstance(error, OSError | LogOffline | CorruptSegment):
+            self._world.report(Violation("an actor failed", "", f"{record.getMessage()}: {error!r}"))
+
+
+class World:
+    """Everything there is in one run."""
+
+    def __init__(self, settings: Settings, trace: TraceKeeper) -> None:
+        self.settings = settings
+        self.rng = random.Random(f"world {settings.seed}")
+        self.sim = Simulation(settings.seed, wire=settings.wire, keep=trace)
+        self.history = History()
+        self.calm_since = 0.0
+        self.cut: set[frozenset[int]] = set()
+        """Pairs that may not be linked."""
+        self.brokers = {
+            number: Broker(number, MemoryFilesystem(), f"dir-{number}") for number in range(1, settings.brokers + 1)
+        }
+        voters = tuple(Voter(broker.id, broker.directory) for broker in self.brokers.values())
+        self.partitions = [
+            Partition("t", number, voters[number % len(voters) :] + voters[: number % len(voters)], settings.log,
+                      settings.min_insync)
+            for number in range(settings.partitions)
+        ]  # fmt: skip
+        self.groups = tuple(partition.group for partition in self.partitions)
+        self.invariants = Invariants(self.report, self.note, self.sim.clock.now, flushes=settings.flushes)
+        self.sim.on_sent = self._sent
+        self.sync_s_max = self.rng.choice((0.0005, 0.005, 0.02))
+        for broker in self.brokers:
+            self.start(broker)
+        self.clients = self._start_clients()
+        self.sim.scheduler.timers.every(_REDIAL_SECONDS, self._dial)
+        self._dial()
+
+    # -- facts -----------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        return self.sim.clock.now()
+
+    @property
+    def living(self) -> list[int]:
+        return [broker.id for broker in self.brokers.values() if broker.alive]
+
+    def replica(self, group: str, broker: int) -> Replica | None:
+        """The replica actor of this group on a living broker, once its log is open."""
+        node = self.sim.nodes.get(broker)
+        actor = None if node is None else node._alive.get(replica_address(group, broker))
+        return actor if isinstance(actor, Replica) and hasattr(actor, "_member") else None
+
+    def leader(self, group: str) -> int | None:
+        """Who leads in the newest epoch, in the eyes of somebody who sees everything."""
+        best: tuple[int, int] | None = None
+        for broker in self.living:
+            replica = self.replica(group, broker)
+            if replica is not None and isinstance(replica._member.node.role, Leader):
+                best = max(best or (-1, -1), (replica._member.node.term, broker))
+        return None if best is None else best[1]
+
+    def note(self, text: str) -> None:
+        self.sim.trace(text)
+
+    def report(self, violation: Violation) -> None:
+        self.note(f"violation {violation.promise}: {violation.text}")
+        self.history.violations.append(violation)
+
+    # -- life and death ----------------------------------------------------------------------------------------
+
+    def start(self, number: int) -> None:
+        """A process for this broker."""
+        broker = self.brokers[number]
+        broker.alive = True
+        broker.lives += 1
+        self.note(f"start {number}")
+        broker.disk.crash_at = None
+        node = self.sim.add_process(number)
+        if not broker.disk.exists(DATA):
+            broker.disk.make_directory(DATA)
+        scheduler = node.scheduler
+        assert isinstance(scheduler, SeededScheduler)
+        scheduler.on_handled = self.invariants.look
+        background = SimulatedBackground(scheduler, self.rng, self.sync_s_max)
+        try:
+            start_partitions(
+                node, DATA, broker.directory, self.partitions, broker.disk, background,
+                random.Random(f"{self.settings.seed} {number} {broker.lives}"),
+                boot=str(broker.boots), raft=self.settings.raft,
+            )  # fmt: skip
+        except OSError as error:  # its disk is full: the process ends, and whoever runs it tries again
+            self.note(f"start of {number} failed: {error}")
+            self.kill(number)
+            self.sim.scheduler.timers.after(0.5, lambda: None if broker.alive else self.start(number))
+
+    def kill(self, number: int, *, power: bool = False) -> None:
+        """The process dies. Its page cache lives on, unless the power goes too."""
+        broker = self.brokers[number]
+        broker.alive = False
+        self.note(f"die {number}" + (" without power" if power else ""))
+        if not power and not broker.disk.down:
+            self.invariants.expect_same(number, self.groups)
+        self.sim.kill(number)
+        if not power:
+            broker.disk.crash(mode="keep_all")
+            return
+        broker.boots += 1
+        broker.disk.crash(self.rng)
+
+    def wipe(self, number: int) -> None:
+        """A dead broker gets an empty disk."""
+        broker = self.brokers[number]
+        assert not broker.alive
+        broker.disk = MemoryFilesystem()
+        broker.directory = f"dir-{number}-{broker.lives}"
+        self.note(f"wipe {number}")
+
+    def disturbed(self) -> None:
+        """Something is about that makes old words come late."""
+        self.calm_since = float("inf")
+
+    def calm(self) -> None:
+        if not self.sim.paused and not self.sim.clogged:
+            self.calm_since = self.now
+
+    # -- links -----------------------------------------------------------------------------------------------
+
+    def sever(self, a: int, b: int) -> None:
+        """No link between these two, from now on."""
+        self.cut.add(frozenset((a, b)))
+        if a in self.sim.nodes and b in self.sim.nodes:
+            self.sim.cut(*self.rng.sample((a, b), 2))
+
+    def mend(self, a: int, b: int) -> None:
+        self.note(f"mend {a}↔{b}")
+        self.cut.discard(frozenset((a, b)))
+        for pair in ((a, b), (b, a)):
+            self.sim.blocked.discard(pair)
+            if pair in self.sim.clogged:
+                self.sim.release(*pair)
+
+    def _dial(self) -> None:
+        """Of each pair the one with the higher id dials, whenever it has no link."""
+        sim = self.sim
+        for b in sorted(sim.nodes):
+            for a in sorted(sim.nodes):
+                if a >= b or (a in CLIENT_NODES and b in CLIENT_NODES) or a in sim.nodes[b].links:
+                    continue
+                ways = ((a, b), (b, a))
+                barred = frozenset((a, b)) in self.cut or a in sim.paused or b in sim.paused
+                if barred or any(way in sim.blocked or way in sim.clogged for way in ways):
+                    continue
+                sim.connect(a, b)
+
+    def _sent(self, sender: int, to: int, frame: bytes) -> None:
+        broker = self.brokers.get(sender)
+        if broker is not None:
+            self.invariants.sent(sender, to, frame, broker.disk, JOURNAL)
+
+    # -- clients -----------------------------------------------------------------------------------------------
+
+    def _start_clients(self) -> list[Client]:
+        settings = self.settings
+        services = ClientServices(
+            self.history, tuple(self.brokers), self.groups, settings.think_s, settings.value_bytes,
+            settings.raft.leader_timeout_s + 4 * settings.wire.delay_s_max + 0.5,
+            lambda: self.calm_since, self._is_committed, self.invariants.was_followed,
+            lambda broker: self.brokers[broker].damaged,
+        )  # fmt: skip
+        nodes = [self.sim.add_process(number) for number in CLIENT_NODES]
+        kinds = [IDEMPOTENT, ALL, ONE, IDEMPOTENT, ALL][: settings.writers]
+        clients: list[Client] = []
+        for number, kind in enumerate(kinds):
+            clients.append(self._spawn(nodes[number % 2], Writer, f"w{number}", services, kind, number))
+        readers = [self._spawn(nodes[n % 2], Reader, f"r{n}", services) for n in range(settings.readers)]
+        return clients + readers
+
+    def _spawn(self, node: Node, kind: type[Client], name: str, services: ClientServices, *more: object) -> Client:
+        role = "writer" if kind is Writer else "reader"
+        rng = random.Random(f"{name} {self.settings.seed}")
+        ref = node.spawn(kind, services, rng, *more, address=Address(role, name, node.broker))
+        actor: Actor | None = ref._actor_weakref()
+        assert isinstance(actor, kind)
+        return actor
+
+    def _is_committed(self, group: str, end: int) -> bool:
+        return end <= self.invariants.committed_end.get(group, 0)
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def heal(self) -> None:
+        """Everybody lives, every link may stand, no disk fails."""
+        self.note("heal")
+        sim = self.sim
+        for number, broker in self.brokers.items():
+            broker.disk.faults.clear()
+            broker.disk.crash_at = None
+            if broker.alive and self.sim.nodes[number].supervisor.given_up:
+                self.kill(number)  # as whoever runs the cluster would
+            if not broker.alive:
+                self.start(number)
+        for number in sorted(sim.paused):
+            sim.resume(number)
+        self.cut.clear()
+        sim.blocked.clear()
+        for pair in sorted(sim.clogged):
+            sim.release(*pair)
+        sim.wire = evolve(self.settings.wire, loss=0.0)
+        self.calm()
+
+    def finish(self) -> None:
+        """Let clients come to their end."""
+        for client in self.clients:
+            client.ref.tell(Finish())
+
+    def unfinished(self) -> str | None:
+        """What is still to be done, if anything."""
+        for client in self.clients:
+            if isinstance(client, Writer) and not client.finished:
+                return f"{client.address} has not finished"
+        for group in self.groups:
+            leader = self.leader(group)
+            if leader is None:
+                return f"{group} has no leader"
+            replica = self.replica(group, leader)
+            assert replica is not None
+            node, log = replica._member.node, replica._member.log
+            if node.watermark != log.end_offset:
+                return f"{group}: broker {leader} has {log.end_offset}, of which {node.watermark} are committed"
+            for client in self.clients:
+                if isinstance(client, Reader) and client.positions[group] != log.end_offset:
+                    return f"{client.address} is at {client.positions[group]} of {log.end_offset} in {group}"
+            lagging = self._lagging(group, log.end_offset)
+            if lagging is not None:
+                return lagging
+        return None
+
+    def _lagging(self, group: str, end: int) -> str | None:
+        for broker in self.living:
+            if self.brokers[broker].damaged:
+                continue
+            replica = self.replica(group, broker)
+            if replica is None:
+                return f"{group} has no replica on broker {broker}"
+            node, log = replica._member.node, replica._member.log
+            told = node.watermark == end or self.settings.wire.loss  # a beat that is lost is not repeated
+            if log.end_offset != end or not told:
+                return f"{group}: broker {broker} has {log.end_offset}, {node.watermark} committed, of {end}"
+            if not node.eligible:
+                return f"{group}: broker {broker} holds everything and may still not vote"
+        return None
+
+    def check(self) -> None:
+        """Everything has healed: look at all that is there, and at all that clients did."""
+        for group in self.groups:
+            leader = self.leader(group)
+            assert leader is not None
+            self.invariants.look_at_all(group, leader)
+        self.history.check({group: self.invariants.values.get(group, {}) for group in self.groups})
+
+
+def clock_of(world: World, broker: int) -> ProcessClock:
+    """The calendar of a living broker."""
+    clock = world.sim.nodes[broker].scheduler.clock
+    assert isinstance(clock, ProcessClock)
+    return clock
