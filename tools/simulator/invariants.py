@@ -206,7 +206,7 @@ class Invariants:
 
     def _is_holder(self, group: str, voter: Voter, end: int) -> bool:
         seen = self.seen.get((group, voter.broker))
-        logs = self._past.get((group, voter), [])[-_PAST_LOGS :]  # what it said then may still be counted
+        logs = self._past.get((group, voter), [])[-_PAST_LOGS:]  # what it said then may still be counted
         if seen is not None and seen.directory == voter.directory:
             logs.append(seen.log)
         return any(
@@ -219,7 +219,6 @@ class Invariants:
             seen = self.seen.get((group, broker))
             if seen is not None and not seen.actor.actor_inbox.closed and seen.log.online:
                 self._expected[group, broker, seen.directory] = (seen.log.end_offset, seen.log.epochs.latest)
-
 
     def _holds(self, log: PartitionLog, group: str, end: int, held: int) -> bool:
         if end == 0:
