@@ -29,6 +29,7 @@ from actors.process.directory_lock import DirectoryInUse
 from actors.process.identity import IdentityError
 from actors.runtime import Scheduler, SystemClock
 from actors.runtime.loop import run_scheduler
+from log.errors import LogError
 
 DESCRIPTORS_WANTED = 1 << 16
 _log = logging.getLogger("barnabas.broker")
@@ -200,7 +201,7 @@ async def _stop_without_launcher(spec: BrokerSpec, stop: trio.Event) -> None:
 
 def _log_failure(broker: int, error: Exception) -> None:
     """What the user can mend is told in one line; for everything else we need the traceback."""
-    mendable = isinstance(error, DirectoryInUse | IdentityError | OSError)
+    mendable = isinstance(error, DirectoryInUse | IdentityError | LogError | OSError)
     _log.error("broker: %s", error, exc_info=None if mendable else error, extra={"broker": broker})
 
 

@@ -333,16 +333,30 @@ def test_a_second_cluster_on_the_same_directory_is_refused_and_the_first_one_unt
     assert len(list(own_tmp.iterdir())) == 1
 
 
-@pytest.mark.slow
-def test_a_broker_that_can_never_start_is_given_up_and_the_cluster_with_it(
+def test_a_directory_of_another_broker_is_refused_in_one_line_before_anything_starts(
     start: Start, cluster_file: Path, own_tmp: Path, tmp_path: Path
 ) -> None:
     Identity.of(tmp_path / "data" / "2", 7)
     command = start(cluster_file)
+    assert command.ended() == 2
+    assert command.stdout == ""
+    (line,) = command.stderr.splitlines()
+    assert line.startswith(f"{cluster_file}: data_dir: ")
+    assert "belongs to broker 7, not 2; give broker 2 its own data_dir" in line
+    assert list(own_tmp.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_broker_that_can_never_start_is_given_up_and_the_cluster_with_it(
+    start: Start, cluster_file: Path, own_tmp: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "data" / "2").mkdir(parents=True)
+    (tmp_path / "data" / "2" / "votes").write_text("no vote journal")
+    command = start(cluster_file)
     assert command.ended() == 1
     assert command.stdout == ""
     assert command.stderr.splitlines()[-1].startswith(f"broker 2 died {UNREADY_DEATHS_MAX} times without getting ready")
-    assert command.stderr.count("belongs to broker 7, not 2; give broker 2 its own data_dir") == UNREADY_DEATHS_MAX
+    assert command.stderr.count("is no vote journal of a version known here") == UNREADY_DEATHS_MAX
     assert "Traceback" not in command.stderr
     wait_until(lambda: not command.left(), lambda: f"left: {command.left()}")
     assert list(own_tmp.iterdir()) == []

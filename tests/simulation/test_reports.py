@@ -1,0 +1,107 @@
+"""What a run says, and what the history checker knows by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.simulator.__main__ import main
+from tools.simulator.history import ALL, IDEMPOTENT, ONE, History, Operation
+
+GROUP = "t-0"
+
+
+def written(history: History, *values: bytes, at: int, kind: str = ALL, begun: float = 0.0) -> Operation:
+    operation = history.begin("w", kind, GROUP, values, begun)
+    operation.base_offset = at
+    history.end(operation, "ok", begun + 1)
+    return operation
+
+
+def promises(history: History, contents: dict[int, bytes], *, read: bool = True) -> list[str]:
+    if read:
+        for offset, value in contents.items():
+            history.saw(GROUP, offset, value, "r")
+    history.check({GROUP: contents})
+    return [violation.promise for violation in history.violations]
+
+
+def test_a_history_in_which_all_is_well() -> None:
+    history = History()
+    written(history, b"a", b"b", at=0)
+    written(history, b"c", at=2, begun=5)
+    assert promises(history, {0: b"a", 1: b"b", 2: b"c"}) == []
+
+
+def test_an_acknowledged_record_that_is_not_there_is_a_lost_write() -> None:
+    history = History()
+    written(history, b"a", at=0)
+    written(history, b"b", at=1, begun=5)
+    assert promises(history, {0: b"b"}) == ["lost write", "lost write"]
+
+
+def test_with_acks_1_a_record_may_be_lost() -> None:
+    history = History()
+    written(history, b"a", at=0, kind=ONE)
+    assert promises(history, {}) == []
+
+
+def test_an_acknowledged_record_that_nobody_reads_is_unseen() -> None:
+    history = History()
+    written(history, b"a", at=0)
+    assert promises(history, {0: b"a"}, read=False) == ["unseen"]
+
+
+def test_one_send_at_two_offsets_is_a_duplicate() -> None:
+    history = History()
+    written(history, b"a", at=0, kind=IDEMPOTENT)
+    assert promises(history, {0: b"a", 1: b"a"}) == ["duplicate"]
+
+
+def test_two_records_at_one_offset_are_inconsistent() -> None:
+    history = History()
+    written(history, b"a", at=0)
+    history.saw(GROUP, 0, b"x", "r1")
+    assert "inconsistent offsets" in promises(history, {0: b"a"})
+
+
+def test_a_record_that_was_read_and_never_committed() -> None:
+    history = History()
+    history.begin("w", ALL, GROUP, (b"a",), 0.0)
+    history.saw(GROUP, 0, b"a", "r")
+    assert promises(history, {}) == ["read of uncommitted"]
+
+
+def test_a_refused_record_must_not_be_there() -> None:
+    history = History()
+    history.end(history.begin("w", ALL, GROUP, (b"a",), 0.0), "failed", 1.0)
+    assert promises(history, {0: b"a"}) == ["refused write is there"]
+
+
+def test_what_was_begun_later_lies_behind() -> None:
+    history = History()
+    written(history, b"a", at=1)
+    written(history, b"b", at=0, begun=5)
+    assert promises(history, {0: b"b", 1: b"a"}) == ["non-monotonic send"]
+
+
+def test_a_failed_seed_is_told_with_everything_needed_to_run_it_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seed", "0", "--mutant", "commit-without-majority"]) == 1
+    told = capsys.readouterr().out
+    assert "seed 0 broke a promise: what the watermark covers is held by a majority (t-" in told
+    for part in ("commit ", "events", "faults: ", "settings: ", "trace:", "again: python -m tools.simulator --seed 0"):
+        assert part in told
+
+
+def test_a_good_seed_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seed", "2", "--faults", "kill,cut", "--seconds", "1"]) == 0
+    assert capsys.readouterr().out.startswith("seed 2: ok, ")
+
+
+def test_a_fault_that_is_not_known_is_refused() -> None:
+    with pytest.raises(SystemExit, match="no such fault: flood"):
+        main(["--faults", "flood"])
+
+
+def test_the_planted_bugs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list-mutants"]) == 0
+    assert "vote-forgotten" in capsys.readouterr().out
