@@ -10,10 +10,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from tools.simulator.mutants import MUTANTS, planted
 from tools.simulator.report import Outcome, explain
 from tools.simulator.run import run, run_seed
 from tools.simulator.settings import FAULTS, choose
@@ -21,29 +23,34 @@ from tools.simulator.settings import FAULTS, choose
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
-    faults = _faults(options.faults)
+    if options.list_mutants:
+        print("\n".join(f"{name:26} {mutant.why}" for name, mutant in MUTANTS.items()))
+        return 0
+    mutant = None if options.mutant is None else MUTANTS[options.mutant]
+    faults = mutant.faults if mutant is not None and options.faults == "all" else _faults(options.faults)
     how = {"faults": faults, "brokers": options.brokers, "partitions": options.partitions, "seconds": options.seconds,
            "steps": options.steps}  # fmt: skip
     if options.seeds is None:
         settings = choose(options.seed, **how)
-        outcome = run(settings, show=options.trace)
+        with planted(options.mutant):
+            outcome = run(settings, show=options.trace)
         print(explain(outcome, str(settings)) if not outcome.ok else _line(outcome))
         return 0 if outcome.ok else 1
-    return _many(options.seeds, how, keep_going=options.keep_going)
+    return _many(options.seeds, how, options.mutant, keep_going=options.keep_going)
 
 
-def _many(seeds: range, how: dict[str, object], *, keep_going: bool) -> int:
+def _many(seeds: range, how: dict[str, Any], mutant: str | None, *, keep_going: bool) -> int:
     started = time.monotonic()
     failed: list[int] = []
     events, faults = 0, Counter[str]()
     count = 0
-    for outcome in _progress(_outcomes(seeds, how), len(seeds)):
+    for outcome in _progress(_outcomes(seeds, {**how, "mutant": mutant}), len(seeds)):
         count += 1
         events += outcome.events
         faults.update(outcome.faults)
         if not outcome.ok:
             failed.append(outcome.seed)
-            print(explain(outcome, str(choose(outcome.seed, **how))), flush=True)  # type: ignore[arg-type]
+            print(explain(outcome, str(choose(outcome.seed, **how))), flush=True)
             if not keep_going:
                 break
     seconds = time.monotonic() - started
@@ -55,7 +62,7 @@ def _many(seeds: range, how: dict[str, object], *, keep_going: bool) -> int:
     return 1 if failed else 0
 
 
-def _outcomes(seeds: range, how: dict[str, object]) -> Iterator[Outcome]:
+def _outcomes(seeds: range, how: dict[str, Any]) -> Iterator[Outcome]:
     context = multiprocessing.get_context("spawn")
     with context.Pool(os.cpu_count()) as pool:
         yield from pool.imap_unordered(partial(run_seed, how=how), seeds)
@@ -95,6 +102,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--partitions", type=int)
     parser.add_argument("--trace", action="store_true", help="print every event")
+    parser.add_argument("--mutant", choices=sorted(MUTANTS), metavar="NAME", help="plant this bug")
+    parser.add_argument("--list-mutants", action="store_true", help="say which bugs can be planted")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first seed that fails")
     return parser.parse_args(arguments)
 

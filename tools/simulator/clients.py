@@ -212,7 +212,7 @@ class Reader(Client):
         )  # fmt: skip
 
     def _answered(self, group: str, broker: int, asked_at: float, future: Future[Any]) -> None:
-        pause_s = self.rng.uniform(0.005, 0.1)
+        pause_s = self.rng.uniform(0.005, 0.1) if not self._hurries else 0.001
         error = future.exception
         if error is None:
             result: ReadResult = future.get()

@@ -82,7 +82,7 @@ class Faults:
 
     def _voted(self, broker: int) -> None:
         """Has just told its vote: what if it forgot?"""
-        if self.rng.random() < 0.3:
+        if self.rng.random() < 0.15:
             self.later(0.0, lambda: self._bounce(broker))
 
     def _bounce(self, broker: int) -> None:

@@ -249,6 +249,8 @@ class Invariants:
         group = frame[_FRAME.size : body_at].decode().partition("/")[2].rpartition("@")[0]
         message = decode(message_id, memoryview(frame)[body_at : body_at + body_bytes], memoryview(b""))
         if isinstance(message, VoteRequest) and not message.pre:
+            if self.on_vote is not None:
+                self.on_vote(sender)
             self._told(group, sender, message.directory, Vote(message.term, sender), disk, journal)
         elif isinstance(message, VoteAnswer) and message.granted:
             if not self._is_voter(group, sender, message.directory):

@@ -17,13 +17,14 @@ from log.producer_state import ProducerStates
 from log.raft import following, leading, losses
 from log.raft.member import Member
 from log.raft.membership import Membership
-from log.raft.messages import Append, Beat, Message
+from log.raft.messages import Append
 from log.raft.node import RaftNode
 from log.raft.ready import Ready, Vote
 from log.raft.roles import Follower, Leader
 from log.raft.vote_journal import VoteJournal
 from protocol.error_codes import ErrorCode
 from protocol.records import BatchHeader, RecordBatches, read_header
+from tools.simulator.settings import FAULTS
 
 
 @frozen(slots=True)
@@ -35,6 +36,8 @@ class Mutant:
     name: str
     replacement: Callable[..., Any]
     also: tuple[tuple[object, str, Callable[..., Any]], ...] = ()
+    faults: tuple[str, ...] = FAULTS
+    """What brings it to light soonest."""
 
 
 @contextmanager
@@ -125,15 +128,6 @@ def _flushed_already(_node: RaftNode) -> int:
     return 1 << 62
 
 
-_refuse_old_term = RaftNode._refuse_old_term
-
-
-def _believe_old_term(self: RaftNode, message: Message) -> None:
-    if isinstance(message, Beat | Append) and not isinstance(self.role, Leader):
-        self.commit(min(message.watermark, self.log.end_offset))
-    _refuse_old_term(self, message)
-
-
 # -- votes -----------------------------------------------------------------------------------------------------------
 
 
@@ -197,16 +191,18 @@ MUTANTS: dict[str, Mutant] = {
         "has_quorum",
         _has_quorum_always,
         also=((leading, "next_deadline", _no_deadline),),
+        faults=("isolate", "transfer"),
     ),
     "ack-before-followers": Mutant("acks=all waits for nobody", Replica, "_answer_later", _answer_at_once),
     "duplicate-answered-early": Mutant(
-        "a retry is answered before its batch is committed", Replica, "_already_here", _already_here_and_safe
+        "a retry is answered before its batch is committed",
+        Replica,
+        "_already_here",
+        _already_here_and_safe,
+        faults=("isolate", "cut", "silent", "kill"),
     ),
     "watermark-unverified": Mutant(
         "a follower's watermark goes beyond what it verified", following, "advance", _advance_unverified
-    ),
-    "watermark-of-old-leader": Mutant(
-        "a deposed leader's watermark is believed", RaftNode, "_refuse_old_term", _believe_old_term
     ),
     "acknowledge-log-end": Mutant(
         "a follower acknowledges its log's end", following, "_acknowledge", _acknowledge_log_end
@@ -215,15 +211,27 @@ MUTANTS: dict[str, Mutant] = {
     "no-epoch-check": Mutant("logs meet wherever both have something", following, "_meets", _meets_anywhere),
     "acknowledge-unflushed": Mutant("a follower does not wait for its disk", following, "_flushed", _flushed_already),
     "vote-told-before-saved": Mutant("a vote is told before it is on disk", Member, "_send", _send_before_saved),
-    "vote-forgotten": Mutant("a restart forgets the vote", VoteJournal, "get", _forget_vote),
+    "vote-forgotten": Mutant(
+        "a restart forgets the vote", VoteJournal, "get", _forget_vote, faults=("kill", "sniper", "cut")
+    ),
     "term-forgotten": Mutant("a restart forgets the term", VoteJournal, "get", _forget_term),
     "any-directory-votes": Mutant("an emptied broker is still a voter", Membership, "has", _has_any_directory),
-    "lost-data-votes": Mutant("a replica that lost data votes as before", losses, "is_marked", _not_marked),
-    "dedupe-forgotten": Mutant(
-        "followers do not keep the producers' table", PartitionLog, "append_stamped", _append_without_producers
+    "lost-data-votes": Mutant(
+        "a replica that lost data votes as before", losses, "is_marked", _not_marked, faults=("power",)
     ),
-    "torn-tail-kept": Mutant("recovery checks no batch", recovery._Scan, "_take", _take_torn),
+    "dedupe-forgotten": Mutant(
+        "followers do not keep the producers' table",
+        PartitionLog,
+        "append_stamped",
+        _append_without_producers,
+        faults=("kill", "reconnect", "transfer"),
+    ),
+    "torn-tail-kept": Mutant("recovery checks no batch", recovery._Scan, "_take", _take_torn, faults=("power",)),
     "epochs-from-batches": Mutant(
-        "the epoch cache is rebuilt from batches alone", recovery, "_read_checkpoints", _read_no_epochs
+        "the epoch cache is rebuilt from batches alone",
+        recovery,
+        "_read_checkpoints",
+        _read_no_epochs,
+        faults=("retention", "kill"),
     ),
 }

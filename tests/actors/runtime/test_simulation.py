@@ -23,7 +23,7 @@ from actors.runtime import simulation as simulation_module
 from actors.runtime import socket_transport as transport_module
 from actors.runtime.frames import FrameReader
 from actors.runtime.link import Link
-from actors.runtime.simulation import SeededScheduler, SimulatedTransport, Simulation, Wire
+from actors.runtime.simulation import ProcessClock, SeededScheduler, SimulatedTransport, Simulation, Wire
 from tests.actors.runtime.probes import Bulk, Events, Fail, Note, Numbered, Owe, Probe, Restarted
 
 LOSSY = Wire(loss=0.2)
@@ -233,3 +233,105 @@ def test_the_simulated_scheduler_replaces_nothing_but_the_choice_of_the_next_ste
 @pytest.mark.parametrize("module", [link_module, node_module])
 def test_the_real_parts_do_not_know_that_there_is_a_simulation(module: object) -> None:
     assert "simulation" not in inspect.getsource(module)  # type: ignore[arg-type]
+
+
+# -- processes and faults --------------------------------------------------------------------------------------------
+
+
+def processes(seed: int = 1, wire: Wire | None = None) -> tuple[Simulation, dict[int, Events]]:
+    simulation = Simulation(seed, wire=wire)
+    seen: dict[int, Events] = {}
+    for broker in (1, 2):
+        node = simulation.add_process(broker)
+        seen[broker] = Events()
+        node.spawn(Probe, seen[broker], address=Address("probe", "", broker))
+        node.watch_peers(Address("probe", "", broker))
+    simulation.connect(1, 2)
+    simulation.run(seconds=0.1)
+    return simulation, seen
+
+
+def tell(simulation: Simulation, to: int, text: str) -> None:
+    simulation.nodes[3 - to].ref(Address("probe", "", to)).tell(Note(text))
+
+
+def texts(events: Events) -> list[object]:
+    return [event for event in events.all if isinstance(event, str)]
+
+
+def test_a_killed_process_takes_its_timers_and_links_with_it() -> None:
+    simulation, seen = processes()
+    fired: list[int] = []
+    for broker, node in simulation.nodes.items():
+        node.scheduler.timers.after(0.5, lambda broker=broker: fired.append(broker))  # type: ignore[misc]
+    simulation.kill(1)
+    simulation.run(seconds=1.0)
+    assert fired == [2]
+    assert type(seen[2].all[-1]) is PeerDown
+    node = simulation.add_process(1)
+    assert node.addresses == []
+
+
+def test_a_paused_process_does_nothing_and_gets_everything_in_order_when_it_goes_on() -> None:
+    simulation, seen = processes()
+    simulation.pause(2)
+    for number in range(5):
+        tell(simulation, 2, str(number))
+        simulation.run(seconds=0.1)
+    assert texts(seen[2]) == []
+    simulation.resume(2)
+    simulation.run(seconds=0.1)
+    assert texts(seen[2]) == ["0", "1", "2", "3", "4"]
+
+
+def test_a_process_that_is_paused_for_long_loses_its_links() -> None:
+    simulation, seen = processes()
+    simulation.pause(2)
+    simulation.run(seconds=10.0)
+    assert type(seen[1].all[-1]) is PeerDown
+    simulation.resume(2)
+    simulation.run(seconds=1.0)
+    assert type(seen[2].all[-1]) is PeerDown
+
+
+def test_a_clogged_way_holds_everything_back_until_it_is_released() -> None:
+    simulation, seen = processes()
+    simulation.clogged.add((1, 2))
+    tell(simulation, 2, "held")
+    tell(simulation, 1, "free")
+    simulation.run(seconds=0.5)
+    assert (texts(seen[1]), texts(seen[2])) == (["free"], [])
+    simulation.release(1, 2)
+    tell(simulation, 2, "later")
+    simulation.run(seconds=0.5)
+    assert texts(seen[2]) == ["held", "later"]
+
+
+def test_a_blocked_way_swallows_everything_and_the_silence_is_noticed() -> None:
+    simulation, seen = processes()
+    simulation.blocked.add((1, 2))
+    tell(simulation, 2, "lost")
+    simulation.run(seconds=10.0)
+    assert texts(seen[2]) == []
+    assert type(seen[2].all[-1]) is PeerDown
+    assert type(seen[1].all[-1]) is PeerDown  # the other way is free, so it hears of the end
+
+
+@pytest.mark.parametrize(("last_words", "heard"), [(0.0, []), (1.0, ["goodbye"])])
+def test_the_last_words_of_a_dying_process_may_arrive(last_words: float, heard: list[str]) -> None:
+    simulation, seen = processes(wire=Wire(last_words=last_words))
+    tell(simulation, 2, "goodbye")
+    simulation.nodes[1].scheduler.flush()
+    simulation.kill(1)
+    simulation.run(seconds=1.0)
+    assert texts(seen[2]) == heard
+
+
+def test_every_process_has_a_calendar_of_its_own() -> None:
+    simulation, _ = processes()
+    one, other = (simulation.nodes[broker].scheduler.clock for broker in (1, 2))
+    assert one.wall() == other.wall()
+    assert isinstance(one, ProcessClock)
+    one.jump_wall(-3600.0)
+    assert one.wall() == other.wall() - 3600.0
+    assert one.now() == other.now() == simulation.clock.now()

@@ -1,0 +1,246 @@
+"""What the simulator found once, each as its own small case."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from log.config import LogConfig
+from log.errors import LogOffline
+from log.handles import Handles
+from log.memory_filesystem import Fault, MemoryFilesystem
+from log.partition_log import PartitionLog
+from log.raft import leading, losses
+from log.raft.messages import Append, Appended
+from log.raft.node import RaftConfig
+from log.raft.ready import Vote
+from log.raft.roles import Follower, Leader
+from log.raft.vote_journal import VoteJournal
+from protocol.records import Record, build_batch, check_batches
+from tests.log.raft.groups import Group
+from tests.log.raft.test_paper_claims import elect, group_of, pump
+
+JOURNAL = "/data/votes"
+
+
+def leader_of(group: Group, broker: int) -> Leader:
+    role = group.members[broker].node.role
+    assert isinstance(role, Leader)
+    return role
+
+
+def append_many(group: Group, broker: int, count: int, *, records: int = 1) -> None:
+    for number in range(count):
+        batch = build_batch([Record(at, 1, None, b"%d-%d" % (number, at), ()) for at in range(records)])
+        group.act(broker, lambda member, batch=batch: member.append(check_batches(batch), group.now))  # type: ignore[misc]
+        pump(group)
+
+
+def test_an_append_that_truncates_is_not_acknowledged_by_what_was_flushed_before_it() -> None:
+    group = group_of(config=RaftConfig(flush_before_ack=True))
+    follower = group.members[3]
+    stale = build_batch([Record(0, 1, None, b"stale", ())])
+    follower.log.append(check_batches(stale), epoch=1, now_ms=0)
+    follower.log.flush()
+    fresh = build_batch([Record(0, 1, None, b"fresh", ())], leader_epoch=2)
+    message = Append(2, 1, 0, -1, 0, 0, memoryview(fresh))
+    group.act(3, lambda member: member.step(message, group.now))
+    group.save_vote(3)
+    assert not [said for said in group.channels[3, 1] if isinstance(said, Appended) and said.ok]
+    follower.log.flush()
+    group.act(3, lambda member: member.flushed(group.now))
+    assert [said.end for said in group.channels[3, 1] if isinstance(said, Appended) and said.ok] == [1]
+
+
+def test_followers_of_an_idle_partition_stay_in_sync() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 2)
+    node = group.members[1].node
+    group.now += 10 * node.config.lag_s_max
+    assert leading.in_sync(node, leader_of(group, 1), group.now) == {1, 2, 3}
+    append_many(group, 1, 1)
+    assert leading.in_sync(node, leader_of(group, 1), group.now) == {1, 2, 3}
+
+
+def test_a_follower_that_lost_its_log_catches_up_under_the_same_leader() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 5)
+    group.kill(3)
+    group.disks[3] = MemoryFilesystem()
+    group.start(3)
+    group.connect(1, 3)
+    pump(group)
+    assert group.members[3].log.end_offset == group.members[1].log.end_offset == 5
+
+
+def test_a_replica_that_lost_data_is_not_told_that_it_recovered_by_what_it_said_before() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 5)
+    leader, role = group.members[1].node, leader_of(group, 1)
+    assert role.progress[3].match == 5
+    answer = Appended(leader.term, 3, "dir-3", True, 0, -1, eligible=False)
+    leading.on_answer(leader, role, answer, group.now)
+    assert role.progress[3].match == 0
+    assert not [message for _, message in leader.take_ready().messages if type(message).__name__ == "Recovered"]
+
+
+def test_a_deadline_that_is_exactly_now_is_over() -> None:
+    group = group_of()
+    elect(group, 1)
+    role = leader_of(group, 1)
+    group.disconnect(1, 3)
+    group.connect(1, 3)
+    for sent_at in (0.1, 0.3, 7.5636719, 8.563672):
+        role.progress[3].sent_at = sent_at
+        deadline = group.members[1].node.next_deadline
+        assert deadline is not None
+        group.now = deadline
+        group.beat(1)
+        group.members[1].node.heard.update({2: group.now, 3: group.now})
+        group.tick(1)
+        later = group.members[1].node.next_deadline
+        assert later is None or later > group.now
+
+
+def test_a_follower_begins_with_the_whole_batch_that_holds_the_leaders_log_start() -> None:
+    group = group_of()
+    elect(group, 1)
+    group.kill(3)
+    append_many(group, 1, 12, records=3)
+    log = group.members[1].log
+    log.raise_log_start(31)
+    group.disks[3] = MemoryFilesystem()
+    group.start(3)
+    group.connect(1, 3)
+    pump(group)
+    follower = group.members[3].log
+    assert (follower.first_offset, follower.end_offset) == (30, log.end_offset) == (30, 36)
+    assert follower.read(31, 1 << 20).read() == log.read(31, 1 << 20).read()
+
+
+def test_a_leader_may_hold_older_records_than_its_follower() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 5)
+    group.kill(1)
+    elect(group, 2)
+    append_many(group, 2, 15)
+    group.beat(2)
+    pump(group)
+    end = group.members[3].log.end_offset
+    group.members[3].log.raise_log_start(end - 5)
+    group.kill(3)
+    group.start(3)
+    group.connect(2, 3)
+    group.channels[2, 3].clear()  # the first probe is lost; the next one begins where nothing is known
+    progress = leader_of(group, 2).progress[3]
+    progress.match = 0
+    progress.probe_from(0)
+    group.act(2, lambda member: leading.replicate(member.node, leader_of(group, 2), 3, group.now))
+    group.act(2, lambda member: member.tick(group.now))
+    pump(group)
+    append_many(group, 2, 1)
+    follower = group.members[3]
+    assert (follower.log.log_start_offset, follower.log.end_offset) == (end - 5, end + 1)
+    assert isinstance(follower.node.role, Follower)
+    assert follower.node.role.verified == end + 1
+
+
+# -- votes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operation", ["write", "sync"])
+def test_a_vote_that_could_not_be_saved_does_not_hide_later_ones(operation: str) -> None:
+    files = MemoryFilesystem()
+    files.make_directory("/data")
+    journal = VoteJournal(files, JOURNAL)
+    journal.write({"t-0": Vote(1, 1)})
+    journal.sync()
+    files.faults.append(Fault(operation, errno.EIO, JOURNAL))  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="Input/output"):
+        save(journal, Vote(2, 2))
+    assert journal.get("t-0") == Vote(1, 1)
+    save(journal, Vote(3, 3))
+    files.crash()
+    assert VoteJournal(files, JOURNAL).get("t-0") == Vote(3, 3)
+
+
+def test_a_process_does_not_trust_what_an_earlier_one_could_not_sync() -> None:
+    files = MemoryFilesystem()
+    files.make_directory("/data")
+    journal = VoteJournal(files, JOURNAL)
+    files.faults.append(Fault("sync", errno.EIO, JOURNAL))
+    with pytest.raises(OSError, match="Input/output"):
+        save(journal, Vote(1, 1))
+    files.crash(mode="keep_all")
+    save(VoteJournal(files, JOURNAL), Vote(2, 2))
+    files.crash()
+    assert VoteJournal(files, JOURNAL).get("t-0") == Vote(2, 2)
+
+
+def save(journal: VoteJournal, vote: Vote) -> None:
+    journal.write({"t-0": vote})
+    journal.sync()
+
+
+# -- logs ------------------------------------------------------------------------------------------------------------
+
+
+def log_in(files: MemoryFilesystem) -> PartitionLog:
+    return PartitionLog.open("/data/t-0", LogConfig(), Handles(files))
+
+
+def append(log: PartitionLog, value: bytes) -> None:
+    log.append(check_batches(build_batch([Record(0, 1, None, value, ())])), epoch=1, now_ms=0)
+
+
+def test_what_a_failed_sync_left_in_memory_is_on_disk_before_the_log_says_so() -> None:
+    files = MemoryFilesystem()
+    log = log_in(files)
+    append(log, b"one")
+    files.faults.append(Fault("sync", errno.EIO, "*.log"))
+    with pytest.raises(LogOffline):
+        log.flush()
+    again = log_in(files)
+    append(again, b"two")
+    again.flush()
+    files.crash()
+    assert log_in(files).end_offset == 2
+
+
+def test_a_flush_here_and_now_covers_one_that_is_under_way() -> None:
+    files = MemoryFilesystem()
+    log = log_in(files)
+    append(log, b"one")
+    under_way = log.begin_flush()
+    append(log, b"two")
+    log.flush()
+    log.end_flush(under_way, None, 0)
+    assert log.flushed_offset == 2
+    files.crash()
+    assert log_in(files).end_offset == 2
+
+
+# -- losses ----------------------------------------------------------------------------------------------------------
+
+
+def test_another_boot_marks_every_log_that_was_not_stopped_cleanly_until_it_has_recovered() -> None:
+    files = MemoryFilesystem()
+    for group in ("clean-0", "killed-0"):
+        log = PartitionLog.open(f"/data/{group}", LogConfig(), Handles(files))
+        append(log, b"x")
+        if group == "clean-0":
+            log.close()
+    groups = ["clean-0", "killed-0", "new-0"]
+    losses.note_boot(files, "/data", "first", groups)
+    assert not any(losses.is_marked(files, f"/data/{group}") for group in groups)
+    losses.note_boot(files, "/data", "second", groups)
+    assert [losses.is_marked(files, f"/data/{group}") for group in groups] == [False, True, False]
+    losses.note_boot(files, "/data", "second", groups)
+    assert losses.is_marked(files, "/data/killed-0")
+    losses.unmark(files, "/data/killed-0")
+    assert not losses.is_marked(files, "/data/killed-0")

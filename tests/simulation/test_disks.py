@@ -1,0 +1,63 @@
+"""What one failing disk does to a cluster, case by case."""
+
+from __future__ import annotations
+
+import errno
+
+from log.memory_filesystem import Fault
+from log.raft.ready import Vote
+from log.raft.vote_journal import VoteJournal
+from tools.simulator.report import TraceKeeper
+from tools.simulator.settings import choose
+from tools.simulator.world import DATA, JOURNAL, World
+
+GROUP = "t-0"
+
+
+def world_at_work(seed: int = 1) -> World:
+    world = World(choose(seed, faults=(), partitions=1), TraceKeeper())
+    world.sim.run(seconds=2.0)
+    assert world.leader(GROUP) is not None
+    return world
+
+
+def acknowledged(world: World) -> int:
+    return sum(1 for operation in world.history.operations if operation.outcome == "ok")
+
+
+def test_a_leader_whose_disk_fails_on_an_append_ends_and_comes_back() -> None:
+    world = world_at_work()
+    leader = world.leader(GROUP)
+    assert leader is not None
+    before, count = world.replica(GROUP, leader), acknowledged(world)
+    world.brokers[leader].disk.faults.append(Fault("write", errno.EIO, f"{DATA}/{GROUP}/*.log"))
+    world.sim.run(seconds=5.0)
+    after = world.replica(GROUP, leader)
+    assert after is not None
+    assert after is not before
+    assert acknowledged(world) > count
+    assert not world.history.violations
+
+
+def test_votes_that_cannot_be_saved_are_saved_later_and_told_only_then() -> None:
+    world = world_at_work(2)
+    leader = world.leader(GROUP)
+    assert leader is not None
+    for number, broker in world.brokers.items():
+        if number != leader:
+            broker.disk.faults.append(Fault("sync", errno.EIO, JOURNAL, times=2))
+    world.kill(leader)
+    world.sim.run(seconds=8.0)
+    assert world.leader(GROUP) not in (None, leader)
+    assert not world.history.violations
+
+
+def test_a_vote_counts_only_when_it_is_on_disk() -> None:
+    world = world_at_work(3)
+    for number in world.brokers:
+        replica = world.replica(GROUP, number)
+        assert replica is not None
+        told = replica._member.node.vote
+        disk = world.brokers[number].disk.copy()
+        disk.crash()
+        assert VoteJournal(disk, JOURNAL).get(GROUP) == told != Vote()
