@@ -161,9 +161,10 @@ class Writer(Client):
             operation.base_offset = result.base_offset
             self._over(operation, "ok")
         else:
-            if result.error in _NEVER:
+            followed = self.services.was_followed(operation.group, result.leader_epoch, self.now)
+            if result.error in _NEVER and not followed:  # a leader of the past knows no better
                 self.history.violate(
-                    "a good append was refused", operation.group, f"{operation.values[0]!r}: {result.message}",
+                    "a good append was refused", operation.group, f"{operation}: {result.message}",
                     operation.values[0],
                 )  # fmt: skip
             surely = result.base_offset < 0 and result.error != ErrorCode.KAFKA_STORAGE_ERROR
