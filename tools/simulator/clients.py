@@ -161,10 +161,9 @@ class Writer(Client):
             operation.base_offset = result.base_offset
             self._over(operation, "ok")
         else:
-            followed = self.services.was_followed(operation.group, result.leader_epoch, self.now)
-            if result.error in _NEVER and not followed:  # a leader of the past knows no better
+            if result.error in _NEVER:
                 self.history.violate(
-                    "a good append was refused", operation.group, f"{operation}: {result.message}",
+                    "a good append was refused", operation.group, f"{operation.values[0]!r}: {result.message}",
                     operation.values[0],
                 )  # fmt: skip
             surely = result.base_offset < 0 and result.error != ErrorCode.KAFKA_STORAGE_ERROR

@@ -79,7 +79,7 @@ class History:
         known = self.read[group].setdefault(offset, value)
         if known != value:
             self.violate(
-                "inconsistent offsets", group, f"{reader} read {short(value)} at {offset}, where {short(known)} was read before",
+                "inconsistent offsets", group, f"{reader} read {value!r} at {offset}, where {known!r} was read before",
                 value, known,
             )  # fmt: skip
 
@@ -104,26 +104,26 @@ class History:
                 if records.get(offset) != value:
                     self.violate(
                         "lost write", group,
-                        f"{short(value)} was acknowledged at {offset}, where {short(records.get(offset))} is", value,
+                        f"{value!r} was acknowledged at {offset}, where {records.get(offset)!r} is", value,
                     )  # fmt: skip
                 elif self.read[group].get(offset) != value and offset not in self.skipped[group]:
-                    self.violate("unseen", group, f"{short(value)} at {offset} was acknowledged and never read", value)
+                    self.violate("unseen", group, f"{value!r} at {offset} was acknowledged and never read", value)
 
     def _check_places(self, group: str, records: dict[int, bytes]) -> None:
         places: dict[bytes, int] = {}
         for offset, value in records.items():
             if value in places:
-                self.violate("duplicate", group, f"{short(value)} is at {places[value]} and at {offset}", value)
+                self.violate("duplicate", group, f"{value!r} is at {places[value]} and at {offset}", value)
             places[value] = offset
             operation = self.by_value.get(value)
             if operation is None or operation.group != group:
-                self.violate("invented record", group, f"nobody wrote {short(value)} here, at {offset}", value)
+                self.violate("invented record", group, f"nobody wrote {value!r} here, at {offset}", value)
             elif operation.outcome == "failed":
-                self.violate("refused write is there", group, f"{short(value)} was refused and is at {offset}", value)
+                self.violate("refused write is there", group, f"{value!r} was refused and is at {offset}", value)
         for offset, value in self.read[group].items():
             if records.get(offset) != value:
                 self.violate(
-                    "read of uncommitted", group, f"{short(value)} was read at {offset}, where {short(records.get(offset))} is",
+                    "read of uncommitted", group, f"{value!r} was read at {offset}, where {records.get(offset)!r} is",
                     value,
                 )  # fmt: skip
 
@@ -142,11 +142,6 @@ class History:
                     f"{operation.base_offset} was given out after {latest.base_offset} was acknowledged",
                     operation.values[0], latest.values[0],
                 )  # fmt: skip
-
-
-def short(value: bytes | None) -> str:
-    """A value without what only makes it longer."""
-    return repr(value.rstrip(b".") if value is not None else None)
 
 
 def _completed_at(operation: Operation) -> float:
