@@ -156,6 +156,12 @@ class Cluster:
         if broker in self.alive:
             self._call(self._kill, broker)
 
+    def end(self, broker: int) -> None:
+        """End a broker cleanly, as SIGTERM does: others lead before it goes. `restart` brings it back."""
+        self._must_know(broker)
+        if broker in self.alive:
+            self._call(self._end_broker, broker)
+
     def restart(self, broker: int) -> None:
         """Start a dead broker again on its old port and directory, and wait until it is linked."""
         self._must_know(broker)
@@ -239,6 +245,11 @@ class Cluster:
 
     async def _kill(self, broker: int) -> None:
         self._running.kill(broker)
+        await self._running.until_dead(broker)
+        await self._until_linked(f"lose broker {broker}")
+
+    async def _end_broker(self, broker: int) -> None:
+        self._running.end(broker)
         await self._running.until_dead(broker)
         await self._until_linked(f"lose broker {broker}")
 

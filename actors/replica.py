@@ -18,9 +18,15 @@ from actors.heartbeats import Follows, LeaderGone, Leads
 from actors.raft_messages import RAFT_MESSAGES
 from actors.replica_messages import (
     ALL,
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
     AppendRecords,
     AppendResult,
     DescribeReplica,
+    FindOffset,
+    HandOver,
+    OffsetFound,
     ReadRecords,
     ReadResult,
     ReplicaFacts,
@@ -126,6 +132,7 @@ class Replica(Actor):
         self._heartbeats = Address("heartbeats", "", self.node.broker)
         self._appends: deque[_WaitingAppend] = deque()
         self._reads: list[_WaitingRead] = []
+        self._handed_over: list[Future[bool]] = []
         self._peers = {voter.broker: Address("replica", partition.group, voter.broker) for voter in partition.replicas}
         self._tick_at: float | None = None
         self._announced: tuple[int | None, int] | None = None
@@ -164,6 +171,7 @@ class Replica(Actor):
 
     def on_stop(self) -> None:
         self._refuse_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the replica stops")
+        self._tell_handed_over()
         self._member.log.close()
 
     def on_failure(self, *_: object) -> None:
@@ -201,6 +209,27 @@ class Replica(Actor):
         self._expire_by(deadline)
         return None
 
+    @handles(FindOffset)
+    def find_offset(self, request: FindOffset) -> OffsetFound:
+        node, log = self._member.node, self._member.log
+        role, epoch = node.role, node.term
+        if not isinstance(role, Leader) or not leading.has_quorum(node, self._now):
+            return OffsetFound(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, epoch)
+        if request.timestamp == EARLIEST:
+            return OffsetFound(ErrorCode.NONE, log.log_start_offset, -1, log.epochs.epoch_at(log.log_start_offset))
+        if not role.certain:  # what an earlier leader committed may lie above what is known to be committed here
+            return OffsetFound(ErrorCode.OFFSET_NOT_AVAILABLE, -1, -1, epoch)
+        end = log.last_stable_offset if request.read_committed else node.watermark
+        if request.timestamp == LATEST:
+            return OffsetFound(ErrorCode.NONE, end, -1, epoch)
+        if request.timestamp == MAX_TIMESTAMP:
+            found = log.max_timestamp()
+        else:
+            found = log.offset_for_time(request.timestamp, up_to=end)
+        if found is None or found.offset >= end:
+            return OffsetFound(ErrorCode.NONE, -1, -1, -1)
+        return OffsetFound(ErrorCode.NONE, found.offset, found.timestamp, found.leader_epoch)
+
     @handles(DescribeReplica)
     def describe(self, _message: DescribeReplica) -> ReplicaFacts:
         node, log = self._member.node, self._member.log
@@ -216,6 +245,15 @@ class Replica(Actor):
         begun = self._member.transfer_to(message.to, self._now)
         self._after_event()
         return begun
+
+    @handles(HandOver)
+    def hand_over(self, _message: HandOver) -> bool | None:
+        handing_over = self._member.retire(self._now)
+        self._after_event()
+        if not handing_over or not isinstance(self._member.node.role, Leader):
+            return handing_over
+        self._handed_over.append(self.defer())
+        return None
 
     # -- what happens around it --------------------------------------------------------------------------------
 
@@ -332,6 +370,7 @@ class Replica(Actor):
         )
         if not leads:
             self._refuse_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another replica leads now")
+            self._tell_handed_over()
 
     def _committed(self) -> None:
         node = self._member.node
@@ -448,6 +487,11 @@ class Replica(Actor):
         reads, self._reads = self._reads, []
         for read in reads:
             read.reply.set(self._read(read.request))
+
+    def _tell_handed_over(self) -> None:
+        waiting, self._handed_over = self._handed_over, []
+        for reply in waiting:
+            reply.set(True)
 
     def _go_offline(self, error: LogOffline) -> None:
         """The disk failed: this replica ends, its peers go on. Its supervisor tries again, with recovery."""

@@ -80,3 +80,33 @@ class TransferLeadership:
     """Hand leadership over to this broker. Answers whether that was begun."""
 
     to: int
+
+
+@wire(0x0227)
+@frozen(slots=True)
+class HandOver:
+    """You are about to stop: let somebody else lead. Answered once you do not lead, or nobody is there who could."""
+
+
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+"""Kafka's names for offsets that are no timestamp."""
+
+
+@wire(0x0228)
+@frozen(slots=True)
+class FindOffset:
+    """The first offset with this timestamp or a later one; or LATEST, EARLIEST, MAX_TIMESTAMP."""
+
+    timestamp: int
+    read_committed: bool
+
+
+@wire(0x0229)
+@frozen(slots=True)
+class OffsetFound:
+    """-1 and -1 if there is none such."""
+
+    error: int
+    offset: int
+    timestamp: int
+    leader_epoch: int

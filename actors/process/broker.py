@@ -10,7 +10,6 @@ import importlib
 import os
 import random
 import socket
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from actors.process.directory_lock import DirectoryLock
 from actors.process.identity import Identity
 from actors.process.messages import LAUNCHER, BrokerStatus, CutLink, HealLinks, StopBroker, broker_address
 from actors.replica import Partition
+from actors.replica_messages import HandOver
 from actors.runtime import LAUNCHER_ID, Actor, Address, Node, PeerDown, PeerUp, handles
 from actors.runtime.loop import drained
 from actors.runtime.peering import Peering
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from actors.runtime import Scheduler
 
 STOP_SECONDS = 5.0
+HAND_OVER_SECONDS = 3.0
 
 
 @frozen(slots=True)
@@ -67,14 +68,33 @@ class BrokerSpec:
     """Peers without a link to this broker until the launcher says otherwise."""
 
 
+class Ending:
+    """That a broker shall end, and whether others go on without it."""
+
+    def __init__(self) -> None:
+        self._told = trio.Event()
+        self.hand_over = False
+
+    @property
+    def is_told(self) -> bool:
+        return self._told.is_set()
+
+    def tell(self, *, hand_over: bool) -> None:
+        self.hand_over = hand_over if not self._told.is_set() else self.hand_over and hand_over
+        self._told.set()
+
+    async def wait(self) -> None:
+        await self._told.wait()
+
+
 class Broker(Actor):
     """`broker@N`: the broker's own actor. Reports to the launcher and does what it says."""
 
-    def __init__(self, port: int, peering: Peering, stop: Callable[[], None]) -> None:
+    def __init__(self, port: int, peering: Peering, ending: Ending) -> None:
         super().__init__()
         self._port = port
         self._peering = peering
-        self._stop_broker = stop
+        self._ending = ending
 
     def on_start(self) -> None:
         self.node.watch_peers(self.address)
@@ -87,13 +107,13 @@ class Broker(Actor):
     def peer_down(self, message: PeerDown) -> None:
         if message.broker == LAUNCHER_ID:
             self.log.warning("broker: the launcher is gone; ending")
-            self._stop_broker()
+            self._ending.tell(hand_over=False)
         else:
             self._report()
 
     @handles(StopBroker)
-    def stop_broker(self, _message: StopBroker) -> None:
-        self._stop_broker()
+    def stop_broker(self, message: StopBroker) -> None:
+        self._ending.tell(hand_over=message.hand_over)
 
     @handles(CutLink)
     def cut_link(self, message: CutLink) -> None:
@@ -108,8 +128,8 @@ class Broker(Actor):
         self.send(LAUNCHER, BrokerStatus(self.node.broker, os.getpid(), self._port, linked))
 
 
-async def run_broker(spec: BrokerSpec, scheduler: Scheduler, *, stop: trio.Event) -> None:
-    """Be this broker until `stop` is set or it is told to stop. Cancelling it is a crash: nobody is told."""
+async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> None:
+    """Be this broker until it is told to end. Cancelling it is a crash: nobody is told."""
     with DirectoryLock(spec.data_dir), ExitStack() as partitions:
         identity = Identity.of(spec.data_dir, spec.id)
         with bind(spec.host, spec.port, identity.port) as listener:
@@ -122,14 +142,16 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, *, stop: trio.Event
             try:
                 # Everybody is there before the first link is: a peer's first words find who they are for.
                 partitions.enter_context(on_disk(node, str(spec.data_dir), str(identity.directory_id), spec.partitions))
-                node.spawn(Broker, port, peering, stop.set, address=broker_address(spec.id))
+                node.spawn(Broker, port, peering, ending, address=broker_address(spec.id))
                 for extra in spec.extra_actors:
                     node.spawn(extra.load(), address=Address(extra.kind, "", spec.id))
                 await drained(scheduler)
                 async with trio.open_nursery() as nursery:
                     await nursery.start(peering.run)
                     nursery.start_soon(serve_port, node, listener)
-                    await stop.wait()
+                    await ending.wait()
+                    if ending.hand_over:
+                        await _hand_over(node)
                     await _stop_actors(node)
                     nursery.cancel_scope.cancel()
             finally:
@@ -153,6 +175,14 @@ def bind(host: str, port: int, kept_port: int) -> socket.socket:
         else:
             return listener
     raise AssertionError("one of the candidates was bound or raised")
+
+
+async def _hand_over(node: Node) -> None:
+    """Let others lead what is led here, so that nobody has to find out that this broker is gone."""
+    replicas = [address for address in node.addresses if address.kind == "replica"]
+    with trio.move_on_after(HAND_OVER_SECONDS):
+        for answer in [node.ref(replica).ask(HandOver(), block=False) for replica in replicas]:
+            await answer
 
 
 async def _stop_actors(node: Node) -> None:

@@ -24,7 +24,7 @@ from typing import Protocol
 import trio
 
 from actors.process import logs
-from actors.process.broker import BrokerSpec, run_broker
+from actors.process.broker import BrokerSpec, Ending, run_broker
 from actors.process.directory_lock import DirectoryInUse
 from actors.process.identity import IdentityError
 from actors.runtime import Scheduler, SystemClock
@@ -119,7 +119,7 @@ class _LocalLife:
         self.pid = os.getpid()
         self._spec = spec
         self._scheduler = scheduler
-        self._stop = trio.Event()
+        self._ending = Ending()
         self._scope = trio.CancelScope()
         self._ended = trio.Event()
         self._how = "stopped"
@@ -127,7 +127,7 @@ class _LocalLife:
     async def run(self) -> None:
         try:
             with self._scope:
-                await run_broker(self._spec, self._scheduler, stop=self._stop)
+                await run_broker(self._spec, self._scheduler, self._ending)
             if self._scope.cancelled_caught:
                 self._how = "killed"
         except Exception as error:  # noqa: BLE001  a broker may fail in any way; it is its launcher that goes on
@@ -141,7 +141,7 @@ class _LocalLife:
         return self._how
 
     def end(self) -> None:
-        self._stop.set()
+        self._ending.tell(hand_over=True)
 
     def kill(self) -> None:
         self._scope.cancel()
@@ -173,30 +173,30 @@ def _allow_descriptors() -> None:
 
 async def _run_until_signalled(spec: BrokerSpec) -> None:
     scheduler = Scheduler(SystemClock())
-    stop = trio.Event()
+    ending = Ending()
     async with trio.open_nursery() as nursery:
         await nursery.start(run_scheduler, scheduler)
-        await nursery.start(_stop_on_sigterm, stop)
-        nursery.start_soon(_stop_without_launcher, spec, stop)
-        await run_broker(spec, scheduler, stop=stop)
+        await nursery.start(_end_on_sigterm, ending)
+        nursery.start_soon(_end_without_launcher, spec, ending)
+        await run_broker(spec, scheduler, ending)
         nursery.cancel_scope.cancel()
 
 
-async def _stop_on_sigterm(stop: trio.Event, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+async def _end_on_sigterm(ending: Ending, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
     with trio.open_signal_receiver(signal.SIGTERM) as signals:
         task_status.started()
         async for _ in signals:
-            stop.set()
+            ending.tell(hand_over=True)
 
 
-async def _stop_without_launcher(spec: BrokerSpec, stop: trio.Event) -> None:
+async def _end_without_launcher(spec: BrokerSpec, ending: Ending) -> None:
     """A lost link says that the launcher died, but only once there was one; its end of this pipe closes in any case."""
     launcher = multiprocessing.parent_process()
     assert launcher is not None, "a broker's process is started by a launcher"
     await trio.lowlevel.wait_readable(launcher.sentinel)
-    if not stop.is_set():
+    if not ending.is_told:
         _log.warning("broker: the launcher is gone; ending", extra={"broker": spec.id})
-        stop.set()
+        ending.tell(hand_over=False)
 
 
 def _log_failure(broker: int, error: Exception) -> None:

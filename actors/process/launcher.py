@@ -159,7 +159,7 @@ class Launcher:
         """End every broker cleanly; kill those that do not end in time."""
         self._stopping.set()
         for broker in list(self._lives):
-            self._tell(broker, StopBroker())
+            self._tell(broker, StopBroker(hand_over=False))
         with trio.move_on_after(STOP_SECONDS):
             while self._lives:
                 await self._change.wait()
@@ -174,6 +174,12 @@ class Launcher:
         if broker in self._lives:
             self._killed.add(broker)
             self._lives[broker].kill()
+
+    def end(self, broker: int) -> None:
+        """End one broker cleanly; the others take over from it."""
+        if broker in self._lives:
+            self._killed.add(broker)
+            self._tell(broker, StopBroker(hand_over=True))
 
     def abort(self) -> None:
         """Kill every broker and wait for none of them."""

@@ -27,7 +27,9 @@ class BrokerStatus:
 @wire(0x0101)
 @frozen(slots=True)
 class StopBroker:
-    """End cleanly."""
+    """End cleanly; with `hand_over`, let the others lead first. Without it everybody is to end."""
+
+    hand_over: bool
 
 
 @wire(0x0102)

@@ -36,9 +36,13 @@ def on_append(node: RaftNode, role: Follower, message: Append) -> None:
 
 
 def on_beat(node: RaftNode, role: Follower, message: Beat) -> None:
-    role.leader_watermark = max(role.leader_watermark, message.watermark)
-    advance(node, role)
+    note_watermark(node, role, message.watermark)
     node.send(message.leader, BeatAnswer(node.term, node.broker, node.directory, held(node, role), node.eligible))
+
+
+def note_watermark(node: RaftNode, role: Follower, watermark: int) -> None:
+    role.leader_watermark = max(role.leader_watermark, watermark)
+    advance(node, role)
 
 
 def on_restart(node: RaftNode, role: Follower, message: Restart) -> None:

@@ -191,6 +191,8 @@ def tick(node: RaftNode, role: Leader, now: float) -> None:
         return
     if role.successor is not None and now >= role.successor_until:
         role.successor = None
+        if node.retiring:
+            hand_over(node, role, now)
     for broker, progress in role.progress.items():
         stuck = progress.waiting or progress.in_flight_bytes
         if stuck and progress.online and now >= progress.sent_at + node.config.append_timeout_s:
@@ -217,12 +219,23 @@ def next_deadline(node: RaftNode, role: Leader) -> float | None:
 
 
 def try_transfer(node: RaftNode, role: Leader) -> None:
-    """Hand over once the successor has everything."""
-    if role.successor is None:
+    """Hand over once the successor has everything, and everything is committed: it has nothing to find out then."""
+    if role.successor is None or node.watermark < node.log.end_offset:
         return
     progress = role.progress.get(role.successor)
     if progress is not None and progress.online and progress.match >= node.log.end_offset:
-        node.send(role.successor, TimeoutNow(node.term, node.broker))
+        node.send(role.successor, TimeoutNow(node.term, node.broker, node.watermark))
+
+
+def hand_over(node: RaftNode, role: Leader, now: float) -> bool:
+    """Find a successor: of those that keep up, the one with most of our log, and among these the preferred one."""
+    ready = [
+        (-progress.match, node.membership.rank(broker), broker)
+        for broker, progress in role.progress.items()
+        if progress.online and progress.eligible and progress.pace is Pace.STREAM
+        and node.membership.has(broker, progress.directory)
+    ]  # fmt: skip
+    return any(node.transfer_to(broker, now) for _, _, broker in sorted(ready))
 
 
 def beats(node: RaftNode, role: Leader) -> list[tuple[int, Beat]]:

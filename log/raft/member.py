@@ -77,6 +77,11 @@ class Member:
         self._work(now)
         return accepted
 
+    def retire(self, now: float) -> bool:
+        handing_over = self.node.retire(now)
+        self._work(now)
+        return handing_over
+
     def append(self, batches: RecordBatches, now: float) -> int:
         """As leader: append and replicate. Gives the first offset."""
         base = self._append(batches, now)

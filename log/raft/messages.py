@@ -101,10 +101,11 @@ class Restart:
 
 @frozen(slots=True)
 class TimeoutNow:
-    """I hand over to you: call an election at once."""
+    """I hand over to you, who have everything: call an election at once. All below `watermark` is committed."""
 
     term: int
     leader: int
+    watermark: int
 
 
 @frozen(slots=True)

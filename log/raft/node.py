@@ -99,6 +99,8 @@ class RaftNode:
         self.config = config
         self.eligible = eligible
         """Does this replica count? Not after it lost something that it may have acknowledged (losses.py)."""
+        self.retiring = False
+        """Is this replica about to stop? Then it hands over what it leads, and stands for no election."""
         self.watermark = log.high_watermark
         self.online: set[int] = set()
         """Brokers to which a link stands."""
@@ -249,6 +251,18 @@ class RaftNode:
         leading.try_transfer(self, role)
         return True
 
+    def retire(self, now: float) -> bool:
+        """This replica is about to stop: it stands for no election any more. True if it has begun to hand over."""
+        self.retiring = True
+        role = self.role
+        if isinstance(role, Leader):
+            return leading.hand_over(self, role, now)
+        if isinstance(role, Follower):
+            role.campaign_at = None
+        else:
+            self._become(Follower(None, None))
+        return False
+
     # -- votes -----------------------------------------------------------------------------------------------
 
     def _on_vote_request(self, request: VoteRequest, now: float) -> None:
@@ -366,7 +380,8 @@ class RaftNode:
             self._become(role)
         role.campaign_at = None
         if isinstance(message, TimeoutNow):
-            if self.eligible and self.is_voter:
+            following.note_watermark(self, role, message.watermark)
+            if self.eligible and self.is_voter and not self.retiring:
                 self._campaign(now, forced=True)
         elif isinstance(message, Recovered):
             self._recover()
@@ -403,7 +418,7 @@ class RaftNode:
 
     def _campaign_at(self, now: float, *, patience: int = 0) -> float | None:
         """When to stand for election if nobody else leads by then: the preferred leader first."""
-        if not self.is_voter:
+        if not self.is_voter or self.retiring:
             return None
         rank = self.membership.rank(self.broker) + patience
         if not self.eligible:

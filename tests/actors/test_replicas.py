@@ -15,9 +15,14 @@ from actors.harness import Cluster
 from actors.process.config import KafkaConfig, TopicConfig
 from actors.replica_messages import (
     ALL,
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
     AppendRecords,
     AppendResult,
     DescribeReplica,
+    FindOffset,
+    OffsetFound,
     ReadRecords,
     ReadResult,
     ReplicaFacts,
@@ -126,6 +131,39 @@ def test_a_follower_refuses_appends_and_reads_and_names_the_leader(replicated: C
     assert f"broker {leader}" in refused.message
     read = replicated.ask(f"replica/{GROUP}@{follower}", ReadRecords(0, 1000, 1, 0))
     assert read.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_broker_that_is_ended_hands_over_first(replicated: Cluster) -> None:
+    old = leader_of(replicated)
+    append(replicated, old, batch_of(b"one"))
+    epoch = describe(replicated, old).leader_epoch
+    replicated.end(old)
+    facts = [describe(replicated, broker) for broker in replicated.alive]
+    assert [one.leader_epoch for one in facts] == [epoch + 1] * 2, facts
+    assert any(one.role == "Leader" for one in facts), facts
+    assert append_somewhere(replicated, batch_of(b"two")).base_offset == 1
+    replicated.restart(old)
+    wait_until(
+        lambda: describe(replicated, old).high_watermark == 2, lambda: f"{describe(replicated, old)} has not caught up"
+    )
+
+
+def test_offsets_are_found_by_time(replicated: Cluster) -> None:
+    leader = leader_of(replicated)
+
+    def found(timestamp: int) -> OffsetFound:
+        result: OffsetFound = replicated.ask(f"replica/{GROUP}@{leader}", FindOffset(timestamp, read_committed=False))
+        return result
+
+    epoch = describe(replicated, leader).leader_epoch
+    assert found(LATEST) == OffsetFound(ErrorCode.NONE, 0, -1, epoch)
+    times = [Record(at, timestamp, None, b"", ()) for at, timestamp in enumerate((10, 30, 20))]
+    append(replicated, leader, Payload(memoryview(build_batch(times))))
+    assert found(EARLIEST) == OffsetFound(ErrorCode.NONE, 0, -1, epoch)
+    assert found(LATEST) == OffsetFound(ErrorCode.NONE, 3, -1, epoch)
+    assert found(MAX_TIMESTAMP) == OffsetFound(ErrorCode.NONE, 1, 30, epoch)
+    assert found(15) == OffsetFound(ErrorCode.NONE, 1, 30, epoch)
+    assert found(31) == OffsetFound(ErrorCode.NONE, -1, -1, -1)
 
 
 def test_damaged_batches_are_refused_and_nothing_is_appended(replicated: Cluster) -> None:

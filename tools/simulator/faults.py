@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from attrs import evolve
 
 from actors.partitions import replica_address
-from actors.replica_messages import TransferLeadership
+from actors.replica_messages import HandOver, TransferLeadership
 from tools.simulator import disk_faults
 from tools.simulator.world import CLIENT_NODES, World
 
@@ -106,6 +106,31 @@ class Faults:
 
 
 # -- processes -------------------------------------------------------------------------------------------------------
+
+
+def stop(faults: Faults, broker: int) -> bool:
+    """End cleanly: hand over, then close the logs."""
+    world, node = faults.world, faults.world.sim.nodes[broker]
+    life = world.brokers[broker].lives
+    world.note(f"stop {broker}")
+    for group in world.groups:
+        node.tell_local(replica_address(group, broker), HandOver())
+
+    def is_alive() -> bool:
+        return world.brokers[broker].alive and world.brokers[broker].lives == life
+
+    def close() -> None:
+        if is_alive():
+            node.stop_all()
+
+    def end() -> None:
+        if is_alive():
+            kill(faults, broker)
+
+    stopping_s = faults.rng.choice((0.0, 0.02, 0.2))
+    faults.later(stopping_s, close)
+    faults.later(stopping_s + faults.rng.choice((0.002, 0.05)), end)
+    return True
 
 
 def kill(faults: Faults, broker: int) -> bool:
@@ -315,6 +340,7 @@ KINDS: dict[str, Callable[[Faults, int], bool]] = {
     "one-way": one_way,
     "clog": clog,
     "isolate": isolate,
+    "stop": stop,
     "kill": kill,
     "kill-all": kill_all,
     "power": power,

@@ -84,6 +84,10 @@ class Scenario:
         self._group.act(a, lambda member: member.transfer_to(b, self._group.now))
         return self._pump()
 
+    def do_retire(self, broker: int) -> list[str]:
+        self._group.act(broker, lambda member: member.retire(self._group.now))
+        return self._pump()
+
     def do_status(self) -> list[str]:
         return [
             f"{broker}: {type(member.node.role).__name__} term={member.node.term} end={member.log.end_offset} "
