@@ -162,7 +162,7 @@ class Replica(Actor):
             rng=services.rng,
             now=self._now,
             eligible=not losses.is_marked(files, directory),
-            replicas=tuple(self._peers),
+            wanted=tuple(self._peers),
         )
         node.heard = services.heard
         self._member = Member(log, node, services.wall_ms)

@@ -7,9 +7,10 @@ of theirs to commit: a healthy partition's offsets have no holes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from log.raft.membership import Voter
+from log.raft.membership import Membership, Voter
 from log.raft.messages import Append, Appended, Beat, BeatAnswer, Recovered, TimeoutNow
 from log.raft.progress import Pace, Progress
 from log.raft.ready import Fetch, LeaderBatch
@@ -23,24 +24,30 @@ NOTHING = memoryview(b"")
 
 def begin(node: RaftNode, role: Leader, now: float) -> None:
     """Elected: find out where every follower stands, and commit what earlier leaders left."""
-    for broker in node.replicas:
-        if broker != node.broker:
-            role.progress[broker] = Progress(node.log.end_offset, now, online=broker in node.online)
     if not role.certain:
         node.ready.leader_batches.append(LeaderBatch())
-    for broker in role.progress:
-        replicate(node, role, broker, now)
+    follow_membership(node, role, now)
     commit(node, role)
+    reconcile(node, role, now)
+
+
+def follow_membership(node: RaftNode, role: Leader, now: float) -> None:
+    """Have a progress for every replica but our own, and for nobody else."""
+    replicas = node.replicas - {node.broker}
+    for broker in role.progress.keys() - replicas:
+        del role.progress[broker]
+    for broker in sorted(replicas - role.progress.keys()):
+        role.progress[broker] = Progress(node.log.end_offset, now, online=broker in node.online)
+        replicate(node, role, broker, now)
 
 
 def restart_progress(node: RaftNode, role: Leader, broker: int, now: float) -> None:
     """A new link to a follower: what was under way is lost, and what it had may be lost too. Ask it."""
-    if broker not in node.replicas or broker == node.broker:
-        return
     old = role.progress.get(broker)
+    if old is None:
+        return
     progress = role.progress[broker] = Progress(node.log.end_offset, now, online=True)
-    if old is not None:
-        progress.keep_times_of(old)
+    progress.keep_times_of(old)
     replicate(node, role, broker, now)
 
 
@@ -121,7 +128,7 @@ def on_answer(node: RaftNode, role: Leader, answer: Appended | BeatAnswer, now: 
     commit(node, role)
     replicate(node, role, answer.follower, now)
     try_transfer(node, role)
-    admit(node, role)
+    reconcile(node, role, now)
 
 
 def commit(node: RaftNode, role: Leader) -> None:
@@ -135,25 +142,39 @@ def commit(node: RaftNode, role: Leader) -> None:
         role.certain = True
 
 
-def admit(node: RaftNode, role: Leader) -> None:
-    """Let a replica that came back with another directory take its old place, once it has caught up.
+def reconcile(node: RaftNode, role: Leader, now: float) -> None:
+    """Bring the membership one step nearer to who shall vote, if that can be done now.
 
     One change at a time, and none before a batch of our own term is committed: two majorities that do not overlap
-    could lose what is committed. The old voter goes first; it will not come back.
+    could lose what is committed. A leader that shall not vote hands over first; its successor then removes it.
     """
-    strangers = [broker for broker in role.progress if _has_caught_up_as_stranger(node, role.progress[broker], broker)]
-    if not strangers or node.history.latest_offset >= node.watermark:
-        return
-    if node.log.epochs.epoch_at(node.watermark - 1) != node.term:
-        if node.log.epochs.latest != node.term:
-            node.ready.leader_batches.append(LeaderBatch())
-        return
-    broker = strangers[0]
-    if broker in node.membership.brokers:
-        node.ready.leader_batches.append(LeaderBatch(node.membership.without(broker)))
-    else:
-        voter = Voter(broker, role.progress[broker].directory)
-        node.ready.leader_batches.append(LeaderBatch(node.membership.with_voter(voter, node.replicas)))
+    if node.history.latest_offset >= node.watermark or node.ready.leader_batches:
+        return  # the last change is not committed yet
+    membership = _next_membership(node, role, now)
+    if membership is None:
+        if node.broker not in node.wanted and role.successor is None and node.wanted:
+            hand_over(node, role, now, among=node.wanted)
+    elif node.log.epochs.epoch_at(node.watermark - 1) == node.term:
+        node.ready.leader_batches.append(LeaderBatch(membership))
+    elif node.log.epochs.latest != node.term:
+        node.ready.leader_batches.append(LeaderBatch())
+
+
+def _next_membership(node: RaftNode, role: Leader, now: float) -> Membership | None:
+    """First come those who have caught up and shall vote, then those go who shall not and are not needed."""
+    membership = node.membership
+    for broker in node.wanted:
+        progress = role.progress.get(broker)
+        if progress is not None and _has_caught_up_as_stranger(node, progress, broker):
+            if broker in membership.brokers:  # with another directory, which it will not come back with
+                return membership.without(broker)
+            return membership.with_voter(Voter(broker, progress.directory))
+    unwanted = [broker for broker in membership.brokers if broker not in node.wanted and broker != node.broker]
+    if unwanted and all(broker in membership.brokers for broker in node.wanted):
+        left = membership.without(unwanted[0])
+        if len(in_sync(node, role, now) & set(left.brokers)) >= left.majority:
+            return left
+    return None
 
 
 def _has_caught_up_as_stranger(node: RaftNode, progress: Progress, broker: int) -> bool:
@@ -162,12 +183,12 @@ def _has_caught_up_as_stranger(node: RaftNode, progress: Progress, broker: int) 
 
 
 def in_sync(node: RaftNode, role: Leader, now: float) -> set[int]:
-    """The replicas that keep up: the ISR."""
-    end, oldest = node.log.end_offset, now - node.config.lag_s_max
+    """The voters that keep up: the ISR."""
+    end, oldest, voters = node.log.end_offset, now - node.config.lag_s_max, node.membership.brokers
     keeping_up = {
         broker
         for broker, progress in role.progress.items()
-        if progress.online and progress.eligible and progress.pace is Pace.STREAM
+        if broker in voters and progress.online and progress.eligible and progress.pace is Pace.STREAM
         and (progress.match >= end or progress.caught_up_at >= oldest)
     }  # fmt: skip
     return {node.broker, *keeping_up}
@@ -192,7 +213,8 @@ def tick(node: RaftNode, role: Leader, now: float) -> None:
     if role.successor is not None and now >= role.successor_until:
         role.successor = None
         if node.retiring:
-            hand_over(node, role, now)
+            hand_over(node, role, now, among=node.membership.brokers)
+        reconcile(node, role, now)
     for broker, progress in role.progress.items():
         stuck = progress.waiting or progress.in_flight_bytes
         if stuck and progress.online and now >= progress.sent_at + node.config.append_timeout_s:
@@ -227,12 +249,12 @@ def try_transfer(node: RaftNode, role: Leader) -> None:
         node.send(role.successor, TimeoutNow(node.term, node.broker, node.watermark))
 
 
-def hand_over(node: RaftNode, role: Leader, now: float) -> bool:
+def hand_over(node: RaftNode, role: Leader, now: float, *, among: Sequence[int]) -> bool:
     """Find a successor: of those that keep up, the one with most of our log, and among these the preferred one."""
     ready = [
-        (-progress.match, node.membership.rank(broker), broker)
+        (-progress.match, node.rank(broker), broker)
         for broker, progress in role.progress.items()
-        if progress.online and progress.eligible and progress.pace is Pace.STREAM
+        if broker in among and progress.online and progress.eligible and progress.pace is Pace.STREAM
         and node.membership.has(broker, progress.directory)
     ]  # fmt: skip
     return any(node.transfer_to(broker, now) for _, _, broker in sorted(ready))

@@ -9,12 +9,12 @@ Whoever owns a member (an actor, a test, the simulator) feeds it events and then
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from log.epoch_cache import EpochCache
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates
-from log.raft import losses
+from log.raft import leading, losses
 from log.raft.membership import Membership, MembershipHistory
 from log.raft.messages import Message, Restart
 from log.raft.node import RaftNode
@@ -77,6 +77,10 @@ class Member:
         self._work(now)
         return accepted
 
+    def want(self, wanted: Sequence[int], observers: Sequence[int], now: float) -> None:
+        self.node.want(wanted, observers, now)
+        self._work(now)
+
     def retire(self, now: float) -> bool:
         handing_over = self.node.retire(now)
         self._work(now)
@@ -90,7 +94,7 @@ class Member:
 
     def flushed(self, now: float) -> None:
         """The log's `flushed_offset` has moved."""
-        self.node.flushed()
+        self.node.flushed(now)
         self._work(now)
 
     def vote_saved(self, vote: Vote) -> None:
@@ -155,6 +159,7 @@ class Member:
         batches = check_batches(build_batch([record], control=True))
         if membership is not None:
             self.node.history.add(self.log.end_offset, membership)
+            leading.follow_membership(self.node, self.node.role, now)
         self._append(batches, now)
         self._save_history()
 

@@ -9,10 +9,10 @@ deletes the log's copies, so their history is also kept in a small file.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import orjson
-from attrs import frozen
+from attrs import field, frozen
 
 from log.errors import DamagedFile
 
@@ -29,30 +29,25 @@ class Voter:
 
 @frozen(slots=True)
 class Membership:
-    """The voters of a group, in order of preference for leadership."""
+    """The voters of a group."""
 
     voters: tuple[Voter, ...]
+    brokers: tuple[int, ...] = field(init=False, eq=False, repr=False)
+    majority: int = field(init=False, eq=False, repr=False)
 
-    @property
-    def brokers(self) -> tuple[int, ...]:
+    @brokers.default
+    def _brokers(self) -> tuple[int, ...]:
         return tuple(voter.broker for voter in self.voters)
 
-    @property
-    def majority(self) -> int:
+    @majority.default
+    def _majority(self) -> int:
         return len(self.voters) // 2 + 1
 
     def has(self, broker: int, directory: str) -> bool:
         return Voter(broker, directory) in self.voters
 
-    def rank(self, broker: int) -> int:
-        """0 for the preferred leader, then 1, 2 …"""
-        brokers = self.brokers
-        return brokers.index(broker) if broker in brokers else len(brokers)
-
-    def with_voter(self, voter: Voter, preference: Sequence[int]) -> Membership:
-        """One voter more, at its place in the order of preference."""
-        voters = sorted((*self.voters, voter), key=lambda one: preference.index(one.broker))
-        return Membership(tuple(voters))
+    def with_voter(self, voter: Voter) -> Membership:
+        return Membership((*self.voters, voter))
 
     def without(self, broker: int) -> Membership:
         return Membership(tuple(voter for voter in self.voters if voter.broker != broker))

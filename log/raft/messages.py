@@ -10,15 +10,16 @@ from attrs import frozen
 
 @frozen(slots=True)
 class VoteRequest:
-    """Vote for me: my log ends at (last_end, last_epoch).
+    """Vote for me: my log ends at (last_end, last_epoch), and in it you are a voter with this directory.
 
+    Whether it is a voter, only the candidate's log has to know: one that was just added may not have heard of it.
     `pre` asks what the answer would be and changes nothing. `forced` comes from a leader that hands over: it is no
     disturbance, so a voter that hears a leader may grant it all the same.
     """
 
     term: int
     candidate: int
-    directory: str
+    voter_directory: str
     last_end: int
     last_epoch: int
     pre: bool

@@ -88,7 +88,8 @@ class RaftNode:
         rng: random.Random,
         now: float,
         eligible: bool = True,
-        replicas: Sequence[int] = (),
+        wanted: Sequence[int] = (),
+        observers: Sequence[int] = (),
     ) -> None:
         self.broker = broker
         self.directory = directory
@@ -109,8 +110,10 @@ class RaftNode:
         self._rng = rng
         self._retry_s = config.election_retry_s
         self.ready = Ready()
-        self.replicas = tuple(replicas) or history.latest.brokers
-        """Every broker that shall have a copy, voter or not yet."""
+        self.wanted = tuple(wanted) or history.latest.brokers
+        """The brokers that shall vote, the preferred leader first. A leader changes the membership until they do."""
+        self.observers = tuple(observers)
+        """Brokers that shall have a copy and never vote."""
         self.role: Role = Follower(None, self._campaign_at(now))
 
     # -- facts -----------------------------------------------------------------------------------------------
@@ -129,6 +132,15 @@ class RaftNode:
         if isinstance(self.role, Leader):
             return self.broker
         return self.role.leader if isinstance(self.role, Follower) else None
+
+    @property
+    def replicas(self) -> set[int]:
+        """Every broker that has a copy or shall get one."""
+        return {*self.membership.brokers, *self.wanted, *self.observers}
+
+    def rank(self, broker: int) -> int:
+        """0 for the preferred leader, then 1, 2 …"""
+        return self.wanted.index(broker) if broker in self.wanted else len(self.wanted)
 
     @property
     def is_voter(self) -> bool:
@@ -166,6 +178,8 @@ class RaftNode:
     def peer_up(self, broker: int, now: float) -> None:
         """A link to this broker stands; nothing that was sent before it did has to have arrived."""
         self.online.add(broker)
+        if broker not in self.replicas:
+            return
         self.heard[broker] = now
         if isinstance(self.role, Leader):
             leading.restart_progress(self, self.role, broker, now)
@@ -216,11 +230,12 @@ class RaftNode:
         if isinstance(self.role, Leader):
             leading.fetched(self, self.role, fetch, data, end, now)
 
-    def flushed(self) -> None:
+    def flushed(self, now: float) -> None:
         """More of our log is durable (its `flushed_offset` says how much)."""
         if isinstance(self.role, Leader):
             leading.commit(self, self.role)
             leading.try_transfer(self, self.role)
+            leading.reconcile(self, self.role, now)
         elif isinstance(self.role, Follower):
             following.flushed(self, self.role)
 
@@ -240,6 +255,13 @@ class RaftNode:
         """Lead no longer: the quorum is gone."""
         self._become(Follower(None, self._campaign_at(now, patience=1)))
 
+    def want(self, wanted: Sequence[int], observers: Sequence[int], now: float) -> None:
+        """Other brokers shall vote or have a copy from now on."""
+        self.wanted, self.observers = tuple(wanted), tuple(observers)
+        if isinstance(self.role, Leader):
+            leading.follow_membership(self, self.role, now)
+            leading.reconcile(self, self.role, now)
+
     def transfer_to(self, broker: int, now: float) -> bool:
         """Hand leadership over, once that follower has everything. False if it cannot be."""
         role = self.role
@@ -256,7 +278,7 @@ class RaftNode:
         self.retiring = True
         role = self.role
         if isinstance(role, Leader):
-            return leading.hand_over(self, role, now)
+            return leading.hand_over(self, role, now, among=self.membership.brokers)
         if isinstance(role, Follower):
             role.campaign_at = None
         else:
@@ -282,8 +304,8 @@ class RaftNode:
         self._answer_vote(request, granted=granted)
 
     def _would_grant(self, request: VoteRequest, now: float) -> bool:
-        if not (self.is_voter and self.membership.has(request.candidate, request.directory)):
-            return False
+        if request.voter_directory != self.directory:
+            return False  # whom it means had another directory, and may have acknowledged what is not here
         if request.term < self.term or (request.pre and request.term == self.term):
             return False
         if not request.forced and self._hears_leader(now):
@@ -355,12 +377,10 @@ class RaftNode:
 
     def _request_votes(self, *, pre: bool, forced: bool) -> None:
         term = self.term + 1 if pre else self.term
-        request = VoteRequest(
-            term, self.broker, self.directory, self.log.end_offset, self.log.epochs.latest, pre, forced
-        )
+        end, epoch = self.log.end_offset, self.log.epochs.latest
         for voter in self.membership.voters:
             if voter.broker != self.broker:
-                self.send(voter.broker, request)
+                self.send(voter.broker, VoteRequest(term, self.broker, voter.directory, end, epoch, pre, forced))
 
     def _lead(self, now: float) -> None:
         self._retry_s = self.config.election_retry_s
@@ -420,7 +440,7 @@ class RaftNode:
         """When to stand for election if nobody else leads by then: the preferred leader first."""
         if not self.is_voter or self.retiring:
             return None
-        rank = self.membership.rank(self.broker) + patience
+        rank = self.rank(self.broker) + patience
         if not self.eligible:
             rank += len(self.membership.voters)
         return now + rank * self.config.campaign_stagger_s + self._rng.uniform(0, self.config.campaign_stagger_s / 3)

@@ -251,7 +251,7 @@ class Invariants:
         if isinstance(message, VoteRequest) and not message.pre:
             if self.on_vote is not None:
                 self.on_vote(sender)
-            self._told(group, sender, message.directory, Vote(message.term, sender), disk, journal)
+            self._told(group, sender, self._directory_of(group, sender), Vote(message.term, sender), disk, journal)
         elif isinstance(message, VoteAnswer) and message.granted:
             if not self._is_voter(group, sender, message.directory):
                 self._violate("only voters vote", group, f"broker {sender} with directory {message.directory}")
@@ -259,6 +259,10 @@ class Invariants:
                 if self.on_vote is not None:
                     self.on_vote(sender)
                 self._told(group, sender, message.directory, Vote(message.term, to), disk, journal)
+
+    def _directory_of(self, group: str, broker: int) -> str:
+        seen = self.seen.get((group, broker))
+        return "" if seen is None else seen.directory
 
     def _is_voter(self, group: str, broker: int, directory: str) -> bool:
         """Does anybody believe so?"""

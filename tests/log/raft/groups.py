@@ -28,15 +28,25 @@ class Group:
     """`size` replicas and everything that can happen to them. Offsets map to the one value ever committed there."""
 
     def __init__(
-        self, seed: int, size: int = 3, *, config: RaftConfig | None = None, segment_bytes: int = 2000
+        self,
+        seed: int,
+        size: int = 3,
+        *,
+        config: RaftConfig | None = None,
+        segment_bytes: int = 2000,
+        voters: int | None = None,
     ) -> None:
         self.rng = random.Random(seed)
         self.now = 0.0
         self.config = config or RaftConfig()
         self.log_config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=200)
         self.brokers = list(range(1, size + 1))
-        self.minority = size - (size // 2 + 1)
-        self.membership = Membership(tuple(Voter(broker, f"dir-{broker}") for broker in self.brokers))
+        self.wanted = tuple(self.brokers[:voters])
+        """Who shall vote, as whoever decides that last decided."""
+        self.told = dict.fromkeys(self.brokers, self.wanted)
+        """Who shall vote, as each broker last heard."""
+        self.minority = len(self.wanted) - (len(self.wanted) // 2 + 1)
+        self.membership = Membership(tuple(Voter(broker, f"dir-{broker}") for broker in self.wanted))
         self.disks = {broker: MemoryFilesystem() for broker in self.brokers}
         self.directories = {broker: f"dir-{broker}" for broker in self.brokers}
         self.votes: dict[int, Vote] = {broker: Vote() for broker in self.brokers}
@@ -65,7 +75,7 @@ class Group:
         node = RaftNode(
             broker, self.directories[broker], history, self.votes[broker], log,
             config=self.config, rng=self.rng, now=self.now, eligible=log.cut is None or not log.cut.below_checkpoint,
-            replicas=self.brokers,
+            wanted=self.told[broker],
         )  # fmt: skip
         self.members[broker] = Member(log, node, lambda: int(self.now * 1000))
         self.waiting[broker] = []
@@ -159,6 +169,16 @@ class Group:
         self.waiting[broker].append((offset, member.node.term, value))
         self.check(broker)
 
+    def want(self, *wanted: int) -> None:
+        """Others shall vote. Nobody knows yet."""
+        self.note(f"want {wanted}")
+        self.wanted = wanted
+
+    def tell_wanted(self, broker: int) -> None:
+        if self.told[broker] != self.wanted and broker in self.members:
+            self.told[broker] = self.wanted
+            self.act(broker, lambda member: member.want(self.wanted, (), self.now))
+
     def tick(self, broker: int) -> None:
         if broker in self.members:
             self.act(broker, lambda member: member.tick(self.now))
@@ -220,6 +240,8 @@ class Group:
         for a in self.brokers:
             for b in self.brokers:
                 self.connect(a, b)
+        for broker in self.brokers:
+            self.tell_wanted(broker)
         end, proposed = self.now + seconds, False
         while self.now < end:
             self.now += 0.01
@@ -249,16 +271,19 @@ class Group:
         end = self.members[leader].log.end_offset
         level = all(
             member.node.watermark == end == member.log.end_offset and member.node.eligible
-            for member in self.members.values()
+            for broker, member in self.members.items()
+            if broker in self.wanted
         )
-        return leader if level else None
+        voters = self.members[leader].node.membership.brokers
+        return leader if level and sorted(voters) == sorted(self.wanted) and leader in self.wanted else None
 
-    def run(self, steps: int) -> None:
+    def run(self, steps: int, *, moves: bool = False) -> None:
         """A random history. With `flush_before_ack` the power may fail, of a minority at a time."""
         rng = self.rng
         weights = {
             "deliver": 60.0, "save": 10, "propose": 14, "tick": 12, "beat": 2, "connect": 4, "disconnect": 1,
             "kill": 0.3, "start": 3, "transfer": 0.4, "drop": 1, "sync": 8,
+            "want": 0.3 if moves else 0, "tell": 2 if moves else 0,
         }  # fmt: skip
         for _ in range(steps):
             self.now += rng.expovariate(200)
@@ -305,6 +330,13 @@ class Group:
         a, b = self.rng.choices(self.brokers, k=2)
         if a in self.members:
             self.act(a, lambda member: member.transfer_to(b, self.now))
+
+    def _want(self) -> None:
+        count = self.rng.choice((1, 2, 3, 3, 3))
+        self.want(*self.rng.sample(self.brokers, count))
+
+    def _tell(self) -> None:
+        self.tell_wanted(self.rng.choice(self.brokers))
 
     def _drop(self) -> None:
         channel = self.rng.choice(list(self.channels.values())) if self.channels else None

@@ -57,7 +57,7 @@ def test_election_safety_a_voter_votes_once_in_a_term() -> None:
     group = group_of()
     voter = group.members[3]
     for candidate in (1, 2):
-        request = VoteRequest(5, candidate, f"dir-{candidate}", 0, -1, pre=False, forced=False)
+        request = VoteRequest(5, candidate, "dir-3", 0, -1, pre=False, forced=False)
         group.act(3, lambda member, request=request: member.step(request, group.now))  # type: ignore[misc]
     group.save_vote(3)
     group.save_vote(3)
@@ -73,7 +73,7 @@ def test_election_safety_a_voter_votes_once_in_a_term() -> None:
 
 def test_election_safety_a_vote_is_told_only_after_it_is_durable() -> None:
     group = group_of()
-    request = VoteRequest(5, 1, "dir-1", 0, -1, pre=False, forced=False)
+    request = VoteRequest(5, 1, "dir-3", 0, -1, pre=False, forced=False)
     group.act(3, lambda member: member.step(request, group.now))
     assert not group.channels[3, 1]
     group.save_vote(3)
@@ -117,7 +117,7 @@ def test_election_safety_replicas_that_all_lost_data_elect_the_best_log_together
 
 def test_election_safety_a_broker_with_another_directory_is_no_voter() -> None:
     group = group_of()
-    request = VoteRequest(5, 1, "an-empty-disk", 0, -1, pre=False, forced=False)
+    request = VoteRequest(5, 1, "the disk that broke", 0, -1, pre=False, forced=False)
     group.act(3, lambda member: member.step(request, group.now))
     group.save_vote(3)
     (answer,) = group.channels[3, 1]

@@ -22,6 +22,14 @@ def test_what_was_acknowledged_survives_power_loss_of_a_minority_if_flushed_firs
     group.check_acknowledged(group.settle())
 
 
+@pytest.mark.parametrize("seed", range(3000, 3030))
+def test_what_was_acknowledged_survives_moves(seed: int) -> None:
+    flush = seed % 3 == 0
+    group = Group(seed, size=5, voters=(1, 2, 3)[seed % 3], config=RaftConfig(flush_before_ack=flush))
+    group.run(2500, moves=True)
+    group.check_acknowledged(group.settle())
+
+
 @pytest.mark.parametrize("seed", range(2000, 2010))
 def test_a_window_smaller_than_a_batch_still_moves(seed: int) -> None:
     group = Group(seed, config=RaftConfig(window_bytes=1, fetch_bytes=1))
