@@ -17,9 +17,9 @@ from typing import Any
 import trio
 
 from actors.process import logs
-from actors.process.assignment import AssignmentError
 from actors.process.config import ClusterConfig, ConfigError, load, problem
 from actors.process.directory_lock import DirectoryInUse
+from actors.process.formation import FormationError
 from actors.process.hosts import ProcessHost
 from actors.process.identity import IdentityError
 from actors.process.launcher import BrokerGivenUp, Launcher, open_launcher
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         return trio.run(_run, config, options.log_level)
     except* DirectoryInUse as group:
         code = _refuse([problem(config.file, "cluster.data_dir", str(error)) for error in _leaves(group)])
-    except* (IdentityError, AssignmentError) as group:
+    except* (IdentityError, FormationError) as group:
         code = _refuse([problem(config.file, "data_dir", str(error)) for error in _leaves(group)])
     except* BrokerGivenUp as group:
         code = _refuse([str(error) for error in _leaves(group)], code=FAILED)

@@ -51,6 +51,13 @@ class LogSynced:
 
 
 @frozen(slots=True)
+class ForgetVotes:
+    """This group is gone for good."""
+
+    group: str
+
+
+@frozen(slots=True)
 class _RoundDone:
     votes: tuple[SaveVote, ...]
     flushes: tuple[tuple[Address, LogSynced], ...]
@@ -74,6 +81,7 @@ class Flusher(Actor):
         self._background = background
         self._votes: list[SaveVote] = []
         self._flushes: list[SyncLog] = []
+        self._gone: list[str] = []
         self._busy = False
 
     @handles(SaveVote)
@@ -84,6 +92,11 @@ class Flusher(Actor):
     @handles(SyncLog)
     def sync_log(self, message: SyncLog) -> None:
         self._flushes.append(message)
+        self._begin_round()
+
+    @handles(ForgetVotes)
+    def forget_votes(self, message: ForgetVotes) -> None:
+        self._gone.append(message.group)
         self._begin_round()
 
     @handles(_RoundDone)
@@ -105,7 +118,11 @@ class Flusher(Actor):
         self._begin_round()
 
     def _begin_round(self) -> None:
-        if self._busy or not (self._votes or self._flushes):
+        if self._busy:
+            return
+        gone, self._gone = self._gone, []
+        self._journal.forget(gone)
+        if not (self._votes or self._flushes):
             return
         self._busy = True
         votes, self._votes = tuple(self._votes), []

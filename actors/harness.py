@@ -25,6 +25,7 @@ from typing import Any, Self
 
 import trio
 
+from actors.admin import Admin
 from actors.process.broker import ExtraActor
 from actors.process.config import BrokerConfig, ClusterConfig, KafkaConfig, TopicConfig
 from actors.process.hosts import Host, LocalHost, ProcessHost
@@ -135,6 +136,17 @@ class Cluster:
     def alive(self) -> tuple[int, ...]:
         return tuple(self._running.pids)
 
+    # -- its topics --------------------------------------------------------------------------------------------
+
+    @property
+    def admin(self) -> Admin:
+        """Makes, changes, moves and deletes topics, and says how everything stands."""
+        return Admin(self.ask, lambda: self.alive)
+
+    def group(self, topic: str, partition: int) -> str:
+        """The name of a partition's group: its replicas live at `replica/<group>@<broker>`."""
+        return self.admin.group(topic, partition)
+
     # -- its actors ------------------------------------------------------------------------------------------
 
     def ref(self, address: Address | str) -> AnyRef:
@@ -228,6 +240,7 @@ class Cluster:
             for broker in self.brokers:
                 await self._nursery.start(self._running.live_once, broker)
             await self._until_linked("start", self.brokers)
+            await self._until_settled()
         except HarnessError as error:
             if started.set_running_or_notify_cancel():
                 started.set_exception(error)
@@ -284,6 +297,13 @@ class Cluster:
             await self._running.until(settled)
             return
         raise HarnessError(f"the cluster did not {aim} within {START_SECONDS:g} s: {self._running.statuses}")
+
+    async def _until_settled(self) -> None:
+        """Wait until every broker knows a leader for every partition of the topics that were asked for."""
+        with trio.move_on_after(START_SECONDS):
+            await self._running.until(lambda statuses: all(status.settled for status in statuses.values()))
+            return
+        raise HarnessError(f"the cluster made no topics within {START_SECONDS:g} s; its log says why")
 
     def _all_linked(self, statuses: dict[int, BrokerStatus]) -> bool:
         alive = self.alive

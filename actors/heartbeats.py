@@ -1,11 +1,13 @@
 """`heartbeats@N`: one heartbeat between two processes for all the groups they share.
 
-A leader does not beat for its group. Its process says once which groups it leads, and in which terms, and from then on
-only what changed; every beat carries a count and a checksum of the whole, and whoever disagrees asks for it again. So a
-thousand groups at rest cost one small message per pair of processes. A follower learns that its leader leads no longer
-when the leader's process no longer says so; that the process itself is gone, its link tells.
+A leader does not beat for its group. Its process says once which groups it leads, in which terms and with whom in sync,
+and from then on only what changed, as soon as it does; every beat carries a count and a checksum of the whole, and
+whoever disagrees asks for it again. So a thousand groups at rest cost one small message per pair of processes, and
+every process knows who leads what (leadership.py). A follower learns that its leader leads no longer when the leader's
+process no longer says so; that the process itself is gone, its link tells.
 
-What is heard also tells a leader that it still has its quorum (`heard`), which every replica of this node shares.
+An answer also tells a leader that it still had its quorum when the beat was sent (`heard`, which every replica of this
+node shares). When the answer is looked at says nothing: a process that was stopped finds many of them at once.
 """
 
 from __future__ import annotations
@@ -14,19 +16,23 @@ from zlib import crc32
 
 from attrs import frozen
 
+from actors.leadership import Leadership
 from actors.runtime import LAUNCHER_ID, Actor, Address, Overflow, PeerDown, PeerUp, handles, wire
 
 BEAT_SECONDS = 0.25
-_DOUBTS_MAX = 3
+NEWS_SECONDS = 0.002
+"""How long news waits for company."""
+_DOUBT_SECONDS = 3 * BEAT_SECONDS
 
 
 @wire(0x0210)
 @frozen(slots=True)
 class Leads:
-    """A group and the term in which it is led; term -1 for led no longer."""
+    """A group, the term in which it is led, and who is in sync; term -1 for led no longer."""
 
     group: str
     term: int
+    in_sync: tuple[int, ...]
 
 
 @wire(0x0211)
@@ -35,6 +41,7 @@ class Beats:
     """I live, and lead so many groups with this checksum. `changes` since the last beat, or all of them if `full`."""
 
     broker: int
+    sent_at: float
     full: bool
     changes: tuple[Leads, ...]
     count: int
@@ -44,9 +51,10 @@ class Beats:
 @wire(0x0212)
 @frozen(slots=True)
 class BeatsHeard:
-    """I heard you. `again`: tell me all of it once more."""
+    """I heard what you said at that time. `again`: tell me all of it once more."""
 
     broker: int
+    sent_at: float
     again: bool
 
 
@@ -72,22 +80,30 @@ class _BeatNow:
     pass
 
 
+@frozen(slots=True)
+class _NewsNow:
+    pass
+
+
 class Heartbeats(Actor):
     """One per node."""
 
     mailbox_overflow = Overflow.DROP
     mailbox_capacity = 1 << 16
 
-    def __init__(self, heard: dict[int, float]) -> None:
+    def __init__(self, heard: dict[int, float], leadership: Leadership) -> None:
         super().__init__()
         self._heard = heard
+        self._leadership = leadership
         self._leading = Terms()
-        self._unsaid: dict[int, dict[str, int] | None] = {}
+        self._has_news = False
+        self._unsaid: dict[int, dict[str, Leads] | None] = {}
         """Per peer: what changed since the last beat; None if it must be told everything."""
         self._told: dict[int, Terms] = {}
         """Per peer: what it says it leads."""
         self._follows: dict[str, Follows] = {}
-        self._doubts: dict[int, dict[str, int]] = {}
+        self._doubts: dict[int, dict[str, float]] = {}
+        """Per peer: the groups that it should lead and does not say so, and since when."""
 
     def on_start(self) -> None:
         self.node.watch_peers(self.address)
@@ -105,14 +121,21 @@ class Heartbeats(Actor):
         self._unsaid.pop(message.broker, None)
         self._told.pop(message.broker, None)
         self._doubts.pop(message.broker, None)
+        self._leadership.lost(message.broker)
 
     @handles(Leads)
     def leads(self, message: Leads) -> None:
         """A replica here leads its group, or does no longer."""
-        self._leading.put(message.group, message.term)
+        if message.term < 0 and message.group not in self._leading.groups:
+            return
+        self._leading.put(message)
+        self._note(self.node.broker, message)
         for changes in self._unsaid.values():
             if changes is not None:
-                changes[message.group] = message.term
+                changes[message.group] = message
+        if not self._has_news:
+            self._has_news = True
+            self.after(NEWS_SECONDS, _NewsNow())
 
     @handles(Follows)
     def follows(self, message: Follows) -> None:
@@ -124,6 +147,13 @@ class Heartbeats(Actor):
             self._follows[message.group] = message
             self._doubt(message)
 
+    @handles(_NewsNow)
+    def news_now(self, _message: _NewsNow) -> None:
+        self._has_news = False
+        for peer, changes in self._unsaid.items():
+            if changes:
+                self._beat(peer)
+
     @handles(_BeatNow)
     def beat_now(self, _message: _BeatNow) -> None:
         for peer in self._unsaid:
@@ -131,36 +161,47 @@ class Heartbeats(Actor):
 
     @handles(Beats)
     def beats(self, message: Beats) -> None:
-        self._heard[message.broker] = self.node.scheduler.clock.now()
         told = self._told.setdefault(message.broker, Terms())
         if message.full:
-            for group in sorted(told.terms.keys() - {change.group for change in message.changes}):
-                told.put(group, -1)
-                self._reconsider(group)
+            for group in sorted(told.groups.keys() - {change.group for change in message.changes}):
+                self._heard_of(message.broker, told, Leads(group, -1, ()))
         for change in message.changes:
-            told.put(change.group, change.term)
-            self._reconsider(change.group)
-        agreed = len(told.terms) == message.count and told.checksum == message.checksum
-        self.send(Address("heartbeats", "", message.broker), BeatsHeard(self.node.broker, not agreed))
+            self._heard_of(message.broker, told, change)
+        agreed = len(told.groups) == message.count and told.checksum == message.checksum
+        self.send(Address("heartbeats", "", message.broker), BeatsHeard(self.node.broker, message.sent_at, not agreed))
         if agreed:
             self._doubt_on(message.broker)
 
     @handles(BeatsHeard)
     def beats_heard(self, message: BeatsHeard) -> None:
-        self._heard[message.broker] = self.node.scheduler.clock.now()
+        self._heard[message.broker] = max(self._heard.get(message.broker, 0.0), message.sent_at)
         if message.again and message.broker in self._unsaid:
             self._unsaid[message.broker] = None
+
+    @property
+    def _now(self) -> float:
+        return self.node.scheduler.clock.now()
 
     def _beat(self, peer: int) -> None:
         changes = self._unsaid[peer]
         full = changes is None
-        said = self._leading.terms if changes is None else changes
+        said = self._leading.groups if changes is None else changes
         beat = Beats(
-            self.node.broker, full, tuple(Leads(group, term) for group, term in said.items()),
-            len(self._leading.terms), self._leading.checksum,
-        )  # fmt: skip
+            self.node.broker, self._now, full, tuple(said.values()), len(self._leading.groups), self._leading.checksum
+        )
         if self.send(Address("heartbeats", "", peer), beat):
             self._unsaid[peer] = {}
+
+    def _heard_of(self, broker: int, told: Terms, change: Leads) -> None:
+        told.put(change)
+        self._note(broker, change)
+        self._reconsider(change.group)
+
+    def _note(self, broker: int, change: Leads) -> None:
+        if change.term >= 0:
+            self._leadership.announced(change.group, broker, change.term, change.in_sync)
+        else:
+            self._leadership.resigned(change.group, broker)
 
     def _reconsider(self, group: str) -> None:
         follows = self._follows.get(group)
@@ -172,40 +213,45 @@ class Heartbeats(Actor):
         assert follows.leader is not None
         doubts = self._doubts.setdefault(follows.leader, {})
         told = self._told.get(follows.leader)
-        if told is not None and told.terms.get(follows.group) == follows.term:
+        said = None if told is None else told.groups.get(follows.group)
+        if said is not None and said.term == follows.term:
             doubts.pop(follows.group, None)
         else:
-            doubts.setdefault(follows.group, 0)
+            doubts.setdefault(follows.group, self._now)
 
     def _doubt_on(self, peer: int) -> None:
         """Another beat came, and it still does not lead what some replicas here believe."""
         doubts = self._doubts.get(peer)
         if not doubts:
             return
+        now = self._now
         for group in list(doubts):
-            doubts[group] += 1
             follows = self._follows.get(group)
             if follows is None:
                 del doubts[group]
-            elif doubts[group] >= _DOUBTS_MAX:
-                doubts[group] = 0
+            elif now - doubts[group] >= _DOUBT_SECONDS:
+                doubts[group] = now
                 self.send(follows.replica, LeaderGone(follows.term))
 
 
 class Terms:
-    """Groups and the terms in which they are led, with a checksum that does not depend on their order."""
+    """Groups and how they are led, with a checksum that does not depend on their order."""
 
-    __slots__ = ("checksum", "terms")
+    __slots__ = ("checksum", "groups")
 
     def __init__(self) -> None:
-        self.terms: dict[str, int] = {}
+        self.groups: dict[str, Leads] = {}
         self.checksum = 0
 
-    def put(self, group: str, term: int) -> None:
-        """This group is led in this term; -1 for led no longer."""
-        old = self.terms.pop(group, None)
+    def put(self, leads: Leads) -> None:
+        """This group is led so; term -1 for led no longer."""
+        old = self.groups.pop(leads.group, None)
         if old is not None:
-            self.checksum ^= crc32(f"{group}:{old}".encode())
-        if term >= 0:
-            self.terms[group] = term
-            self.checksum ^= crc32(f"{group}:{term}".encode())
+            self.checksum ^= _checksum(old)
+        if leads.term >= 0:
+            self.groups[leads.group] = leads
+            self.checksum ^= _checksum(leads)
+
+
+def _checksum(leads: Leads) -> int:
+    return crc32(f"{leads.group}:{leads.term}:{leads.in_sync}".encode())

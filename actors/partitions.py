@@ -1,41 +1,211 @@
-"""The partitions of one broker: what its replicas share, and one replica actor for each that lives here."""
+"""`partitions@N`: the partitions of one broker. It has a replica for each that the metadata wants here, and no other.
+
+Replicas are made and ended a few at a time, so a topic with a thousand partitions holds up nobody. A replica's files go
+only when the metadata says so: its topic is gone, or a move away from here was confirmed by the partition's leader.
+Now and then it lets partitions that are led from here go back to their preferred leaders, unless somebody is missing.
+"""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from attrs import frozen
+
 from actors.background import Background, ThreadBackground
-from actors.flusher import Flusher
+from actors.controller import GROUP, ClusterFacts, Controller
+from actors.controller_messages import MetadataChanged
+from actors.flusher import Flusher, ForgetVotes
+from actors.group_member import GroupServices
 from actors.heartbeats import Heartbeats
-from actors.replica import Partition, Replica, ReplicaServices
-from actors.runtime import Address, Node
+from actors.leadership import Leadership, misled
+from actors.replica import Replica
+from actors.replica_messages import Discard, TransferLeadership, group_name, replica_address
+from actors.runtime import Actor, Address, Node, Terminated, handles
+from log import checkpoint
 from log.filesystem import DiskFilesystem, Filesystem
 from log.handles import Handles
+from log.machines.metadata import Metadata
 from log.raft.losses import note_boot
 from log.raft.node import RaftConfig
 from log.raft.vote_journal import VoteJournal
 
 VOTES_FILE = "votes"
+AT_ONCE = 4
+"""Replicas made or ended in one turn."""
+BALANCE_SECONDS = 5.0
+TRANSFERS_AT_ONCE = 50
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def replica_address(group: str, broker: int) -> Address:
-    return Address("replica", group, broker)
+@frozen(slots=True)
+class _GoOn:
+    pass
+
+
+@frozen(slots=True)
+class _Balance:
+    pass
+
+
+@frozen(slots=True)
+class _Removed:
+    group: str
+    error: BaseException | None
+
+
+class Partitions(Actor):
+    """See the module's docstring."""
+
+    def __init__(self, services: GroupServices, background: Background) -> None:
+        super().__init__()
+        self._services = services
+        self._background = background
+        self._here: dict[str, tuple[str, int]] = {}
+        """Groups that have a replica here, with topic id and number."""
+        self._ending: set[str] = set()
+        self._due: dict[str, None] = {}
+        """Topics to look at."""
+        self._going_on = False
+        self._looked_for_strays = False
+
+    def on_start(self) -> None:
+        """Its controller tells it of everything once it has replayed what is on disk."""
+        self.every(BALANCE_SECONDS, _Balance())
+
+    @handles(MetadataChanged)
+    def metadata_changed(self, message: MetadataChanged) -> None:
+        if not self._looked_for_strays:
+            self._looked_for_strays = True
+            self._remove_strays()
+        self._due.update(dict.fromkeys(sorted(message.topic_ids)))
+        self._go_on()
+
+    @handles(_GoOn)
+    def go_on(self, _message: _GoOn) -> None:
+        self._going_on = False
+        left = AT_ONCE
+        while self._due and left > 0:
+            topic_id = next(iter(self._due))
+            left = self._work_on(topic_id, left)
+            if left > 0:
+                del self._due[topic_id]
+        self._go_on()
+
+    @handles(Terminated)
+    def terminated(self, message: Terminated) -> None:
+        """A replica that was told to end has: what it had goes too."""
+        if message.address.name in self._ending:
+            self._remove(message.address.name)
+
+    @handles(_Removed)
+    def removed(self, message: _Removed) -> None:
+        """Now there is room for another replica of the group, if one is wanted again."""
+        if message.error is not None:
+            self.log.error("partitions: %s was not removed: %s", message.group, message.error)
+        self._ending.discard(message.group)
+        here = self._here.pop(message.group, None)
+        if here is not None:
+            self._due[here[0]] = None
+            self._go_on()
+
+    @handles(_Balance)
+    def balance(self, _message: _Balance) -> None:
+        """Hand partitions back to whoever should lead them. Nothing moves while somebody is missing."""
+        metadata, leadership = self._services.metadata, self._services.leadership
+        if any(broker != self.node.broker and broker not in self.node.links for broker in metadata.brokers):
+            return
+        mine = [one for one in misled(metadata, leadership) if one.leader == self.node.broker]
+        for one in mine[:TRANSFERS_AT_ONCE]:
+            self.send(replica_address(one.group, one.leader), TransferLeadership(one.preferred))
+
+    def _remove_strays(self) -> None:
+        """Replicas that were to go while this broker was down.
+
+        A replica is made after the metadata that wants it is on disk here: if that is there and does not want it, it
+        was taken back since.
+        """
+        services, broker = self._services, self.node.broker
+        if services.metadata.applied == 0:
+            return
+        wanted = {
+            group_name(topic.name, number, topic.id)
+            for topic, number, partition in services.metadata.partitions()
+            if broker in partition.keepers
+        }
+        for group in groups_on_disk(services.handles.filesystem, services.data_dir):
+            if group not in wanted:
+                self.log.info("partitions: %s is no longer kept here", group)
+                self._ending.add(group)
+                self._remove(group)
+
+    def _go_on(self) -> None:
+        if self._due and not self._going_on:
+            self._going_on = True
+            self.after(0.0, _GoOn())
+
+    def _work_on(self, topic_id: str, left: int) -> int:
+        """Make and end up to `left` replicas of this topic. Gives how many more may be; none if it is not done."""
+        topic, broker = self._services.metadata.topics.get(topic_id), self.node.broker
+        wanted: dict[str, int] = {}
+        if topic is not None:
+            for number, partition in enumerate(topic.partitions):
+                if broker in partition.keepers:
+                    wanted[group_name(topic.name, number, topic.id)] = number
+        for group in [group for group, (of, _) in self._here.items() if of == topic_id and group not in wanted]:
+            if left == 0:
+                return 0
+            left -= self._end(group)
+        for group, number in wanted.items():
+            if group in self._here:
+                self.send(replica_address(group, broker), MetadataChanged(frozenset((topic_id,))))
+                continue
+            if left == 0:
+                return 0
+            self._here[group] = (topic_id, number)
+            self.node.spawn(Replica, topic_id, number, self._services, address=replica_address(group, broker))
+            left -= 1
+        return left
+
+    def _end(self, group: str) -> int:
+        if group in self._ending:
+            return 0
+        self._ending.add(group)
+        address = replica_address(group, self.node.broker)
+        self.node.supervisor.forget(address)
+        self.node.watch(self.address, address)
+        self.send(address, Discard())
+        return 1
+
+    def _remove(self, group: str) -> None:
+        """Take a group's directory away, in the background."""
+        services = self._services
+        files, directory = services.handles.filesystem, f"{services.data_dir}/{group}"
+        services.leadership.forget(group)
+        if self._here.get(group, ("", 0))[0] not in services.metadata.topics:  # else it may come back, and must know
+            self.send(Address("flusher", "", self.node.broker), ForgetVotes(group))
+
+        def work() -> None:
+            if files.exists(directory):
+                files.remove_tree(directory)
+
+        def done(error: BaseException | None) -> None:
+            self.node.tell_local(self.address, _Removed(group, error))
+
+        self._background.submit(work, done)
 
 
 @contextmanager
-def on_disk(node: Node, data_dir: str, directory_id: str, partitions: Iterable[Partition]) -> Iterator[None]:
-    """Run these partitions' replicas on a real disk, with a thread that syncs it."""
+def on_disk(node: Node, data_dir: str, directory_id: str, cluster: ClusterFacts) -> Iterator[GroupServices]:
+    """Run this broker's part of the cluster on a real disk, with a thread that syncs it."""
     background = ThreadBackground(node.scheduler, f"flusher-{node.broker}")
     try:
-        start_partitions(
-            node, data_dir, directory_id, partitions, DiskFilesystem(), background, random.Random(), boot=machine_boot()
+        yield start_partitions(
+            node, data_dir, directory_id, cluster, DiskFilesystem(), background, random.Random(), boot=machine_boot()
         )
-        yield
     finally:
         background.close()
 
@@ -44,38 +214,65 @@ def start_partitions(
     node: Node,
     data_dir: str,
     directory_id: str,
-    partitions: Iterable[Partition],
+    cluster: ClusterFacts,
     filesystem: Filesystem,
     background: Background,
     rng: random.Random,
     *,
     boot: str,
     raft: RaftConfig | None = None,
-) -> None:
-    """Spawn the shared actors of this node, and a replica for every partition that it keeps.
+) -> GroupServices:
+    """Spawn the actors that a broker has: those that are shared, its controller, and its partitions.
 
     `boot` names the machine's boot: under another one, what was not synced is gone.
     """
     raft = raft or RaftConfig()
-    kept = [partition for partition in partitions if any(voter.broker == node.broker for voter in partition.replicas)]
-    note_boot(filesystem, data_dir, boot, [] if raft.flush_before_ack else [partition.group for partition in kept])
+    note_boot(filesystem, data_dir, boot, [] if raft.flush_before_ack else groups_on_disk(filesystem, data_dir))
     journal = VoteJournal(filesystem, f"{data_dir}/{VOTES_FILE}")
     heard: dict[int, float] = {}
     clock = node.scheduler.clock
-    services = ReplicaServices(
+    services = GroupServices(
         data_dir,
         directory_id,
         Handles(filesystem),
         journal,
         heard,
+        Metadata(),
+        Leadership(),
         lambda: int(clock.wall() * 1000),
         rng,
         raft,
+        cluster.min_insync_replicas,
     )
     node.spawn(Flusher, journal, filesystem, background, address=Address("flusher", "", node.broker))
-    node.spawn(Heartbeats, heard, address=Address("heartbeats", "", node.broker))
-    for partition in kept:
-        node.spawn(Replica, partition, services, address=replica_address(partition.group, node.broker))
+    node.spawn(Heartbeats, heard, services.leadership, address=Address("heartbeats", "", node.broker))
+    node.spawn(Partitions, services, background, address=Address("partitions", "", node.broker))
+    node.spawn(Controller, cluster, services, address=Address("controller", "", node.broker))
+    return services
+
+
+def is_settled(services: GroupServices, cluster: ClusterFacts) -> bool:
+    """Is every topic of the cluster file there, and led?"""
+    for wanted in cluster.topics:
+        topic = services.metadata.topic(wanted.name)
+        if topic is None:
+            return False
+        for number in range(len(topic.partitions)):
+            led = services.leadership.of(group_name(topic.name, number, topic.id))
+            if led is None or led.broker is None:
+                return False
+    return bool(services.metadata.cluster_id)
+
+
+def groups_on_disk(files: Filesystem, data_dir: str) -> list[str]:
+    """Every group but the metadata's own, which is always synced, that has a log here."""
+    if not files.exists(data_dir):
+        return []
+    return [
+        name
+        for name in files.list(data_dir)
+        if name != GROUP and files.exists(f"{data_dir}/{name}/{checkpoint.METADATA}")
+    ]
 
 
 def machine_boot() -> str:

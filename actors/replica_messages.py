@@ -1,10 +1,12 @@
-"""What clients of a replica ask, and what it answers."""
+"""What clients of a replica ask, what it answers, and where it is found."""
 
 from __future__ import annotations
 
 from attrs import frozen
 
-from actors.runtime import Payload, wire
+from actors.runtime import Address, Payload, wire
+
+_TOPIC_CHARS_MAX = 200  # a file's name has at most 255
 
 ALL = -1
 """acks=all: answered once every record is held by a majority, and by min.insync.replicas at least."""
@@ -85,7 +87,7 @@ class TransferLeadership:
 @wire(0x0227)
 @frozen(slots=True)
 class HandOver:
-    """You are about to stop: let somebody else lead. Answered once you do not lead, or nobody is there who could."""
+    """You are about to stop: let somebody else lead. Answered once somebody does, or nobody is there who could."""
 
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
@@ -110,3 +112,17 @@ class OffsetFound:
     offset: int
     timestamp: int
     leader_epoch: int
+
+
+@frozen(slots=True)
+class Discard:
+    """To a replica, from its own broker: end, and leave everything as it is; your files will go."""
+
+
+def group_name(topic: str, number: int, topic_id: str) -> str:
+    """`orders-3.<topic id>`: who reads it knows what it is, and another topic of that name has another."""
+    return f"{topic[:_TOPIC_CHARS_MAX]}-{number}.{topic_id}"
+
+
+def replica_address(group: str, broker: int) -> Address:
+    return Address("replica", group, broker)

@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
-from attrs import frozen
+from attrs import evolve, frozen
 
+from actors.controller import ClusterFacts
+from actors.group_member import GroupServices
 from actors.listener import serve_port
-from actors.partitions import on_disk
+from actors.partitions import is_settled, on_disk
 from actors.process.directory_lock import DirectoryLock
 from actors.process.identity import Identity
 from actors.process.messages import LAUNCHER, BrokerStatus, CutLink, HealLinks, StopBroker, broker_address
-from actors.replica import Partition
 from actors.replica_messages import HandOver
 from actors.runtime import LAUNCHER_ID, Actor, Address, Node, PeerDown, PeerUp, handles
 from actors.runtime.loop import drained
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 STOP_SECONDS = 5.0
 HAND_OVER_SECONDS = 3.0
+SETTLE_SECONDS = 0.01
 
 
 @frozen(slots=True)
@@ -60,8 +62,7 @@ class BrokerSpec:
     port: int
     data_dir: Path
     socket_dir: Path
-    brokers: tuple[int, ...]
-    partitions: tuple[Partition, ...] = ()
+    facts: ClusterFacts
     extra_actors: tuple[ExtraActor, ...] = ()
     log_level: str = "info"
     cut_off: tuple[int, ...] = ()
@@ -87,17 +88,34 @@ class Ending:
         await self._told.wait()
 
 
+@frozen(slots=True)
+class _LookAgain:
+    pass
+
+
 class Broker(Actor):
     """`broker@N`: the broker's own actor. Reports to the launcher and does what it says."""
 
-    def __init__(self, port: int, peering: Peering, ending: Ending) -> None:
+    def __init__(self, facts: ClusterFacts, services: GroupServices, peering: Peering, ending: Ending) -> None:
         super().__init__()
-        self._port = port
+        self._facts = facts
+        self._services = services
         self._peering = peering
         self._ending = ending
+        self._settled = False
 
     def on_start(self) -> None:
         self.node.watch_peers(self.address)
+        self.after(0.0, _LookAgain())
+
+    @handles(_LookAgain)
+    def look_again(self, _message: _LookAgain) -> None:
+        """Until everything of the cluster file is there and led."""
+        self._settled = is_settled(self._services, self._facts)
+        if self._settled:
+            self._report()
+        else:
+            self.after(SETTLE_SECONDS, _LookAgain())
 
     @handles(PeerUp)
     def peer_up(self, _message: PeerUp) -> None:
@@ -125,7 +143,7 @@ class Broker(Actor):
 
     def _report(self) -> None:
         linked = tuple(sorted(peer for peer in self.node.links if peer != LAUNCHER_ID))
-        self.send(LAUNCHER, BrokerStatus(self.node.broker, os.getpid(), self._port, linked))
+        self.send(LAUNCHER, BrokerStatus(self.node.broker, os.getpid(), self._facts.port, linked, self._settled))
 
 
 async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> None:
@@ -136,13 +154,16 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> 
             port = listener.getsockname()[1]
             identity.with_port(port, spec.data_dir)
             node = Node(spec.id, scheduler, incarnation=random.SystemRandom().getrandbits(63))
-            peering = Peering(node, spec.cluster, spec.socket_dir, (LAUNCHER_ID, *spec.brokers))
+            peering = Peering(node, spec.cluster, spec.socket_dir, (LAUNCHER_ID, *spec.facts.brokers))
             for peer in spec.cut_off:
                 peering.cut(peer)
             try:
                 # Everybody is there before the first link is: a peer's first words find who they are for.
-                partitions.enter_context(on_disk(node, str(spec.data_dir), str(identity.directory_id), spec.partitions))
-                node.spawn(Broker, port, peering, ending, address=broker_address(spec.id))
+                facts = evolve(spec.facts, host=dialled(spec.host), port=port)
+                services = partitions.enter_context(
+                    on_disk(node, str(spec.data_dir), str(identity.directory_id), facts)
+                )
+                node.spawn(Broker, facts, services, peering, ending, address=broker_address(spec.id))
                 for extra in spec.extra_actors:
                     node.spawn(extra.load(), address=Address(extra.kind, "", spec.id))
                 await drained(scheduler)
@@ -156,6 +177,13 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> 
                     nursery.cancel_scope.cancel()
             finally:
                 node.crash()
+
+
+def dialled(host: str) -> str:
+    """What a client on this machine dials: a wildcard is nowhere to connect to."""
+    if host in ("0.0.0.0", "::"):  # noqa: S104  compared, not bound
+        return "127.0.0.1" if host == "0.0.0.0" else "::1"  # noqa: S104
+    return host
 
 
 def bind(host: str, port: int, kept_port: int) -> socket.socket:

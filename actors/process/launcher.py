@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import trio
 from attrs import evolve
 
-from actors.process.assignment import partitions_of
-from actors.process.broker import BrokerSpec, ExtraActor
+from actors.process.broker import BrokerSpec, ExtraActor, dialled
 from actors.process.directory_lock import DirectoryLock
+from actors.process.formation import facts_of
 from actors.process.messages import LAUNCHER, BrokerStatus, CutLink, HealLinks, StopBroker, broker_address
 from actors.runtime import LAUNCHER_ID, Actor, Node, PeerDown, PeerUp, Scheduler, SystemClock, handles
 from actors.runtime.loop import run_scheduler
@@ -102,7 +102,7 @@ class Launcher:
     def bootstrap(self) -> str:
         """The addresses of the brokers that serve, as Kafka's clients want them."""
         ports = ((self._specs[broker].host, status.port) for broker, status in sorted(self.statuses.items()))
-        return ",".join(f"{_dialled(host)}:{port}" for host, port in ports)
+        return ",".join(_address(host, port) for host, port in ports)
 
     async def keep_alive(self, broker: int) -> None:
         """Start a broker, and start it again whenever it dies, later each time unless it lived for a while."""
@@ -146,12 +146,14 @@ class Launcher:
             await self._change.wait()
 
     async def until_ready(self) -> None:
-        """Wait until every broker serves and is linked to every other."""
+        """Wait until every broker serves, is linked to every other, and knows the leaders of the file's topics."""
         everybody = set(self._specs)
         await self.until(
             lambda statuses: (
                 everybody == set(statuses)
-                and all(set(status.linked) == everybody - {status.broker} for status in statuses.values())
+                and all(
+                    status.settled and set(status.linked) == everybody - {status.broker} for status in statuses.values()
+                )
             )
         )
 
@@ -250,11 +252,11 @@ async def open_launcher(
             scheduler = Scheduler(SystemClock())
             node = Node(LAUNCHER_ID, scheduler, incarnation=1)
             brokers = tuple(sorted(broker.id for broker in config.brokers))
-            partitions = partitions_of(config)
+            facts = facts_of(config)
             specs = [
                 BrokerSpec(
-                    broker.id, config.name, config.host, broker.port, broker.data_dir, socket_dir, brokers,
-                    partitions, extra_actors, log_level,
+                    broker.id, config.name, config.host, broker.port, broker.data_dir, socket_dir, facts,
+                    extra_actors, log_level,
                 )
                 for broker in config.brokers
             ]  # fmt: skip
@@ -285,8 +287,6 @@ def _clear_away(socket_dir: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _dialled(host: str) -> str:
-    """What a client on this machine dials: a wildcard is nowhere to connect to."""
-    if host in ("0.0.0.0", "::"):  # noqa: S104  compared, not bound
-        return "127.0.0.1" if host == "0.0.0.0" else "[::1]"  # noqa: S104
-    return f"[{host}]" if ":" in host else host
+def _address(host: str, port: int) -> str:
+    host = dialled(host)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -16,12 +16,16 @@ def broker_address(broker: int) -> Address:
 @wire(0x0100)
 @frozen(slots=True)
 class BrokerStatus:
-    """A broker's own account of itself, sent when it listens and whenever one of its links comes or goes."""
+    """A broker's own account of itself, sent when it listens and whenever one of its links comes or goes.
+
+    `settled`: it knows a leader for every partition of every topic of the cluster file.
+    """
 
     broker: int
     pid: int
     port: int
     linked: tuple[int, ...]
+    settled: bool
 
 
 @wire(0x0101)

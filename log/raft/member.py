@@ -10,6 +10,7 @@ Whoever owns a member (an actor, a test, the simulator) feeds it events and then
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from log.epoch_cache import EpochCache
 from log.partition_log import PartitionLog
@@ -35,12 +36,24 @@ MEMBERSHIP_FILE = "membership"
 _CONTROL_BYTES_MAX = 1 << 20
 
 
+class Machine(Protocol):
+    """What the records of a log make, if a group keeps that: it goes with a log that begins anew."""
+
+    def encode(self) -> bytes: ...
+
+    def begin_anew(self, snapshot: bytes) -> None:
+        """Be this, and have it on disk."""
+
+
 class Member:
     """One replica of one partition."""
 
-    __slots__ = ("_parked", "_wall_ms", "committed", "log", "node", "outbox", "role_changed", "unsaved_vote")
+    __slots__ = ("_parked", "_wall_ms", "committed", "log", "machine", "node", "outbox", "role_changed", "unsaved_vote")
 
-    def __init__(self, log: PartitionLog, node: RaftNode, wall_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, log: PartitionLog, node: RaftNode, wall_ms: Callable[[], int], machine: Machine | None = None
+    ) -> None:
+        self.machine = machine
         self.log = log
         self.node = node
         self.outbox: list[tuple[int, Message]] = []
@@ -97,10 +110,11 @@ class Member:
         self.node.flushed(now)
         self._work(now)
 
-    def vote_saved(self, vote: Vote) -> None:
+    def vote_saved(self, vote: Vote, now: float) -> None:
         """This vote is durable: what was to be told after it may be told."""
         if self.unsaved_vote == vote:
             self.unsaved_vote = None
+            self.node.vote_saved(now)
             self.outbox += self._parked
             self._parked = []
 
@@ -173,9 +187,14 @@ class Member:
         log, node = self.log, self.node
         first = log.first_offset
         producers = log.producers.before(first)
-        return Restart(node.term, node.broker, first, log.epochs.encode(), producers.encode(), node.history.encode())
+        snapshot = b"" if self.machine is None else self.machine.encode()
+        return Restart(
+            node.term, node.broker, first, log.epochs.encode(), producers.encode(), node.history.encode(), snapshot
+        )
 
     def _restart(self, message: Restart) -> None:
+        if self.machine is not None:  # first: a log must not begin above what is known of the rest
+            self.machine.begin_anew(message.snapshot)
         epochs = EpochCache.decode(message.epochs, "the leader's epochs")
         epochs.cut_from(message.log_start)
         self.node.history = MembershipHistory.decode(message.membership)

@@ -90,7 +90,10 @@ class BeatAnswer:
 
 @frozen(slots=True)
 class Restart:
-    """What you need lies below my log's start: drop everything and begin there, with what I know of the rest."""
+    """What you need lies below my log's start: drop everything and begin there, with what I know of the rest.
+
+    `snapshot` is what the log's records made, where that is kept; it may be of a later offset than the log's start.
+    """
 
     term: int
     leader: int
@@ -98,6 +101,7 @@ class Restart:
     epochs: bytes
     producers: bytes
     membership: bytes
+    snapshot: bytes
 
 
 @frozen(slots=True)

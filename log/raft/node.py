@@ -31,6 +31,8 @@ from log.raft.messages import (
 from log.raft.ready import Fetch, Ready, Vote
 from log.raft.roles import TRANSITIONS, Candidate, Follower, Leader, PreCandidate, Role
 
+_PATIENCE_AT_FIRST = 10
+
 
 class LogFacts(Protocol):
     """What a node must know of its log. A PartitionLog is one."""
@@ -61,6 +63,8 @@ class RaftConfig:
     """Between the campaigns of two survivors, by their rank."""
     election_retry_s: float = 0.03
     election_retry_s_max: float = 1.0
+    yield_s: float = 0.2
+    """How long to wait for somebody else to win who asked first."""
     leader_timeout_s: float = 1.5
     """A leader that heard no majority for so long steps down."""
     transfer_timeout_s: float = 1.0
@@ -90,6 +94,7 @@ class RaftNode:
         eligible: bool = True,
         wanted: Sequence[int] = (),
         observers: Sequence[int] = (),
+        heard: dict[int, float] | None = None,
     ) -> None:
         self.broker = broker
         self.directory = directory
@@ -105,8 +110,13 @@ class RaftNode:
         self.watermark = log.high_watermark
         self.online: set[int] = set()
         """Brokers to which a link stands."""
-        self.heard: dict[int, float] = {}
-        """When each of them was last heard of, in this group or any other."""
+        self.heard: dict[int, float] = {} if heard is None else heard
+        """When that was said to which each of them last answered.
+
+        Kept from outside, for all groups together, where somebody beats for all of them. What counts is when we spoke,
+        not when the answer was looked at: a process that was stopped finds answers that are long out of date.
+        """
+        self._keeps_heard = heard is None
         self._rng = rng
         self._retry_s = config.election_retry_s
         self.ready = Ready()
@@ -180,7 +190,7 @@ class RaftNode:
         self.online.add(broker)
         if broker not in self.replicas:
             return
-        self.heard[broker] = now
+        self._hear(broker, now)
         if isinstance(self.role, Leader):
             leading.restart_progress(self, self.role, broker, now)
         elif isinstance(self.role, Follower) and self.role.leader is None and self.role.campaign_at is None:
@@ -214,7 +224,7 @@ class RaftNode:
         if isinstance(message, VoteAnswer):
             self._on_vote_answer(message, now)
         elif isinstance(message, Appended | BeatAnswer):
-            self.heard[message.follower] = now
+            self._hear(message.follower, now)
             if isinstance(self.role, Leader):
                 leading.on_answer(self, self.role, message, now)
         else:
@@ -292,6 +302,7 @@ class RaftNode:
             self.leader_gone(now)  # who stands for election leads no longer
         granted = self._would_grant(request, now)
         if request.pre:
+            granted = granted and self._yields_to(request, now)
             self._answer_vote(request, granted=granted)
             return
         if request.term > self.term and (granted or not self._hears_leader(now)):
@@ -311,6 +322,20 @@ class RaftNode:
         if not request.forced and self._hears_leader(now):
             return False
         return (request.last_epoch, request.last_end) >= (self.log.epochs.latest, self.log.end_offset)
+
+    def _yields_to(self, request: VoteRequest, now: float) -> bool:
+        """Whoever says that it would vote for another lets that one try; of two that ask each other, one does."""
+        role = self.role
+        mine = (self.log.epochs.latest, self.log.end_offset, -self.rank(self.broker))
+        other = (request.last_epoch, request.last_end, -self.rank(request.candidate))
+        if isinstance(role, PreCandidate) and mine > other:
+            return False
+        until = now + self.config.yield_s
+        if isinstance(role, PreCandidate):
+            self._become(Follower(None, until))
+        elif isinstance(role, Follower) and role.campaign_at is not None:
+            role.campaign_at = max(role.campaign_at, until)
+        return True
 
     def _hears_leader(self, now: float) -> bool:
         """Is there a leader whom nobody should disturb?"""
@@ -367,13 +392,18 @@ class RaftNode:
 
     def _campaign(self, now: float, *, forced: bool) -> None:
         self._set_vote(Vote(self.term + 1, self.broker))
-        role = Candidate(now + self._jitter(), forced=forced)
+        role = Candidate(now, now + self.config.election_retry_s_max, forced=forced)  # anew when our vote is saved
         self._become(role)
         self._vote_for_self(role)
         if self._is_elected(role):
             self._lead(now)
             return
         self._request_votes(pre=False, forced=forced)
+
+    def vote_saved(self, now: float) -> None:
+        """Our vote is durable, and our request for others is on its way."""
+        if isinstance(self.role, Candidate):
+            self.role.retry_at = now + self.config.yield_s + self._jitter()
 
     def _request_votes(self, *, pre: bool, forced: bool) -> None:
         term = self.term + 1 if pre else self.term
@@ -384,6 +414,9 @@ class RaftNode:
 
     def _lead(self, now: float) -> None:
         self._retry_s = self.config.election_retry_s
+        if isinstance(self.role, Candidate):
+            for voter in self.role.granted - {self.broker}:
+                self.heard[voter] = max(self.heard.get(voter, 0.0), self.role.asked_at)
         role = Leader(self.log.end_offset, certain=self.watermark == self.log.end_offset)
         self._become(role)
         self._recover()
@@ -392,7 +425,7 @@ class RaftNode:
     # -- terms and roles ---------------------------------------------------------------------------------------
 
     def _on_leader_message(self, message: Append | Beat | Restart | TimeoutNow | Recovered, now: float) -> None:
-        self.heard[message.leader] = now
+        self._hear(message.leader, now)
         role = self.role
         assert not isinstance(role, Leader), f"two leaders in term {self.term}: {self.broker} and {message.leader}"
         if not isinstance(role, Follower) or role.leader != message.leader:
@@ -411,6 +444,10 @@ class RaftNode:
             following.on_beat(self, role, message)
         else:
             following.on_restart(self, role, message)
+
+    def _hear(self, broker: int, now: float) -> None:
+        if self._keeps_heard:
+            self.heard[broker] = now
 
     def _recover(self) -> None:
         """This replica has everything that is to be had."""
@@ -441,6 +478,8 @@ class RaftNode:
         if not self.is_voter or self.retiring:
             return None
         rank = self.rank(self.broker) + patience
+        if self.term == 0 and rank:
+            rank += _PATIENCE_AT_FIRST  # of a new group the preferred leader may still be on its way
         if not self.eligible:
             rank += len(self.membership.voters)
         return now + rank * self.config.campaign_stagger_s + self._rng.uniform(0, self.config.campaign_stagger_s / 3)

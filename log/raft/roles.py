@@ -42,9 +42,10 @@ class PreCandidate:
 class Candidate:
     """Asks to be elected in its term. `sure` as above."""
 
-    __slots__ = ("forced", "granted", "refused", "retry_at", "sure")
+    __slots__ = ("asked_at", "forced", "granted", "refused", "retry_at", "sure")
 
-    def __init__(self, retry_at: float, *, forced: bool) -> None:
+    def __init__(self, asked_at: float, retry_at: float, *, forced: bool) -> None:
+        self.asked_at = asked_at
         self.granted: set[int] = set()
         self.sure: set[int] = set()
         self.refused: set[int] = set()

@@ -27,8 +27,9 @@ from actors.replica_messages import (
     ReadResult,
     ReplicaFacts,
     TransferLeadership,
+    replica_address,
 )
-from actors.runtime import Payload
+from actors.runtime import Address, Payload
 from protocol.error_codes import ErrorCode
 from protocol.records import Record, build_batch, parse_batches, records
 from tests.actors.conftest import ClusterFactory
@@ -55,8 +56,14 @@ def batch_of(*values: bytes, producer: int = -1, sequence: int = -1) -> Payload:
     return Payload(memoryview(batch))
 
 
+def at(cluster: Cluster, broker: int, group: str = GROUP) -> Address:
+    """The replica of `orders-0` on this broker."""
+    topic, _, partition = group.rpartition("-")
+    return replica_address(cluster.group(topic, int(partition)), broker)
+
+
 def describe(cluster: Cluster, broker: int, group: str = GROUP) -> ReplicaFacts:
-    facts: ReplicaFacts = cluster.ask(f"replica/{group}@{broker}", DescribeReplica())
+    facts: ReplicaFacts = cluster.ask(at(cluster, broker, group), DescribeReplica())
     return facts
 
 
@@ -72,7 +79,7 @@ def leader_of(cluster: Cluster, group: str = GROUP) -> int:
 
 
 def append(cluster: Cluster, broker: int, payload: Payload, *, acks: int = ALL, group: str = GROUP) -> AppendResult:
-    result: AppendResult = cluster.ask(f"replica/{group}@{broker}", AppendRecords(acks, 5000, payload), timeout=10)
+    result: AppendResult = cluster.ask(at(cluster, broker, group), AppendRecords(acks, 5000, payload), timeout=10)
     return result
 
 
@@ -99,7 +106,7 @@ def read_all(cluster: Cluster, broker: int, group: str = GROUP) -> list[bytes | 
     values: list[bytes | None] = []
     offset = 0
     while True:
-        result: ReadResult = cluster.ask(f"replica/{group}@{broker}", ReadRecords(offset, 1 << 20, 1, 0))
+        result: ReadResult = cluster.ask(at(cluster, broker, group), ReadRecords(offset, 1 << 20, 1, 0))
         assert result.error == ErrorCode.NONE, result
         if not len(result.batches):
             return values
@@ -129,7 +136,7 @@ def test_a_follower_refuses_appends_and_reads_and_names_the_leader(replicated: C
     refused = append(replicated, follower, batch_of(b"two"))
     assert refused.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert f"broker {leader}" in refused.message
-    read = replicated.ask(f"replica/{GROUP}@{follower}", ReadRecords(0, 1000, 1, 0))
+    read = replicated.ask(at(replicated, follower), ReadRecords(0, 1000, 1, 0))
     assert read.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -152,7 +159,7 @@ def test_offsets_are_found_by_time(replicated: Cluster) -> None:
     leader = leader_of(replicated)
 
     def found(timestamp: int) -> OffsetFound:
-        result: OffsetFound = replicated.ask(f"replica/{GROUP}@{leader}", FindOffset(timestamp, read_committed=False))
+        result: OffsetFound = replicated.ask(at(replicated, leader), FindOffset(timestamp, read_committed=False))
         return result
 
     epoch = describe(replicated, leader).leader_epoch
@@ -227,7 +234,7 @@ def test_leadership_is_handed_over_without_a_lost_record(replicated: Cluster) ->
     leader = leader_of(replicated)
     append(replicated, leader, batch_of(b"one"))
     heir = next(broker for broker in (1, 2, 3) if broker != leader)
-    assert replicated.ask(f"replica/{GROUP}@{leader}", TransferLeadership(heir)) is True
+    assert replicated.ask(at(replicated, leader), TransferLeadership(heir)) is True
     wait_until(lambda: leader_of(replicated) == heir, lambda: f"{leader_of(replicated)} still leads")
     append_somewhere(replicated, batch_of(b"two"))
     assert read_all(replicated, heir) == [b"one", b"two"]
@@ -235,14 +242,14 @@ def test_leadership_is_handed_over_without_a_lost_record(replicated: Cluster) ->
 
 def test_a_reader_waits_for_records_that_are_not_there_yet(replicated: Cluster) -> None:
     leader = leader_of(replicated)
-    waiting = replicated.ref(f"replica/{GROUP}@{leader}").ask(ReadRecords(0, 1000, 1, 20_000), block=False)
+    waiting = replicated.ref(at(replicated, leader)).ask(ReadRecords(0, 1000, 1, 20_000), block=False)
     append(replicated, leader, batch_of(b"at last"))
     result: ReadResult = waiting.get(timeout=10)
     assert result.error == ErrorCode.NONE
     assert len(result.batches)
-    nothing: ReadResult = replicated.ask(f"replica/{GROUP}@{leader}", ReadRecords(1, 1000, 1, 10))
+    nothing: ReadResult = replicated.ask(at(replicated, leader), ReadRecords(1, 1000, 1, 10))
     assert (nothing.error, len(nothing.batches)) == (ErrorCode.NONE, 0)
-    beyond: ReadResult = replicated.ask(f"replica/{GROUP}@{leader}", ReadRecords(99, 1000, 1, 10))
+    beyond: ReadResult = replicated.ask(at(replicated, leader), ReadRecords(99, 1000, 1, 10))
     assert beyond.error == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -322,7 +329,7 @@ def offsets_of(cluster: Cluster, broker: int, group: str) -> dict[int, bytes | N
     found: dict[int, bytes | None] = {}
     offset = 0
     while True:
-        result: ReadResult = cluster.ask(f"replica/{group}@{broker}", ReadRecords(offset, 1 << 20, 1, 0))
+        result: ReadResult = cluster.ask(at(cluster, broker, group), ReadRecords(offset, 1 << 20, 1, 0))
         if not len(result.batches):
             return found
         batches = parse_batches(result.batches)

@@ -140,7 +140,7 @@ class Group:
         if self.saving[broker]:
             vote = self.saving[broker].popleft()
             self.votes[broker] = vote
-            self.act(broker, lambda member: member.vote_saved(vote))
+            self.act(broker, lambda member: member.vote_saved(vote, self.now))
 
     def deliver(self, a: int, b: int) -> None:
         channel = self.channels.get((a, b))

@@ -1,0 +1,463 @@
+"""`controller@N`: this broker's member of the metadata group, and its copy of the metadata.
+
+Every broker has one. Up to three of them vote; whoever leads them is the controller, who turns operations into records.
+An operation is answered when its records are committed and applied, one after the other: each is planned against
+everything before it. Asked elsewhere, it is handed on to whoever leads. All others only follow, and serve their brokers
+from the copy that they replay.
+
+The metadata log is on disk before it is acknowledged, whatever other topics do: what a broker has applied it never
+forgets, so it may act on it for good (make a replica, delete one).
+"""
+
+from __future__ import annotations
+
+import uuid
+from base64 import urlsafe_b64encode
+from collections import deque
+from functools import partial
+from typing import Any
+
+import orjson
+from attrs import define, frozen
+
+from actors.controller_messages import (
+    OPERATIONS,
+    DescribeCluster,
+    ElectLeaders,
+    MetadataChanged,
+    OperationAnswer,
+)
+from actors.group_member import GroupMember, GroupServices, GroupSpec
+from actors.leadership import misled
+from actors.replica_messages import TransferLeadership, group_name, replica_address
+from actors.runtime import LAUNCHER_ID, Address, Future, PeerUp, handles
+from log.config import LogConfig
+from log.errors import LogError
+from log.machines import placement
+from log.machines.metadata import Metadata
+from log.machines.metadata_records import ClusterFormed, MetadataRecord, decode, encode
+from log.machines.plans import Circumstances, CreateTopic, Plan, RegisterBroker, Request, plan
+from log.raft.member import MEMBERSHIP_FILE
+from log.raft.membership import Membership, MembershipHistory, Voter
+from log.raft.roles import Leader
+from protocol.error_codes import ErrorCode
+from protocol.records import Record, build_batch, check_batches, parse_batches, records
+
+GROUP = "__cluster_metadata-0"
+SNAPSHOT_FILE = "metadata.snapshot"
+SNAPSHOT_LOG_BYTES = 1 << 20
+WAITING_MAX = 10_000
+HAND_ON_SECONDS = 10.0
+RETRY_SECONDS = 0.1
+_READ_BYTES = 1 << 20
+_SEGMENT_BYTES = 8 << 20
+
+
+@frozen(slots=True)
+class TopicWanted:
+    """A topic of cluster.toml."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+
+
+@frozen(slots=True)
+class ClusterFacts:
+    """What cluster.toml says, for whoever has to make it so."""
+
+    brokers: tuple[int, ...]
+    first_voters: tuple[Voter, ...]
+    """With whom the metadata group began."""
+    host: str
+    port: int
+    topics: tuple[TopicWanted, ...] = ()
+    partitions_default: int = 1
+    replication_factor_default: int = 1
+    min_insync_replicas: int = 1
+
+
+@define(slots=True, eq=False)
+class _Waiting:
+    request: Request
+    reply: Future[OperationAnswer] | None
+
+
+@define(slots=True, eq=False)
+class _UnderWay:
+    """Written, and committed once everything up to `end` is."""
+
+    waiting: _Waiting | None
+    answer: str
+    end: int = -1
+
+
+@frozen(slots=True)
+class _LookAround:
+    pass
+
+
+class Controller(GroupMember):
+    """See the module's docstring."""
+
+    def __init__(self, cluster: ClusterFacts, services: GroupServices) -> None:
+        super().__init__(services)
+        self._cluster = cluster
+        self._waiting: deque[_Waiting] = deque()
+        self._under_way: _UnderWay | None = None
+        self._complained: set[str] = set()
+        self._registering = False
+        self._snapshot_at = 0
+
+    def spec(self) -> GroupSpec:
+        brokers = self._cluster.brokers
+        wanted = placement.controllers(brokers)
+        return GroupSpec(
+            GROUP,
+            GROUP,
+            self._cluster.first_voters,
+            wanted,
+            tuple(broker for broker in brokers if broker not in wanted),
+            LogConfig(segment_bytes=_SEGMENT_BYTES, flush_messages=1, retention_ms=-1),
+            flush_before_ack=True,
+        )
+
+    def machine(self) -> Controller:
+        return self
+
+    def on_start(self) -> None:
+        self._restore()
+        self._keep_first_voters()
+        super().on_start()
+        self._apply()
+        self._tell_partitions(frozenset(self.metadata.topics))
+        self.after(0.0, _LookAround())
+
+    # -- as the machine of its group -----------------------------------------------------------------------------
+
+    def encode(self) -> bytes:
+        return self.metadata.encode()
+
+    def begin_anew(self, snapshot: bytes) -> None:
+        """The log begins anew, with this as the state before it."""
+        self._services.handles.filesystem.write_atomically(self._snapshot_path, snapshot)
+        self.metadata.restore(snapshot)
+        self._tell_partitions(frozenset(self.metadata.topics))
+
+    # -- operations ----------------------------------------------------------------------------------------------
+
+    @handles(*OPERATIONS)
+    def operate(self, request: Request) -> OperationAnswer | None:
+        if not self.leads:
+            return self._hand_on(request)
+        if len(self._waiting) >= WAITING_MAX:
+            return _refused(ErrorCode.REQUEST_TIMED_OUT, "too many operations wait; try again")
+        self._waiting.append(_Waiting(request, self.defer()))
+        self._work()
+        return None
+
+    @handles(ElectLeaders)
+    def elect_leaders(self, request: ElectLeaders) -> OperationAnswer:
+        """Ask leaders that are not preferred to hand over. Any broker can: it knows who leads."""
+        if request.topic and self.metadata.topic(request.topic) is None:
+            return _refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.topic[:300]!r}")
+        asked = [
+            self.send(replica_address(one.group, one.leader), TransferLeadership(one.preferred))
+            for one in misled(self.metadata, self._services.leadership, request.topic)
+        ]
+        return OperationAnswer(Plan(facts={"elections": sum(asked)}).answer)
+
+    @handles(DescribeCluster)
+    def describe_cluster(self, _message: DescribeCluster) -> OperationAnswer:
+        if self.metadata.applied < self._member.log.end_offset:
+            return _refused(ErrorCode.NOT_CONTROLLER, "this broker is catching up; try again, or ask another")
+        return OperationAnswer(Plan(facts=self._description()).answer)
+
+    # -- what happens around it ----------------------------------------------------------------------------------
+
+    @handles(PeerUp)
+    def peer_up(self, message: PeerUp) -> None:
+        super().peer_up(message)
+        self._look_around()
+
+    @handles(_LookAround)
+    def look_around(self, _message: _LookAround) -> None:
+        """Do what is due by itself: register, form the cluster, make what cluster.toml wants."""
+        self._look_around()
+        self.after(RETRY_SECONDS if self._unsettled() else 5.0, _LookAround())
+
+    def on_leads(self, *, leads: bool) -> None:
+        if not leads:
+            self.refuse_waiting(None)
+        self._look_around()
+
+    def on_committed(self) -> None:
+        self._apply()
+
+    def refuse_waiting(self, error: Exception | None) -> None:
+        waiting = list(self._waiting)
+        if self._under_way is not None and self._under_way.waiting is not None:
+            waiting.insert(0, self._under_way.waiting)
+        self._waiting.clear()
+        self._under_way = None
+        text = "another broker is the controller now" if error is None else str(error)
+        for one in waiting:
+            _answer(one, _refused(ErrorCode.NOT_CONTROLLER, text))
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    @property
+    def metadata(self) -> Metadata:
+        return self._services.metadata
+
+    @property
+    def _snapshot_path(self) -> str:
+        return f"{self._services.data_dir}/{SNAPSHOT_FILE}"
+
+    def _restore(self) -> None:
+        files = self._services.handles.filesystem
+        if files.exists(self._snapshot_path):
+            self.metadata.restore(files.read(self._snapshot_path))
+
+    def _keep_first_voters(self) -> None:
+        """What the file says of them may be another thing next time."""
+        files, directory = self._services.handles.filesystem, f"{self._services.data_dir}/{GROUP}"
+        path = f"{directory}/{MEMBERSHIP_FILE}"
+        if not files.exists(path):
+            files.make_directory(directory)
+            first = MembershipHistory([(-1, Membership(self._cluster.first_voters))])
+            files.write_atomically(path, first.encode())
+
+    def _work(self) -> None:
+        """Plan and write the next operation, unless one is under way or it is not known yet what is committed."""
+        while self._under_way is None and self._waiting and self._is_certain():
+            one = self._waiting.popleft()
+            known = self.metadata.answer_to(one.request.request_id)
+            if known is not None:
+                _answer(one, OperationAnswer(known))
+                continue
+            made = plan(self.metadata, one.request, self._circumstances())
+            for warning in made.warnings:
+                self.log.warning("controller: %s: %s", type(one.request).__name__, warning)
+            if made.records:
+                self._write(made.records, _UnderWay(one, made.answer))
+            else:
+                _answer(one, OperationAnswer(made.answer))
+
+    def _is_certain(self) -> bool:
+        node = self._member.node
+        return isinstance(node.role, Leader) and node.role.certain and self.metadata.applied >= node.log.end_offset
+
+    def _write(self, made: list[MetadataRecord], under_way: _UnderWay) -> None:
+        self._under_way = under_way
+        timestamp = self._services.wall_ms()
+        batch = build_batch([Record(at, timestamp, None, encode(one), ()) for at, one in enumerate(made)])
+        under_way.end = self._member.log.end_offset + len(made)
+        self._member.append(check_batches(batch), self._now)
+        self._after_event()
+
+    def _finish(self) -> None:
+        done = self._under_way
+        if done is not None and self.metadata.applied >= done.end:
+            self._under_way = None
+            if done.waiting is not None:
+                _answer(done.waiting, OperationAnswer(done.answer))
+
+    def _apply(self) -> None:
+        """Take in what is committed."""
+        metadata, member = self.metadata, self._member
+        log, watermark = member.log, member.node.watermark
+        if metadata.applied >= watermark:
+            return
+        touched: set[str] = set()
+        while metadata.applied < watermark:
+            data = log.read(metadata.applied, _READ_BYTES, up_to=watermark).read()
+            batches = parse_batches(data)
+            for position, header in zip(batches.positions, batches.headers, strict=True):
+                if header.base_offset < metadata.applied:
+                    continue
+                if not header.is_control:
+                    touched |= self._apply_batch(batches.data, position)
+                metadata.applied = header.next_offset
+        self._tell_partitions(frozenset(touched))
+        if log.size - self._snapshot_at > SNAPSHOT_LOG_BYTES:
+            self._save_snapshot()
+        self._finish()
+        self._work()
+        self._look_around()
+
+    def _apply_batch(self, data: memoryview, position: int) -> set[str]:
+        touched = set()
+        for record in records(data, position, limit=_SEGMENT_BYTES):
+            assert record.value is not None, "a metadata record has a value"
+            topic_id = self.metadata.apply(decode(record.value))
+            if topic_id is not None:
+                touched.add(topic_id)
+        return touched
+
+    def _save_snapshot(self) -> None:
+        """From here on the log up to what is applied is not needed any more."""
+        log = self._member.log
+        self._services.handles.filesystem.write_atomically(self._snapshot_path, self.metadata.encode())
+        try:
+            log.roll()
+            log.raise_log_start(self.metadata.applied)
+        except LogError as error:
+            self.log.error("controller: the metadata log was not cut: %s", error)
+        self._snapshot_at = log.size
+
+    def _tell_partitions(self, topic_ids: frozenset[str]) -> None:
+        self.send(Address("partitions", "", self.node.broker), MetadataChanged(topic_ids))
+
+    def _hand_on(self, request: Request) -> OperationAnswer | None:
+        """Whoever leads shall do it. It may have lost that since: then it is refused there, and asked again."""
+        led = self._services.leadership.of(GROUP)
+        leader = self._member.node.leader if led is None or led.broker is None else led.broker
+        if leader is None or leader == self.node.broker:
+            return _refused(ErrorCode.NOT_CONTROLLER, "no controller is known; try again")
+        reply: Future[OperationAnswer] = self.defer()
+        self.ask(self._peer(leader), request, partial(_pass_on, reply), timeout=HAND_ON_SECONDS)
+        return None
+
+    def _circumstances(self) -> Circumstances:
+        cluster = self._cluster
+        alive = {self.node.broker, *(peer for peer in self.node.links if peer != LAUNCHER_ID)}
+        return Circumstances(
+            frozenset(alive),
+            self._new_topic_id,
+            cluster.partitions_default,
+            cluster.replication_factor_default,
+            self._services.min_insync_replicas,
+        )
+
+    def _new_topic_id(self) -> str:
+        """As Kafka writes them: a random UUID in base64, and none that begins with a dash."""
+        while True:
+            made = uuid.UUID(int=self._services.rng.getrandbits(128), version=4)
+            text = urlsafe_b64encode(made.bytes).decode().rstrip("=")
+            if not text.startswith("-") and text not in self.metadata.topics:
+                return text
+
+    # -- what is due by itself -----------------------------------------------------------------------------------
+
+    def _unsettled(self) -> bool:
+        known = self.metadata.brokers.get(self.node.broker)
+        return known is None or not self._is_registered() or (self.leads and bool(self._missing_topics()))
+
+    def _is_registered(self) -> bool:
+        known, cluster = self.metadata.brokers.get(self.node.broker), self._cluster
+        mine = (self._services.directory_id, cluster.host, cluster.port)
+        return known is not None and (known.directory, known.host, known.port) == mine
+
+    def _missing_topics(self) -> list[TopicWanted]:
+        return [topic for topic in self._cluster.topics if self.metadata.topic(topic.name) is None]
+
+    def _look_around(self) -> None:
+        if self._member.node.leader is None:
+            return
+        if not self._is_registered() and not self._registering:
+            self._register()
+        if not self.leads or not self._is_certain() or self._under_way is not None:
+            return
+        if not self.metadata.cluster_id:
+            self._write([ClusterFormed(self._new_topic_id())], _UnderWay(None, ""))
+            return
+        if all(broker in self.metadata.brokers for broker in self._cluster.brokers):
+            self._make_topics()
+
+    def _register(self) -> None:
+        cluster = self._cluster
+        self._registering = True
+        request = RegisterBroker(
+            f"register {self.node.broker} {self.node.incarnation}",
+            self.node.broker,
+            self._services.directory_id,
+            cluster.host,
+            cluster.port,
+        )
+
+        def done(_future: Future[Any]) -> None:
+            self._registering = False  # whether it worked, the metadata tells
+
+        self.ask(self.address, request, done, timeout=HAND_ON_SECONDS)
+
+    def _make_topics(self) -> None:
+        """What cluster.toml wants and is not there is made; what is different there is only said."""
+        waiting = {one.request.name for one in self._waiting if isinstance(one.request, CreateTopic)}
+        for topic in sorted(self._missing_topics(), key=lambda topic: topic.replication_factor):
+            if topic.name not in waiting:
+                request = CreateTopic(
+                    f"cluster.toml {topic.name} {self.metadata.applied}",
+                    topic.name,
+                    topic.partitions,
+                    topic.replication_factor,
+                )
+                self._waiting.append(_Waiting(request, None))
+        self._work()
+        for topic in self._cluster.topics:
+            known = self.metadata.topic(topic.name)
+            if known is None or topic.name in self._complained:
+                continue
+            self._complained.add(topic.name)
+            factors = sorted({len(partition.replicas) for partition in known.partitions})
+            if len(known.partitions) != topic.partitions or factors != [topic.replication_factor]:
+                self.log.warning(
+                    "controller: topic %r has %d partitions with %s replicas and keeps them; the file says %d and %d",
+                    topic.name, len(known.partitions), "/".join(map(str, factors)), topic.partitions,
+                    topic.replication_factor,
+                )  # fmt: skip
+
+    def _description(self) -> dict[str, Any]:
+        metadata, leadership = self.metadata, self._services.leadership
+        alive = {self.node.broker, *self.node.links}
+        led = leadership.of(GROUP)
+
+        def partition(topic_name: str, topic_id: str, number: int) -> dict[str, Any]:
+            state = metadata.topics[topic_id].partitions[number]
+            now = leadership.of(group_name(topic_name, number, topic_id))
+            return {
+                "partition": number,
+                "leader": None if now is None else now.broker,
+                "leader_epoch": -1 if now is None else now.epoch,
+                "replicas": state.replicas,
+                "isr": () if now is None else now.in_sync,
+                "moved_from": state.moved_from,
+            }
+
+        return {
+            "cluster_id": metadata.cluster_id,
+            "controller": None if led is None else led.broker,
+            "applied": metadata.applied,
+            "brokers": [
+                {
+                    "broker": one.broker, "host": one.host, "port": one.port, "alive": one.broker in alive,
+                    "draining": one.draining,
+                }
+                for one in sorted(metadata.brokers.values(), key=lambda one: one.broker)
+            ],
+            "topics": [
+                {
+                    "name": topic.name,
+                    "topic_id": topic.id,
+                    "configs": topic.configs,
+                    "partitions": [partition(topic.name, topic.id, at) for at in range(len(topic.partitions))],
+                }
+                for topic in sorted(metadata.topics.values(), key=lambda topic: topic.name)
+            ],
+        }  # fmt: skip
+
+
+def _answer(waiting: _Waiting, answer: OperationAnswer) -> None:
+    if waiting.reply is not None and not waiting.reply.done:
+        waiting.reply.set(answer)
+
+
+def _pass_on(reply: Future[OperationAnswer], future: Future[Any]) -> None:
+    error = future.exception
+    reply.set(
+        future.get() if error is None else _refused(ErrorCode.NOT_CONTROLLER, f"the controller did not answer: {error}")
+    )
+
+
+def _refused(error: ErrorCode, text: str) -> OperationAnswer:
+    return OperationAnswer(orjson.dumps({"error": error, "message": text, "warnings": []}).decode())

@@ -1,0 +1,56 @@
+"""What is asked of controllers, and what they answer. The operations are declared in log/machines/plans.py."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from actors.runtime import wire
+from log.machines.plans import (
+    AlterConfigs,
+    CreatePartitions,
+    CreateTopic,
+    DeleteTopic,
+    DrainBroker,
+    EndMove,
+    MoveReplicas,
+    RegisterBroker,
+    Request,
+    TakeProducerIds,
+)
+
+OPERATIONS: tuple[type[Request], ...] = (
+    CreateTopic, DeleteTopic, CreatePartitions, AlterConfigs, MoveReplicas, EndMove, DrainBroker, RegisterBroker,
+    TakeProducerIds,
+)  # fmt: skip
+
+for _number, _message_class in enumerate(OPERATIONS, start=0x0300):
+    wire(_number)(_message_class)
+
+
+@wire(0x0320)
+@frozen(slots=True)
+class OperationAnswer:
+    """JSON: error (Kafka's code), message, warnings, and what else there is to say."""
+
+    answer: str
+
+
+@wire(0x0321)
+@frozen(slots=True)
+class ElectLeaders:
+    """Let the preferred replica lead each partition of a topic; of every topic, if none is named."""
+
+    topic: str
+
+
+@wire(0x0322)
+@frozen(slots=True)
+class DescribeCluster:
+    """Everything that this broker knows of the cluster, as JSON."""
+
+
+@frozen(slots=True)
+class MetadataChanged:
+    """Told inside a broker: the metadata of these topics has changed. Empty for something else in it."""
+
+    topic_ids: frozenset[str]

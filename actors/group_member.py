@@ -1,0 +1,354 @@
+"""A member of a Raft group, as an actor: what replicas and controllers have in common.
+
+It drives a Raft member over a log: messages of its peers, links that come and go and syncs that are done go in, and
+what the member has to say goes out in the same turn. What the log means is for those who inherit from it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from attrs import Factory, evolve, frozen
+
+from actors.flusher import LogSynced, SaveVote, SyncLog, VoteSaved
+from actors.heartbeats import Follows, LeaderGone, Leads
+from actors.leadership import Leadership
+from actors.raft_messages import RAFT_MESSAGES
+from actors.replica_messages import Discard, HandOver, TransferLeadership
+from actors.runtime import Actor, Address, Future, PeerDown, PeerUp, handles
+from log.config import LogConfig
+from log.errors import LogOffline
+from log.handles import Handles
+from log.machines.metadata import Metadata
+from log.partition_log import PartitionLog
+from log.raft import leading, losses
+from log.raft.member import MEMBERSHIP_FILE, Machine, Member
+from log.raft.membership import Membership, MembershipHistory, Voter
+from log.raft.messages import Message
+from log.raft.node import RaftConfig, RaftNode
+from log.raft.ready import Vote
+from log.raft.roles import Follower, Leader
+from log.raft.vote_journal import VoteJournal
+
+WATERMARK_SECONDS = 0.05
+
+
+@frozen(slots=True)
+class GroupServices:
+    """What the group members of one node share."""
+
+    data_dir: str
+    directory_id: str
+    handles: Handles
+    journal: VoteJournal
+    heard: dict[int, float]
+    metadata: Metadata
+    leadership: Leadership
+    wall_ms: Callable[[], int]
+    rng: random.Random
+    raft: RaftConfig = Factory(RaftConfig)
+    min_insync_replicas: int = 1
+
+
+@frozen(slots=True)
+class GroupSpec:
+    """A group, and who shall be in it."""
+
+    name: str
+    """Of the group and of its directory, the same on every broker and never used for another group."""
+    topic_id: str
+    first_voters: tuple[Voter, ...]
+    wanted: tuple[int, ...]
+    observers: tuple[int, ...] = ()
+    log: LogConfig = Factory(LogConfig)
+    flush_before_ack: bool = False
+
+
+@frozen(slots=True)
+class _Tick:
+    pass
+
+
+@frozen(slots=True)
+class _TellWatermark:
+    pass
+
+
+@frozen(slots=True)
+class Offline:
+    """To a member itself: its disk failed."""
+
+    error: LogOffline
+
+
+class GroupMember(Actor):
+    """See the module's docstring."""
+
+    mailbox_capacity = 1 << 14
+
+    def __init__(self, services: GroupServices) -> None:
+        super().__init__()
+        self._services = services
+        self._flusher = Address("flusher", "", self.node.broker)
+        self._heartbeats = Address("heartbeats", "", self.node.broker)
+        self._peers: dict[int, Address] = {}
+        self._handed_over: list[Future[bool]] = []
+        self._tick_at: float | None = None
+        self._announced: tuple[int | None, int, tuple[int, ...]] | None = None
+        self._watermark_told = True
+        self._saving: Vote | None = None
+        self._syncing = False
+        self._discarded = False
+        self._log: PartitionLog | None = None
+        self._member: Member
+        self.group = ""
+
+    # -- what those who inherit from it fill in -------------------------------------------------------------------
+
+    def spec(self) -> GroupSpec:
+        """The group as it shall be now."""
+        raise NotImplementedError
+
+    def machine(self) -> Machine | None:
+        """What the log's records make, if that is kept here."""
+        return None
+
+    def on_leads(self, *, leads: bool) -> None:
+        """This member leads its group from now on, or follows somebody, or nobody."""
+
+    def on_committed(self) -> None:
+        """The high watermark has moved."""
+
+    def on_membership(self) -> None:
+        """Something has happened; as leader, look whether the membership is what it shall be."""
+
+    def refuse_waiting(self, error: Exception | None) -> None:
+        """Answer everybody who still waits for something that will not be: another leads, or the disk failed."""
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def on_start(self) -> None:
+        services, spec = self._services, self.spec()
+        self.group = spec.name
+        directory = f"{services.data_dir}/{spec.name}"
+        log = self._log = PartitionLog.open(directory, spec.log, services.handles, topic_id=spec.topic_id)
+        files = services.handles.filesystem
+        if log.cut is not None:
+            self.log.warning("replica: %s was cut at %d: %s", spec.name, log.cut.end_offset, log.cut.reason)
+            if log.cut.below_checkpoint:
+                losses.mark(files, directory)
+        node = RaftNode(
+            self.node.broker,
+            services.directory_id,
+            self._read_history(directory, spec),
+            services.journal.get(spec.name),
+            log,
+            config=self._raft_config(spec),
+            rng=services.rng,
+            now=self._now,
+            eligible=not losses.is_marked(files, directory),
+            wanted=spec.wanted,
+            observers=spec.observers,
+            heard=services.heard,
+        )
+        self._member = Member(log, node, services.wall_ms, self.machine())
+        self.node.watch_peers(self.address)
+        self._after_event()
+
+    def on_stop(self) -> None:
+        self.refuse_waiting(None)
+        self._tell_handed_over()
+        self.send(self._heartbeats, Leads(self.group, -1, ()))
+        self.send(self._heartbeats, Follows(self.group, None, 0, self.address))
+        if self._discarded:
+            self._member.log.release()
+        else:
+            self._member.log.close()
+
+    def on_failure(self, *_: object) -> None:
+        self.send(self._heartbeats, Leads(self.group, -1, ()))
+        if self._log is not None:
+            self._log.release()
+
+    # -- what is asked of it -------------------------------------------------------------------------------------
+
+    @handles(TransferLeadership)
+    def transfer_leadership(self, message: TransferLeadership) -> bool:
+        begun = self._member.transfer_to(message.to, self._now)
+        self._after_event()
+        return begun
+
+    @handles(HandOver)
+    def hand_over(self, _message: HandOver) -> bool | None:
+        handing_over = self._member.retire(self._now)
+        self._after_event()
+        if not handing_over:
+            return False
+        self._handed_over.append(self.defer())
+        return None
+
+    @handles(Discard)
+    def discard(self, _message: Discard) -> None:
+        self._discarded = True
+        self.stop()
+
+    # -- what happens around it ----------------------------------------------------------------------------------
+
+    @handles(*RAFT_MESSAGES)
+    def raft(self, message: Message) -> None:
+        self._member.step(message, self._now)
+        self._after_event()
+
+    @handles(PeerUp)
+    def peer_up(self, message: PeerUp) -> None:
+        self._member.peer_up(message.broker, self._now)
+        self._after_event()
+
+    @handles(PeerDown)
+    def peer_down(self, message: PeerDown) -> None:
+        self._member.peer_down(message.broker, self._now)
+        self._after_event()
+
+    @handles(LeaderGone)
+    def leader_gone(self, message: LeaderGone) -> None:
+        node = self._member.node
+        if message.term == node.term and isinstance(node.role, Follower) and node.role.leader is not None:
+            self._member.leader_gone(self._now)
+            self._after_event()
+
+    @handles(VoteSaved)
+    def vote_saved(self, message: VoteSaved) -> None:
+        self._saving = None
+        self._member.vote_saved(message.vote, self._now)
+        self._after_event()
+
+    @handles(LogSynced)
+    def log_synced(self, message: LogSynced) -> None:
+        self._syncing = False
+        try:
+            self._member.log.end_flush(message.flush, message.error, self._services.wall_ms())
+        except LogOffline as error:
+            self._go_offline(error)
+            return
+        self._member.flushed(self._now)
+        self._after_event()
+
+    @handles(Offline)
+    def offline(self, message: Offline) -> None:
+        self._go_offline(message.error)
+
+    @handles(_Tick)
+    def tick(self, _message: _Tick) -> None:
+        self._tick_at = None
+        self._member.tick(self._now)
+        self._after_event()
+
+    @handles(_TellWatermark)
+    def tell_watermark(self, _message: _TellWatermark) -> None:
+        """Followers that get no appends must learn of the watermark too."""
+        self._watermark_told = True
+        for broker, beat in self._member.node.beats():
+            self.send(self._peer(broker), beat)
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    @property
+    def _now(self) -> float:
+        return self.node.scheduler.clock.now()
+
+    @property
+    def leads(self) -> bool:
+        return isinstance(self._member.node.role, Leader)
+
+    def _peer(self, broker: int) -> Address:
+        address = self._peers.get(broker)
+        if address is None:
+            address = self._peers[broker] = Address(self.address.kind, self.address.name, broker)
+        return address
+
+    def _after_event(self) -> None:
+        """Send, save, answer, and arrange to be woken, whatever it was that just happened."""
+        member = self._member
+        outbox, member.outbox = member.outbox, []
+        for broker, message in outbox:
+            self.send(self._peer(broker), message)
+        if member.unsaved_vote is not None and member.unsaved_vote != self._saving:
+            self._saving = member.unsaved_vote
+            self.send(self._flusher, SaveVote(self.group, self._saving, self.address))
+        if member.role_changed:
+            member.role_changed = False
+            self._role_changed()
+        if member.committed is not None:
+            member.committed = None
+            self._committed()
+        if isinstance(member.node.role, Leader):
+            self._announce()
+            self.on_membership()
+        if member.log.needs_flush(self._services.wall_ms()) and not self._syncing:
+            self._sync()
+        self._arrange_tick()
+
+    def _role_changed(self) -> None:
+        node = self._member.node
+        leads = isinstance(node.role, Leader)
+        if not leads:
+            self._announce()
+        leader = None if leads else node.leader
+        self.send(self._heartbeats, Follows(self.group, leader, node.term, self.address))
+        if leader is not None:
+            self._tell_handed_over()
+        self.on_leads(leads=leads)
+
+    def _announce(self) -> None:
+        """Let every broker know who leads this group, and who is in sync."""
+        node = self._member.node
+        role = node.role
+        in_sync = tuple(sorted(leading.in_sync(node, role, self._now))) if isinstance(role, Leader) else ()
+        state = (node.leader, node.term, in_sync)
+        if state != self._announced:
+            led_before = self._announced is not None and self._announced[0] == node.broker
+            self._announced = state
+            if isinstance(role, Leader):
+                self.send(self._heartbeats, Leads(self.group, node.term, in_sync))
+            elif led_before:
+                self.send(self._heartbeats, Leads(self.group, -1, ()))
+
+    def _committed(self) -> None:
+        role = self._member.node.role
+        if isinstance(role, Leader) and self._watermark_told and len(role.progress):
+            self._watermark_told = False
+            self.after(WATERMARK_SECONDS, _TellWatermark())
+        self.on_committed()
+
+    def _sync(self) -> None:
+        self._syncing = True
+        self.send(self._flusher, SyncLog(self._member.log.begin_flush(), self.address))
+
+    def _arrange_tick(self) -> None:
+        """One timer, moved only forward: a deadline that went further away is found out when it fires."""
+        deadline = self._member.node.next_deadline
+        if deadline is not None and (self._tick_at is None or deadline < self._tick_at):
+            self._tick_at = deadline
+            self.after(max(deadline - self._now, 0.0), _Tick())
+
+    def _tell_handed_over(self) -> None:
+        waiting, self._handed_over = self._handed_over, []
+        for reply in waiting:
+            reply.set(True)
+
+    def _go_offline(self, error: LogOffline) -> None:
+        """The disk failed: this member ends, its peers go on. Its supervisor tries again, with recovery."""
+        self.refuse_waiting(error)
+        raise error
+
+    def _raft_config(self, spec: GroupSpec) -> RaftConfig:
+        raft = self._services.raft
+        return evolve(raft, flush_before_ack=True) if spec.flush_before_ack else raft
+
+    def _read_history(self, directory: str, spec: GroupSpec) -> MembershipHistory:
+        try:
+            data = self._services.handles.filesystem.read(f"{directory}/{MEMBERSHIP_FILE}")
+        except FileNotFoundError:
+            return MembershipHistory([(-1, Membership(spec.first_voters))])
+        return MembershipHistory.decode(data)

@@ -1,0 +1,80 @@
+"""Who leads what, as far as is known here: soft state, told from broker to broker as it changes.
+
+A group's leader announces itself in its epoch; the newest epoch wins, whoever is heard first. The metadata log holds
+who keeps what, not who leads, so a failover waits for nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from actors.replica_messages import group_name
+from log.machines.metadata import Metadata
+
+
+@frozen(slots=True)
+class Led:
+    """A group as its leader announced it; `broker` is None once that one is gone and nobody else has come."""
+
+    broker: int | None
+    epoch: int
+    in_sync: tuple[int, ...]
+
+
+class Leadership:
+    """What one node has heard."""
+
+    __slots__ = ("_groups",)
+
+    def __init__(self) -> None:
+        self._groups: dict[str, Led] = {}
+
+    def of(self, group: str) -> Led | None:
+        return self._groups.get(group)
+
+    def led_by(self, broker: int) -> Iterator[tuple[str, Led]]:
+        return ((group, led) for group, led in list(self._groups.items()) if led.broker == broker)
+
+    def announced(self, group: str, broker: int, epoch: int, in_sync: tuple[int, ...]) -> None:
+        """This broker leads the group in this epoch."""
+        known = self._groups.get(group)
+        if known is None or epoch >= known.epoch:
+            self._groups[group] = Led(broker, epoch, in_sync)
+
+    def resigned(self, group: str, broker: int) -> None:
+        """This broker leads the group no longer."""
+        known = self._groups.get(group)
+        if known is not None and known.broker == broker:
+            self._groups[group] = Led(None, known.epoch, ())
+
+    def lost(self, broker: int) -> None:
+        """The link to this broker is gone."""
+        for group, led in self.led_by(broker):
+            self._groups[group] = Led(None, led.epoch, ())
+
+    def forget(self, group: str) -> None:
+        """The group is no more."""
+        self._groups.pop(group, None)
+
+
+@frozen(slots=True)
+class Misled:
+    """A partition that is led by another broker than it should be."""
+
+    group: str
+    leader: int
+    preferred: int
+
+
+def misled(metadata: Metadata, leadership: Leadership, topic_name: str = "") -> Iterator[Misled]:
+    """The partitions of a topic, or of all, whose preferred leader is in sync and does not lead."""
+    for topic, number, partition in metadata.partitions():
+        if topic_name and topic.name != topic_name:
+            continue
+        group, preferred = group_name(topic.name, number, topic.id), partition.replicas[0]
+        led = leadership.of(group)
+        if led is not None and led.broker not in (None, preferred) and preferred in led.in_sync:
+            assert led.broker is not None
+            yield Misled(group, led.broker, preferred)

@@ -1,0 +1,7 @@
+"""State machines: what a Raft log means. Pure: the same records in the same order give the same state everywhere.
+
+metadata          what the cluster is: brokers, topics, who keeps what, configs
+metadata_records  the records of its log
+placement         who shall keep what
+plans             what an operation writes into the metadata log, or why it may not
+"""

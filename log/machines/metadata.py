@@ -1,0 +1,240 @@
+"""What the cluster is, replayed from the metadata log: every broker applies the same records and serves from its copy.
+
+Who leads what is not in here. That is for each group to decide, and is told from broker to broker as it changes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+from attrs import define, evolve, field, frozen
+
+from log.errors import DamagedFile, UnknownFormat
+from log.machines.metadata_records import (
+    BrokerDraining,
+    BrokerRegistered,
+    ClusterFormed,
+    ConfigsSet,
+    MetadataRecord,
+    MoveEnded,
+    PartitionsPlaced,
+    ProducerIdsTaken,
+    ReplicasMoved,
+    RequestDone,
+    TopicDropped,
+    TopicMade,
+)
+from log.raft.membership import Voter
+
+ANSWERS_KEPT = 1000
+_VERSION = 1
+
+
+@frozen(slots=True)
+class Registration:
+    """A broker as it last registered."""
+
+    broker: int
+    directory: str
+    host: str
+    port: int
+    draining: bool = False
+
+
+@frozen(slots=True)
+class PartitionState:
+    """Who shall keep a partition, the preferred leader first."""
+
+    replicas: tuple[int, ...]
+    first_voters: tuple[Voter, ...]
+    """The membership with which its group began. What came of it is in the group's own log."""
+    moved_from: tuple[int, ...] = ()
+    """While it moves: who kept it before, and whoever was to keep it in the meantime."""
+    settled: tuple[int, ...] = ()
+    """While it moves: its replicas before that, to which it goes back if the move is cancelled."""
+    left: tuple[int, ...] = ()
+    """Brokers that kept it once and do no longer: what they had is gone, so they begin anew if they ever come back."""
+
+    @property
+    def keepers(self) -> tuple[int, ...]:
+        """Every broker that has a replica now."""
+        return (*self.replicas, *(broker for broker in self.moved_from if broker not in self.replicas))
+
+
+@define(slots=True)
+class Topic:
+    """A topic. Its id is its own for ever; another topic of the same name has another."""
+
+    id: str
+    name: str
+    configs: dict[str, str]
+    partitions: list[PartitionState] = field(factory=list)
+
+
+class Metadata:
+    """The state, and the offset up to which it was applied."""
+
+    __slots__ = ("_answers", "_names", "applied", "brokers", "cluster_id", "next_producer_id", "topics")
+
+    def __init__(self) -> None:
+        self.applied = 0
+        self.cluster_id = ""
+        self.brokers: dict[int, Registration] = {}
+        self.topics: dict[str, Topic] = {}
+        """By id."""
+        self.next_producer_id = 0
+        self._names: dict[str, str] = {}
+        self._answers: OrderedDict[str, str] = OrderedDict()
+
+    # -- facts -----------------------------------------------------------------------------------------------
+
+    def topic(self, name: str) -> Topic | None:
+        topic_id = self._names.get(name)
+        return None if topic_id is None else self.topics[topic_id]
+
+    def answer_to(self, request_id: str) -> str | None:
+        """What was answered to this request, if it was carried out lately."""
+        return self._answers.get(request_id)
+
+    def partitions(self) -> Iterator[tuple[Topic, int, PartitionState]]:
+        for topic in self.topics.values():
+            for number, partition in enumerate(topic.partitions):
+                yield topic, number, partition
+
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def apply(self, record: MetadataRecord) -> str | None:
+        """Take a record in. Gives the id of the topic that it touched, if it did."""
+        return _APPLY[type(record)](self, record)
+
+    def _cluster_formed(self, record: ClusterFormed) -> None:
+        self.cluster_id = record.cluster_id
+
+    def _broker_registered(self, record: BrokerRegistered) -> None:
+        known = self.brokers.get(record.broker)
+        draining = known is not None and known.draining
+        self.brokers[record.broker] = Registration(record.broker, record.directory, record.host, record.port, draining)
+
+    def _broker_draining(self, record: BrokerDraining) -> None:
+        self.brokers[record.broker] = evolve(self.brokers[record.broker], draining=record.draining)
+
+    def _topic_made(self, record: TopicMade) -> str:
+        self.topics[record.topic_id] = Topic(record.topic_id, record.name, dict(record.configs))
+        self._names[record.name] = record.topic_id
+        return record.topic_id
+
+    def _partitions_placed(self, record: PartitionsPlaced) -> str:
+        topic = self.topics[record.topic_id]
+        assert record.first == len(topic.partitions), f"{topic.name}: partition {record.first} is not the next one"
+        for replicas in record.replicas:
+            voters = tuple(Voter(broker, self.brokers[broker].directory) for broker in replicas)
+            topic.partitions.append(PartitionState(replicas, voters))
+        return record.topic_id
+
+    def _replicas_moved(self, record: ReplicasMoved) -> str:
+        partitions = self.topics[record.topic_id].partitions
+        old = partitions[record.partition]
+        partitions[record.partition] = evolve(
+            old,
+            replicas=record.replicas,
+            moved_from=old.keepers,
+            settled=old.settled or old.replicas,
+        )
+        return record.topic_id
+
+    def _move_ended(self, record: MoveEnded) -> str:
+        partitions = self.topics[record.topic_id].partitions
+        old = partitions[record.partition]
+        left = tuple(sorted({*old.left, *old.moved_from} - {*old.replicas}))
+        partitions[record.partition] = evolve(old, moved_from=(), settled=(), left=left)
+        return record.topic_id
+
+    def _topic_dropped(self, record: TopicDropped) -> str:
+        topic = self.topics.pop(record.topic_id)
+        del self._names[topic.name]
+        return record.topic_id
+
+    def _configs_set(self, record: ConfigsSet) -> str:
+        self.topics[record.topic_id].configs = dict(record.configs)
+        return record.topic_id
+
+    def _producer_ids_taken(self, record: ProducerIdsTaken) -> None:
+        self.next_producer_id = max(self.next_producer_id, record.next_id)
+
+    def _request_done(self, record: RequestDone) -> None:
+        self._answers[record.request_id] = record.answer
+        while len(self._answers) > ANSWERS_KEPT:
+            self._answers.popitem(last=False)
+
+    # -- snapshots -------------------------------------------------------------------------------------------
+
+    def encode(self) -> bytes:
+        """Everything, as of `applied`."""
+        return orjson.dumps(
+            {
+                "version": _VERSION,
+                "applied": self.applied,
+                "cluster_id": self.cluster_id,
+                "next_producer_id": self.next_producer_id,
+                "brokers": [
+                    [one.broker, one.directory, one.host, one.port, one.draining] for one in self.brokers.values()
+                ],
+                "topics": [
+                    {
+                        "id": topic.id,
+                        "name": topic.name,
+                        "configs": topic.configs,
+                        "partitions": [_encoded(partition) for partition in topic.partitions],
+                    }
+                    for topic in self.topics.values()
+                ],
+                "answers": list(self._answers.items()),
+            }
+        )
+
+    def restore(self, data: bytes) -> None:
+        """Be what this snapshot says."""
+        try:
+            value = orjson.loads(data)
+            if value["version"] != _VERSION:
+                raise UnknownFormat(f"a metadata snapshot of version {value['version']}; {_VERSION} is known here")
+            self.brokers = {one[0]: Registration(*one) for one in value["brokers"]}
+            self.topics = {
+                one["id"]: Topic(one["id"], one["name"], one["configs"], [_decoded(each) for each in one["partitions"]])
+                for one in value["topics"]
+            }
+            self._answers = OrderedDict((request, answer) for request, answer in value["answers"])
+            self.cluster_id, self.next_producer_id = value["cluster_id"], value["next_producer_id"]
+            self.applied = value["applied"]
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise DamagedFile(f"{data[:200]!r} is no metadata snapshot: {error}") from error
+        self._names = {topic.name: topic.id for topic in self.topics.values()}
+
+
+def _encoded(partition: PartitionState) -> list[Any]:
+    voters = [[voter.broker, voter.directory] for voter in partition.first_voters]
+    return [partition.replicas, voters, partition.moved_from, partition.settled, partition.left]
+
+
+def _decoded(value: list[Any]) -> PartitionState:
+    replicas, voters, moved_from, settled, left = value
+    first_voters = tuple(Voter(*voter) for voter in voters)
+    return PartitionState(tuple(replicas), first_voters, tuple(moved_from), tuple(settled), tuple(left))
+
+
+_APPLY: dict[type[MetadataRecord], Callable[[Metadata, Any], str | None]] = {
+    ClusterFormed: Metadata._cluster_formed,
+    BrokerRegistered: Metadata._broker_registered,
+    BrokerDraining: Metadata._broker_draining,
+    TopicMade: Metadata._topic_made,
+    PartitionsPlaced: Metadata._partitions_placed,
+    ReplicasMoved: Metadata._replicas_moved,
+    MoveEnded: Metadata._move_ended,
+    TopicDropped: Metadata._topic_dropped,
+    ConfigsSet: Metadata._configs_set,
+    ProducerIdsTaken: Metadata._producer_ids_taken,
+    RequestDone: Metadata._request_done,
+}

@@ -1,0 +1,436 @@
+"""What an operation writes into the metadata log, or why it may not be done. Pure: a controller carries it out.
+
+A request carries an id of its asker's making. What was answered to it is written with what was done, in the same
+batch, so a request that comes again (its asker did not hear the answer) is answered again and done once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+from attrs import Factory, define, frozen
+
+from log.machines import placement
+from log.machines.metadata import Metadata, PartitionState, Topic
+from log.machines.metadata_records import (
+    BrokerDraining,
+    BrokerRegistered,
+    ConfigsSet,
+    MetadataRecord,
+    MoveEnded,
+    PartitionsPlaced,
+    ProducerIdsTaken,
+    ReplicasMoved,
+    RequestDone,
+    TopicDropped,
+    TopicMade,
+)
+from log.machines.topic_configs import InvalidConfig, check
+from protocol.error_codes import ErrorCode
+
+PARTITIONS_MAX = 10_000
+TOPIC_NAME_CHARS_MAX = 249
+PRODUCER_IDS_AT_ONCE = 1000
+Assignment = tuple[tuple[int, ...], ...]
+
+
+@frozen(slots=True)
+class CreateTopic:
+    """-1 partitions or replicas: as many as the cluster's default. An assignment says who keeps what, instead."""
+
+    request_id: str
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    assignment: Assignment = ()
+    configs: tuple[tuple[str, ...], ...] = ()
+    validate_only: bool = False
+
+
+@frozen(slots=True)
+class DeleteTopic:
+    request_id: str
+    name: str
+
+
+@frozen(slots=True)
+class CreatePartitions:
+    """Let the topic have `count` partitions, more than now."""
+
+    request_id: str
+    name: str
+    count: int
+    assignment: Assignment = ()
+    validate_only: bool = False
+
+
+@frozen(slots=True)
+class AlterConfigs:
+    """(name, value) sets a config, (name,) takes it back to its default."""
+
+    request_id: str
+    name: str
+    configs: tuple[tuple[str, ...], ...]
+    validate_only: bool = False
+
+
+@frozen(slots=True)
+class MoveReplicas:
+    """Let these brokers keep a partition, the preferred leader first. None at all cancels a move that is under way."""
+
+    request_id: str
+    name: str
+    partition: int
+    replicas: tuple[int, ...]
+
+
+@frozen(slots=True)
+class EndMove:
+    """The partition's leader says: exactly those who shall vote do."""
+
+    request_id: str
+    topic_id: str
+    partition: int
+    voters: tuple[int, ...]
+
+
+@frozen(slots=True)
+class DrainBroker:
+    """Move everything away from a broker, and place nothing new on it; or allow that again."""
+
+    request_id: str
+    broker: int
+    draining: bool
+
+
+@frozen(slots=True)
+class RegisterBroker:
+    """A broker says who it is and where clients find it."""
+
+    request_id: str
+    broker: int
+    directory: str
+    host: str
+    port: int
+
+
+@frozen(slots=True)
+class TakeProducerIds:
+    """A block of producer ids for one broker to give out."""
+
+    request_id: str
+
+
+Request = (
+    CreateTopic
+    | DeleteTopic
+    | CreatePartitions
+    | AlterConfigs
+    | MoveReplicas
+    | EndMove
+    | DrainBroker
+    | RegisterBroker
+    | TakeProducerIds
+)
+
+
+@define(slots=True)
+class Circumstances:
+    """What a plan needs to know beside the metadata."""
+
+    alive: frozenset[int]
+    """Brokers that can be reached."""
+    new_topic_id: Callable[[], str]
+    partitions_default: int = 1
+    replication_factor_default: int = 1
+    min_insync_replicas: int = 1
+
+
+@define(slots=True)
+class Plan:
+    """What to write, and what to answer once that is committed."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    warnings: list[str] = Factory(list)
+    facts: dict[str, Any] = Factory(dict)
+    records: list[MetadataRecord] = Factory(list)
+
+    @property
+    def answer(self) -> str:
+        value = {"error": self.error, "message": self.message, "warnings": self.warnings, **self.facts}
+        return orjson.dumps(value).decode()
+
+
+class Refused(Exception):
+    """The operation may not be done."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+def plan(metadata: Metadata, request: Request, about: Circumstances) -> Plan:
+    """What this request comes to."""
+    made = Plan()
+    try:
+        _PLANS[type(request)](metadata, request, about, made)
+    except Refused as refusal:
+        return Plan(refusal.error, str(refusal))
+    if getattr(request, "validate_only", False):
+        made.records = []
+    elif made.records:
+        made.records.append(RequestDone(request.request_id, made.answer))
+    return made
+
+
+# -- topics ------------------------------------------------------------------------------------------------------
+
+
+def _create_topic(metadata: Metadata, request: CreateTopic, about: Circumstances, made: Plan) -> None:
+    _check_name(metadata, request.name)
+    configs = dict(_checked_configs(request.configs))
+    brokers = _brokers_to_place_on(metadata, about)
+    if request.assignment:
+        if request.partitions != -1 or request.replication_factor != -1:
+            raise Refused(
+                ErrorCode.INVALID_REQUEST, "an assignment says it all; leave out partitions and replication factor"
+            )
+        factor = len(request.assignment[0])
+        _check_assignment(metadata, request.assignment, factor)
+        replicas = request.assignment
+    else:
+        count = about.partitions_default if request.partitions == -1 else request.partitions
+        factor = about.replication_factor_default if request.replication_factor == -1 else request.replication_factor
+        _check_count(count)
+        _check_factor(factor, brokers)
+        replicas = placement.place(placement.Load.of(metadata), brokers, count, factor)
+    _check_count(len(replicas))
+    topic_id = about.new_topic_id()
+    made.warnings += _warnings(metadata, factor, configs, about)
+    made.facts = {"topic_id": topic_id, "partitions": len(replicas), "replication_factor": factor}
+    made.records = [
+        TopicMade(topic_id, request.name, tuple(sorted(configs.items()))),
+        PartitionsPlaced(topic_id, 0, replicas),
+    ]
+
+
+def _delete_topic(metadata: Metadata, request: DeleteTopic, _about: Circumstances, made: Plan) -> None:
+    topic = _topic(metadata, request.name)
+    made.facts = {"topic_id": topic.id}
+    made.records = [TopicDropped(topic.id)]
+
+
+def _create_partitions(metadata: Metadata, request: CreatePartitions, about: Circumstances, made: Plan) -> None:
+    topic = _topic(metadata, request.name)
+    have, factor = len(topic.partitions), len(topic.partitions[0].replicas)
+    if request.count <= have:
+        raise Refused(
+            ErrorCode.INVALID_PARTITIONS, f"topic {topic.name!r} has {have} partitions; they only become more"
+        )
+    _check_count(request.count)
+    if any(partition.moved_from for partition in topic.partitions):
+        raise Refused(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"topic {topic.name!r} is being moved; wait until it is done")
+    if request.assignment:
+        if len(request.assignment) != request.count - have:
+            text = f"{len(request.assignment)} partitions are assigned; {request.count - have} are new"
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        _check_assignment(metadata, request.assignment, factor)
+        replicas = request.assignment
+    else:
+        brokers = _brokers_to_place_on(metadata, about)
+        _check_factor(factor, brokers)
+        replicas = placement.place(placement.Load.of(metadata), brokers, request.count - have, factor)
+    made.facts = {"partitions": request.count}
+    made.records = [PartitionsPlaced(topic.id, have, replicas)]
+
+
+def _alter_configs(metadata: Metadata, request: AlterConfigs, about: Circumstances, made: Plan) -> None:
+    topic = _topic(metadata, request.name)
+    configs = dict(topic.configs)
+    for name, *value in request.configs:
+        if value:
+            ((_, text),) = _checked_configs(((name, *value),))
+            configs[name] = text
+        else:
+            configs.pop(name, None)
+    made.warnings += _warnings(metadata, len(topic.partitions[0].replicas), configs, about)
+    if configs != topic.configs:
+        made.records = [ConfigsSet(topic.id, tuple(sorted(configs.items())))]
+
+
+# -- moves -------------------------------------------------------------------------------------------------------
+
+
+def _move_replicas(metadata: Metadata, request: MoveReplicas, about: Circumstances, made: Plan) -> None:
+    topic = _topic(metadata, request.name)
+    partition = _partition(topic, request.partition)
+    if not request.replicas:
+        if not partition.moved_from:
+            text = f"{topic.name}-{request.partition} is not being moved"
+            raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, text)
+        if partition.replicas != partition.settled:
+            made.records = [ReplicasMoved(topic.id, request.partition, partition.settled)]
+        return
+    _check_assignment(metadata, (request.replicas,), len(request.replicas))
+    missing = [broker for broker in request.replicas if broker not in partition.keepers and broker not in about.alive]
+    if missing:
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"broker {missing[0]} cannot be reached; start it, then move"
+        )
+    made.warnings += _warnings(metadata, len(request.replicas), topic.configs, about)
+    if request.replicas != partition.replicas:
+        made.records = [ReplicasMoved(topic.id, request.partition, request.replicas)]
+
+
+def _end_move(metadata: Metadata, request: EndMove, _about: Circumstances, made: Plan) -> None:
+    topic = metadata.topics.get(request.topic_id)
+    if topic is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {request.topic_id}")
+    partition = _partition(topic, request.partition)
+    if not partition.moved_from:
+        return
+    if sorted(request.voters) != sorted(partition.replicas):
+        text = f"{sorted(request.voters)} vote; {sorted(partition.replicas)} shall"
+        raise Refused(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
+    made.records = [MoveEnded(topic.id, request.partition)]
+
+
+def _drain_broker(metadata: Metadata, request: DrainBroker, about: Circumstances, made: Plan) -> None:
+    known = metadata.brokers.get(request.broker)
+    if known is None:
+        raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {request.broker}")
+    if known.draining != request.draining:
+        made.records.append(BrokerDraining(request.broker, request.draining))
+    if not request.draining:
+        return
+    load = placement.Load.of(metadata)
+    brokers = [broker for broker in _brokers_to_place_on(metadata, about) if broker != request.broker]
+    for topic, number, partition in metadata.partitions():
+        if request.broker not in partition.replicas:
+            continue
+        replicas = placement.without(load, brokers, partition.replicas, request.broker)
+        if replicas is None:
+            raise Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"{topic.name}-{number} has {len(partition.replicas)} replicas and no broker is left to take the one "
+                f"of broker {request.broker}; add a broker, or give the topic fewer replicas",
+            )
+        made.records.append(ReplicasMoved(topic.id, number, replicas))
+    made.facts = {"moves": sum(1 for record in made.records if isinstance(record, ReplicasMoved))}
+
+
+# -- brokers -----------------------------------------------------------------------------------------------------
+
+
+def _register_broker(metadata: Metadata, request: RegisterBroker, _about: Circumstances, made: Plan) -> None:
+    known = metadata.brokers.get(request.broker)
+    new = (request.directory, request.host, request.port)
+    if known is None or (known.directory, known.host, known.port) != new:
+        made.records = [BrokerRegistered(request.broker, *new)]
+
+
+def _take_producer_ids(metadata: Metadata, _request: TakeProducerIds, _about: Circumstances, made: Plan) -> None:
+    first = metadata.next_producer_id
+    made.facts = {"first": first, "count": PRODUCER_IDS_AT_ONCE}
+    made.records = [ProducerIdsTaken(first + PRODUCER_IDS_AT_ONCE)]
+
+
+# -- rules -------------------------------------------------------------------------------------------------------
+
+
+def _check_name(metadata: Metadata, name: str) -> None:
+    if name in {".", ".."} or not re.fullmatch(rf"[a-zA-Z0-9._-]{{1,{TOPIC_NAME_CHARS_MAX}}}", name):
+        text = (
+            f"{name[:300]!r} is not a topic name; use 1 to {TOPIC_NAME_CHARS_MAX} of a-z, A-Z, 0-9, '.', '_', '-', but "
+            "not '.' or '..'"
+        )
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+    if metadata.topic(name) is not None:
+        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists")
+    alike = name.replace(".", "_")
+    for topic in metadata.topics.values():
+        if topic.name.replace(".", "_") == alike:
+            text = f"{name!r} differs from topic {topic.name!r} only in '.' and '_'; choose another name"
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+
+
+def _check_count(count: int) -> None:
+    if not 1 <= count <= PARTITIONS_MAX:
+        raise Refused(ErrorCode.INVALID_PARTITIONS, f"{count} partitions are out of range; give 1 to {PARTITIONS_MAX}")
+
+
+def _check_factor(factor: int, brokers: Sequence[int]) -> None:
+    if not 1 <= factor <= len(brokers):
+        text = f"replication factor {factor} with {len(brokers)} brokers to place on; give 1 to {len(brokers)}"
+        raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+
+
+def _check_assignment(metadata: Metadata, assignment: Assignment, factor: int) -> None:
+    for replicas in assignment:
+        unknown = [broker for broker in replicas if broker not in metadata.brokers]
+        if unknown:
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is no broker {unknown[0]}")
+        if len(set(replicas)) != len(replicas) or len(replicas) != factor or not replicas:
+            text = f"{list(replicas)} are not {factor} different brokers"
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+
+
+def _checked_configs(configs: tuple[tuple[str, ...], ...]) -> list[tuple[str, str]]:
+    checked = []
+    for config in configs:
+        if len(config) != 2:
+            raise Refused(ErrorCode.INVALID_CONFIG, f"{config!r} is not a name and its value")
+        try:
+            check(*config)
+        except InvalidConfig as error:
+            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+        checked.append((config[0], config[1]))
+    return checked
+
+
+def _warnings(metadata: Metadata, factor: int, configs: dict[str, str], about: Circumstances) -> list[str]:
+    """Choices that tolerate no failure are allowed, and said to be such."""
+    min_insync = int(configs.get("min.insync.replicas", about.min_insync_replicas))
+    if factor == 1 and len(metadata.brokers) > 1:
+        return ["replication factor 1 tolerates no failure: what its only broker loses is lost; take 3"]
+    if factor == 2:
+        return ["replication factor 2 tolerates no failure: without both replicas nothing is committed; take 3"]
+    if min_insync > factor:
+        return [f"min.insync.replicas {min_insync} with {factor} replicas: no acks=all write can ever succeed"]
+    if min_insync == factor > 1:
+        return [f"min.insync.replicas {min_insync} of {factor} replicas tolerates no failure of acks=all writes"]
+    return []
+
+
+def _brokers_to_place_on(metadata: Metadata, about: Circumstances) -> list[int]:
+    return sorted(one.broker for one in metadata.brokers.values() if one.broker in about.alive and not one.draining)
+
+
+def _topic(metadata: Metadata, name: str) -> Topic:
+    topic = metadata.topic(name)
+    if topic is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
+    return topic
+
+
+def _partition(topic: Topic, number: int) -> PartitionState:
+    if not 0 <= number < len(topic.partitions):
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name!r} has no partition {number}")
+    return topic.partitions[number]
+
+
+_PLANS: dict[type, Callable[[Metadata, Any, Circumstances, Plan], None]] = {
+    CreateTopic: _create_topic,
+    DeleteTopic: _delete_topic,
+    CreatePartitions: _create_partitions,
+    AlterConfigs: _alter_configs,
+    MoveReplicas: _move_replicas,
+    EndMove: _end_move,
+    DrainBroker: _drain_broker,
+    RegisterBroker: _register_broker,
+    TakeProducerIds: _take_producer_ids,
+}

@@ -1,0 +1,117 @@
+"""The settings of a topic, by Kafka's names: which there are, what they may be, and what they do to a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from attrs import fields, frozen
+
+from log.config import CleanupPolicy, LogConfig
+
+_LONG_MAX = (1 << 63) - 1
+
+
+class InvalidConfig(ValueError):
+    """A setting that does not exist, or may not be that."""
+
+
+@frozen(slots=True)
+class TopicSettings:
+    """What a topic's configs come to."""
+
+    log: LogConfig
+    min_insync_replicas: int
+
+
+def _whole(low: int, high: int = _LONG_MAX) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise InvalidConfig(f"{text!r} is no whole number") from None
+        if not low <= value <= high:
+            raise InvalidConfig(f"{value} is out of range; give a whole number from {low} to {high}")
+        return value
+
+    return parse
+
+
+def _ratio(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise InvalidConfig(f"{text!r} is no number") from None
+    if not 0 <= value <= 1:
+        raise InvalidConfig(f"{value} is out of range; give a number from 0 to 1")
+    return value
+
+
+def _cleanup_policy(text: str) -> CleanupPolicy:
+    names = {policy.name.lower(): policy for policy in CleanupPolicy if policy.name is not None}
+    policy = CleanupPolicy(0)
+    for word in text.split(","):
+        if word.strip() not in names:
+            raise InvalidConfig(f"{text!r} is no cleanup policy; give delete, compact, or delete,compact")
+        policy |= names[word.strip()]
+    return policy
+
+
+_INT_MAX = (1 << 31) - 1
+_LOG: Mapping[str, Callable[[str], Any]] = {
+    "segment.bytes": _whole(14, _INT_MAX),
+    "segment.ms": _whole(1),
+    "segment.index.bytes": _whole(12, _INT_MAX),
+    "index.interval.bytes": _whole(0, _INT_MAX),
+    "flush.messages": _whole(1),
+    "flush.ms": _whole(0),
+    "retention.ms": _whole(-1),
+    "retention.bytes": _whole(-1),
+    "cleanup.policy": _cleanup_policy,
+    "delete.retention.ms": _whole(0),
+    "min.compaction.lag.ms": _whole(0),
+    "max.compaction.lag.ms": _whole(1),
+    "min.cleanable.dirty.ratio": _ratio,
+    "max.message.bytes": _whole(0, _INT_MAX),
+}
+_MIN_INSYNC = "min.insync.replicas"
+_min_insync = _whole(1, _INT_MAX)
+TOPIC_CONFIGS = (*_LOG, _MIN_INSYNC)
+"""Every setting that a topic may have."""
+
+
+def check(name: str, text: str) -> None:
+    """InvalidConfig, naming the setting, unless it exists and may be that."""
+    parse = _min_insync if name == _MIN_INSYNC else _LOG.get(name)
+    if parse is None:
+        near = get_close_matches(name, TOPIC_CONFIGS, n=1)
+        remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(TOPIC_CONFIGS)}"
+        raise InvalidConfig(f"there is no topic config {name!r}; {remedy}")
+    try:
+        parse(text)
+    except InvalidConfig as error:
+        raise InvalidConfig(f"{name}: {error}") from None
+
+
+def settings_of(configs: Mapping[str, str], *, min_insync_replicas: int) -> TopicSettings:
+    """What these configs come to; min.insync.replicas is the cluster's unless the topic has its own."""
+    log = LogConfig(**{name.replace(".", "_"): parse(configs[name]) for name, parse in _LOG.items() if name in configs})
+    own = configs.get(_MIN_INSYNC)
+    return TopicSettings(log, min_insync_replicas if own is None else _min_insync(own))
+
+
+def defaults(*, min_insync_replicas: int) -> dict[str, str]:
+    """Every setting of a topic that has none of its own."""
+    log = LogConfig()
+    shown = {name: _shown(getattr(log, name.replace(".", "_"))) for name in _LOG}
+    return {**shown, _MIN_INSYNC: str(min_insync_replicas)}
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, CleanupPolicy):
+        return ",".join(policy.name.lower() for policy in CleanupPolicy if policy in value and policy.name is not None)
+    return str(value)
+
+
+assert {name.replace(".", "_") for name in _LOG} < {one.name for one in fields(LogConfig)}
