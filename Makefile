@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help cluster test test-fast check bench soak clean
+.PHONY: help cluster test test-fast check bench soak chaos clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -29,6 +29,9 @@ bench: .venv/installed-test  ## measure the actor runtime beside plain pykka and
 soak: .venv/installed-test  ## simulate clusters with fresh seeds until stopped or until one breaks a promise
 	@while first=$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ') && \
 		$(BIN)/python -m tools.simulator --seeds $$((first * 100))-$$((first * 100 + 199)); do :; done
+
+chaos: .venv/installed-test  ## kill, stop and cut off real brokers for five minutes, and look for broken promises
+	@$(BIN)/python -m pytest -q -s tests/chaos --chaos-seconds 300
 
 clean:  ## remove the virtual environment and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -14,3 +14,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-transcripts", action="store_true", help="write tests/log/raft/transcripts anew from what happens"
     )
+    parser.addoption("--chaos-seconds", type=float, default=15.0, help="how long tests/chaos lets things go wrong")

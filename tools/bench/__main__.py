@@ -6,10 +6,12 @@ import argparse
 import importlib
 import sys
 
+from tools.bench import replication
+
 NAMES = {
     "actors": "the actor runtime beside pykka's threads and a raw trio socketpair",
     "log": "the partition log beside bare os.pwrite, os.pread and CRC",
-    "replication": "replicated appends beside a raw chain of processes, failover, and a thousand idle partitions",
+    "replication": "replicated appends beside a raw chain of processes, failover, a thousand idle partitions, a scan",
 }
 
 
@@ -23,10 +25,12 @@ def main() -> int:
     for name, text in NAMES.items():
         subparser = subparsers.add_parser(name, help=text, description=text)
         subparser.add_argument("--rounds", type=int, default=5, help="how often to measure each pair (default: 5)")
-    options = parser.parse_args()
-    if options.rounds < 1:
-        parser.error(f"--rounds must be at least 1, not {options.rounds}")
-    importlib.import_module(f"tools.bench.{options.name}").run(options.rounds)
+        if name == "replication":
+            replication.add_arguments(subparser)
+    options = vars(parser.parse_args())
+    if options["rounds"] < 1:
+        parser.error(f"--rounds must be at least 1, not {options['rounds']}")
+    importlib.import_module(f"tools.bench.{options.pop('name')}").run(**options)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -9,6 +10,9 @@ from attrs import frozen
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+
+_NUMBER = re.compile(r"[\d,.]*%?")
+_COLOURS = {"yes": "[green]", "no": "[red]"}
 
 Measure = Callable[[], Awaitable[float]]
 
@@ -50,15 +54,14 @@ async def measure(pairs: Sequence[Pair], rounds: int) -> list[Row]:
     The best, because whatever else this machine does can only make a round worse.
     """
     figures: list[tuple[list[float], list[float]]] = [([], []) for _ in pairs]
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("measuring", total=rounds * len(pairs))
+    with progress() as bar:
+        task = bar.add_task("measuring", total=rounds * len(pairs))
         for _ in range(rounds):
             for pair, (ours, yardstick) in zip(pairs, figures, strict=True):
-                progress.update(task, description=pair.name)
+                bar.update(task, description=pair.name)
                 ours.append(await pair.ours())
                 yardstick.append(await pair.yardstick())
-                progress.advance(task)
+                bar.advance(task)
     return [
         Row(pair, *(max(side) if pair.more_is_better else min(side) for side in sides))
         for pair, sides in zip(pairs, figures, strict=True)
@@ -72,8 +75,8 @@ def show(title: str, rows: Sequence[Row]) -> None:
         (
             row.pair.name,
             row.pair.unit,
-            _figure(row.ours),
-            _figure(row.yardstick),
+            figure(row.ours),
+            figure(row.yardstick),
             f"{row.ratio:.2f}",
             row.pair.beside,
             row.pair.aim,
@@ -81,17 +84,30 @@ def show(title: str, rows: Sequence[Row]) -> None:
         )
         for row in rows
     ]
+    table(title, head, lines)
+
+
+def table(title: str, head: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    """A table in a terminal, tab-separated lines in a pipe. What looks like a number stands to the right."""
     if not sys.stdout.isatty():
+        print(f"# {title}")
         for line in (head, *lines):
-            print("\t".join(line))
+            print("\t".join(line), flush=True)
         return
-    table = Table(title=title)
-    for name in head:
-        table.add_column(name, justify="right" if name in ("Barnabas", "yardstick", "ratio") else "left")
+    shown = Table(title=title)
+    for at, name in enumerate(head):
+        numbers = all(_NUMBER.fullmatch(line[at]) for line in lines)
+        shown.add_column(name, justify="right" if numbers else "left")
     for line in lines:
-        table.add_row(*line[:-1], "[green]yes" if line[-1] == "yes" else "[red]no")
-    Console().print(table)
+        shown.add_row(*(_COLOURS.get(cell, "") + cell for cell in line))
+    Console().print(shown)
 
 
-def _figure(value: float) -> str:
+def progress() -> Progress:
+    """A bar on stderr for long work, if that is a terminal."""
+    console = Console(stderr=True)
+    return Progress(console=console, transient=True, disable=not console.is_terminal)
+
+
+def figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"

@@ -1,0 +1,155 @@
+"""Three brokers with a process each, and what the measurements do with them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from time import perf_counter
+
+import pykka
+import trio
+
+from actors.process.config import BrokerConfig, ClusterConfig, KafkaConfig, TopicConfig
+from actors.process.hosts import ProcessHost
+from actors.process.launcher import Launcher, open_launcher
+from actors.replica_messages import AppendRecords, AppendResult, DescribeReplica, ReplicaFacts, TransferLeadership
+from actors.runtime import Address, AnyRef, Payload, RuntimeFault
+from protocol.error_codes import ErrorCode
+from protocol.records import Record, build_batch
+
+KB, MB = 1 << 10, 1 << 20
+BROKERS = (1, 2, 3)
+PATIENCE_SECONDS = 120.0
+LOOK_AGAIN_SECONDS = 0.02
+APPEND_TIMEOUT_MS = 5000
+_BATCH_OVERHEAD_BYTES = 80
+
+
+class Stuck(Exception):
+    """The cluster did not do in time what a measurement waits for."""
+
+
+class Brokers:
+    """A running cluster, driven on its launcher's loop."""
+
+    def __init__(self, launcher: Launcher, nursery: trio.Nursery, data_dir: Path) -> None:
+        self._launcher = launcher
+        self._nursery = nursery
+        self.data_dir = data_dir
+
+    @property
+    def pids(self) -> dict[int, int]:
+        return self._launcher.pids
+
+    def replica(self, group: str, broker: int) -> AnyRef:
+        return self._launcher.node.ref(Address("replica", group, broker))
+
+    async def describe(self, groups: Collection[str]) -> dict[tuple[str, int], ReplicaFacts]:
+        """What every replica of these groups says of itself, as far as it answers."""
+        asked = [
+            (group, broker, self.replica(group, broker).ask(DescribeReplica(), block=False))
+            for group in groups
+            for broker in self._launcher.statuses
+        ]
+        facts: dict[tuple[str, int], ReplicaFacts] = {}
+        for group, broker, answer in asked:
+            try:
+                facts[group, broker] = await answer
+            except (pykka.ActorDeadError, RuntimeFault):
+                continue  # this broker keeps no such replica, or not yet
+        return facts
+
+    async def leaders(self, groups: Collection[str], *, in_sync: int) -> dict[str, int]:
+        """Wait until each of these groups has a leader with so many replicas in sync."""
+        found: dict[str, int] = {}
+        with within(PATIENCE_SECONDS, f"{len(groups)} partitions with {in_sync} replicas in sync"):
+            while missing := [group for group in groups if group not in found]:
+                for (group, broker), facts in (await self.describe(missing)).items():
+                    if facts.role == "Leader" and len(facts.in_sync) >= in_sync:
+                        found[group] = broker
+                await trio.sleep(LOOK_AGAIN_SECONDS if len(found) < len(groups) else 0)
+        return found
+
+    async def lead(self, homes: dict[str, int]) -> None:
+        """Hand leadership over until every group is led by the broker given for it."""
+        with within(PATIENCE_SECONDS, f"the leadership of {len(homes)} partitions handed over"):
+            while True:
+                leaders = await self.leaders(homes, in_sync=len(BROKERS))
+                away = [group for group in homes if leaders[group] != homes[group]]
+                if not away:
+                    return
+                asked = [
+                    self.replica(group, leaders[group]).ask(TransferLeadership(homes[group]), block=False)
+                    for group in away
+                ]
+                for answer in asked:
+                    await answer
+                await trio.sleep(LOOK_AGAIN_SECONDS)
+
+    def kill(self, broker: int) -> None:
+        self._launcher.kill(broker)
+
+    async def restart(self, broker: int) -> None:
+        """Start a killed broker again and wait until it is linked to all others."""
+        with within(PATIENCE_SECONDS, f"broker {broker} restarted"):
+            await self._launcher.until_dead(broker)
+            await self._nursery.start(self._launcher.live_once, broker)
+            await self._launcher.until_ready()
+
+
+@asynccontextmanager
+async def running(topics: Sequence[TopicConfig], *, min_insync_replicas: int = 1) -> AsyncIterator[Brokers]:
+    """Start the cluster with these topics; all brokers are linked, leaders need not have been elected."""
+    with tempfile.TemporaryDirectory(prefix="barnabas-bench-") as directory:
+        data_dir = Path(directory)
+        brokers = tuple(BrokerConfig(number, 0, data_dir / str(number)) for number in BROKERS)
+        kafka = KafkaConfig(min_insync_replicas=min_insync_replicas)
+        config = ClusterConfig("bench", "127.0.0.1", data_dir, kafka, brokers, tuple(topics))
+        async with (
+            open_launcher(config, lambda *_: ProcessHost(), log_level="error") as launcher,
+            trio.open_nursery() as nursery,
+        ):
+            for broker in BROKERS:
+                await nursery.start(launcher.live_once, broker)
+            with within(PATIENCE_SECONDS, "all brokers linked"):
+                await launcher.until_ready()
+            yield Brokers(launcher, nursery, data_dir)
+            await launcher.stop()
+            nursery.cancel_scope.cancel()
+
+
+@contextmanager
+def within(seconds: float, aim: str) -> Iterator[None]:
+    """What is done in here must be done in time."""
+    try:
+        with trio.fail_after(seconds):
+            yield
+    except trio.TooSlowError:
+        raise Stuck(f"waited {seconds:g} s for {aim}") from None
+
+
+async def append(leader: AnyRef, acks: int, batch: Payload) -> float:
+    """Append one batch; gives the seconds it took."""
+    start = perf_counter()
+    must_be_taken(await leader.ask(AppendRecords(acks, APPEND_TIMEOUT_MS, batch), block=False))
+    return perf_counter() - start
+
+
+def must_be_taken(result: AppendResult) -> None:
+    if result.error != ErrorCode.NONE:
+        raise Stuck(f"an append was refused: {ErrorCode(result.error).name}: {result.message}")
+
+
+def batch_of(size: int) -> Payload:
+    """One record of random bytes."""
+    value = os.urandom(size - _BATCH_OVERHEAD_BYTES)
+    return Payload(memoryview(build_batch([Record(0, 1, None, value, ())])))
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that this share of them does not exceed."""
+    ordered = sorted(values)
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
