@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from actors.harness import Cluster
-from actors.partitions import replica_address
-from actors.replica_messages import TransferLeadership
+from actors.replica_messages import TransferLeadership, replica_address
 from tests.chaos.workload import Record
 
 

@@ -17,8 +17,7 @@ import pykka
 from attrs import define, frozen
 
 from actors.harness import Cluster
-from actors.partitions import replica_address
-from actors.replica_messages import AppendRecords, AppendResult, ReadRecords, ReadResult
+from actors.replica_messages import AppendRecords, AppendResult, ReadRecords, ReadResult, replica_address
 from actors.runtime import LinkLost, MailboxFull, Payload, RemoteFailure
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError

@@ -9,13 +9,23 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from time import perf_counter
 
+import orjson
 import pykka
 import trio
 
+from actors.controller_messages import DescribeCluster, OperationAnswer
 from actors.process.config import BrokerConfig, ClusterConfig, KafkaConfig, TopicConfig
 from actors.process.hosts import ProcessHost
 from actors.process.launcher import Launcher, open_launcher
-from actors.replica_messages import AppendRecords, AppendResult, DescribeReplica, ReplicaFacts, TransferLeadership
+from actors.replica_messages import (
+    AppendRecords,
+    AppendResult,
+    DescribeReplica,
+    ReplicaFacts,
+    TransferLeadership,
+    group_name,
+    replica_address,
+)
 from actors.runtime import Address, AnyRef, Payload, RuntimeFault
 from protocol.error_codes import ErrorCode
 from protocol.records import Record, build_batch
@@ -39,13 +49,22 @@ class Brokers:
         self._launcher = launcher
         self._nursery = nursery
         self.data_dir = data_dir
+        self._names: dict[str, str] = {}
+
+    async def learn_names(self) -> None:
+        """`orders-0` is what is asked for here; its group has the topic's id in its name too."""
+        controller = self._launcher.node.ref(Address("controller", "", BROKERS[0]))
+        answer: OperationAnswer = await controller.ask(DescribeCluster(), block=False)
+        for topic in orjson.loads(answer.answer)["topics"]:
+            for number in range(len(topic["partitions"])):
+                self._names[f"{topic['name']}-{number}"] = group_name(topic["name"], number, topic["topic_id"])
 
     @property
     def pids(self) -> dict[int, int]:
         return self._launcher.pids
 
     def replica(self, group: str, broker: int) -> AnyRef:
-        return self._launcher.node.ref(Address("replica", group, broker))
+        return self._launcher.node.ref(replica_address(self._names[group], broker))
 
     async def describe(self, groups: Collection[str]) -> dict[tuple[str, int], ReplicaFacts]:
         """What every replica of these groups says of itself, as far as it answers."""
@@ -116,7 +135,9 @@ async def running(topics: Sequence[TopicConfig], *, min_insync_replicas: int = 1
                 await nursery.start(launcher.live_once, broker)
             with within(PATIENCE_SECONDS, "all brokers linked"):
                 await launcher.until_ready()
-            yield Brokers(launcher, nursery, data_dir)
+            brokers_running = Brokers(launcher, nursery, data_dir)
+            await brokers_running.learn_names()
+            yield brokers_running
             await launcher.stop()
             nursery.cancel_scope.cancel()
 
