@@ -26,13 +26,11 @@ from tools.simulator.run import run_seed
 from tools.simulator.settings import FAULTS, choose
 from tools.simulator.world import World
 
-FRESH = random.SystemRandom().randrange(1_000_000, 2_000_000_000)
-
 
 def check(seed: int, **how: object) -> None:
     outcome = run_seed(seed, how)
     assert outcome.ok, f"python -m tools.simulator --seed {seed}: {outcome.violation}"
-    assert outcome.acknowledged
+    assert outcome.acknowledged, f"python -m tools.simulator --seed {seed}: nothing was acknowledged"
 
 
 @pytest.mark.parametrize("seed", range(1, 17))
@@ -42,16 +40,30 @@ def test_a_pinned_seed_keeps_every_promise(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("first", range(100, 140, 10))
+@pytest.mark.parametrize("first", range(100, 140, 5))
 def test_more_pinned_seeds_keep_every_promise(first: int) -> None:
     """Seeds without end are for `make soak`: what it finds is pinned here."""
-    for seed in range(first, first + 10):
+    for seed in range(first, first + 5):
         check(seed)
 
 
 @pytest.mark.parametrize("number", range(4))
 def test_a_fresh_seed_keeps_every_promise(number: int) -> None:
-    check(FRESH + number)
+    check(fresh() + number)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("chunk", range(20))
+def test_more_fresh_seeds_keep_every_promise(chunk: int) -> None:
+    first = fresh() + 5 * chunk
+    for seed in range(first, first + 5):
+        check(seed)
+
+
+def fresh() -> int:
+    """Drawn within a test: pytest-xdist wants the same tests in all of its processes."""
+    return random.SystemRandom().randrange(1_000_000, 2_000_000_000)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -3,6 +3,7 @@
     python -m tools.simulator --seed 7            one run
     python -m tools.simulator --seeds 0-999       a thousand, on every core
     python -m tools.simulator --mutant NAME --seeds 0-99   is this planted bug found?
+    python -m tools.simulator --mutants           after how many seeds is each of them?
 
 The brokers run the actors, the log and Raft of production; only time, wires, disks and threads are simulated.
 
@@ -12,5 +13,5 @@ clients.py      writers and readers; history.py: what they did, and what must no
 invariants.py   what must hold after every event
 faults.py       what goes wrong, and how it heals; disk_faults.py: with disks and clocks
 run.py          one seed from its start to its verdict; report.py: how that is told
-mutants.py      planted bugs, to see that the simulator finds them
+mutants.py      planted bugs, to see that the simulator finds them; hunt.py: all of them, on every core
 """

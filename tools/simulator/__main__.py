@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from tools.simulator.hunt import hunt_all
 from tools.simulator.mutants import MUTANTS, planted
 from tools.simulator.report import Outcome, explain
 from tools.simulator.run import run, run_seed
@@ -26,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.list_mutants:
         print("\n".join(f"{name:26} {mutant.why}" for name, mutant in MUTANTS.items()))
         return 0
+    if options.mutants:
+        return hunt_all(options.seeds or range(25))
     mutant = None if options.mutant is None else MUTANTS[options.mutant]
     faults = mutant.faults if mutant is not None and options.faults == "all" else _faults(options.faults)
     how = {"faults": faults, "brokers": options.brokers, "partitions": options.partitions, "seconds": options.seconds,
@@ -103,6 +106,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--partitions", type=int)
     parser.add_argument("--trace", action="store_true", help="print every event")
     parser.add_argument("--mutant", choices=sorted(MUTANTS), metavar="NAME", help="plant this bug")
+    parser.add_argument("--mutants", action="store_true", help="plant every bug; after how many --seeds is it found?")
     parser.add_argument("--list-mutants", action="store_true", help="say which bugs can be planted")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first seed that fails")
     return parser.parse_args(arguments)

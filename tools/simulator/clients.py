@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ from attrs import frozen
 from actors.partitions import replica_address
 from actors.replica_messages import AppendRecords, AppendResult, ReadRecords, ReadResult
 from actors.runtime import Actor, Future, Payload, RemoteFailure, handles
+from log.producer_state import BATCHES_KEPT
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.records import Record, RecordBatches, build_batch, check_batches, records
@@ -20,6 +22,7 @@ from tools.simulator.history import IDEMPOTENT, ONE, History, Operation
 
 ASK_SECONDS = 2.0
 _RECORDS_BYTES_MAX = 1 << 20
+_REPEAT_SHARE = 0.1
 _NEVER = frozenset(
     (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.CORRUPT_MESSAGE)
 )
@@ -103,6 +106,7 @@ class Writer(Client):
         self._kind = kind
         self._producer_id = producer_id
         self._sequences = dict.fromkeys(services.groups, 0)
+        self._recent: dict[str, deque[tuple[Operation, int]]] = defaultdict(lambda: deque(maxlen=BATCHES_KEPT))
         self._timeout_s = rng.choice((0.1, 0.5, 1.5))
         self._written = 0
         self._finishing: list[str] | None = None
@@ -136,16 +140,19 @@ class Writer(Client):
     def _attempt(self, operation: Operation) -> None:
         operation.attempts += 1
         operation.broker = self.leader(operation.group)
-        acks = 1 if self._kind == ONE else -1
-        request = AppendRecords(acks, int(self._timeout_s * 1000), Payload(memoryview(self._batch(operation))))
-        address = replica_address(operation.group, operation.broker)
-        self.ask(address, request, partial(self._answered, operation), timeout=self._timeout_s + 0.3)
+        self._send(operation, self._sequences[operation.group], partial(self._answered, operation))
 
-    def _batch(self, operation: Operation) -> bytearray:
+    def _send(self, operation: Operation, sequence: int, answered: Callable[[Future[Any]], None]) -> None:
+        acks = 1 if self._kind == ONE else -1
+        data = Payload(memoryview(self._batch(operation, sequence)))
+        request = AppendRecords(acks, int(self._timeout_s * 1000), data)
+        address = replica_address(operation.group, self.leader(operation.group))
+        self.ask(address, request, answered, timeout=self._timeout_s + 0.3)
+
+    def _batch(self, operation: Operation, sequence: int) -> bytearray:
         made = [Record(at, 1 + at, None, value, ()) for at, value in enumerate(operation.values)]
         if self._kind != IDEMPOTENT:
             return build_batch(made)
-        sequence = self._sequences[operation.group]
         return build_batch(made, producer_id=self._producer_id, producer_epoch=0, base_sequence=sequence)
 
     def _answered(self, operation: Operation, future: Future[Any]) -> None:
@@ -161,13 +168,17 @@ class Writer(Client):
             operation.base_offset = result.base_offset
             self._over(operation, "ok")
         else:
-            if result.error in _NEVER:
+            if self._is_wrong(operation.group, result):
                 self.history.violate(
                     "a good append was refused", operation.group, f"{operation.values[0]!r}: {result.message}",
                     operation.values[0],
                 )  # fmt: skip
             surely = result.base_offset < 0 and result.error != ErrorCode.KAFKA_STORAGE_ERROR
             self._not_written(operation, surely=surely)
+
+    def _is_wrong(self, group: str, result: AppendResult) -> bool:
+        """A leader that does not know yet that another was elected may lack the batches before this one."""
+        return result.error in _NEVER and not self.services.was_followed(group, result.leader_epoch, self.now)
 
     def _not_written(self, operation: Operation, *, surely: bool) -> None:
         if surely or self.rng.random() < 0.5:
@@ -180,7 +191,34 @@ class Writer(Client):
     def _over(self, operation: Operation, outcome: str) -> None:
         self.history.end(operation, outcome, self.now)
         if self._kind == IDEMPOTENT:
-            self._sequences[operation.group] += len(operation.values)
+            group = operation.group
+            self._recent[group].append((operation, self._sequences[group]))
+            self._sequences[group] += len(operation.values)
+            if self.rng.random() < _REPEAT_SHARE:
+                self._repeat(*self.rng.choice(self._recent[group]))
+                return
+        self._think()
+
+    def _repeat(self, operation: Operation, sequence: int) -> None:
+        """Once more what was acknowledged lately, as a client with several batches in flight may."""
+        self._send(operation, sequence, partial(self._repeated, operation, self.leader(operation.group)))
+
+    def _repeated(self, operation: Operation, broker: int, future: Future[Any]) -> None:
+        if future.exception is not None:
+            self.complain(operation.group, future.exception, broker)
+        else:
+            result: AppendResult = future.get()
+            moved = result.error == ErrorCode.NONE and result.base_offset != operation.base_offset
+            if moved or self._is_wrong(operation.group, result):
+                self.history.violate(
+                    "a repeated batch is known", operation.group,
+                    f"{operation.values[0]!r} at {operation.base_offset} was answered with {result.base_offset}, "
+                    f"{result.message or 'no error'}",
+                    operation.values[0],
+                )  # fmt: skip
+        self._think()
+
+    def _think(self) -> None:
         self.after(self.rng.expovariate(1 / self.services.think_s), _Next())
 
 

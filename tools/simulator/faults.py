@@ -125,7 +125,9 @@ def stop(faults: Faults, broker: int) -> bool:
 
     def end() -> None:
         if is_alive():
-            kill(faults, broker)
+            closed = not node._alive
+            world.kill(broker, power=closed and faults.rng.random() < 0.5)  # it may be switched off then
+            faults.later(faults.down_s(), lambda: faults.restart(broker))
 
     stopping_s = faults.rng.choice((0.0, 0.02, 0.2))
     faults.later(stopping_s, close)
@@ -280,8 +282,13 @@ def _swallow(faults: Faults, *ways: tuple[int, int]) -> bool:
 
 
 def clog(faults: Faults, broker: int) -> bool:
-    world, other = faults.world, faults.other(broker)
-    way = (broker, other) if faults.rng.random() < 0.5 else (other, broker)
+    other = faults.other(broker)
+    _clog(faults, (broker, other) if faults.rng.random() < 0.5 else (other, broker), faults.down_s())
+    return True
+
+
+def _clog(faults: Faults, way: tuple[int, int], seconds: float) -> None:
+    world = faults.world
     world.note(f"clog {way}")
     world.sim.clogged.add(way)
     world.disturbed()
@@ -290,8 +297,7 @@ def clog(faults: Faults, broker: int) -> bool:
         world.mend(*way)
         world.calm()
 
-    faults.later(faults.down_s(), unclog)
-    return True
+    faults.later(seconds, unclog)
 
 
 def isolate(faults: Faults, broker: int) -> bool:
@@ -309,6 +315,40 @@ def isolate(faults: Faults, broker: int) -> bool:
     return True
 
 
+def usurp(faults: Faults, _broker: int) -> bool:
+    """A leader with a minority, apart from the others and not from clients; when it is back, its successor goes.
+
+    Only the others notice: they elect somebody at once, while it goes on as long as it believes in its quorum.
+    """
+    world = faults.world
+    group = faults.rng.choice(world.groups)
+    leader = world.leader(group)
+    if leader is None:
+        return False
+    others = [number for number in world.brokers if number != leader]
+    companions = faults.rng.sample(others, (len(others) - 1) // 2)
+    pairs = [(one, other) for one in (leader, *companions) for other in others if other not in companions]
+    world.note(f"usurp {group}: {pairs}")
+    for one, other in pairs:
+        world.sim.blocked.update(((one, other), (other, one)))
+        _cut_at(world, other, one)
+
+    def mend() -> None:
+        for one, other in pairs:
+            world.mend(one, other)
+            _cut_at(world, one, other)
+
+    def depose() -> None:
+        successor = world.leader(group)
+        if successor is not None and successor not in (leader, *companions):
+            faults.rng.choice((kill, isolate))(faults, successor)
+
+    apart_s = faults.rng.uniform(0.05, 1.4)
+    faults.later(apart_s, mend)
+    faults.later(apart_s + faults.rng.choice((0.0, 0.05, 0.3)), depose)
+    return True
+
+
 # -- what is no fault, but happens -------------------------------------------------------------------------------------
 
 
@@ -321,6 +361,8 @@ def transfer(faults: Faults, _broker: int) -> bool:
     to = faults.rng.choice([number for number in world.brokers if number != leader])
     world.note(f"transfer {group} from {leader} to {to}")
     world.sim.nodes[leader].tell_local(replica_address(group, leader), TransferLeadership(to))
+    if "clog" in world.settings.faults and faults.rng.random() < 0.5:  # the word comes late, perhaps too late
+        _clog(faults, (leader, to), faults.rng.uniform(0.5, 1.5))
     return True
 
 
@@ -348,7 +390,13 @@ KINDS: dict[str, Callable[[Faults, int], bool]] = {
     "empty": empty,
     "pause": pause,
     "transfer": transfer,
+    "usurp": usurp,
 }
+
+
+def _cut_at(world: World, broker: int, other: int) -> None:
+    if broker in world.sim.nodes:
+        world.sim.cut(broker, other)
 
 
 def _mend_all(world: World, broker: int, others: Iterable[int]) -> None:

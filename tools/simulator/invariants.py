@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 
 from attrs import define, frozen
 
@@ -13,6 +15,7 @@ from actors.runtime.codec import decode
 from log.memory_filesystem import MemoryFilesystem
 from log.memory_nodes import DirectoryNode, FileNode
 from log.partition_log import PartitionLog
+from log.producer_state import BATCHES_KEPT
 from log.raft.membership import Voter
 from log.raft.messages import VoteAnswer, VoteRequest
 from log.raft.ready import Vote
@@ -50,6 +53,7 @@ class Seen:
     generation: int
     leads: bool
     checked: int
+    flushed: int
 
 
 class Invariants:
@@ -67,6 +71,8 @@ class Invariants:
         self.committed: dict[str, dict[int, CommittedBatch]] = {}
         self.values: dict[str, dict[int, bytes]] = {}
         """Every record that was ever committed."""
+        self._sequences: dict[str, dict[int, list[tuple[int, int, int]]]] = {}
+        """Per partition and producer: (first sequence, last sequence, last offset) of every committed batch."""
         self.committed_end: dict[str, int] = {}
         self.leaders: dict[tuple[str, int], int] = {}
         self.elected_at: dict[str, list[tuple[int, float]]] = {}
@@ -74,6 +80,7 @@ class Invariants:
         self.on_vote: Callable[[int], None] | None = None
         self._past: dict[tuple[str, Voter], list[PartitionLog]] = {}
         self._expected: dict[tuple[str, int, str], tuple[int, int]] = {}
+        self._synced: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._terms: dict[tuple[str, int, str], int] = {}
         self._votes: dict[tuple[str, int, int, str], int] = {}
 
@@ -112,6 +119,7 @@ class Invariants:
                 self._violate("a leader counts batches of its own epoch alone", group, text)
             seen.watermark = node.watermark
             self._advanced(group, broker, seen, log)
+        self._compare_disk(group, broker, seen, log)
 
     def _begin(self, group: str, broker: int, actor: Replica) -> Seen:
         node, log = actor._member.node, actor._member.log
@@ -123,7 +131,11 @@ class Invariants:
         if expected is not None and expected != found:
             text = f"broker {broker} ended at (offset, epoch) {expected} and came back with {found}"
             self._violate("a kill loses nothing", group, text)
-        seen = Seen(actor, log, node.directory, node.term, 0, log.generation, False, log.log_start_offset)
+        synced = self._synced.pop((group, broker, node.directory), None)
+        if synced is not None and not _has(log, *synced):
+            text = f"broker {broker} had (offset, epoch) {synced} on disk and came back with {found}"
+            self._violate("what is synced survives", group, text)
+        seen = Seen(actor, log, node.directory, node.term, 0, log.generation, False, log.log_start_offset, 0)
         self.seen[group, broker] = seen
         self._note(
             f"opened replica/{group}@{broker} {log.log_start_offset}..{log.end_offset} watermark {node.watermark} "
@@ -155,6 +167,11 @@ class Invariants:
             self._violate("a watermark covers what is there", group, text)
             return
         self._compare(group, broker, seen, log)
+        self._compare_producers(group, broker, watermark, log)
+        epoch, known = log.epochs.epoch_at(watermark - 1), self.leaders_epoch(group, watermark)
+        if known is not None and epoch != known:
+            text = f"broker {broker} takes {watermark} for epoch {epoch}; it is of {known}"
+            self._violate("every replica knows the same epochs", group, text)
         if watermark > self.committed_end.get(group, 0):
             self.committed_end[group] = watermark
             membership = seen.actor._member.node.membership
@@ -191,9 +208,43 @@ class Invariants:
 
     def _note_values(self, group: str, data: memoryview, position: int, header: BatchHeader) -> None:
         values = self.values.setdefault(group, {})
-        if not header.is_control:
-            for record in records(data, position, limit=_RECORDS_BYTES_MAX):
-                values[record.offset] = record.value or b""
+        if header.is_control:
+            return
+        for record in records(data, position, limit=_RECORDS_BYTES_MAX):
+            values[record.offset] = record.value or b""
+        if header.producer_id >= 0:
+            written = self._sequences.setdefault(group, {}).setdefault(header.producer_id, [])
+            written.append((header.base_sequence, header.last_sequence, header.last_offset))
+
+    def _compare_producers(self, group: str, broker: int, watermark: int, log: PartitionLog) -> None:
+        """The last batches of each producer are known, whoever deleted, truncated, restarted or recovered.
+
+        Of a replica that began at its leader's log start, those are not that the leader had forgotten for later ones.
+        """
+        for producer_id, written in self._sequences.get(group, {}).items():
+            at = bisect_left(written, watermark, key=itemgetter(2))
+            producer = log.producers.get(producer_id)
+            batches = () if producer is None else producer.batches
+            known = [(one.first_sequence, one.last_sequence, one.last_offset) for one in batches]
+            committed = [one for one in known if one[2] < watermark]
+            expected = written[max(at - max(len(committed), 1), 0) : at]
+            forgotten = not committed and max(len(known), len(written) - at + 1) >= BATCHES_KEPT
+            if committed != expected and not forgotten:
+                text = f"broker {broker}, producer {producer_id} below {watermark}: {committed}, not {expected}"
+                self._violate("every replica knows the same producers", group, text)
+
+    def _compare_disk(self, group: str, broker: int, seen: Seen, log: PartitionLog) -> None:
+        if log.flushed_offset == seen.flushed:
+            return
+        seen.flushed = log.flushed_offset
+        if seen.flushed < log.end_offset or not log.online:
+            return
+        segment, disk = log.active, log.filesystem
+        assert isinstance(disk, MemoryFilesystem)
+        file = disk._file(segment.path)
+        if file.durable[: segment.size] != file.data[: segment.size]:
+            text = f"broker {broker} counts all up to {log.flushed_offset} as synced, and {segment.path} is not"
+            self._violate("what counts as synced is on disk", group, text)
 
     def look_at_all(self, group: str, broker: int) -> None:
         """Everything that this replica holds, once more."""
@@ -219,6 +270,14 @@ class Invariants:
             seen = self.seen.get((group, broker))
             if seen is not None and not seen.actor.actor_inbox.closed and seen.log.online:
                 self._expected[group, broker, seen.directory] = (seen.log.end_offset, seen.log.epochs.latest)
+
+    def expect_synced(self, broker: int, groups: Iterable[str]) -> None:
+        """This broker loses its power: only what it had not synced may go."""
+        for group in groups:
+            seen = self.seen.get((group, broker))
+            if seen is not None and (seen.log._clean or not seen.actor.actor_inbox.closed):
+                offset = seen.log.flushed_offset
+                self._synced[group, broker, seen.directory] = (offset, seen.log.epochs.epoch_at(offset - 1))
 
     def _holds(self, log: PartitionLog, group: str, end: int, held: int) -> bool:
         if end == 0:
@@ -285,6 +344,10 @@ class Invariants:
 
     def _violate(self, promise: str, group: str, text: str) -> None:
         self._report(Violation(promise, group, text))
+
+
+def _has(log: PartitionLog, end: int, epoch: int) -> bool:
+    return log.end_offset >= end and log.epochs.epoch_at(end - 1) == epoch
 
 
 def _durable_votes(disk: MemoryFilesystem, path: str) -> dict[str, Vote]:

@@ -13,7 +13,7 @@ from log.raft.node import RaftConfig
 LINK_FAULTS = ("drop", "slow", "reconnect", "cut", "silent", "one-way", "clog", "isolate")
 PROCESS_FAULTS = ("stop", "kill", "kill-all", "crash", "power", "power-all", "empty", "pause", "sniper")
 DISK_FAULTS = ("write-error", "no-space", "sync-error", "missing-index", "stale-checkpoint")
-OTHER_FAULTS = ("clock", "transfer", "retention")
+OTHER_FAULTS = ("clock", "transfer", "retention", "usurp")
 FAULTS = (*LINK_FAULTS, *PROCESS_FAULTS, *DISK_FAULTS, *OTHER_FAULTS)
 
 

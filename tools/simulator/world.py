@@ -172,8 +172,9 @@ class World:
         broker = self.brokers[number]
         broker.alive = False
         self.note(f"die {number}" + (" without power" if power else ""))
-        if not power and not broker.disk.down:
-            self.invariants.expect_same(number, self.groups)
+        if not broker.disk.down:
+            expect = self.invariants.expect_synced if power else self.invariants.expect_same
+            expect(number, self.groups)
         self.sim.kill(number)
         if not power:
             broker.disk.crash(mode="keep_all")
