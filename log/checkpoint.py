@@ -3,6 +3,7 @@
 partition.metadata   made once: format version, topic id, directory of the log
 offsets-checkpoint   recovery-point, log-start-offset, high-watermark
 clean-shutdown       there only after a clean stop: what recovery would have found out
+restarting           there only while the log is begun anew at another offset
 failed-sync          there only after a sync failed: up to where the log was on disk before
 cleaner-checkpoint   there only in a compacted log: where its dirty part begins
 """
@@ -21,6 +22,7 @@ FORMAT_VERSION = 1
 METADATA, OFFSETS, CLEAN = "partition.metadata", "offsets-checkpoint", "clean-shutdown"
 CLEANER = "cleaner-checkpoint"
 FAILED_SYNC = "failed-sync"
+RESTARTING = "restarting"
 
 
 @frozen(slots=True)
@@ -116,6 +118,20 @@ def read_failed_sync(files: Filesystem, directory: str) -> int | None:
 def forget_failed_sync(files: Filesystem, directory: str) -> None:
     """What could not be synced was written anew."""
     files.remove(f"{directory}/{FAILED_SYNC}")
+
+
+def write_restarting(files: Filesystem, directory: str) -> None:
+    """From now on until it is forgotten, what is in this directory belongs to two logs."""
+    _write(files, f"{directory}/{RESTARTING}", {"version": FORMAT_VERSION})
+
+
+def is_restarting(files: Filesystem, directory: str) -> bool:
+    return files.exists(f"{directory}/{RESTARTING}")
+
+
+def forget_restarting(files: Filesystem, directory: str) -> None:
+    files.remove(f"{directory}/{RESTARTING}")
+    files.sync_directory(directory)
 
 
 def write_first_dirty(files: Filesystem, directory: str, offset: int) -> None:

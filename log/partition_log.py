@@ -49,6 +49,7 @@ from protocol.records import BatchHeader, Record, RecordBatches, records, stamp
 
 DECOMPRESSED_BYTES_MAX = 128 << 20
 _COPY_BYTES = 4 << 20
+_OF_ONE_LOG = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".cleaned", ".swap")
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -363,6 +364,7 @@ class PartitionLog:
         try:
             self._truncate(offset)
         except OSError as error:
+            self._note_failed_sync()  # it may have been one: then what is cut here is still on disk
             raise self._take_offline(error) from error
 
     def restart_at(
@@ -372,13 +374,14 @@ class PartitionLog:
         self._must_be_online()
         try:
             self._become_dirty()
+            checkpoint.write_restarting(self._handles.filesystem, self.directory)
             if offset < self.end_offset:
                 self._truncate(max(offset, self.log_start_offset))
             self._generation += 1
             self._flushing = None
             checkpoint.forget_first_dirty(self._handles.filesystem, self.directory)
             self.end_offset = self.log_start_offset = self._high_watermark = self.flushed_offset = offset
-            self._write_offsets()  # a crash from here on leaves an empty log, never one with some segments missing
+            self._write_offsets()
             for segment in self.segments:
                 segment.remove()
             self._remove_snapshots(lambda _: True)
@@ -390,7 +393,9 @@ class PartitionLog:
             self._write_producer_snapshot()
             self.flush()
             self.checkpoint()
+            checkpoint.forget_restarting(self._handles.filesystem, self.directory)
         except OSError as error:
+            self._note_failed_sync()
             raise self._take_offline(error) from error
 
     def raise_log_start(self, offset: int) -> None:
@@ -527,6 +532,8 @@ class PartitionLog:
             if not any(name.endswith(".log") for name in files.list(directory)):  # else it was somebody else's
                 checkpoint.write_offsets(files, directory, Offsets())
             checkpoint.write_metadata(files, directory, topic_id)
+        if checkpoint.is_restarting(files, directory):
+            self._begin_empty()
         opened = open_segments(self._handles, directory, self.config)
         self.segments, self.end_offset, self.epochs = opened.segments, opened.end_offset, opened.epochs
         self.log_start_offset, self._high_watermark = opened.log_start_offset, opened.high_watermark
@@ -549,6 +556,19 @@ class PartitionLog:
         if flushed_offset is not None:
             self._write_again(flushed_offset)
 
+    def _begin_empty(self) -> None:
+        """A crash came while this log began anew: what is here is of the old one or the new one, and nobody can tell.
+
+        The leader who told it to will do so again.
+        """
+        files, directory = self._handles.filesystem, self.directory
+        checkpoint.write_offsets(files, directory, Offsets())
+        for name in files.list(directory):
+            if name.endswith(_OF_ONE_LOG) or name in (EPOCHS_FILE, checkpoint.CLEAN, checkpoint.CLEANER):
+                files.remove(f"{directory}/{name}")
+        files.sync_directory(directory)
+        checkpoint.forget_restarting(files, directory)
+
     def _note_failed_sync(self) -> None:
         """The next sync of the same pages would succeed without writing them: whoever opens this must know."""
         with suppress(OSError):  # a disk that takes nothing will not take the log either
@@ -560,6 +580,8 @@ class PartitionLog:
             file = segment.file
             for position in range(0, segment.size, _COPY_BYTES):
                 file.pwrite(file.pread(min(_COPY_BYTES, segment.size - position), position), position)
+            file.truncate(segment.size + 1)  # its size may be another on disk, and is only written if it changes
+            file.truncate(segment.size)
             file.sync()
         checkpoint.forget_failed_sync(self._handles.filesystem, self.directory)
 

@@ -196,22 +196,23 @@ class Metadata:
         )
 
     def restore(self, data: bytes) -> None:
-        """Be what this snapshot says."""
+        """Be what this snapshot says, or as before if it is damaged."""
         try:
             value = orjson.loads(data)
             if value["version"] != _VERSION:
                 raise UnknownFormat(f"a metadata snapshot of version {value['version']}; {_VERSION} is known here")
-            self.brokers = {one[0]: Registration(*one) for one in value["brokers"]}
-            self.topics = {
+            brokers = {one[0]: Registration(*one) for one in value["brokers"]}
+            topics = {
                 one["id"]: Topic(one["id"], one["name"], one["configs"], [_decoded(each) for each in one["partitions"]])
                 for one in value["topics"]
             }
-            self._answers = OrderedDict((request, answer) for request, answer in value["answers"])
-            self.cluster_id, self.next_producer_id = value["cluster_id"], value["next_producer_id"]
-            self.applied = value["applied"]
+            answers = OrderedDict((request, answer) for request, answer in value["answers"])
+            cluster_id, next_producer_id, applied = value["cluster_id"], value["next_producer_id"], value["applied"]
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise DamagedFile(f"{data[:200]!r} is no metadata snapshot: {error}") from error
-        self._names = {topic.name: topic.id for topic in self.topics.values()}
+        self.applied, self.cluster_id, self.next_producer_id = applied, cluster_id, next_producer_id
+        self.brokers, self.topics, self._answers = brokers, topics, answers
+        self._names = {topic.name: topic.id for topic in topics.values()}
 
 
 def _encoded(partition: PartitionState) -> list[Any]:

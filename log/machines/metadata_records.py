@@ -146,7 +146,7 @@ def decode(data: bytes) -> MetadataRecord:
     try:
         value = orjson.loads(data)
         record_class = _kinds.get(value.pop("kind"))
-    except (ValueError, KeyError, AttributeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise DamagedFile(f"{data[:200]!r} is no metadata record: {error}") from error
     if record_class is None:
         raise UnknownFormat(f"{data[:200]!r} is a metadata record of a newer Barnabas")

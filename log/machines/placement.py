@@ -63,8 +63,8 @@ def without(load: Load, brokers: Iterable[int], replicas: Sequence[int], leaving
     load.remove(replicas)
     successor = min(free, key=lambda broker: (load.replicas[broker], broker))
     replaced = [successor if broker == leaving else broker for broker in replicas]
-    if replicas[0] == leaving:  # the newcomer has nothing yet: whoever has and leads least is preferred
-        leader = min(replaced, key=lambda broker: (load.leaders[broker], replaced.index(broker)))
+    if replicas[0] == leaving:  # whoever leads least is preferred, of equals not the newcomer, who has nothing yet
+        leader = min(replaced, key=lambda broker: (load.leaders[broker], broker == successor, replaced.index(broker)))
         replaced.remove(leader)
         replaced.insert(0, leader)
     load.add(replaced)

@@ -251,12 +251,11 @@ def _create_partitions(metadata: Metadata, request: CreatePartitions, about: Cir
 def _alter_configs(metadata: Metadata, request: AlterConfigs, about: Circumstances, made: Plan) -> None:
     topic = _topic(metadata, request.name)
     configs = dict(topic.configs)
-    for name, *value in request.configs:
-        if value:
-            ((_, text),) = _checked_configs(((name, *value),))
-            configs[name] = text
+    for config in request.configs:
+        if len(config) == 1:
+            configs.pop(config[0], None)
         else:
-            configs.pop(name, None)
+            configs.update(_checked_configs((config,)))
     made.warnings += _warnings(metadata, len(topic.partitions[0].replicas), configs, about)
     if configs != topic.configs:
         made.records = [ConfigsSet(topic.id, tuple(sorted(configs.items())))]
@@ -395,15 +394,16 @@ def _checked_configs(configs: tuple[tuple[str, ...], ...]) -> list[tuple[str, st
 def _warnings(metadata: Metadata, factor: int, configs: dict[str, str], about: Circumstances) -> list[str]:
     """Choices that tolerate no failure are allowed, and said to be such."""
     min_insync = int(configs.get("min.insync.replicas", about.min_insync_replicas))
-    if factor == 1 and len(metadata.brokers) > 1:
-        return ["replication factor 1 tolerates no failure: what its only broker loses is lost; take 3"]
-    if factor == 2:
-        return ["replication factor 2 tolerates no failure: without both replicas nothing is committed; take 3"]
+    warnings = []
     if min_insync > factor:
-        return [f"min.insync.replicas {min_insync} with {factor} replicas: no acks=all write can ever succeed"]
-    if min_insync == factor > 1:
-        return [f"min.insync.replicas {min_insync} of {factor} replicas tolerates no failure of acks=all writes"]
-    return []
+        warnings.append(f"min.insync.replicas {min_insync} with {factor} replicas: no acks=all write can ever succeed")
+    if factor == 1 and len(metadata.brokers) > 1:
+        warnings.append("replication factor 1 tolerates no failure: what its only broker loses is lost; take 3")
+    elif factor == 2:
+        warnings.append("replication factor 2 tolerates no failure: without both replicas nothing is committed; take 3")
+    elif min_insync == factor > 1:
+        warnings.append(f"min.insync.replicas {min_insync} of {factor} replicas tolerates no failure of acks=all writes")
+    return warnings
 
 
 def _brokers_to_place_on(metadata: Metadata, about: Circumstances) -> list[int]:

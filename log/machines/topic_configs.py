@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -11,6 +12,7 @@ from attrs import fields, frozen
 from log.config import CleanupPolicy, LogConfig
 
 _LONG_MAX = (1 << 63) - 1
+_SAID_CHARS_MAX = 300
 
 
 class InvalidConfig(ValueError):
@@ -27,10 +29,9 @@ class TopicSettings:
 
 def _whole(low: int, high: int = _LONG_MAX) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise InvalidConfig(f"{text!r} is no whole number") from None
+        if not re.fullmatch(r"\s*[+-]?[0-9]{1,99}\s*", text):  # int() would also take 1_000 and other scripts' digits
+            raise InvalidConfig(f"{_said(text)} is no whole number")
+        value = int(text)
         if not low <= value <= high:
             raise InvalidConfig(f"{value} is out of range; give a whole number from {low} to {high}")
         return value
@@ -38,11 +39,15 @@ def _whole(low: int, high: int = _LONG_MAX) -> Callable[[str], int]:
     return parse
 
 
+def _said(text: str) -> str:
+    return repr(text[:_SAID_CHARS_MAX])
+
+
 def _ratio(text: str) -> float:
     try:
-        value = float(text)
+        value = float(text.replace("_", "no number"))
     except ValueError:
-        raise InvalidConfig(f"{text!r} is no number") from None
+        raise InvalidConfig(f"{_said(text)} is no number") from None
     if not 0 <= value <= 1:
         raise InvalidConfig(f"{value} is out of range; give a number from 0 to 1")
     return value
@@ -53,7 +58,7 @@ def _cleanup_policy(text: str) -> CleanupPolicy:
     policy = CleanupPolicy(0)
     for word in text.split(","):
         if word.strip() not in names:
-            raise InvalidConfig(f"{text!r} is no cleanup policy; give delete, compact, or delete,compact")
+            raise InvalidConfig(f"{_said(text)} is no cleanup policy; give delete, compact, or delete,compact")
         policy |= names[word.strip()]
     return policy
 
@@ -85,9 +90,9 @@ def check(name: str, text: str) -> None:
     """InvalidConfig, naming the setting, unless it exists and may be that."""
     parse = _min_insync if name == _MIN_INSYNC else _LOG.get(name)
     if parse is None:
-        near = get_close_matches(name, TOPIC_CONFIGS, n=1)
+        near = get_close_matches(name[:_SAID_CHARS_MAX], TOPIC_CONFIGS, n=1)
         remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(TOPIC_CONFIGS)}"
-        raise InvalidConfig(f"there is no topic config {name!r}; {remedy}")
+        raise InvalidConfig(f"there is no topic config {_said(name)}; {remedy}")
     try:
         parse(text)
     except InvalidConfig as error:

@@ -46,7 +46,14 @@ def note_watermark(node: RaftNode, role: Follower, watermark: int) -> None:
 
 
 def on_restart(node: RaftNode, role: Follower, message: Restart) -> None:
-    """Drop everything and begin at the leader's log start."""
+    """Drop everything and begin at the leader's log start.
+
+    Whoever is sent this had nothing from there on. If it has, it may have acknowledged that: it does not count until
+    it has it again.
+    """
+    if node.log.end_offset > message.log_start and node.eligible:
+        node.eligible = False
+        node.ready.lost = True
     node.ready.restart = message
     role.verified = message.log_start
     node.watermark = max(node.watermark, message.log_start)
@@ -55,7 +62,7 @@ def on_restart(node: RaftNode, role: Follower, message: Restart) -> None:
 
 def flushed(node: RaftNode, role: Follower) -> None:
     """More of the log is durable: acknowledge it if that was waited for."""
-    if node.config.flush_before_ack and role.leader is not None:
+    if node.config.flush_before_ack and role.leader is not None and held(node, role) > role.acknowledged:
         _acknowledge(node, role, role.leader, held(node, role))
         advance(node, role)
 

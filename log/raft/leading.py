@@ -119,6 +119,8 @@ def on_answer(node: RaftNode, role: Leader, answer: Appended | BeatAnswer, now: 
             progress.acknowledged(answer.end, node.log.end_offset, now)
     elif answer.ok:
         if progress.pace is not Pace.STREAM:
+            if answer.end < progress.next:
+                return  # to something before our question
             progress.stream_from(answer.end)
         progress.acknowledged(answer.end, node.log.end_offset, now)
     else:

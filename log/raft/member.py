@@ -137,6 +137,8 @@ class Member:
     def _persist(self, ready: Ready) -> None:
         if ready.vote is not None:
             self.unsaved_vote = ready.vote
+        if ready.lost:
+            losses.mark(self.log.filesystem, self.log.directory)
         if ready.recovered:
             losses.unmark(self.log.filesystem, self.log.directory)
         if ready.restart is not None:
