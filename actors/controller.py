@@ -27,12 +27,12 @@ from actors.controller_messages import (
     MetadataChanged,
     OperationAnswer,
 )
-from actors.group_member import GroupMember, GroupServices, GroupSpec
+from actors.group_member import GroupMember, GroupServices, GroupSpec, Offline
 from actors.leadership import misled
 from actors.replica_messages import TransferLeadership, group_name, replica_address
 from actors.runtime import LAUNCHER_ID, Address, Future, PeerUp, handles
 from log.config import LogConfig
-from log.errors import LogError
+from log.errors import LogError, LogOffline
 from log.machines import placement
 from log.machines.metadata import Metadata
 from log.machines.metadata_records import ClusterFormed, MetadataRecord, decode, encode
@@ -49,6 +49,8 @@ SNAPSHOT_LOG_BYTES = 1 << 20
 WAITING_MAX = 10_000
 HAND_ON_SECONDS = 10.0
 RETRY_SECONDS = 0.1
+LOOK_AROUND_SECONDS = 5.0
+REGISTER_SECONDS = 1.0
 _READ_BYTES = 1 << 20
 _SEGMENT_BYTES = 8 << 20
 
@@ -74,7 +76,8 @@ class ClusterFacts:
     topics: tuple[TopicWanted, ...] = ()
     partitions_default: int = 1
     replication_factor_default: int = 1
-    min_insync_replicas: int = 1
+    topic_defaults: tuple[tuple[str, str], ...] = ()
+    """Configs of topics that have none of their own."""
 
 
 @define(slots=True, eq=False)
@@ -108,6 +111,7 @@ class Controller(GroupMember):
         self._complained: set[str] = set()
         self._registering = False
         self._snapshot_at = 0
+        self._end_at_start = 0
 
     def spec(self) -> GroupSpec:
         brokers = self._cluster.brokers
@@ -129,6 +133,7 @@ class Controller(GroupMember):
         self._restore()
         self._keep_first_voters()
         super().on_start()
+        self._end_at_start = self._member.log.end_offset
         self._apply()
         self._tell_partitions(frozenset(self.metadata.topics))
         self.after(0.0, _LookAround())
@@ -169,7 +174,7 @@ class Controller(GroupMember):
 
     @handles(DescribeCluster)
     def describe_cluster(self, _message: DescribeCluster) -> OperationAnswer:
-        if self.metadata.applied < self._member.log.end_offset:
+        if not self._is_complete():
             return _refused(ErrorCode.NOT_CONTROLLER, "this broker is catching up; try again, or ask another")
         return OperationAnswer(Plan(facts=self._description()).answer)
 
@@ -184,7 +189,9 @@ class Controller(GroupMember):
     def look_around(self, _message: _LookAround) -> None:
         """Do what is due by itself: register, form the cluster, make what cluster.toml wants."""
         self._look_around()
-        self.after(RETRY_SECONDS if self._unsettled() else 5.0, _LookAround())
+        if self.leads:
+            self.tell_watermark()  # once more, to whoever has not heard it
+        self.after(RETRY_SECONDS if self._unsettled() else LOOK_AROUND_SECONDS, _LookAround())
 
     def on_leads(self, *, leads: bool) -> None:
         if not leads:
@@ -253,8 +260,11 @@ class Controller(GroupMember):
         timestamp = self._services.wall_ms()
         batch = build_batch([Record(at, timestamp, None, encode(one), ()) for at, one in enumerate(made)])
         under_way.end = self._member.log.end_offset + len(made)
-        self._member.append(check_batches(batch), self._now)
-        self._after_event()
+        try:
+            self._member.append(check_batches(batch), self._now)
+            self._after_event()
+        except LogOffline as error:
+            self.after(0.0, Offline(error))  # raised here, it would be answered to whoever asks, and forgotten
 
     def _finish(self) -> None:
         done = self._under_way
@@ -307,7 +317,11 @@ class Controller(GroupMember):
         self._snapshot_at = log.size
 
     def _tell_partitions(self, topic_ids: frozenset[str]) -> None:
-        self.send(Address("partitions", "", self.node.broker), MetadataChanged(topic_ids))
+        self.send(Address("partitions", "", self.node.broker), MetadataChanged(topic_ids, self._is_complete()))
+
+    def _is_complete(self) -> bool:
+        """Is everything replayed that this broker had applied before it was last started?"""
+        return self.metadata.applied >= min(self._end_at_start, self._member.log.end_offset)
 
     def _hand_on(self, request: Request) -> OperationAnswer | None:
         """Whoever leads shall do it. It may have lost that since: then it is refused there, and asked again."""
@@ -327,7 +341,7 @@ class Controller(GroupMember):
             self._new_topic_id,
             cluster.partitions_default,
             cluster.replication_factor_default,
-            self._services.min_insync_replicas,
+            int(self._services.topic_defaults.get("min.insync.replicas", "1")),
         )
 
     def _new_topic_id(self) -> str:
@@ -369,7 +383,7 @@ class Controller(GroupMember):
         cluster = self._cluster
         self._registering = True
         request = RegisterBroker(
-            f"register {self.node.broker} {self.node.incarnation}",
+            "",
             self.node.broker,
             self._services.directory_id,
             cluster.host,
@@ -379,7 +393,7 @@ class Controller(GroupMember):
         def done(_future: Future[Any]) -> None:
             self._registering = False  # whether it worked, the metadata tells
 
-        self.ask(self.address, request, done, timeout=HAND_ON_SECONDS)
+        self.ask(self.address, request, done, timeout=REGISTER_SECONDS)
 
     def _make_topics(self) -> None:
         """What cluster.toml wants and is not there is made; what is different there is only said."""

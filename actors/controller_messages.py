@@ -51,6 +51,10 @@ class DescribeCluster:
 
 @frozen(slots=True)
 class MetadataChanged:
-    """Told inside a broker: the metadata of these topics has changed. Empty for something else in it."""
+    """Told inside a broker: the metadata of these topics has changed.
+
+    `complete`: everything is replayed that this broker had applied before it was last started.
+    """
 
     topic_ids: frozenset[str]
+    complete: bool

@@ -7,7 +7,7 @@ what the member has to say goes out in the same turn. What the log means is for 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from attrs import Factory, evolve, frozen
 
@@ -48,7 +48,7 @@ class GroupServices:
     wall_ms: Callable[[], int]
     rng: random.Random
     raft: RaftConfig = Factory(RaftConfig)
-    min_insync_replicas: int = 1
+    topic_defaults: Mapping[str, str] = Factory(dict)
 
 
 @frozen(slots=True)
@@ -245,7 +245,7 @@ class GroupMember(Actor):
         self._after_event()
 
     @handles(_TellWatermark)
-    def tell_watermark(self, _message: _TellWatermark) -> None:
+    def tell_watermark(self, _message: _TellWatermark | None = None) -> None:
         """Followers that get no appends must learn of the watermark too."""
         self._watermark_told = True
         for broker, beat in self._member.node.beats():

@@ -23,7 +23,7 @@ from actors.group_member import GroupServices
 from actors.heartbeats import Heartbeats
 from actors.leadership import Leadership, misled
 from actors.replica import Replica
-from actors.replica_messages import Discard, TransferLeadership, group_name, replica_address
+from actors.replica_messages import Discard, TransferLeadership, group_name, parts_of, replica_address
 from actors.runtime import Actor, Address, Node, Terminated, handles
 from log import checkpoint
 from log.filesystem import DiskFilesystem, Filesystem
@@ -73,12 +73,18 @@ class Partitions(Actor):
         self._looked_for_strays = False
 
     def on_start(self) -> None:
-        """Its controller tells it of everything once it has replayed what is on disk."""
+        """Its controller tells it of everything once it has replayed what is on disk. If it failed, others go on."""
+        for address in self.node.addresses:
+            if address.kind == "replica":
+                self._here[address.name] = parts_of(address.name)
+        self._due.update(dict.fromkeys(topic_id for topic_id, _ in self._here.values()))
+        self._due.update(dict.fromkeys(self._services.metadata.topics))
         self.every(BALANCE_SECONDS, _Balance())
+        self._go_on()
 
     @handles(MetadataChanged)
     def metadata_changed(self, message: MetadataChanged) -> None:
-        if not self._looked_for_strays:
+        if message.complete and not self._looked_for_strays:
             self._looked_for_strays = True
             self._remove_strays()
         self._due.update(dict.fromkeys(sorted(message.topic_ids)))
@@ -125,8 +131,8 @@ class Partitions(Actor):
     def _remove_strays(self) -> None:
         """Replicas that were to go while this broker was down.
 
-        A replica is made after the metadata that wants it is on disk here: if that is there and does not want it, it
-        was taken back since.
+        A replica is made after the metadata that wants it is on disk here: if all of that is replayed and does not want
+        it, it was taken back since.
         """
         services, broker = self._services, self.node.broker
         if services.metadata.applied == 0:
@@ -137,7 +143,7 @@ class Partitions(Actor):
             if broker in partition.keepers
         }
         for group in groups_on_disk(services.handles.filesystem, services.data_dir):
-            if group not in wanted:
+            if group not in wanted and group not in self._here:  # what lives is ended first, with its topic's turn
                 self.log.info("partitions: %s is no longer kept here", group)
                 self._ending.add(group)
                 self._remove(group)
@@ -161,7 +167,7 @@ class Partitions(Actor):
             left -= self._end(group)
         for group, number in wanted.items():
             if group in self._here:
-                self.send(replica_address(group, broker), MetadataChanged(frozenset((topic_id,))))
+                self.send(replica_address(group, broker), MetadataChanged(frozenset((topic_id,)), complete=True))
                 continue
             if left == 0:
                 return 0
@@ -184,8 +190,8 @@ class Partitions(Actor):
         """Take a group's directory away, in the background."""
         services = self._services
         files, directory = services.handles.filesystem, f"{services.data_dir}/{group}"
-        services.leadership.forget(group)
-        if self._here.get(group, ("", 0))[0] not in services.metadata.topics:  # else it may come back, and must know
+        if parts_of(group)[0] not in services.metadata.topics:  # else others have it, and it may come back
+            services.leadership.forget(group)
             self.send(Address("flusher", "", self.node.broker), ForgetVotes(group))
 
         def work() -> None:
@@ -242,7 +248,7 @@ def start_partitions(
         lambda: int(clock.wall() * 1000),
         rng,
         raft,
-        cluster.min_insync_replicas,
+        dict(cluster.topic_defaults),
     )
     node.spawn(Flusher, journal, filesystem, background, address=Address("flusher", "", node.broker))
     node.spawn(Heartbeats, heard, services.leadership, address=Address("heartbeats", "", node.broker))

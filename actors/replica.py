@@ -87,7 +87,7 @@ class Replica(GroupMember):
         services = self._services
         topic = services.metadata.topics[self._topic_id]
         partition = topic.partitions[self._number]
-        settings = settings_of(topic.configs, min_insync_replicas=services.min_insync_replicas)
+        settings = settings_of({**services.topic_defaults, **topic.configs}, min_insync_replicas=1)
         self._min_insync_replicas = settings.min_insync_replicas
         self._max_message_bytes = settings.log.max_message_bytes
         return GroupSpec(
@@ -218,10 +218,8 @@ class Replica(GroupMember):
             return
         voters = node.membership.brokers
         if sorted(voters) == sorted(node.wanted) and node.history.latest_offset < node.watermark:
-            request_id = f"{self.group} {node.term} {voters} {node.history.latest_offset}"
-            self.send(
-                Address("controller", "", self.node.broker), EndMove(request_id, self._topic_id, self._number, voters)
-            )
+            done = EndMove("", self._topic_id, self._number, voters)
+            self.send(Address("controller", "", self.node.broker), done)
         self.after(MOVE_CHECK_SECONDS, _CheckMove())
 
     @property

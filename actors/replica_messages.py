@@ -124,5 +124,11 @@ def group_name(topic: str, number: int, topic_id: str) -> str:
     return f"{topic[:_TOPIC_CHARS_MAX]}-{number}.{topic_id}"
 
 
+def parts_of(group: str) -> tuple[str, int]:
+    """The topic id and the partition's number in a group's name."""
+    name, _, topic_id = group.rpartition(".")
+    return topic_id, int(name.rpartition("-")[2])
+
+
 def replica_address(group: str, broker: int) -> Address:
     return Address("replica", group, broker)

@@ -38,7 +38,7 @@ def facts_of(config: ClusterConfig) -> ClusterFacts:
         tuple(TopicWanted(topic.name, topic.partitions, topic.replication_factor) for topic in config.topics),
         settings.num_partitions,
         settings.default_replication_factor,
-        settings.min_insync_replicas,
+        (("min.insync.replicas", str(settings.min_insync_replicas)),),
     )
 
 

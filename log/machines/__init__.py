@@ -4,4 +4,5 @@ metadata          what the cluster is: brokers, topics, who keeps what, configs
 metadata_records  the records of its log
 placement         who shall keep what
 plans             what an operation writes into the metadata log, or why it may not
+topic_configs     the settings of a topic
 """

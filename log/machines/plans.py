@@ -1,7 +1,8 @@
 """What an operation writes into the metadata log, or why it may not be done. Pure: a controller carries it out.
 
 A request carries an id of its asker's making. What was answered to it is written with what was done, in the same
-batch, so a request that comes again (its asker did not hear the answer) is answered again and done once.
+batch, so a request that comes again (its asker did not hear the answer) is answered again and done once. Without an
+id it is planned again, for what makes no difference the second time.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from protocol.error_codes import ErrorCode
 PARTITIONS_MAX = 10_000
 TOPIC_NAME_CHARS_MAX = 249
 PRODUCER_IDS_AT_ONCE = 1000
+MESSAGE_CHARS_MAX = 1000
 Assignment = tuple[tuple[int, ...], ...]
 
 
@@ -179,10 +181,10 @@ def plan(metadata: Metadata, request: Request, about: Circumstances) -> Plan:
     try:
         _PLANS[type(request)](metadata, request, about, made)
     except Refused as refusal:
-        return Plan(refusal.error, str(refusal))
+        return Plan(refusal.error, str(refusal)[:MESSAGE_CHARS_MAX])
     if getattr(request, "validate_only", False):
         made.records = []
-    elif made.records:
+    elif made.records and request.request_id:
         made.records.append(RequestDone(request.request_id, made.answer))
     return made
 
@@ -402,7 +404,9 @@ def _warnings(metadata: Metadata, factor: int, configs: dict[str, str], about: C
     elif factor == 2:
         warnings.append("replication factor 2 tolerates no failure: without both replicas nothing is committed; take 3")
     elif min_insync == factor > 1:
-        warnings.append(f"min.insync.replicas {min_insync} of {factor} replicas tolerates no failure of acks=all writes")
+        warnings.append(
+            f"min.insync.replicas {min_insync} of {factor} replicas tolerates no failure of acks=all writes"
+        )
     return warnings
 
 

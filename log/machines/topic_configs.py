@@ -44,10 +44,9 @@ def _said(text: str) -> str:
 
 
 def _ratio(text: str) -> float:
-    try:
-        value = float(text.replace("_", "no number"))
-    except ValueError:
-        raise InvalidConfig(f"{_said(text)} is no number") from None
+    if not re.fullmatch(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", text):
+        raise InvalidConfig(f"{_said(text)} is no number")
+    value = float(text)
     if not 0 <= value <= 1:
         raise InvalidConfig(f"{value} is out of range; give a number from 0 to 1")
     return value
@@ -90,7 +89,7 @@ def check(name: str, text: str) -> None:
     """InvalidConfig, naming the setting, unless it exists and may be that."""
     parse = _min_insync if name == _MIN_INSYNC else _LOG.get(name)
     if parse is None:
-        near = get_close_matches(name[:_SAID_CHARS_MAX], TOPIC_CONFIGS, n=1)
+        near = get_close_matches(name[:_SAID_CHARS_MAX].lower(), TOPIC_CONFIGS, n=1)
         remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(TOPIC_CONFIGS)}"
         raise InvalidConfig(f"there is no topic config {_said(name)}; {remedy}")
     try:

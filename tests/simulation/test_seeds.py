@@ -12,8 +12,10 @@ import pytest
 import actors.partitions as production
 from actors.flusher import Flusher
 from actors.heartbeats import Heartbeats
-from actors.partitions import replica_address
+from actors.controller import Controller
+from actors.partitions import Partitions
 from actors.replica import Replica
+from actors.replica_messages import replica_address
 from actors.runtime import Address
 from log.memory_filesystem import MemoryFilesystem
 from log.partition_log import PartitionLog
@@ -76,7 +78,7 @@ def test_five_brokers_keep_every_promise_too() -> None:
 
 
 def test_without_faults_everything_is_acknowledged() -> None:
-    outcome = run_seed(2, {"faults": (), "seconds": 3.0})
+    outcome = run_seed(2, {"faults": (), "seconds": 3.0, "admins": 0})
     assert outcome.ok
     assert outcome.acknowledged == outcome.operations
     assert not outcome.faults
@@ -103,12 +105,17 @@ def test_the_simulator_runs_what_production_runs() -> None:
     assert simulated.start_partitions is production.start_partitions  # type: ignore[attr-defined]
     world = World(choose(1, faults=()), TraceKeeper())
     world.sim.run(seconds=0.5)
+    assert world.form()
     for broker in world.brokers:
         node = world.sim.nodes[broker]
         actors = node._alive
         assert type(actors[Address("flusher", "", broker)]) is Flusher
         assert type(actors[Address("heartbeats", "", broker)]) is Heartbeats
+        assert type(actors[Address("partitions", "", broker)]) is Partitions
+        assert type(actors[Address("controller", "", broker)]) is Controller
         for group in world.groups:
+            if broker not in world.keepers(group):
+                continue
             replica = actors[replica_address(group, broker)]
             assert type(replica) is Replica
             assert type(replica._member) is Member

@@ -1,4 +1,10 @@
 """`python -m tools.cli COMMAND`: one module per command.
 
 dump_log.py   dump-log: print and check segment files, indexes and small files of a log, ours or Apache Kafka's
+topics.py     topics: list, describe, make, change and delete topics
+brokers.py    brokers: who they are, what each keeps and leads
+move.py       move: a partition, to other brokers
+drain.py      drain: everything, away from a broker
+client.py     asks a broker, in newline JSON
+output.py     tables and colours in a terminal, plain text in a pipe
 """

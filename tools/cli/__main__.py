@@ -6,13 +6,18 @@ import argparse
 import os
 import sys
 
-from tools.cli import dump_log
+from tools.cli import brokers, drain, dump_log, move, topics
 
-COMMANDS = {"dump-log": dump_log}
+COMMANDS = {"topics": topics, "brokers": brokers, "move": move, "drain": drain, "dump-log": dump_log}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.cli", description="Look into and work with Barnabas.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.cli",
+        description="Look into and work with Barnabas.",
+        epilog="example:\n  python -m tools.cli topics list --bootstrap 127.0.0.1:9092",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, module in COMMANDS.items():
         module.add_arguments(commands.add_parser(name, help=module.HELP, description=module.__doc__))

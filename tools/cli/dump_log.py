@@ -15,8 +15,6 @@ from struct import Struct
 
 from attrs import Factory, define
 from crc32c import crc32c
-from rich.console import Console
-from rich.progress import Progress
 
 from log.epoch_cache import EpochCache
 from log.errors import LogError
@@ -129,6 +127,9 @@ class Dump:
 
     def _batches(self, path: Path) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         """Every batch of the file, whole; damage ends it."""
+        from rich.console import Console  # noqa: PLC0415  other commands should start fast
+        from rich.progress import Progress  # noqa: PLC0415
+
         size = path.stat().st_size
         console = Console(stderr=True)
         hidden = size < PROGRESS_ABOVE_BYTES or not console.is_terminal

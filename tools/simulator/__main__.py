@@ -102,7 +102,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="virtual seconds before everything heals")
     parser.add_argument("--steps", type=int, help="events before everything heals")
     parser.add_argument("--faults", default="all", help=f"all, none, or some of {','.join(FAULTS)}")
-    parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument("--brokers", type=int, help="every one of them keeps everything; else 3 or 4, which keep 3")
     parser.add_argument("--partitions", type=int)
     parser.add_argument("--trace", action="store_true", help="print every event")
     parser.add_argument("--mutant", choices=sorted(MUTANTS), metavar="NAME", help="plant this bug")

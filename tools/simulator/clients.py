@@ -11,8 +11,7 @@ from typing import Any
 import pykka
 from attrs import frozen
 
-from actors.partitions import replica_address
-from actors.replica_messages import AppendRecords, AppendResult, ReadRecords, ReadResult
+from actors.replica_messages import AppendRecords, AppendResult, ReadRecords, ReadResult, replica_address
 from actors.runtime import Actor, Future, Payload, RemoteFailure, handles
 from log.producer_state import BATCHES_KEPT
 from protocol.error_codes import ErrorCode

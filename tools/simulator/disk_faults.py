@@ -27,7 +27,7 @@ def crash(faults: Faults, broker: int) -> bool:
 
 def write_error(faults: Faults, broker: int) -> bool:
     """One write to a log fails, perhaps in its middle."""
-    path = f"{DATA}/{faults.rng.choice(faults.world.groups)}/*.log"
+    path = f"{DATA}/{faults.rng.choice(faults.world.all_groups)}/*.log"
     fault = Fault("write", errno.EIO, path, written=faults.rng.choice((0, 0, 30)))
     faults.world.brokers[broker].disk.faults.append(fault)
     return True
@@ -36,7 +36,7 @@ def write_error(faults: Faults, broker: int) -> bool:
 def no_space(faults: Faults, broker: int) -> bool:
     """For a while nothing can be written to the logs."""
     disk = faults.world.brokers[broker].disk
-    path = f"{DATA}/{faults.rng.choice(faults.world.groups)}/*"
+    path = f"{DATA}/{faults.rng.choice(faults.world.all_groups)}/*"
     disk.faults.append(Fault("write", errno.ENOSPC, path, times=None))
 
     def over() -> None:
@@ -48,7 +48,7 @@ def no_space(faults: Faults, broker: int) -> bool:
 
 def sync_error(faults: Faults, broker: int) -> bool:
     """One sync fails, of a log or of the votes; what it was for is never written."""
-    path = faults.rng.choice((JOURNAL, f"{DATA}/{faults.rng.choice(faults.world.groups)}/*.log"))
+    path = faults.rng.choice((JOURNAL, f"{DATA}/{faults.rng.choice(faults.world.all_groups)}/*.log"))
     faults.world.brokers[broker].disk.faults.append(Fault("sync", errno.EIO, path))
     return True
 
@@ -57,7 +57,7 @@ def missing_index(faults: Faults, broker: int) -> bool:
     """It dies, and comes back without some of its index files."""
     world, disk = faults.world, faults.world.brokers[broker].disk
     world.kill(broker)
-    for group in world.groups:
+    for group in world.all_groups:
         directory = f"{DATA}/{group}"
         for name in disk.list(directory) if disk.exists(directory) else ():
             if name.endswith(INDEXES) and faults.rng.random() < 0.5:
@@ -71,7 +71,7 @@ def stale_checkpoint(faults: Faults, broker: int) -> bool:
     """It dies, and comes back with the checkpoint that it had when this last happened, or at its beginning."""
     world, disk = faults.world, faults.world.brokers[broker].disk
     world.kill(broker)
-    for group in world.groups:
+    for group in world.all_groups:
         path = f"{DATA}/{group}/{OFFSETS}"
         if disk.exists(path):
             newer = disk.read(path)

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable
 
 from attrs import evolve
 
-from actors.partitions import replica_address
 from actors.replica_messages import HandOver, TransferLeadership
 from tools.simulator import disk_faults
-from tools.simulator.world import CLIENT_NODES, World
+from tools.simulator.world import CLIENT_NODES, World, address_of
 
 _CONTINUOUS = ("drop", "sniper")
 
@@ -26,9 +25,11 @@ class Faults:
         self.checkpoints: dict[tuple[int, str, str], bytes] = {}
         self._stopped = False
         self._kinds = [kind for kind in world.settings.faults if kind not in _CONTINUOUS]
-        if "sniper" in world.settings.faults:
-            world.invariants.on_elected = self._elected
-            world.invariants.on_vote = self._voted
+
+    def begin(self) -> None:
+        if "sniper" in self.world.settings.faults:
+            self.world.invariants.on_elected = self._elected
+            self.world.invariants.on_vote = self._voted
         if self._kinds:
             self._plan()
 
@@ -59,7 +60,7 @@ class Faults:
         """A living broker, often one that leads."""
         world = self.world
         if self.rng.random() < 0.5:
-            leader = world.leader(self.rng.choice(world.groups))
+            leader = world.leader(self.rng.choice(world.all_groups))
             if leader is not None:
                 return leader
         return self.rng.choice(world.living) if world.living else None
@@ -113,8 +114,9 @@ def stop(faults: Faults, broker: int) -> bool:
     world, node = faults.world, faults.world.sim.nodes[broker]
     life = world.brokers[broker].lives
     world.note(f"stop {broker}")
-    for group in world.groups:
-        node.tell_local(replica_address(group, broker), HandOver())
+    for group in world.all_groups:
+        if address_of(group, broker) in node._alive:
+            node.tell_local(address_of(group, broker), HandOver())
 
     def is_alive() -> bool:
         return world.brokers[broker].alive and world.brokers[broker].lives == life
@@ -152,7 +154,7 @@ def power(faults: Faults, broker: int) -> bool:
     world = faults.world
     if not world.settings.flushes and not whole(faults, broker):
         return False
-    leader = world.leader(faults.rng.choice(world.groups))
+    leader = world.leader(faults.rng.choice(world.all_groups))
     if leader is None or leader == broker or faults.rng.random() < 0.5:
         _lose_power(faults, broker)
         return True
@@ -202,15 +204,27 @@ def empty(faults: Faults, broker: int) -> bool:
 def whole(faults: Faults, broker: int) -> bool:
     """Would a majority still have everything if this broker lost what it has?"""
     world = faults.world
-    for other in world.brokers.values():
-        if other.id == broker:
+    if any(other.damaged or not other.alive for other in world.brokers.values() if other.id != broker):
+        return False
+    return all(_is_whole_without(world, group, broker) for group in world.every_group())
+
+
+def _is_whole_without(world: World, group: str, broker: int) -> bool:
+    leader = world.leader(group)
+    replica = None if leader is None else world.replica(group, leader)
+    if replica is None or (leader == broker and len(replica._member.node.membership.voters) == 1):
+        return False
+    node = replica._member.node
+    if node.history.latest_offset >= node.watermark:
+        return False
+    for voter in node.membership.voters:
+        other = world.replica(group, voter.broker)
+        if voter.broker == broker:
             continue
-        if other.damaged or not other.alive:
+        if other is None or not other._member.node.eligible or other._services.directory_id != voter.directory:
             return False
-        for group in world.groups:
-            replica = world.replica(group, other.id)
-            if replica is None or not replica._member.node.eligible or not replica._member.node.is_voter:
-                return False
+        if not other._member.node.is_voter:
+            return False
     return True
 
 
@@ -321,7 +335,7 @@ def usurp(faults: Faults, _broker: int) -> bool:
     Only the others notice: they elect somebody at once, while it goes on as long as it believes in its quorum.
     """
     world = faults.world
-    group = faults.rng.choice(world.groups)
+    group = faults.rng.choice(world.all_groups)
     leader = world.leader(group)
     if leader is None:
         return False
@@ -354,13 +368,13 @@ def usurp(faults: Faults, _broker: int) -> bool:
 
 def transfer(faults: Faults, _broker: int) -> bool:
     world = faults.world
-    group = faults.rng.choice(world.groups)
+    group = faults.rng.choice(world.all_groups)
     leader = world.leader(group)
     if leader is None:
         return False
     to = faults.rng.choice([number for number in world.brokers if number != leader])
     world.note(f"transfer {group} from {leader} to {to}")
-    world.sim.nodes[leader].tell_local(replica_address(group, leader), TransferLeadership(to))
+    world.sim.nodes[leader].tell_local(address_of(group, leader), TransferLeadership(to))
     if "clog" in world.settings.faults and faults.rng.random() < 0.5:  # the word comes late, perhaps too late
         _clog(faults, (leader, to), faults.rng.uniform(0.5, 1.5))
     return True

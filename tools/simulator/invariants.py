@@ -9,7 +9,8 @@ from operator import itemgetter
 
 from attrs import define, frozen
 
-from actors.replica import Replica
+from actors.controller import GROUP as METADATA
+from actors.group_member import GroupMember
 from actors.runtime import Actor
 from actors.runtime.codec import decode
 from log.memory_filesystem import MemoryFilesystem
@@ -45,7 +46,7 @@ class CommittedBatch:
 class Seen:
     """A replica as it was when it was last looked at."""
 
-    actor: Replica
+    actor: GroupMember
     log: PartitionLog
     directory: str
     term: int
@@ -88,13 +89,13 @@ class Invariants:
 
     def look(self, actor: Actor) -> None:
         """This actor has handled a message."""
-        if type(actor) is not Replica or actor.actor_inbox.closed:
+        if not isinstance(actor, GroupMember) or actor.actor_inbox.closed:
             return
         member = getattr(actor, "_member", None)
         if member is None:
             return
         node, log = member.node, member.log
-        group, broker = actor.address.name, actor.address.broker
+        group, broker = actor.group, actor.address.broker
         seen = self.seen.get((group, broker))
         if seen is None or seen.actor is not actor:
             if seen is not None:
@@ -121,7 +122,7 @@ class Invariants:
             self._advanced(group, broker, seen, log)
         self._compare_disk(group, broker, seen, log)
 
-    def _begin(self, group: str, broker: int, actor: Replica) -> Seen:
+    def _begin(self, group: str, broker: int, actor: GroupMember) -> Seen:
         node, log = actor._member.node, actor._member.log
         known = self._terms.get((group, broker, node.directory), 0)
         if node.term < known:
@@ -260,22 +261,29 @@ class Invariants:
         logs = self._past.get((group, voter), [])[-_PAST_LOGS:]  # what it said then may still be counted
         if seen is not None and seen.directory == voter.directory:
             logs.append(seen.log)
-        return any(
-            self._holds(log, group, end, log.flushed_offset if self._flushes else log.end_offset) for log in logs
-        )
+        flushes = self._flushes or group == METADATA
+        return any(self._holds(log, group, end, log.flushed_offset if flushes else log.end_offset) for log in logs)
 
     def expect_same(self, broker: int, groups: Iterable[str]) -> None:
         """This broker is killed, and its disk stays as it is."""
         for group in groups:
             seen = self.seen.get((group, broker))
-            if seen is not None and not seen.actor.actor_inbox.closed and seen.log.online:
+            if seen is not None and _lives(seen.actor) and seen.log.online:
                 self._expected[group, broker, seen.directory] = (seen.log.end_offset, seen.log.epochs.latest)
+
+    def expect_nothing(self, broker: int) -> None:
+        """This broker lost its power in the middle of something."""
+        for key in [key for key in self._expected if key[1] == broker]:
+            del self._expected[key]
 
     def expect_synced(self, broker: int, groups: Iterable[str]) -> None:
         """This broker loses its power: only what it had not synced may go."""
         for group in groups:
             seen = self.seen.get((group, broker))
-            if seen is not None and (seen.log._clean or not seen.actor.actor_inbox.closed):
+            if seen is None:
+                continue
+            self._expected.pop((group, broker, seen.directory), None)
+            if _lives(seen.actor) or (seen.actor.node.ending and seen.log._clean):
                 offset = seen.log.flushed_offset
                 self._synced[group, broker, seen.directory] = (offset, seen.log.epochs.epoch_at(offset - 1))
 
@@ -305,7 +313,8 @@ class Invariants:
         if kind != _TELL or message_id not in (_VOTE_REQUEST, _VOTE_ANSWER):
             return
         body_at = _FRAME.size + address_bytes
-        group = frame[_FRAME.size : body_at].decode().partition("/")[2].rpartition("@")[0]
+        kind_of, _, name = frame[_FRAME.size : body_at].decode().rpartition("@")[0].partition("/")
+        group = METADATA if kind_of == "controller" else name
         message = decode(message_id, memoryview(frame)[body_at : body_at + body_bytes], memoryview(b""))
         if isinstance(message, VoteRequest) and not message.pre:
             if self.on_vote is not None:
@@ -344,6 +353,10 @@ class Invariants:
 
     def _violate(self, promise: str, group: str, text: str) -> None:
         self._report(Violation(promise, group, text))
+
+
+def _lives(actor: GroupMember) -> bool:
+    return actor.node._alive.get(actor.address) is actor
 
 
 def _has(log: PartitionLog, end: int, epoch: int) -> bool:

@@ -244,12 +244,12 @@ def _tick_for_quorum(node: RaftNode, _role: Leader, now: float) -> None:
         node.step_down(now)
 
 
-_refuse_waiting = Replica._refuse_waiting
+_refuse_waiting = Replica.refuse_waiting
 
 
-def _refuse_after_disk_error(self: Replica, error: ErrorCode, text: str) -> None:
-    if error is ErrorCode.KAFKA_STORAGE_ERROR:
-        _refuse_waiting(self, error, text)
+def _refuse_after_disk_error(self: Replica, error: Exception | None) -> None:
+    if error is not None:
+        _refuse_waiting(self, error)
 
 
 _truncate = PartitionLog._truncate
@@ -411,7 +411,7 @@ MUTANTS: dict[str, Mutant] = {
     "waiting-appends-kept": Mutant(
         "an append waits on through another leader's term, and is answered by what came in its place",
         Replica,
-        "_refuse_waiting",
+        "refuse_waiting",
         _refuse_after_disk_error,
         faults=("usurp",),
     ),

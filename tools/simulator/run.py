@@ -12,6 +12,7 @@ from tools.simulator.report import Outcome, TraceKeeper, Violation, relevant
 from tools.simulator.settings import Settings, choose
 from tools.simulator.world import FailureWatch, World
 
+FORM_SECONDS_MAX = 20.0
 HEAL_SECONDS_MAX = 40.0
 EVENTS_MAX = 300_000
 _STEP_SECONDS = 0.1
@@ -63,8 +64,15 @@ def _run(world: World, faults: Faults, settings: Settings) -> int:
         except SimulatedCrash:
             faults.crashed()
 
+    while not world.form() and not violations:
+        step()
+        events += 1
+        if clock.now() > FORM_SECONDS_MAX:
+            world.report(Violation("a cluster forms", "", f"not within {FORM_SECONDS_MAX:.0f} virtual s"))
+    faults.begin()
     steps_max = settings.steps if settings.steps is not None else 1 << 60
-    while clock.now() < settings.seconds and events < steps_max:
+    end = clock.now() + settings.seconds
+    while clock.now() < end and events < steps_max:
         step()
         events += 1
         if violations or _too_many(world, events):

@@ -7,7 +7,7 @@ import random
 from attrs import frozen
 
 from actors.runtime.simulation import Wire
-from log.config import NEVER, LogConfig
+from log.config import NEVER
 from log.raft.node import RaftConfig
 
 LINK_FAULTS = ("drop", "slow", "reconnect", "cut", "silent", "one-way", "clog", "isolate")
@@ -28,8 +28,9 @@ class Settings:
     steps: int | None
     wire: Wire
     raft: RaftConfig
-    log: LogConfig
-    min_insync: int
+    topic_defaults: tuple[tuple[str, str], ...]
+    replication_factor: int
+    admins: int
     writers: int
     readers: int
     think_s: float
@@ -47,10 +48,11 @@ def choose(
     seed: int,
     *,
     faults: tuple[str, ...] = FAULTS,
-    brokers: int = 3,
+    brokers: int | None = None,
     partitions: int | None = None,
     seconds: float | None = None,
     steps: int | None = None,
+    admins: int | None = None,
 ) -> Settings:
     """The settings of a seed, among the faults that are allowed."""
     rng = random.Random(f"settings {seed}")
@@ -72,22 +74,24 @@ def choose(
         flush_before_ack=flushes,
     )
     flush_messages, flush_ms = (1, NEVER) if flushes else rng.choice(((NEVER, NEVER), (5, NEVER), (NEVER, 300)))
-    log = LogConfig(
-        segment_bytes=rng.choice((400, 1500, 20_000)),
-        index_interval_bytes=rng.choice((0, 100, 1000)),
-        flush_messages=flush_messages,
-        flush_ms=flush_ms,
-    )
+    topic_defaults = {
+        "segment.bytes": rng.choice((400, 1500, 20_000)),
+        "index.interval.bytes": rng.choice((0, 100, 1000)),
+        "flush.messages": flush_messages,
+        "flush.ms": flush_ms,
+        "min.insync.replicas": rng.choice((1, 2)),
+    }
     return Settings(
         seed=seed,
-        brokers=brokers,
+        brokers=brokers or rng.choice((3, 3, 4)),
+        replication_factor=brokers or 3,
+        admins=rng.choice((0, 1, 2)) if admins is None else admins,
         partitions=partitions or rng.choice((1, 1, 2, 3)),
         seconds=seconds or rng.uniform(6, 14),
         steps=steps,
         wire=wire,
         raft=raft,
-        log=log,
-        min_insync=rng.choice((1, 2)),
+        topic_defaults=tuple((name, str(value)) for name, value in topic_defaults.items()),
         writers=rng.randint(3, 5),
         readers=rng.randint(1, 2),
         think_s=rng.choice((0.02, 0.05, 0.15)),

@@ -9,14 +9,20 @@ from functools import partial
 from attrs import define, evolve
 
 from actors.background import Done, Work
-from actors.partitions import VOTES_FILE, replica_address, start_partitions
-from actors.replica import Partition, Replica
+from actors.controller import GROUP as METADATA
+from actors.controller import ClusterFacts, TopicWanted
+from actors.group_member import GroupMember
+from actors.partitions import VOTES_FILE, start_partitions
+from actors.replica_messages import group_name, replica_address
 from actors.runtime import Actor, Address, Node
 from actors.runtime.simulation import ProcessClock, SeededScheduler, Simulation
 from log.errors import CorruptSegment, LogOffline
+from log.machines.metadata import Metadata
+from log.machines.placement import controllers
 from log.memory_filesystem import MemoryFilesystem
 from log.raft.membership import Voter
 from log.raft.roles import Leader
+from tools.simulator.administrators import Administrator
 from tools.simulator.clients import Client, ClientServices, Finish, Reader, Writer
 from tools.simulator.history import ALL, IDEMPOTENT, ONE, History
 from tools.simulator.invariants import Invariants
@@ -26,6 +32,7 @@ from tools.simulator.settings import Settings
 DATA = "/data"
 JOURNAL = f"{DATA}/{VOTES_FILE}"
 CLIENT_NODES = (101, 102)
+TOPIC = "t"
 _REDIAL_SECONDS = 0.03
 
 
@@ -89,22 +96,27 @@ class World:
         self.calm_since = 0.0
         self.cut: set[frozenset[int]] = set()
         """Pairs that may not be linked."""
+        self.blocks: dict[int, str] = {}
+        """Blocks of producer ids, and who got them."""
         self.brokers = {
             number: Broker(number, MemoryFilesystem(), f"dir-{number}") for number in range(1, settings.brokers + 1)
         }
-        voters = tuple(Voter(broker.id, broker.directory) for broker in self.brokers.values())
-        self.partitions = [
-            Partition("t", number, voters[number % len(voters) :] + voters[: number % len(voters)], settings.log,
-                      settings.min_insync)
-            for number in range(settings.partitions)
-        ]  # fmt: skip
-        self.groups = tuple(partition.group for partition in self.partitions)
+        self.facts = ClusterFacts(
+            tuple(self.brokers),
+            tuple(Voter(number, self.brokers[number].directory) for number in controllers(self.brokers)),
+            "host",
+            9092,
+            (TopicWanted(TOPIC, settings.partitions, settings.replication_factor),),
+            topic_defaults=settings.topic_defaults,
+        )
+        self.groups: tuple[str, ...] = ()
+        """The partitions that clients write to; known once the cluster has formed."""
         self.invariants = Invariants(self.report, self.note, self.sim.clock.now, flushes=settings.flushes)
         self.sim.on_sent = self._sent
         self.sync_s_max = self.rng.choice((0.0005, 0.005, 0.02))
         for broker in self.brokers:
             self.start(broker)
-        self.clients = self._start_clients()
+        self.clients: list[Client] = []
         self.sim.scheduler.timers.every(_REDIAL_SECONDS, self._dial)
         self._dial()
 
@@ -118,11 +130,55 @@ class World:
     def living(self) -> list[int]:
         return [broker.id for broker in self.brokers.values() if broker.alive]
 
-    def replica(self, group: str, broker: int) -> Replica | None:
-        """The replica actor of this group on a living broker, once its log is open."""
+    @property
+    def all_groups(self) -> tuple[str, ...]:
+        """The partitions that clients write to, and the metadata."""
+        return (*self.groups, METADATA)
+
+    def every_group(self) -> list[str]:
+        """Every group that the metadata knows of, and its own."""
+        metadata = self.metadata()
+        known = [] if metadata is None else metadata.partitions()
+        return [METADATA, *(group_name(topic.name, number, topic.id) for topic, number, _ in known)]
+
+    def replica(self, group: str, broker: int) -> GroupMember | None:
+        """The member of this group on a living broker, once its log is open."""
         node = self.sim.nodes.get(broker)
-        actor = None if node is None else node._alive.get(replica_address(group, broker))
-        return actor if isinstance(actor, Replica) and hasattr(actor, "_member") else None
+        actor = None if node is None else node._alive.get(address_of(group, broker))
+        return actor if isinstance(actor, GroupMember) and hasattr(actor, "_member") else None
+
+    def metadata(self) -> Metadata | None:
+        """What somebody knows who knows most."""
+        known = [replica._services.metadata for replica in self._controllers()]
+        return max(known, key=lambda metadata: metadata.applied, default=None)
+
+    def keepers(self, group: str) -> tuple[int, ...]:
+        """The brokers that shall have a copy."""
+        metadata = self.metadata()
+        if group == METADATA or metadata is None:
+            return tuple(self.brokers)
+        topic = metadata.topic(TOPIC)
+        assert topic is not None
+        return topic.partitions[self.groups.index(group)].replicas
+
+    def _controllers(self) -> list[GroupMember]:
+        found = [self.replica(METADATA, broker) for broker in self.living]
+        return [one for one in found if one is not None]
+
+    def form(self) -> bool:
+        """Start clients once every broker knows the topic that they write to, and somebody leads all of it."""
+        metadata = self.metadata()
+        topic = None if metadata is None else metadata.topic(TOPIC)
+        if topic is None:
+            return False
+        self.groups = tuple(group_name(TOPIC, number, topic.id) for number in range(len(topic.partitions)))
+        if any(self.leader(group) is None for group in self.groups):
+            return False
+        if any(one._services.metadata.topic(TOPIC) is None for one in self._controllers()):
+            return False
+        self.note("formed")
+        self.clients = self._start_clients()
+        return True
 
     def leader(self, group: str) -> int | None:
         """Who leads in the newest epoch, in the eyes of somebody who sees everything."""
@@ -158,7 +214,7 @@ class World:
         background = SimulatedBackground(scheduler, self.rng, self.sync_s_max)
         try:
             start_partitions(
-                node, DATA, broker.directory, self.partitions, broker.disk, background,
+                node, DATA, broker.directory, self.facts, broker.disk, background,
                 random.Random(f"{self.settings.seed} {number} {broker.lives}"),
                 boot=str(broker.boots), raft=self.settings.raft,
             )  # fmt: skip
@@ -174,7 +230,9 @@ class World:
         self.note(f"die {number}" + (" without power" if power else ""))
         if not broker.disk.down:
             expect = self.invariants.expect_synced if power else self.invariants.expect_same
-            expect(number, self.groups)
+            expect(number, self.all_groups)
+        elif power:
+            self.invariants.expect_nothing(number)
         self.sim.kill(number)
         if not power:
             broker.disk.crash(mode="keep_all")
@@ -248,10 +306,13 @@ class World:
         for number, kind in enumerate(kinds):
             clients.append(self._spawn(nodes[number % 2], Writer, f"w{number}", services, kind, number))
         readers = [self._spawn(nodes[n % 2], Reader, f"r{n}", services) for n in range(settings.readers)]
-        return clients + readers
+        admins = [
+            self._spawn(nodes[n % 2], Administrator, f"a{n}", services, self.blocks) for n in range(settings.admins)
+        ]
+        return clients + readers + admins
 
     def _spawn(self, node: Node, kind: type[Client], name: str, services: ClientServices, *more: object) -> Client:
-        role = "writer" if kind is Writer else "reader"
+        role = kind.__name__.lower()
         rng = random.Random(f"{name} {self.settings.seed}")
         ref = node.spawn(kind, services, rng, *more, address=Address(role, name, node.broker))
         actor: Actor | None = ref._actor_weakref()
@@ -291,27 +352,50 @@ class World:
     def unfinished(self) -> str | None:
         """What is still to be done, if anything."""
         for client in self.clients:
-            if isinstance(client, Writer) and not client.finished:
+            if not isinstance(client, Reader) and not client.finished:
                 return f"{client.address} has not finished"
-        for group in self.groups:
+        for group in self.all_groups:
             leader = self.leader(group)
             if leader is None:
                 return f"{group} has no leader"
+            if leader not in self.keepers(group):
+                return f"{group} is led by broker {leader}, which shall not keep it"
             replica = self.replica(group, leader)
             assert replica is not None
             node, log = replica._member.node, replica._member.log
             if node.watermark != log.end_offset:
                 return f"{group}: broker {leader} has {log.end_offset}, of which {node.watermark} are committed"
             for client in self.clients:
-                if isinstance(client, Reader) and client.positions[group] != log.end_offset:
+                if isinstance(client, Reader) and client.positions.get(group, log.end_offset) != log.end_offset:
                     return f"{client.address} is at {client.positions[group]} of {log.end_offset} in {group}"
             lagging = self._lagging(group, log.end_offset)
             if lagging is not None:
                 return lagging
+        return self._unsettled()
+
+    def _unsettled(self) -> str | None:
+        """Does every broker know the same, and have what it shall have and nothing else?"""
+        newest = self.metadata()
+        assert newest is not None
+        for controller in self._controllers():
+            services, broker = controller._services, controller.address.broker
+            if services.metadata.encode() != newest.encode():
+                return f"broker {broker} knows the metadata up to {services.metadata.applied} of {newest.applied}"
+            wanted = {
+                group_name(topic.name, number, topic.id)
+                for topic, number, partition in newest.partitions()
+                if broker in partition.replicas
+            }
+            here = {address.name for address in self.sim.nodes[broker]._alive if address.kind == "replica"}
+            if here != wanted:
+                return f"broker {broker} has {sorted(here - wanted)} too much and {sorted(wanted - here)} not"
+        for topic, number, partition in newest.partitions():
+            if partition.moved_from:
+                return f"{topic.name}-{number} still moves"
         return None
 
     def _lagging(self, group: str, end: int) -> str | None:
-        for broker in self.living:
+        for broker in self.keepers(group):
             if self.brokers[broker].damaged:
                 continue
             replica = self.replica(group, broker)
@@ -319,7 +403,8 @@ class World:
                 return f"{group} has no replica on broker {broker}"
             node, log = replica._member.node, replica._member.log
             told = node.watermark == end or self.settings.wire.loss  # a beat that is lost is not repeated
-            if log.end_offset != end or not told:
+            more = group == METADATA and log.end_offset > end  # which nobody else has: the next append will cut it
+            if (log.end_offset != end and not more) or not told:
                 return f"{group}: broker {broker} has {log.end_offset}, {node.watermark} committed, of {end}"
             if not node.eligible:
                 return f"{group}: broker {broker} holds everything and may still not vote"
@@ -327,11 +412,20 @@ class World:
 
     def check(self) -> None:
         """Everything has healed: look at all that is there, and at all that clients did."""
-        for group in self.groups:
+        for group in self.all_groups:
             leader = self.leader(group)
             assert leader is not None
             self.invariants.look_at_all(group, leader)
+        for client in self.clients:
+            if isinstance(client, Administrator):
+                metadata = self.metadata()
+                assert metadata is not None
+                client.check(metadata)
         self.history.check({group: self.invariants.values.get(group, {}) for group in self.groups})
+
+
+def address_of(group: str, broker: int) -> Address:
+    return Address("controller", "", broker) if group == METADATA else replica_address(group, broker)
 
 
 def clock_of(world: World, broker: int) -> ProcessClock:

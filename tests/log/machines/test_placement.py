@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.process.config import BROKERS_MAX, TopicConfig
-from actors.process.placement import Placement, PlacementError, place
+from log.machines.placement import CONTROLLERS, Load, controllers, place, without
+from log.machines.plans import CreateTopic, DeleteTopic, MoveReplicas
+from tests.log.machines.clusters import cluster
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-Cluster = tuple[list[int], list[TopicConfig]]
+Shape = tuple[int, int]
+"""How many partitions, and how many replicas of each."""
+Shapes = tuple[list[int], list[Shape]]
+Placed = list[tuple[int, ...]]
 BROKERS = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=12, unique=True)
+BROKERS_MAX = 12
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> Cluster:
+def shapes(draw: st.DrawFn) -> Shapes:
     brokers = draw(BROKERS)
-    shapes = draw(st.lists(st.tuples(st.integers(1, 30), st.integers(1, len(brokers))), max_size=8))
-    return brokers, [TopicConfig(f"t{number}", *shape) for number, shape in enumerate(shapes)]
+    return brokers, draw(st.lists(st.tuples(st.integers(1, 30), st.integers(1, len(brokers))), max_size=8))
+
+
+def placed(brokers: Sequence[int], topics: Iterable[Shape], load: Load | None = None) -> Placed:
+    load = load or Load()
+    return [replicas for shape in topics for replicas in place(load, brokers, *shape)]
+
+
+def fewest_replicas_first(topics: Iterable[Shape]) -> list[Shape]:
+    return sorted(topics, key=lambda shape: shape[1])
 
 
 def spread(brokers: Sequence[int], hosts: Iterable[int]) -> int:
@@ -34,126 +44,218 @@ def spread(brokers: Sequence[int], hosts: Iterable[int]) -> int:
     return max(counts.values()) - min(counts.values())
 
 
-def leaders(placement: Placement) -> list[int]:
-    return [replicas[0] for replicas in placement.replicas.values()]
+def leaders(replicas: Placed) -> list[int]:
+    return [one[0] for one in replicas]
 
 
-@given(clusters())
-def test_every_partition_has_its_replicas_on_different_brokers(cluster: Cluster) -> None:
-    brokers, topics = cluster
-    placement = place(brokers, topics)
-    assert set(placement.replicas) == {(t.name, partition) for t in topics for partition in range(t.partitions)}
-    for topic in topics:
-        for partition in range(topic.partitions):
-            replicas = placement.replicas[topic.name, partition]
-            assert len(set(replicas)) == len(replicas) == topic.replication_factor
-            assert set(replicas) <= set(brokers)
+def drained(brokers: Sequence[int], replicas: Placed, leaving: int, load: Load) -> Placed:
+    stay = [broker for broker in brokers if broker != leaving]
+    after = []
+    for one in replicas:
+        moved = without(load, stay, one, leaving) if leaving in one else one
+        assert moved is not None
+        after.append(moved)
+    return after
 
 
-@given(clusters())
-def test_brokers_differ_by_at_most_one_replica(cluster: Cluster) -> None:
-    brokers, topics = cluster
-    assert spread(brokers, itertools.chain(*place(brokers, topics).replicas.values())) <= 1
+# -- new partitions ----------------------------------------------------------------------------------------------
 
 
-@given(clusters())
-def test_brokers_differ_by_at_most_two_leaders(cluster: Cluster) -> None:
-    brokers, topics = cluster
-    assert spread(brokers, leaders(place(brokers, topics))) <= 2
+@given(shapes())
+def test_every_partition_has_its_replicas_on_different_brokers(cluster_shape: Shapes) -> None:
+    brokers, topics = cluster_shape
+    made = placed(brokers, topics)
+    assert [len(one) for one in made] == [factor for count, factor in topics for _ in range(count)]
+    for replicas in made:
+        assert len(set(replicas)) == len(replicas)
+        assert set(replicas) <= set(brokers)
 
 
-@given(clusters(), st.data())
+@given(shapes())
+def test_brokers_differ_by_at_most_one_replica_in_whatever_order_topics_come(cluster_shape: Shapes) -> None:
+    brokers, topics = cluster_shape
+    assert spread(brokers, itertools.chain(*placed(brokers, topics))) <= 1
+
+
+@given(shapes())
+def test_brokers_differ_by_at_most_two_leaders(cluster_shape: Shapes) -> None:
+    brokers, topics = cluster_shape
+    assert spread(brokers, leaders(placed(brokers, fewest_replicas_first(topics)))) <= 2
+
+
+@given(shapes(), st.data())
 def test_brokers_differ_by_at_most_one_leader_where_topics_share_a_replication_factor(
-    cluster: Cluster, data: st.DataObject
+    cluster_shape: Shapes, data: st.DataObject
 ) -> None:
-    brokers, topics = cluster
+    brokers, topics = cluster_shape
     factor = data.draw(st.integers(1, len(brokers)))
-    same = [TopicConfig(topic.name, topic.partitions, factor) for topic in topics]
-    assert spread(brokers, leaders(place(brokers, same))) <= 1
+    assert spread(brokers, leaders(placed(brokers, [(count, factor) for count, _ in topics]))) <= 1
 
 
 def test_leaders_are_even_for_every_replication_factor_of_every_cluster_size() -> None:
-    """After as many partitions as brokers the walk stands where it began and each broker leads one: it repeats."""
+    """After as many partitions as brokers everybody leads one and keeps as many as the others: it repeats."""
     for size in range(1, BROKERS_MAX + 1):
         for factor in range(1, size + 1):
-            placement = place(range(size), [TopicConfig("t", size, factor)])
-            assert sorted(leaders(placement)) == list(range(size)), (size, factor)
+            made = placed(range(size), [(size, factor)])
+            assert sorted(leaders(made)) == list(range(size)), (size, factor)
+            assert spread(range(size), itertools.chain(*made)) == 0, (size, factor)
 
 
 def test_small_mixtures_of_replication_factors_differ_by_at_most_two_leaders() -> None:
     for size in range(2, 5):
         for counts in itertools.product(range(size + 1), repeat=size):
-            topics = [TopicConfig(f"t{factor}", count, factor) for factor, count in enumerate(counts, 1) if count]
-            assert spread(range(size), leaders(place(range(size), topics))) <= 2, counts
+            made = placed(range(size), [(count, factor) for factor, count in enumerate(counts, 1)])
+            assert spread(range(size), leaders(made)) <= 2, counts
 
 
-@given(clusters(), st.data())
-def test_the_order_of_brokers_makes_no_difference(cluster: Cluster, data: st.DataObject) -> None:
-    brokers, topics = cluster
+@given(shapes(), st.data())
+def test_the_order_of_brokers_makes_no_difference(cluster_shape: Shapes, data: st.DataObject) -> None:
+    brokers, topics = cluster_shape
     shuffled = data.draw(st.permutations(brokers))
-    assert place(shuffled, topics) == place(brokers, topics) == place(tuple(brokers), tuple(topics))
+    assert placed(shuffled, topics) == placed(brokers, topics) == placed(tuple(brokers), topics)
 
 
-@given(BROKERS, st.lists(st.integers(1, 9), min_size=1, max_size=5), st.data())
-def test_a_topic_added_with_the_same_replication_factor_moves_nothing(
-    brokers: list[int], partitions: list[int], data: st.DataObject
+@given(shapes(), st.integers(1, 30), st.data())
+def test_partitions_placed_one_by_one_or_together_are_the_same(
+    cluster_shape: Shapes, count: int, data: st.DataObject
 ) -> None:
+    """So topics and partitions that are added move nothing, and give what they would have given from the start."""
+    brokers, topics = cluster_shape
     factor = data.draw(st.integers(1, len(brokers)))
-    topics = [TopicConfig(f"t{number}", count, factor) for number, count in enumerate(partitions)]
-    before, after = place(brokers, topics[:-1]), place(brokers, topics)
-    assert before.replicas.items() <= after.replicas.items()
+    load = Load()
+    before = placed(brokers, topics, load)
+    after = [*before, *(one for _ in range(count) for one in place(load, brokers, 1, factor))]
+    assert after == placed(brokers, [*topics, (count, factor)])
 
 
-@given(clusters())
-def test_controllers_live_on_one_broker_or_on_three(cluster: Cluster) -> None:
-    brokers, topics = cluster
-    assert place(brokers, topics).controllers == tuple(sorted(brokers)[: 3 if len(brokers) >= 3 else 1])
+@given(shapes())
+def test_the_load_is_what_is_placed(cluster_shape: Shapes) -> None:
+    brokers, topics = cluster_shape
+    load = Load()
+    made = placed(brokers, topics, load)
+    for other in (load, Load(made)):
+        assert other.replicas == Counter(itertools.chain(*made))
+        assert other.leaders == Counter(leaders(made))
+    for replicas in made:
+        load.remove(replicas)
+    assert not +load.replicas
+    assert not +load.leaders
 
 
-@given(clusters())
-def test_each_actor_lives_on_exactly_the_brokers_placed(cluster: Cluster) -> None:
-    brokers, topics = cluster
-    placement = place(brokers, topics)
-    everywhere = Counter(address for broker in brokers for address in placement.actors_on(broker))
-    expected = [f"controller@{broker}" for broker in placement.controllers]
-    for (topic, partition), replicas in placement.replicas.items():
-        expected += [f"replica/{topic}-{partition}@{broker}" for broker in replicas]
-    assert everywhere == Counter(expected)
+def test_the_load_of_a_cluster_is_who_shall_keep_it() -> None:
+    made = cluster(3, orders=((1, 2), (2, 1)), audit=((1,),))
+    made.ask(MoveReplicas, "orders", 0, (3, 2))
+    load = Load.of(made.metadata)
+    assert load.replicas == Counter({1: 2, 2: 2, 3: 1})
+    assert load.leaders == Counter({1: 1, 2: 1, 3: 1})
+    made.ask(DeleteTopic, "orders")
+    assert Load.of(made.metadata).replicas == Counter({1: 1})
+
+
+def test_a_broker_that_joins_takes_what_is_new_until_it_is_even() -> None:
+    load = Load([(1,), (2,)] * 3)
+    assert place(load, [1, 2, 3], 4, 1) == ((3,), (3,), (3,), (1,))
 
 
 def test_three_brokers_take_turns_at_leading() -> None:
-    placement = place([3, 1, 2], [TopicConfig("orders", 4, 3)])
-    assert placement.replicas == {
-        ("orders", 0): (1, 2, 3),
-        ("orders", 1): (2, 3, 1),
-        ("orders", 2): (3, 1, 2),
-        ("orders", 3): (1, 2, 3),
-    }
+    assert placed([3, 1, 2], [(4, 3)]) == [(1, 2, 3), (2, 3, 1), (3, 1, 2), (1, 2, 3)]
 
 
 def test_partitions_with_no_choice_of_leader_are_placed_first() -> None:
-    placement = place([1, 2, 3], [TopicConfig("orders", 1, 3), TopicConfig("audit", 2, 1)])
-    assert placement.replicas == {("audit", 0): (1,), ("audit", 1): (2,), ("orders", 0): (3, 1, 2)}
-    assert placement.actors_on(2) == ("controller@2", "replica/audit-1@2", "replica/orders-0@2")
+    assert placed([1, 2, 3], fewest_replicas_first([(1, 3), (2, 1)])) == [(1,), (2,), (3, 1, 2)]
 
 
-def test_two_brokers_have_one_controller_and_an_unknown_broker_no_actors() -> None:
-    placement = place([7, 5], [])
-    assert placement.actors_on(5) == ("controller@5",)
-    assert placement.actors_on(7) == placement.actors_on(6) == ()
+@pytest.mark.parametrize(("brokers", "factor"), [([1, 2], 3), ([1, 2], 0), ([], 1)])
+def test_more_replicas_than_brokers_are_never_placed(brokers: list[int], factor: int) -> None:
+    with pytest.raises(AssertionError, match=f"{factor} replicas on {len(brokers)} brokers"):
+        place(Load(), brokers, 1, factor)
 
 
-@pytest.mark.parametrize(
-    ("brokers", "topics", "message"),
-    [
-        ([1, 2], [TopicConfig("a", 1, 3)], "topic a: replication factor 3 with 2 brokers; give one from 1 to 2"),
-        ([1, 2], [TopicConfig("a", 1, 0)], "topic a: replication factor 0 with 2 brokers; give one from 1 to 2"),
-        ([], [], "no brokers to place on"),
-        ([2, 1, 2], [], "a broker id stands twice in [1, 2, 2]"),
-        ([1], [TopicConfig("a", 1, 1), TopicConfig("a", 2, 1)], "a topic stands twice in ['a', 'a']"),
-    ],
-)
-def test_what_cannot_be_placed_is_refused(brokers: list[int], topics: list[TopicConfig], message: str) -> None:
-    with pytest.raises(PlacementError) as caught:
-        place(brokers, topics)
-    assert str(caught.value) == message
+# -- drains ------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def drains(draw: st.DrawFn) -> tuple[list[int], list[Shape], int]:
+    """Every partition has a broker to spare."""
+    brokers = draw(st.lists(st.integers(0, 99), min_size=2, max_size=10, unique=True))
+    topics = draw(st.lists(st.tuples(st.integers(1, 20), st.integers(1, len(brokers) - 1)), max_size=6))
+    return brokers, topics, draw(st.sampled_from(brokers))
+
+
+@given(drains())
+def test_a_drain_replaces_only_the_broker_that_leaves_and_doubles_none(
+    drain: tuple[list[int], list[Shape], int],
+) -> None:
+    brokers, topics, leaving = drain
+    load = Load()
+    before = placed(brokers, topics, load)
+    after = drained(brokers, before, leaving, load)
+    for old, new in zip(before, after, strict=True):
+        assert leaving not in new
+        assert len(set(new)) == len(new) == len(old)
+        assert set(new) <= set(brokers)
+        assert len(set(new) - set(old)) == (leaving in old)
+        if old[0] != leaving:
+            assert new[0] == old[0], "who leads goes on leading"
+    assert +load.replicas == Counter(itertools.chain(*after))
+    assert +load.leaders == Counter(leaders(after))
+
+
+@given(drains())
+def test_each_replica_goes_to_a_broker_that_keeps_the_fewest_of_those_that_may_take_it(
+    drain: tuple[list[int], list[Shape], int],
+) -> None:
+    brokers, topics, leaving = drain
+    load = Load()
+    stay = [broker for broker in brokers if broker != leaving]
+    for replicas in placed(brokers, topics, load):
+        if leaving not in replicas:
+            continue
+        kept = load.replicas.copy()
+        moved = without(load, stay, replicas, leaving)
+        assert moved is not None
+        (successor,) = set(moved) - set(replicas)
+        assert kept[successor] == min(kept[broker] for broker in stay if broker not in replicas)
+
+
+@given(st.integers(2, 10), st.lists(st.integers(1, 30), max_size=4), st.booleans(), st.integers(0, 9))
+def test_a_drain_keeps_an_even_cluster_even_where_brokers_may_take_anything_or_have_no_choice(
+    size: int, counts: list[int], alone: bool, leaving: int
+) -> None:
+    """Between one replica and all but one, brokers that share partitions cannot take each other's."""
+    factor = 1 if alone else size - 1
+    load = Load()
+    before = placed(range(size), [(count, factor) for count in counts], load)
+    after = drained(range(size), before, leaving % size, load)
+    stay = [broker for broker in range(size) if broker != leaving % size]
+    assert spread(stay, itertools.chain(*after)) <= 1
+    assert spread(stay, leaders(after)) <= 1
+
+
+def test_of_brokers_that_lead_as_little_the_one_that_has_the_records_leads() -> None:
+    assert without(Load([(1, 2)]), [2, 3], (1, 2), 1) == (2, 3)
+    assert without(Load([(1, 2), (2, 1)]), [2, 3], (1, 2), 1) == (3, 2)
+    assert without(Load([(2, 1)]), [2, 3], (2, 1), 1) == (2, 3)
+
+
+@pytest.mark.parametrize("brokers", [[], [1], [1, 2], [2, 1], [2]])
+def test_nobody_takes_a_replica_whose_partition_it_keeps_already(brokers: list[int]) -> None:
+    load = Load([(1, 2)])
+    assert without(load, brokers, (1, 2), 1) is None
+    assert load.replicas == Counter([1, 2])
+    assert load.leaders == Counter([1])
+
+
+# -- controllers -------------------------------------------------------------------------------------------------
+
+
+@given(BROKERS, st.data())
+def test_controllers_are_one_broker_or_three_whatever_their_order(brokers: list[int], data: st.DataObject) -> None:
+    chosen = controllers(data.draw(st.permutations(brokers)))
+    assert chosen == tuple(sorted(brokers)[: CONTROLLERS if len(brokers) >= CONTROLLERS else 1])
+
+
+def test_topics_are_placed_among_those_that_are_there() -> None:
+    made = cluster(3, orders=((1, 2),))
+    made.ask(CreateTopic, "audit", 2, 2)
+    assert [made.partition("audit", number).replicas for number in (0, 1)] == [(3, 1), (2, 3)]

@@ -1,0 +1,40 @@
+"""The brokers of a cluster, and what each of them keeps and leads.
+
+In a pipe: a line per broker, its columns (broker, address, alive, controller, draining, replicas, leads) separated by
+tabs, without a heading.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from tools.cli import output
+from tools.cli.client import Client, shown
+
+HELP = "list the brokers, what each keeps and leads"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    output.add_connection_arguments(parser, "brokers --bootstrap 127.0.0.1:9092,127.0.0.1:9093")
+
+
+def run(options: argparse.Namespace) -> int:
+    return output.run_with_client(_brokers, options)
+
+
+def _brokers(client: Client, options: argparse.Namespace) -> int:
+    answer = client.call("brokers")
+    if options.json:
+        output.tell(options, answer, "")
+        return 0
+    rows = [
+        (one["broker"], shown((one["host"], one["port"])), one["alive"], one["broker"] == answer["controller"],
+         one["draining"], one["replicas"], one["leads"])
+        for one in answer["brokers"]
+    ]  # fmt: skip
+    output.table(("broker", "address", "alive", "controller", "draining", "replicas", "leads"), rows, bad=_is_dead)
+    return 0
+
+
+def _is_dead(row: output.Row) -> bool:
+    return not row[2]

@@ -1,0 +1,167 @@
+"""What administration commands print: tables and colours in a terminal, tab-separated text in a pipe, JSON if asked.
+
+rich is imported when a terminal is there to see it: it takes longer than everything else that these commands do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import orjson
+
+from tools.cli.client import BOOTSTRAP_DEFAULT, AddressPair, Client, ClientError, Refused, addresses
+
+BAD_STYLE = "yellow"
+Row = Sequence[object]
+
+
+class Run(Protocol):
+    """What a command does with a client; gives the exit code."""
+
+    def __call__(self, client: Client, options: argparse.Namespace, /) -> int: ...
+
+
+def add_connection_arguments(parser: argparse.ArgumentParser, example: str) -> None:
+    """The options of every command that asks a cluster, and the example that ends its help."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = f"example:\n  python -m tools.cli {example}"
+    parser.add_argument(
+        "--bootstrap",
+        metavar="HOST:PORT,…",
+        type=_bootstrap,
+        default=BOOTSTRAP_DEFAULT,
+        help=f"brokers to ask, the first that answers (default: {BOOTSTRAP_DEFAULT}); IPv6 as [::1]:9092",
+    )
+    parser.add_argument("--json", action="store_true", help="print the broker's answer as it is")
+
+
+def run_with_client(run: Run, options: argparse.Namespace) -> int:
+    """Run a command, and say in one line why it came to nothing."""
+    try:
+        with Client(options.bootstrap) as client:
+            return run(client, options)
+    except ClientError as error:
+        if options.json and isinstance(error, Refused):
+            print(orjson.dumps(error.answer).decode())
+        print(" ".join(str(error).split()), file=sys.stderr)
+        return 1
+
+
+def tell(options: argparse.Namespace, answer: dict[str, Any], text: str) -> None:
+    """What was done, in words or as the broker said it. Warnings go to stderr."""
+    for warning in answer.get("warnings", ()):
+        print(f"warning: {warning}", file=sys.stderr)
+    print(orjson.dumps(answer).decode() if options.json else text)
+
+
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Row],
+    *,
+    bad: Callable[[Row], object] = lambda _row: False,
+    kind: str = "",
+) -> None:
+    """Rows under their columns, those that are `bad` in another colour. In a pipe rows alone, after their `kind`."""
+    if not sys.stdout.isatty():
+        for row in rows:
+            print("\t".join(map(_cell, (kind, *row) if kind else row)))
+        return
+    from rich import box  # noqa: PLC0415  see the docstring
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(_cell(value)) for value in row), style=BAD_STYLE if bad(row) else None)
+    Console(file=sys.stdout).print(made)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+class Progress(Protocol):
+    def __call__(self, left: int, /) -> None: ...
+
+
+@contextmanager
+def progress(options: argparse.Namespace, title: str) -> Iterator[Progress]:
+    """Shows how much is left as that becomes less: a bar in a terminal, a line per change in a pipe."""
+    if options.json:
+        yield lambda _left: None
+    elif sys.stdout.isatty():
+        with _bar(title) as show:
+            yield show
+    else:
+        yield _Lines(title)
+
+
+class _Lines:
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._last: int | None = None
+
+    def __call__(self, left: int, /) -> None:
+        if left != self._last:
+            self._last = left
+            print(f"{self._title}: {left} left", flush=True)
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Progress]:
+    from rich.console import Console  # noqa: PLC0415  see the docstring
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    from rich.progress import Progress as Bar  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=Console(file=sys.stdout)) as bar:
+        task = bar.add_task(title, total=None)
+        most = 0
+
+        def show(left: int) -> None:
+            nonlocal most
+            most = max(most, left)
+            bar.update(task, total=most or 1, completed=(most - left) if most else 1)
+
+        yield show
+
+
+def _bootstrap(text: str) -> list[AddressPair]:
+    try:
+        return addresses(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def brokers(text: str) -> list[int]:
+    """`1,2,3`, as an argument's type."""
+    try:
+        return [int(one) for one in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of broker ids; write 1,2,3") from None
+
+
+def assignment(text: str) -> list[list[int]]:
+    """`1,2,3/2,3,1`: the brokers of each partition, as an argument's type."""
+    return [brokers(one) for one in text.split("/")]
+
+
+def config(text: str) -> tuple[str, str]:
+    """`name=value`, as an argument's type."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is no config; write name=value")
+    return name, value

@@ -1,0 +1,187 @@
+"""List, describe, make, change and delete topics.
+
+In a pipe, columns are separated by tabs and have no heading. `list` gives a line per topic: name, partitions, replicas,
+problems. `describe` begins each line with topic, config or partition: what it is about.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from tools.cli import output
+from tools.cli.client import Client, Refused
+
+HELP = "list, describe, make, change and delete topics"
+Parsers = Any  # argparse's own class for subparsers is private
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "example:\n  python -m tools.cli topics create orders --partitions 6 --replication-factor 3"
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _add(actions, "list", "every topic and what is wrong with it", "topics list", _list)
+    describe = _add(actions, "describe", "a topic's configs and partitions", "topics describe orders", _describe)
+    describe.add_argument("name", metavar="NAME")
+    _add_create(actions)
+    delete = _add(actions, "delete", "delete a topic and what is in it", "topics delete orders", _delete)
+    delete.add_argument("name", metavar="NAME")
+    more = _add(actions, "add-partitions", "let a topic have more partitions", "topics add-partitions orders 12", _more)
+    more.add_argument("name", metavar="NAME")
+    more.add_argument("count", metavar="COUNT", type=int, help="how many it has then")
+    more.add_argument("--assignment", type=output.assignment, help="the brokers of each new partition: 1,2,3/2,3,1")
+    more.add_argument("--dry-run", action="store_true", help="only say whether that would work")
+    example = "topics config orders retention.ms=60000 cleanup.policy="
+    change = _add(actions, "config", "set configs of a topic, or take them back", example, _config)
+    change.add_argument("name", metavar="NAME")
+    change.add_argument(
+        "configs", metavar="KEY=VALUE", nargs="+", type=output.config, help="KEY= takes it back to its default"
+    )
+    change.add_argument("--dry-run", action="store_true", help="only say whether that would work")
+    elect = _add(actions, "elect", "let preferred replicas lead", "topics elect orders", _elect)
+    elect.add_argument("name", metavar="NAME", nargs="?", help="one topic alone (default: all)")
+
+
+def run(options: argparse.Namespace) -> int:
+    return output.run_with_client(options.act, options)
+
+
+def _add(actions: Parsers, name: str, help_text: str, example: str, act: output.Run) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=help_text, description=help_text.capitalize() + ".")
+    parser.set_defaults(act=act)
+    output.add_connection_arguments(parser, example)
+    return parser
+
+
+def _add_create(actions: Parsers) -> None:
+    example = "topics create orders --partitions 6 --replication-factor 3 --config retention.ms=60000"
+    parser = _add(actions, "create", "make a topic", example, _create)
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("--partitions", type=int, metavar="N", help="(default: the cluster's num.partitions)")
+    parser.add_argument("--replication-factor", type=int, metavar="N", help="replicas of each (default: the cluster's)")
+    parser.add_argument("--config", action="append", default=[], type=output.config, metavar="KEY=VALUE")
+    parser.add_argument(
+        "--assignment", type=output.assignment, help="instead of both: the brokers of each partition, as 1,2,3/2,3,1"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say whether that would work")
+
+
+# -- actions -----------------------------------------------------------------------------------------------------
+
+
+def _list(client: Client, options: argparse.Namespace) -> int:
+    answer = client.call("topics")
+    if options.json:
+        output.tell(options, answer, "")
+        return 0
+    rows = [
+        (topic["name"], len(topic["partitions"]), max(len(one["replicas"]) for one in topic["partitions"]),
+         ", ".join(_problems_of(topic)))
+        for topic in answer["topics"]
+    ]  # fmt: skip
+    output.table(("topic", "partitions", "replicas", "problems"), rows, bad=_has_problems)
+    return 0
+
+
+def _describe(client: Client, options: argparse.Namespace) -> int:
+    topic = _topic_named(client, options.name)
+    if options.json:
+        output.tell(options, topic, "")
+        return 0
+    output.table(("topic", "id"), [(topic["name"], topic["topic_id"])], kind="topic")
+    if topic["configs"]:
+        output.table(("config", "value"), sorted(topic["configs"].items()), kind="config")
+    rows = [
+        (one["partition"], one["leader"], one["leader_epoch"], one["replicas"], one["isr"], ", ".join(_problems(one)))
+        for one in topic["partitions"]
+    ]
+    columns = ("partition", "leader", "epoch", "replicas", "in sync", "problems")
+    output.table(columns, rows, bad=_has_problems, kind="partition")
+    return 0
+
+
+def _create(client: Client, options: argparse.Namespace) -> int:
+    answer = client.call(
+        "create_topic",
+        name=options.name,
+        partitions=options.partitions,
+        replication_factor=options.replication_factor,
+        assignment=options.assignment,
+        configs=dict(options.config),
+        validate_only=options.dry_run,
+    )
+    done = "would be made" if options.dry_run else "made"
+    size = f"{answer['partitions']} partitions, {answer['replication_factor']} replicas of each"
+    output.tell(options, answer, f"topic {options.name} {done}: {size}")
+    return 0
+
+
+def _delete(client: Client, options: argparse.Namespace) -> int:
+    output.tell(options, client.call("delete_topic", name=options.name), f"topic {options.name} deleted")
+    return 0
+
+
+def _more(client: Client, options: argparse.Namespace) -> int:
+    answer = client.call(
+        "create_partitions",
+        name=options.name,
+        count=options.count,
+        assignment=options.assignment,
+        validate_only=options.dry_run,
+    )
+    has = "would have" if options.dry_run else "has"
+    output.tell(options, answer, f"topic {options.name} {has} {answer['partitions']} partitions")
+    return 0
+
+
+def _config(client: Client, options: argparse.Namespace) -> int:
+    changes = {name: value or None for name, value in options.configs}
+    answer = client.call("alter_configs", name=options.name, configs=changes, validate_only=options.dry_run)
+    done = "could be changed" if options.dry_run else "changed"
+    output.tell(options, answer, f"configs of topic {options.name} {done}: {', '.join(changes)}")
+    return 0
+
+
+def _elect(client: Client, options: argparse.Namespace) -> int:
+    answer = client.call("elect_leaders", topic=options.name)
+    count = answer["elections"]
+    text = f"{count} partitions get their preferred leader" if count else "every preferred replica that can lead does"
+    output.tell(options, answer, text)
+    return 0
+
+
+# -- how a topic stands ------------------------------------------------------------------------------------------
+
+
+def _topic_named(client: Client, name: str) -> dict[str, Any]:
+    """The topic as a broker describes it; Refused, as a broker would, if there is none."""
+    for topic in client.call("topics")["topics"]:
+        if topic["name"] == name:
+            found: dict[str, Any] = topic
+            return found
+    message = f"there is no topic {name!r}"
+    raise Refused({"error": {"code": 3, "name": "UNKNOWN_TOPIC_OR_PARTITION", "message": message}})
+
+
+def _has_problems(row: output.Row) -> object:
+    return row[-1]
+
+
+def _problems(partition: dict[str, Any]) -> list[str]:
+    found = []
+    if partition["leader"] is None:
+        found.append("without leader")
+    elif not {*partition["replicas"]} <= {*partition["isr"]} and not partition["moved_from"]:
+        found.append("under-replicated")
+    if partition["moved_from"]:
+        found.append(f"moving from {','.join(map(str, partition['moved_from']))}")
+    return found
+
+
+def _problems_of(topic: dict[str, Any]) -> list[str]:
+    counts: dict[str, int] = {}
+    for partition in topic["partitions"]:
+        for problem in _problems(partition):
+            kind = "moving" if problem.startswith("moving") else problem
+            counts[kind] = counts.get(kind, 0) + 1
+    return [f"{count} {kind}" for kind, count in counts.items()]
