@@ -218,7 +218,8 @@ class Replica(GroupMember):
             return
         voters = node.membership.brokers
         if sorted(voters) == sorted(node.wanted) and node.history.latest_offset < node.watermark:
-            done = EndMove("", self._topic_id, self._number, voters)
+            move = self._services.metadata.topics[self._topic_id].partitions[self._number].moves
+            done = EndMove("", self._topic_id, self._number, move, voters)
             self.send(Address("controller", "", self.node.broker), done)
         self.after(MOVE_CHECK_SECONDS, _CheckMove())
 

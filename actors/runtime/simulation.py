@@ -74,15 +74,6 @@ class SeededScheduler(Scheduler):
         self._rng = rng
         self._trace = trace
 
-    @property
-    def ready_count(self) -> int:
-        return len(self._ready)
-
-    @property
-    def has_output(self) -> bool:
-        """Was something written outside of a step?"""
-        return bool(self._dirty)
-
     def step(self) -> bool:
         """Do one thing. False if nothing is left to do, ever."""
         if self._dirty:
@@ -311,17 +302,18 @@ class Simulation:
         """Do one thing, somewhere. False if nothing is left to do, ever."""
         ready = 0
         for scheduler in self._running:
-            if scheduler.has_output:
+            if scheduler._dirty:
                 scheduler.flush()
                 return True
-            ready += scheduler.ready_count
+            ready += len(scheduler._ready)
         if ready:
             at = self.rng.randrange(ready)
             for scheduler in self._running:
-                if at < scheduler.ready_count:
+                count = len(scheduler._ready)
+                if at < count:
                     scheduler.run_one(at)
                     return True
-                at -= scheduler.ready_count
+                at -= count
         deadline, first = self._next()
         if first is None:
             return False

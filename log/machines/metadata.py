@@ -55,6 +55,8 @@ class PartitionState:
     """While it moves: who kept it before, and whoever was to keep it in the meantime."""
     settled: tuple[int, ...] = ()
     """While it moves: its replicas before that, to which it goes back if the move is cancelled."""
+    moves: int = 0
+    """How often it was moved: which move was ended must be said."""
     left: tuple[int, ...] = ()
     """Brokers that kept it once and do no longer: what they had is gone, so they begin anew if they ever come back."""
 
@@ -142,6 +144,7 @@ class Metadata:
             replicas=record.replicas,
             moved_from=old.keepers,
             settled=old.settled or old.replicas,
+            moves=old.moves + 1,
         )
         return record.topic_id
 
@@ -217,13 +220,13 @@ class Metadata:
 
 def _encoded(partition: PartitionState) -> list[Any]:
     voters = [[voter.broker, voter.directory] for voter in partition.first_voters]
-    return [partition.replicas, voters, partition.moved_from, partition.settled, partition.left]
+    return [partition.replicas, voters, partition.moved_from, partition.settled, partition.moves, partition.left]
 
 
 def _decoded(value: list[Any]) -> PartitionState:
-    replicas, voters, moved_from, settled, left = value
+    replicas, voters, moved_from, settled, moves, left = value
     first_voters = tuple(Voter(*voter) for voter in voters)
-    return PartitionState(tuple(replicas), first_voters, tuple(moved_from), tuple(settled), tuple(left))
+    return PartitionState(tuple(replicas), first_voters, tuple(moved_from), tuple(settled), moves, tuple(left))
 
 
 _APPLY: dict[type[MetadataRecord], Callable[[Metadata, Any], str | None]] = {

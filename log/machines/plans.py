@@ -91,11 +91,12 @@ class MoveReplicas:
 
 @frozen(slots=True)
 class EndMove:
-    """The partition's leader says: exactly those who shall vote do."""
+    """The partition's leader says: exactly those who shall vote do, since this move."""
 
     request_id: str
     topic_id: str
     partition: int
+    move: int
     voters: tuple[int, ...]
 
 
@@ -294,6 +295,9 @@ def _end_move(metadata: Metadata, request: EndMove, _about: Circumstances, made:
     partition = _partition(topic, request.partition)
     if not partition.moved_from:
         return
+    if request.move != partition.moves:
+        text = f"that was move {request.move}; it is moved for the {partition.moves}th time now"
+        raise Refused(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
     if sorted(request.voters) != sorted(partition.replicas):
         text = f"{sorted(request.voters)} vote; {sorted(partition.replicas)} shall"
         raise Refused(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
@@ -350,6 +354,8 @@ def _check_name(metadata: Metadata, name: str) -> None:
             "not '.' or '..'"
         )
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+    if name == "__cluster_metadata":
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} is the cluster's own; choose another name")
     if metadata.topic(name) is not None:
         raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists")
     alike = name.replace(".", "_")

@@ -11,14 +11,17 @@ from tools.simulator.report import TraceKeeper
 from tools.simulator.settings import choose
 from tools.simulator.world import DATA, JOURNAL, World
 
-GROUP = "t-0"
 
 
-def world_at_work(seed: int = 1) -> World:
-    world = World(choose(seed, faults=(), partitions=1), TraceKeeper())
+def world_at_work(seed: int = 1) -> tuple[World, str]:
+    """A cluster that serves, and the group of its only partition."""
+    world = World(choose(seed, faults=(), partitions=1, admins=0), TraceKeeper())
+    world.sim.run(seconds=1.0)
+    assert world.form()
     world.sim.run(seconds=2.0)
-    assert world.leader(GROUP) is not None
-    return world
+    (group,) = world.groups
+    assert world.leader(group) is not None
+    return world, group
 
 
 def acknowledged(world: World) -> int:
@@ -26,13 +29,13 @@ def acknowledged(world: World) -> int:
 
 
 def test_a_leader_whose_disk_fails_on_an_append_ends_and_comes_back() -> None:
-    world = world_at_work()
-    leader = world.leader(GROUP)
+    world, group = world_at_work()
+    leader = world.leader(group)
     assert leader is not None
-    before, count = world.replica(GROUP, leader), acknowledged(world)
-    world.brokers[leader].disk.faults.append(Fault("write", errno.EIO, f"{DATA}/{GROUP}/*.log"))
+    before, count = world.replica(group, leader), acknowledged(world)
+    world.brokers[leader].disk.faults.append(Fault("write", errno.EIO, f"{DATA}/{group}/*.log"))
     world.sim.run(seconds=5.0)
-    after = world.replica(GROUP, leader)
+    after = world.replica(group, leader)
     assert after is not None
     assert after is not before
     assert acknowledged(world) > count
@@ -40,24 +43,24 @@ def test_a_leader_whose_disk_fails_on_an_append_ends_and_comes_back() -> None:
 
 
 def test_votes_that_cannot_be_saved_are_saved_later_and_told_only_then() -> None:
-    world = world_at_work(2)
-    leader = world.leader(GROUP)
+    world, group = world_at_work(2)
+    leader = world.leader(group)
     assert leader is not None
     for number, broker in world.brokers.items():
         if number != leader:
             broker.disk.faults.append(Fault("sync", errno.EIO, JOURNAL, times=2))
     world.kill(leader)
     world.sim.run(seconds=8.0)
-    assert world.leader(GROUP) not in (None, leader)
+    assert world.leader(group) not in (None, leader)
     assert not world.history.violations
 
 
 def test_a_vote_counts_only_when_it_is_on_disk() -> None:
-    world = world_at_work(3)
-    for number in world.brokers:
-        replica = world.replica(GROUP, number)
+    world, group = world_at_work(3)
+    for number in world.keepers(group):
+        replica = world.replica(group, number)
         assert replica is not None
         told = replica._member.node.vote
         disk = world.brokers[number].disk.copy()
         disk.crash()
-        assert VoteJournal(disk, JOURNAL).get(GROUP) == told != Vote()
+        assert VoteJournal(disk, JOURNAL).get(group) == told != Vote()

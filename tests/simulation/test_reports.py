@@ -87,7 +87,7 @@ def test_what_was_begun_later_lies_behind() -> None:
 def test_a_failed_seed_is_told_with_everything_needed_to_run_it_again(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seed", "0", "--mutant", "commit-without-majority"]) == 1
     told = capsys.readouterr().out
-    assert "seed 0 broke a promise: what the watermark covers is held by a majority (t-" in told
+    assert "seed 0 broke a promise: what the watermark covers is held by a majority (" in told
     for part in ("commit ", "events", "faults: ", "settings: ", "trace:", "again: python -m tools.simulator --seed 0"):
         assert part in told
 

@@ -78,7 +78,7 @@ def test_five_brokers_keep_every_promise_too() -> None:
 
 
 def test_without_faults_everything_is_acknowledged() -> None:
-    outcome = run_seed(2, {"faults": (), "seconds": 3.0, "admins": 0})
+    outcome = run_seed(3, {"faults": (), "seconds": 3.0, "admins": 0})
     assert outcome.ok
     assert outcome.acknowledged == outcome.operations
     assert not outcome.faults

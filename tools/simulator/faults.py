@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable
 
 from attrs import evolve
 
+from actors.partitions import groups_on_disk
 from actors.replica_messages import HandOver, TransferLeadership
+from log.checkpoint import CLEAN
 from tools.simulator import disk_faults
-from tools.simulator.world import CLIENT_NODES, World, address_of
+from tools.simulator.world import CLIENT_NODES, DATA, METADATA, World, address_of
 
 _CONTINUOUS = ("drop", "sniper")
 
@@ -127,7 +129,10 @@ def stop(faults: Faults, broker: int) -> bool:
 
     def end() -> None:
         if is_alive():
-            closed = not node._alive
+            disk = world.brokers[broker].disk
+            closed = not node._alive and all(
+                disk.exists(f"{DATA}/{group}/{CLEAN}") for group in (*groups_on_disk(disk, DATA), METADATA)
+            )
             world.kill(broker, power=closed and faults.rng.random() < 0.5)  # it may be switched off then
             faults.later(faults.down_s(), lambda: faults.restart(broker))
 

@@ -28,7 +28,8 @@ class Catch:
 
 def hunt(mutant: str, seeds: Iterable[int]) -> Catch:
     """Run a planted bug, seed after seed, until one finds it."""
-    how = {"mutant": mutant, "faults": MUTANTS[mutant].faults, "brokers": MUTANTS[mutant].brokers}
+    bug = MUTANTS[mutant]
+    how = {"mutant": mutant, "faults": bug.faults, "brokers": bug.brokers, "admins": bug.admins}
     tried = 0
     for seed in seeds:
         tried += 1

@@ -39,7 +39,8 @@ class Mutant:
     also: tuple[tuple[object, str, Callable[..., Any]], ...] = ()
     faults: tuple[str, ...] = FAULTS
     """What brings it to light soonest."""
-    brokers: int = 3
+    brokers: int | None = 3
+    admins: int = 0
 
 
 @contextmanager

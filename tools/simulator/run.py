@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from typing import Any
 
@@ -48,8 +49,12 @@ def run(settings: Settings, *, show: bool = False) -> Outcome:
 def run_seed(seed: int, how: dict[str, Any]) -> Outcome:
     """A seed with settings of its own, in a process of a pool; `mutant` is the bug to plant."""
     settings = dict(how)
-    with planted(settings.pop("mutant", None)):
-        return run(choose(seed, **settings))
+    gc.disable()  # a run makes few cycles, and is over soon
+    try:
+        with planted(settings.pop("mutant", None)):
+            return run(choose(seed, **settings))
+    finally:
+        gc.enable()
 
 
 def _run(world: World, faults: Faults, settings: Settings) -> int:

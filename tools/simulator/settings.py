@@ -87,7 +87,7 @@ def choose(
         replication_factor=brokers or 3,
         admins=rng.choice((0, 1, 2)) if admins is None else admins,
         partitions=partitions or rng.choice((1, 1, 2, 3)),
-        seconds=seconds or rng.uniform(6, 14),
+        seconds=seconds or rng.uniform(4, 10),
         steps=steps,
         wire=wire,
         raft=raft,

@@ -331,8 +331,9 @@ class World:
         for number, broker in self.brokers.items():
             broker.disk.faults.clear()
             broker.disk.crash_at = None
-            if broker.alive and self.sim.nodes[number].supervisor.given_up:
-                self.kill(number)  # as whoever runs the cluster would
+            node = self.sim.nodes.get(number)
+            if broker.alive and node is not None and (node.supervisor.given_up or node.ending):
+                self.kill(number)  # as whoever runs the cluster would, or as it would by itself
             if not broker.alive:
                 self.start(number)
         for number in sorted(sim.paused):

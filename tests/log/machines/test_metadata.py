@@ -380,7 +380,7 @@ class TwoCopies(RuleBasedStateMachine):
     def end_moves(self) -> None:
         for topic, number, partition in list(self.metadata.partitions()):
             if partition.moved_from:
-                self.ask(EndMove("", topic.id, number, partition.replicas[::-1]))
+                self.ask(EndMove("", topic.id, number, partition.moves, partition.replicas[::-1]))
                 assert not self.metadata.topics[topic.id].partitions[number].moved_from
 
     @rule(broker=BROKER, draining=st.booleans())

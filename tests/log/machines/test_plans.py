@@ -464,7 +464,7 @@ def operations(of: Cluster) -> list[Request]:
         AlterConfigs("3", "audit", (("retention.ms", "5"),)),
         DeleteTopic("4", "audit"),
         MoveReplicas("5", "orders", 0, (1, 2, 4)),
-        EndMove("6", topic, 0, (1, 2, 4)),
+        EndMove("6", topic, 0, 1, (1, 2, 4)),
         DrainBroker("7", 4, True),
         RegisterBroker("8", 9, "directory", "localhost", 9092),
         TakeProducerIds("9"),
@@ -494,7 +494,7 @@ def test_a_request_without_an_id_is_planned_each_time() -> None:
     of = cluster(4, orders=((1, 2, 3),))
     for replicas in ((3, 2, 1), (1, 2, 3)):
         of.ask(MoveReplicas, "orders", 0, replicas)
-        end = EndMove("", topic_id(of), 0, (1, 2, 3))
+        end = EndMove("", topic_id(of), 0, 1, (1, 2, 3))
         assert of.answer(end)["error"] == ErrorCode.NONE
         assert not of.partition().moved_from
         after = of.metadata.encode()
