@@ -146,10 +146,13 @@ class Member:
         if ready.truncate is not None:
             self.log.truncate(ready.truncate)
             assert self.log.end_offset == ready.truncate, "batches are never split"
-        for batches in ready.append:
-            self.log.append_stamped(batches, now_ms=self._wall_ms())
-            self._note_memberships(batches)
         self._save_history()
+        for batches in ready.append:
+            # Before the log: a membership that a crash kept from it is taken back at the next start, and one that is in
+            # the log and not in the history would be overlooked.
+            self._note_memberships(batches)
+            self._save_history()
+            self.log.append_stamped(batches, now_ms=self._wall_ms())
 
     def _send(self, ready: Ready) -> None:
         if self.unsaved_vote is None:
@@ -175,9 +178,9 @@ class Member:
         batches = check_batches(build_batch([record], control=True))
         if membership is not None:
             self.node.history.add(self.log.end_offset, membership)
+            self._save_history()
             leading.follow_membership(self.node, self.node.role, now)
         self._append(batches, now)
-        self._save_history()
 
     def _fetch(self, fetch: Fetch, now: float) -> None:
         start = max(fetch.prev_end, self.log.log_start_offset)  # which may lie inside of the first batch

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable
 
 from attrs import evolve
 
+from actors.controller import GROUP as METADATA
 from actors.partitions import groups_on_disk
 from actors.replica_messages import HandOver, TransferLeadership
 from log.checkpoint import CLEAN
 from tools.simulator import disk_faults
-from tools.simulator.world import CLIENT_NODES, DATA, METADATA, World, address_of
+from tools.simulator.world import CLIENT_NODES, DATA, World, address_of
 
 _CONTINUOUS = ("drop", "sniper")
 

@@ -79,6 +79,8 @@ class Invariants:
         self.elected_at: dict[str, list[tuple[int, float]]] = {}
         self.on_elected: Callable[[str, int], None] | None = None
         self.on_vote: Callable[[int], None] | None = None
+        self._committed_by: dict[str, list[tuple[int, int]]] = {}
+        """Per partition: ends that were committed, and the epoch of whoever did."""
         self._past: dict[tuple[str, Voter], list[PartitionLog]] = {}
         self._expected: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._synced: dict[tuple[str, int, str], tuple[int, int]] = {}
@@ -153,7 +155,8 @@ class Invariants:
         if known != broker:
             self._violate("at most one leader per epoch", group, f"brokers {known} and {broker} in {term}")
         self.elected_at.setdefault(group, []).append((term, self._now()))
-        end = self.committed_end.get(group, 0)
+        # What a later leader committed, this one need not have: it may have been elected long ago and not known it.
+        end = max((end for end, by in self._committed_by.get(group, ()) if by < term), default=0)
         if not self._holds(log, group, end, log.end_offset):
             text = f"broker {broker} in {term} has {log.end_offset} of epoch {log.epochs.latest}; {end} is committed"
             self._violate("a leader holds everything committed", group, text)
@@ -175,6 +178,7 @@ class Invariants:
             self._violate("every replica knows the same epochs", group, text)
         if watermark > self.committed_end.get(group, 0):
             self.committed_end[group] = watermark
+            self._committed_by.setdefault(group, []).append((watermark, seen.term))
             membership = seen.actor._member.node.membership
             holders = [voter.broker for voter in membership.voters if self._is_holder(group, voter, watermark)]
             if len(holders) < membership.majority:

@@ -53,7 +53,7 @@ def moved(made: Cluster, *replicas: int) -> PartitionState:
 def ended(made: Cluster, *voters: int) -> PartitionState:
     topic = made.metadata.topic("orders")
     assert topic is not None
-    made.ask(EndMove, topic.id, 0, voters)
+    made.ask(EndMove, topic.id, 0, topic.partitions[0].moves, voters)
     return made.partition()
 
 
@@ -324,7 +324,7 @@ ANYTHING: st.SearchStrategy[Request] = st.one_of(
     st.builds(CreatePartitions, ID, NAME, COUNT, ASSIGNMENT, st.booleans()),
     st.builds(AlterConfigs, ID, NAME, CONFIGS, st.booleans()),
     st.builds(MoveReplicas, ID, NAME, NUMBER, REPLICAS),
-    st.builds(EndMove, ID, st.sampled_from(["id-5", "id-7", "none"]), NUMBER, REPLICAS),
+    st.builds(EndMove, ID, st.sampled_from(["id-5", "id-7", "none"]), NUMBER, NUMBER, REPLICAS),
     st.builds(RegisterBroker, ID, BROKER, st.sampled_from(["a", "b"]), st.just("localhost"), st.integers(1, 2)),
 )
 

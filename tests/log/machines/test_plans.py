@@ -252,7 +252,7 @@ def test_a_topic_that_moves_does_not_grow() -> None:
     refusal = (ErrorCode.REASSIGNMENT_IN_PROGRESS, "topic 'orders' is being moved; wait until it is done")
     assert of.refusal(CreatePartitions, "orders", 3) == refusal
     assert of.refusal(CreatePartitions, "orders", 3, ((1, 2),)) == refusal
-    of.ask(EndMove, topic_id(of), 1, (2, 4))
+    of.ask(EndMove, topic_id(of), 1, 1, (2, 4))
     assert of.plan(CreatePartitions, "orders", 3).error == ErrorCode.NONE
 
 
@@ -301,7 +301,7 @@ def test_a_move_its_cancel_and_its_end() -> None:
     assert written(of.ask(MoveReplicas, "orders", 0, (4, 2, 3))) == [ReplicasMoved(topic, 0, (4, 2, 3))]
     assert written(of.ask(MoveReplicas, "orders", 0, (2, 4))) == [ReplicasMoved(topic, 0, (2, 4))]
     assert written(of.ask(MoveReplicas, "orders", 0, ())) == [ReplicasMoved(topic, 0, (1, 2, 3))]
-    assert written(of.ask(EndMove, topic, 0, (3, 2, 1))) == [MoveEnded(topic, 0)]
+    assert written(of.ask(EndMove, topic, 0, 3, (3, 2, 1))) == [MoveEnded(topic, 0)]
     assert of.partition().replicas == (1, 2, 3)
 
 
@@ -320,7 +320,7 @@ def test_what_does_not_move_cannot_be_cancelled() -> None:
     refusal = (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "orders-0 is not being moved")
     assert of.refusal(MoveReplicas, "orders", 0, ()) == refusal
     of.ask(MoveReplicas, "orders", 0, (4, 2, 3))
-    of.ask(EndMove, topic_id(of), 0, (4, 2, 3))
+    of.ask(EndMove, topic_id(of), 0, 1, (4, 2, 3))
     assert of.refusal(MoveReplicas, "orders", 0, ()) == refusal
 
 
@@ -330,7 +330,7 @@ def test_partitions_that_are_not_there(number: int) -> None:
     refusal = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic 'orders' has no partition {number}")
     assert of.refusal(MoveReplicas, "orders", number, (1, 2)) == refusal
     assert of.refusal(MoveReplicas, "orders", number, ()) == refusal
-    assert of.refusal(EndMove, topic_id(of), number, (1, 2)) == refusal
+    assert of.refusal(EndMove, topic_id(of), number, 1, (1, 2)) == refusal
 
 
 @pytest.mark.parametrize(
@@ -357,16 +357,25 @@ def test_a_broker_that_cannot_be_reached_keeps_what_it_has_but_gets_nothing() ->
     assert of.plan(MoveReplicas, "orders", 0, ()).error == ErrorCode.NONE
 
 
+def test_word_of_an_earlier_move_does_not_end_a_later_one() -> None:
+    of = cluster(4, orders=((1, 2, 3),))
+    for replicas in ((4, 2, 3), (1, 2, 3), (4, 2, 3)):
+        of.ask(MoveReplicas, "orders", 0, replicas)
+    refusal = (ErrorCode.REASSIGNMENT_IN_PROGRESS, "that was move 1; now it is move 3")
+    assert of.refusal(EndMove, topic_id(of), 0, 1, (4, 2, 3)) == refusal
+    assert written(of.ask(EndMove, topic_id(of), 0, 3, (4, 2, 3))) == [MoveEnded(topic_id(of), 0)]
+
+
 def test_a_move_ends_only_as_it_shall() -> None:
     of = cluster(4, orders=((1, 2, 3),))
     topic = topic_id(of)
-    made = of.plan(EndMove, topic, 0, (1, 2))
+    made = of.plan(EndMove, topic, 0, 1, (1, 2))
     assert (made.error, made.records) == (ErrorCode.NONE, []), "it has ended, whoever says so"
     of.ask(MoveReplicas, "orders", 0, (4, 3, 1))
     refusal = (ErrorCode.REASSIGNMENT_IN_PROGRESS, "[1, 2, 3] vote; [1, 3, 4] shall")
-    assert of.refusal(EndMove, topic, 0, (3, 1, 2)) == refusal
+    assert of.refusal(EndMove, topic, 0, 1, (3, 1, 2)) == refusal
     unknown = (ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic with id nobody")
-    assert of.refusal(EndMove, "nobody", 0, (4, 3, 1)) == unknown
+    assert of.refusal(EndMove, "nobody", 0, 1, (4, 3, 1)) == unknown
 
 
 # -- drains ------------------------------------------------------------------------------------------------------
@@ -576,7 +585,7 @@ def test_an_answer_is_json_with_error_message_warnings_and_facts() -> None:
         (AlterConfigs, ("orders", (("x" * 1_000_000, "y", "z"),))),
         (DeleteTopic, ("x" * 1_000_000,)),
         (MoveReplicas, ("orders", 0, (1,) * 100_000)),
-        (EndMove, ("x" * 1_000_000, 0, (1,))),
+        (EndMove, ("x" * 1_000_000, 0, 1, (1,))),
     ],
 )
 def test_a_refusal_of_much_is_short(operation: type[Request], arguments: tuple[object, ...]) -> None:

@@ -232,8 +232,8 @@ class Group:
             offset = batches.headers[-1].next_offset
         return found
 
-    def settle(self, seconds: float = 20.0) -> int:
-        """Heal everything and let it run: a leader must come, and everybody must hold everything acknowledged."""
+    def heal(self) -> None:
+        """Everybody lives, is linked, and knows who shall vote."""
         for broker in self.brokers:
             if broker not in self.members:
                 self.start(broker)
@@ -242,6 +242,10 @@ class Group:
                 self.connect(a, b)
         for broker in self.brokers:
             self.tell_wanted(broker)
+
+    def settle(self, seconds: float = 20.0) -> int:
+        """Heal everything and let it run: a leader must come, and everybody must hold everything acknowledged."""
+        self.heal()
         end, proposed = self.now + seconds, False
         while self.now < end:
             self.now += 0.01

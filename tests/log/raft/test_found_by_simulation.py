@@ -9,16 +9,17 @@ import pytest
 from log.config import LogConfig
 from log.errors import LogOffline
 from log.handles import Handles
-from log.memory_filesystem import Fault, MemoryFilesystem
+from log.memory_filesystem import Fault, MemoryFilesystem, SimulatedCrash
 from log.partition_log import PartitionLog
 from log.raft import leading, losses
+from log.raft.membership import Membership
 from log.raft.messages import Append, Appended
 from log.raft.node import RaftConfig
 from log.raft.ready import Vote
 from log.raft.roles import Follower, Leader
 from log.raft.vote_journal import VoteJournal
 from protocol.records import Record, build_batch, check_batches
-from tests.log.raft.groups import Group
+from tests.log.raft.groups import DIRECTORY, Group
 from tests.log.raft.test_paper_claims import elect, group_of, pump
 
 JOURNAL = "/data/votes"
@@ -244,3 +245,63 @@ def test_another_boot_marks_every_log_that_was_not_stopped_cleanly_until_it_has_
     assert losses.is_marked(files, "/data/killed-0")
     losses.unmark(files, "/data/killed-0")
     assert not losses.is_marked(files, "/data/killed-0")
+
+
+def test_a_follower_that_has_verified_nothing_yet_acknowledges_nothing_when_its_disk_is_done() -> None:
+    """Its leader would take that for the answer to its first question, and send everything from the beginning."""
+    group = group_of(config=RaftConfig(flush_before_ack=True))
+    elect(group, 1)
+    follower = group.members[3]
+    follower.log.append(check_batches(build_batch([Record(0, 1, None, b"old", ())])), epoch=1, now_ms=0)
+    group.act(3, lambda member: member.node._become(Follower(1, None)))
+    group.channels[3, 1].clear()
+    follower.log.flush()
+    group.act(3, lambda member: member.flushed(group.now))
+    assert not [said for said in group.channels[3, 1] if isinstance(said, Appended)]
+
+
+def test_a_replica_that_drops_what_it_may_have_acknowledged_does_not_count_until_it_has_it_again() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 5)
+    restart = group.members[1]._restart_message()
+    group.act(3, lambda member: member.step(restart, group.now))
+    assert group.members[3].log.end_offset == 0
+    assert not group.members[3].node.eligible
+    assert losses.is_marked(group.disks[3], DIRECTORY)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_membership_in_the_log_is_known_after_a_crash_at_any_point(share: float) -> None:
+    """If the log had it and the history did not, this replica could be elected by those who voted before."""
+    wanted, crashes = (1, 2, 3, 4), 0
+    while True:
+        group = Group(1, size=4, voters=3)
+        for a, b in ((1, 2), (1, 3), (1, 4), (2, 3)):
+            group.connect(a, b)
+        elect(group, 1)
+        append_many(group, 1, 1)
+        group.want(*wanted)
+        disk = group.disks[2]
+        disk.crash_at, disk.crash_share = disk.operations + crashes, share
+        crashed = False
+        try:
+            group.tell_wanted(1)
+            pump(group)
+        except SimulatedCrash:
+            crashed = True
+        group.members.pop(2)
+        disk.crash_at = None
+        disk.crash(mode="keep_all")
+        group.links = {link for link in group.links if 2 not in link}
+        group.start(2)
+        member = group.members[2]
+        voters = [1, 2, 3]
+        for record in group.contents(member, member.log.end_offset).values():
+            if record is not None and record.startswith(b'{"version"'):
+                voters = sorted(Membership.decode(record).brokers)
+        assert sorted(member.node.membership.brokers) == voters, f"after {crashes} operations"
+        if not crashed:
+            assert voters == list(wanted)
+            return
+        crashes += 1
