@@ -17,7 +17,7 @@ from actors.leadership import Leadership
 from actors.raft_messages import RAFT_MESSAGES
 from actors.replica_messages import Discard, HandOver, TransferLeadership
 from actors.runtime import Actor, Address, Future, PeerDown, PeerUp, handles
-from log.config import LogConfig
+from log.config import NEVER, LogConfig
 from log.errors import LogOffline
 from log.handles import Handles
 from log.machines.metadata import Metadata
@@ -76,6 +76,11 @@ class _TellWatermark:
 
 
 @frozen(slots=True)
+class _LookAtFlush:
+    pass
+
+
+@frozen(slots=True)
 class Offline:
     """To a member itself: its disk failed."""
 
@@ -99,6 +104,7 @@ class GroupMember(Actor):
         self._watermark_told = True
         self._saving: Vote | None = None
         self._syncing = False
+        self._will_look = False
         self._discarded = False
         self._log: PartitionLog | None = None
         self._member: Member
@@ -285,8 +291,8 @@ class GroupMember(Actor):
         if isinstance(member.node.role, Leader):
             self._announce()
             self.on_membership()
-        if member.log.needs_flush(self._services.wall_ms()) and not self._syncing:
-            self._sync()
+        if not self._syncing:
+            self._sync_if_due()
         self._arrange_tick()
 
     def _role_changed(self) -> None:
@@ -320,6 +326,20 @@ class GroupMember(Actor):
             self._watermark_told = False
             self.after(WATERMARK_SECONDS, _TellWatermark())
         self.on_committed()
+
+    def _sync_if_due(self) -> None:
+        log = self._member.log
+        if log.needs_flush(self._services.wall_ms()):
+            self._sync()
+        elif log.config.flush_ms != NEVER and log.flushed_offset < log.end_offset and not self._will_look:
+            self._will_look = True
+            self.after(log.config.flush_ms / 1000, _LookAtFlush())
+
+    @handles(_LookAtFlush)
+    def look_at_flush(self, _message: _LookAtFlush) -> None:
+        """flush.ms is over since something was appended, whether or not anything happened since."""
+        self._will_look = False
+        self._after_event()
 
     def _sync(self) -> None:
         self._syncing = True

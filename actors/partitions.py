@@ -16,6 +16,7 @@ from pathlib import Path
 from attrs import frozen
 
 from actors.background import Background, ThreadBackground
+from actors.cleaner import Cleaner
 from actors.controller import GROUP, ClusterFacts, Controller
 from actors.controller_messages import MetadataChanged
 from actors.flusher import Flusher, ForgetVotes
@@ -253,6 +254,7 @@ def start_partitions(
     node.spawn(Flusher, journal, filesystem, background, address=Address("flusher", "", node.broker))
     node.spawn(Heartbeats, heard, services.leadership, address=Address("heartbeats", "", node.broker))
     node.spawn(Partitions, services, background, address=Address("partitions", "", node.broker))
+    node.spawn(Cleaner, address=Address("cleaner", "", node.broker))
     node.spawn(Controller, cluster, services, address=Address("controller", "", node.broker))
     return services
 

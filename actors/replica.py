@@ -8,6 +8,7 @@ appends when they are as safe as was asked for, and reads up to what a majority 
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 from attrs import frozen
 
@@ -20,6 +21,7 @@ from actors.replica_messages import (
     MAX_TIMESTAMP,
     AppendRecords,
     AppendResult,
+    CleanUp,
     DescribeReplica,
     FindOffset,
     OffsetFound,
@@ -29,7 +31,10 @@ from actors.replica_messages import (
     group_name,
 )
 from actors.runtime import Address, Future, Payload, handles
-from log.errors import LogError, LogOffline, OffsetOutOfRange
+from log.cleanable import cleanable, first_dirty_offset, roll_if_overdue
+from log.compaction import Compaction
+from log.config import CleanupPolicy
+from log.errors import CorruptSegment, LogError, LogOffline, OffsetOutOfRange
 from log.machines.plans import EndMove
 from log.machines.topic_configs import settings_of
 from log.producer_state import OutOfOrderSequence, ProducerFenced
@@ -41,6 +46,9 @@ from protocol.records import RecordBatches, check_batches
 
 WAITING_MAX = 100_000
 MOVE_CHECK_SECONDS = 0.5
+ASK_SECONDS = 5.0
+COMPACT_BYTES = 256 << 10
+KEY_MAP_BYTES = 16 << 20
 
 
 @frozen(slots=True)
@@ -51,6 +59,11 @@ class _Expire:
 @frozen(slots=True)
 class _CheckMove:
     pass
+
+
+@frozen(slots=True)
+class _Compact:
+    reply: Future[bool]
 
 
 @frozen(slots=True)
@@ -82,6 +95,7 @@ class Replica(GroupMember):
         self._reads: list[_WaitingRead] = []
         self._expire_at: float | None = None
         self._checks_move = False
+        self._compaction: Compaction | None = None
 
     def spec(self) -> GroupSpec:
         services = self._services
@@ -98,6 +112,11 @@ class Replica(GroupMember):
             log=settings.log,
             flush_before_ack=settings.log.flush_messages == 1,
         )
+
+    def on_stop(self) -> None:
+        if self._compaction is not None:
+            self._compaction.abandon("the replica stops")
+        super().on_stop()
 
     # -- what clients ask --------------------------------------------------------------------------------------
 
@@ -161,8 +180,77 @@ class Replica(GroupMember):
         in_sync = tuple(sorted(leading.in_sync(node, role, self._now))) if isinstance(role, Leader) else ()
         return ReplicaFacts(
             -1 if node.leader is None else node.leader, node.term, type(role).__name__, node.watermark,
-            log.log_start_offset, log.end_offset, in_sync,
+            log.log_start_offset, log.end_offset, in_sync, self._cleaned_to(),
         )  # fmt: skip
+
+    @handles(CleanUp)
+    def clean_up(self, _message: CleanUp) -> bool | None:
+        """Note where the log stands, delete what is too old or too much, and compact what is dirty."""
+        log, now_ms = self._member.log, self._services.wall_ms()
+        try:
+            log.checkpoint()
+            policy = log.config.cleanup_policy
+            if CleanupPolicy.DELETE in policy:
+                log.delete_old_segments(now_ms)
+            if CleanupPolicy.COMPACT not in policy or self._compaction is not None:
+                return True
+            roll_if_overdue(log, now_ms)
+            if not cleanable(log, now_ms).is_due(log.config):
+                return True
+        except LogOffline as error:
+            self.after(0.0, Offline(error))
+            return False
+        self._ask_how_far_others_are(self.defer())
+        return None
+
+    def _ask_how_far_others_are(self, reply: Future[bool]) -> None:
+        """Tombstones go only below what every replica has compacted: else one that lags would bring keys back."""
+        others = [broker for broker in self._member.node.replicas if broker != self.node.broker]
+        cleaned = [self._cleaned_to()]
+
+        def answered(future: Future[Any]) -> None:
+            cleaned.append(future.get().cleaned_to if future.exception is None else 0)
+            if len(cleaned) > len(others):
+                self._compact(min(cleaned), reply)
+
+        for broker in others:
+            self.ask(self._peer(broker), DescribeReplica(), answered, timeout=ASK_SECONDS)
+        if not others:
+            self._compact(cleaned[0], reply)
+
+    def _cleaned_to(self) -> int:
+        log = self._member.log
+        return first_dirty_offset(log) if CleanupPolicy.COMPACT in log.config.cleanup_policy else 0
+
+    def _compact(self, removable_below: int, reply: Future[bool]) -> None:
+        if self._compaction is None and self._member.log.online:
+            self._compaction = Compaction(
+                self._member.log, now_ms=self._services.wall_ms(), removable_below=removable_below,
+                memory_bytes=KEY_MAP_BYTES,
+            )  # fmt: skip
+            self.after(0.0, _Compact(reply))
+        else:
+            reply.set(False)
+
+    @handles(_Compact)
+    def compact(self, message: _Compact) -> None:
+        """A little at a time: appends and reads go on in between."""
+        compaction = self._compaction
+        assert compaction is not None
+        try:
+            done = compaction.step(COMPACT_BYTES)
+        except LogOffline as error:
+            message.reply.set(False)
+            self._go_offline(error)
+            return
+        except (OSError, CorruptSegment) as error:
+            self.log.error("replica: %s was not compacted: %s", self.group, error)
+            done = True
+        if done:
+            self._compaction = None
+            message.reply.set(True)
+        else:
+            self.after(0.0, message)
 
     # -- what happens around it ----------------------------------------------------------------------------------
 

@@ -74,6 +74,7 @@ class ReplicaFacts:
     log_start_offset: int
     end_offset: int
     in_sync: tuple[int, ...]
+    cleaned_to: int
 
 
 @wire(0x0226)
@@ -112,6 +113,11 @@ class OffsetFound:
     offset: int
     timestamp: int
     leader_epoch: int
+
+
+@frozen(slots=True)
+class CleanUp:
+    """To a replica, from its own broker: delete and compact what is old. Answered when that is done."""
 
 
 @frozen(slots=True)

@@ -43,7 +43,7 @@ class Cleanable:
 
 def cleanable(log: PartitionLog, now_ms: int) -> Cleanable:
     """What may be compacted: sealed segments below the last stable offset, old enough for min.compaction.lag.ms."""
-    first_dirty_offset = _first_dirty_offset(log)
+    first_dirty = first_dirty_offset(log)
     bound = log.last_stable_offset  # never above the high watermark
     youngest_ms = now_ms - log.config.min_compaction_lag_ms
     segments: list[Segment] = []
@@ -52,7 +52,7 @@ def cleanable(log: PartitionLog, now_ms: int) -> Cleanable:
     for segment, following in zip(log.segments, log.segments[1:], strict=False):
         if following.base_offset > bound:
             break
-        if following.base_offset > first_dirty_offset:
+        if following.base_offset > first_dirty:
             if log.config.min_compaction_lag_ms and segment.load_max_timestamp() > youngest_ms:
                 break
             dirty_bytes += segment.size
@@ -60,8 +60,8 @@ def cleanable(log: PartitionLog, now_ms: int) -> Cleanable:
             clean_bytes += segment.size
         segments.append(segment)
         end_offset = following.base_offset
-    overdue = _is_overdue(log, segments, first_dirty_offset, now_ms)
-    return Cleanable(tuple(segments), first_dirty_offset, end_offset, clean_bytes, dirty_bytes, overdue)
+    overdue = _is_overdue(log, segments, first_dirty, now_ms)
+    return Cleanable(tuple(segments), first_dirty, end_offset, clean_bytes, dirty_bytes, overdue)
 
 
 def roll_if_overdue(log: PartitionLog, now_ms: int) -> bool:
@@ -73,19 +73,20 @@ def roll_if_overdue(log: PartitionLog, now_ms: int) -> bool:
     return True
 
 
-def _first_dirty_offset(log: PartitionLog) -> int:
+def first_dirty_offset(log: PartitionLog) -> int:
+    """Up to where the log is clean."""
     offset = checkpoint.read_first_dirty(log.handles.filesystem, log.directory)
     if offset is None or not log.log_start_offset <= offset <= log.end_offset:
         return log.log_start_offset
     return offset
 
 
-def _is_overdue(log: PartitionLog, segments: list[Segment], first_dirty_offset: int, now_ms: int) -> bool:
+def _is_overdue(log: PartitionLog, segments: list[Segment], first_dirty: int, now_ms: int) -> bool:
     lag_ms = log.config.max_compaction_lag_ms
     if lag_ms == NEVER:
         return False
     ends = (following.base_offset for following in log.segments[1:])
-    dirty = (segment for segment, end in zip(segments, ends, strict=False) if end > first_dirty_offset)
+    dirty = (segment for segment, end in zip(segments, ends, strict=False) if end > first_dirty)
     return any(0 <= _first_timestamp(segment) < now_ms - lag_ms for segment in dirty)
 
 

@@ -296,7 +296,7 @@ def _end_move(metadata: Metadata, request: EndMove, _about: Circumstances, made:
     if not partition.moved_from:
         return
     if request.move != partition.moves:
-        text = f"that was move {request.move}; it is moved for the {partition.moves}th time now"
+        text = f"that was move {request.move}; now it is move {partition.moves}"
         raise Refused(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
     if sorted(request.voters) != sorted(partition.replicas):
         text = f"{sorted(request.voters)} vote; {sorted(partition.replicas)} shall"

@@ -19,7 +19,7 @@ from tests.actors.waiting import wait_until
 DEEP = 400  # deeper than JSON can be written, not deeper than it can be read
 
 
-OWN_ACTORS = 6  # broker, controller, flusher, heartbeats, partitions, and the connection that asks
+OWN_ACTORS = 7  # broker, cleaner, controller, flusher, heartbeats, partitions, and the connection that asks
 
 
 @pytest.fixture
