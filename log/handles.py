@@ -25,7 +25,7 @@ class Handles:
     removal or rename. Whoever gets a file or map here must not close it.
     """
 
-    __slots__ = ("_handles", "filesystem", "limit", "open_count")
+    __slots__ = ("_handles", "filesystem", "limit", "open_count", "unnoted_syncs")
 
     def __init__(self, filesystem: Filesystem, limit: int = LIMIT) -> None:
         # A lookup goes through the offset index or the time index and then the log: they must fit side by side.
@@ -33,6 +33,8 @@ class Handles:
         self.limit = limit
         self.open_count = 0  # descriptors held here: a path both opened and mapped counts twice
         self.filesystem = filesystem
+        self.unnoted_syncs: dict[str, int] = {}
+        """Logs of which a sync failed, and that could not be written down: where they were durable up to."""
         self._handles: OrderedDict[str, _Handle] = OrderedDict()  # the least recently used first
 
     def file(self, path: str) -> File:

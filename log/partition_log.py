@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from operator import attrgetter
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -528,6 +527,9 @@ class PartitionLog:
         files, directory = self._handles.filesystem, self.directory
         if not files.exists(directory):
             files.make_directory(directory)
+        if directory in self._handles.unnoted_syncs:
+            checkpoint.write_failed_sync(files, directory, self._handles.unnoted_syncs[directory])
+            del self._handles.unnoted_syncs[directory]
         if checkpoint.read_metadata(files, directory) is None:
             if not any(name.endswith(".log") for name in files.list(directory)):  # else it was somebody else's
                 checkpoint.write_offsets(files, directory, Offsets())
@@ -571,8 +573,10 @@ class PartitionLog:
 
     def _note_failed_sync(self) -> None:
         """The next sync of the same pages would succeed without writing them: whoever opens this must know."""
-        with suppress(OSError):  # a disk that takes nothing will not take the log either
+        try:
             checkpoint.write_failed_sync(self._handles.filesystem, self.directory, self.flushed_offset)
+        except OSError:  # the disk may be full too: it is written when the log is opened anew, or that fails again
+            self._handles.unnoted_syncs[self.directory] = self.flushed_offset
 
     def _write_again(self, flushed_offset: int) -> None:
         """An earlier sync failed: from here on the log may read well and not be on disk. Written anew, it is."""

@@ -7,6 +7,8 @@
 
 A segment is active (it grows, its index entries are in memory) or sealed (nothing changes, its index files are
 mapped). It knows bytes and offsets; what they mean is the log's business.
+
+The index files of an active segment are made with their first entries: a small one has none, and needs none.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class Segment:
 
     __slots__ = (
         "_handles", "_stem", "_transactions", "_unindexed_bytes", "active", "base_offset", "first_timestamp",
-        "max_timestamp", "max_timestamp_offset", "size", "timestamps_known",
+        "has_new_names", "max_timestamp", "max_timestamp_offset", "size", "timestamps_known",
     )  # fmt: skip
 
     def __init__(self, handles: Handles, directory: str, base_offset: int, size: int = 0) -> None:
@@ -60,6 +62,8 @@ class Segment:
         self.size = size
         self.active: ActiveIndexes | None = None
         """The growing indexes; None once sealed, or while nothing was appended since the log was opened."""
+        self.has_new_names = False
+        """Were index files made since whoever syncs the directory last asked?"""
         self.first_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
@@ -96,9 +100,8 @@ class Segment:
     # -- growing ---------------------------------------------------------------------------------------------
 
     def create(self) -> None:
-        """Make the files. Their names are durable after the directory is synced."""
-        for path in (self.path, self.index_path, self.time_index_path):
-            self._handles.filesystem.create(path).close()
+        """Make the file. Its name is durable after the directory is synced."""
+        self._handles.filesystem.create(self.path).close()
         self.active = ActiveIndexes(OffsetIndex(), TimeIndex())
 
     def append(self, batches: RecordBatches, base_offset: int, interval_bytes: int) -> None:
@@ -172,7 +175,7 @@ class Segment:
             for index, path in ((active.offsets, self.index_path), (active.times, self.time_index_path)):
                 at, data = index.unwritten()
                 if data:
-                    file = self._handles.file(path)
+                    file = self._made(path)
                     file.pwrite(data, at)
                     index.mark_written()
                     files.append(file)
@@ -189,6 +192,7 @@ class Segment:
             active.times.add(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
         files = self.write_indexes()
         for path in (self.index_path, self.time_index_path):
+            self._made(path)  # also without entries: of a sealed segment, a missing one is a lost one
             self._handles.forget(path)
         self.active = None
         return files
@@ -197,14 +201,11 @@ class Segment:
         """Make it grow (again) from `end_offset` on: its index entries come into memory, made anew if no good."""
         if self.active is not None:
             return
-        files = self._handles.filesystem
         active = ActiveIndexes(OffsetIndex(), TimeIndex())
-        for path in (self.index_path, self.time_index_path):
-            self._handles.forget(path)
-            if not files.exists(path):
-                files.create(path).close()
-        good = active.offsets.load(files.read(self.index_path), self.size)
-        good = good and active.times.load(files.read(self.time_index_path), end_offset - self.base_offset)
+        offsets, times = self._index_data(self.index_path), self._index_data(self.time_index_path)
+        good = self.size <= interval_bytes or not (offsets is None or times is None)
+        good = good and active.offsets.load(offsets or b"", self.size)
+        good = good and active.times.load(times or b"", end_offset - self.base_offset)
         self.active = active
         if not (good and self._indexes_agree(active)):
             self.rebuild(interval_bytes)
@@ -216,9 +217,11 @@ class Segment:
         """Make the indexes anew from the batches. Raises CorruptSegment, and changes nothing, if those are damaged."""
         for _ in self.walk(0, self.size):
             pass
+        files = self._handles.filesystem
         for path in (self.index_path, self.time_index_path):
             self._handles.forget(path)
-            self._handles.filesystem.create(path).truncate(0)
+            if files.exists(path):
+                files.open(path).truncate(0)
         self.active = ActiveIndexes(OffsetIndex(), TimeIndex())
         self._unindexed_bytes = 0
         self.first_timestamp = self.max_timestamp = NO_TIMESTAMP
@@ -425,16 +428,32 @@ class Segment:
             self.first_timestamp = header.max_timestamp
             break
 
+    def _made(self, path: str) -> File:
+        """An index file, which is made if it is missing."""
+        try:
+            return self._handles.file(path)
+        except FileNotFoundError:
+            self._handles.filesystem.create(path).close()
+            self.has_new_names = True
+            return self._handles.file(path)
+
+    def _index_data(self, path: str) -> bytes | None:
+        self._handles.forget(path)
+        try:
+            return self._handles.filesystem.read(path)
+        except FileNotFoundError:
+            return None
+
     def _trim_index_files(self) -> None:
         """Cut the index files to what the arrays hold; both are written from there on."""
         active = self.active
         assert active is not None
         for index, path in ((active.offsets, self.index_path), (active.times, self.time_index_path)):
             self._handles.forget(path)
-            file = self._handles.filesystem.open(path)
             at, _ = index.unwritten()
-            if file.size() > at:
-                file.truncate(at)
+            files = self._handles.filesystem
+            if files.exists(path) and files.size(path) > at:
+                files.open(path).truncate(at)
 
     def _restore_timestamps(self, last: Entry | None) -> None:
         """The largest timestamp of what is here: from the last time index entry, if any, and the batches behind it."""

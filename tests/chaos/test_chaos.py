@@ -16,7 +16,6 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
-import pykka
 import pytest
 
 from actors.harness import Cluster
@@ -240,11 +239,6 @@ def failing_handler(record: Record) -> dict[int, bytes]:
     return {}
 
 
-def dead_replica(record: Record) -> dict[int, bytes]:
-    record.refused(GROUP, pykka.ActorDeadError("replica/orders-0@1 not found"))
-    return {}
-
-
 def skipping_poll(record: Record) -> dict[int, bytes]:
     polled(record, ReadResult(ErrorCode.NONE, 5, 0, 1, batch_at(3)))
     return {}
@@ -295,7 +289,6 @@ def polled(record: Record, result: ReadResult) -> None:
         (old_acknowledgement, {"an old leader acknowledged and lost", "lost write", "read of uncommitted"}),
         (same_epoch, {"two leaders in one epoch"}),
         (failing_handler, {"a handler failed"}),
-        (dead_replica, {"a replica died"}),
         (skipping_poll, {"poll order"}),
         (damaged_poll, {"damaged read"}),
         (lost_position, {"a position was lost"}),

@@ -118,8 +118,6 @@ class Record:
             self.refusals[name] += 1
         if isinstance(error, RemoteFailure):
             self.violate("a handler failed", group, str(error))
-        elif type(error) is pykka.ActorDeadError and not is_unsent(error):
-            self.violate("a replica died", group, str(error))
 
     def _leads(self, group: str, epoch: int, broker: int) -> None:
         leader = self.leaders.setdefault((group, epoch), broker)
@@ -242,7 +240,8 @@ class Writer(Client):
         return "failed" if surely else "unknown"
 
     def _batch(self, operation: Operation) -> Payload:
-        made = [KafkaRecord(at, 1 + at, None, value, ()) for at, value in enumerate(operation.values)]
+        now_ms = int(time.time() * 1000)  # else it would be too old to keep
+        made = [KafkaRecord(at, now_ms, None, value, ()) for at, value in enumerate(operation.values)]
         if self._kind != IDEMPOTENT:
             return Payload(memoryview(build_batch(made)))
         sequence = self._sequences[operation.group]
