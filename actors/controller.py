@@ -145,9 +145,10 @@ class Controller(GroupMember):
 
     def begin_anew(self, snapshot: bytes) -> None:
         """The log begins anew, with this as the state before it."""
+        before = self.metadata.topics
         self._services.handles.filesystem.write_atomically(self._snapshot_path, snapshot)
         self.metadata.restore(snapshot)
-        self._tell_partitions(frozenset(self.metadata.topics))
+        self._tell_partitions(frozenset({*before, *self.metadata.topics}))  # those too that are gone meanwhile
 
     # -- operations ----------------------------------------------------------------------------------------------
 
@@ -222,9 +223,13 @@ class Controller(GroupMember):
         return f"{self._services.data_dir}/{SNAPSHOT_FILE}"
 
     def _restore(self) -> None:
+        """What was applied before this actor failed is still good, and may be newer than the snapshot."""
         files = self._services.handles.filesystem
         if files.exists(self._snapshot_path):
-            self.metadata.restore(files.read(self._snapshot_path))
+            snapshot = Metadata()
+            snapshot.restore(files.read(self._snapshot_path))
+            if snapshot.applied > self.metadata.applied:
+                self.metadata.restore(snapshot.encode())
 
     def _keep_first_voters(self) -> None:
         """What the file says of them may be another thing next time."""
@@ -308,11 +313,11 @@ class Controller(GroupMember):
     def _save_snapshot(self) -> None:
         """From here on the log up to what is applied is not needed any more."""
         log = self._member.log
-        self._services.handles.filesystem.write_atomically(self._snapshot_path, self.metadata.encode())
         try:
+            self._services.handles.filesystem.write_atomically(self._snapshot_path, self.metadata.encode())
             log.roll()
             log.raise_log_start(self.metadata.applied)
-        except LogError as error:
+        except (OSError, LogError) as error:
             self.log.error("controller: the metadata log was not cut: %s", error)
         self._snapshot_at = log.size
 

@@ -71,7 +71,8 @@ class Partitions(Actor):
         self._due: dict[str, None] = {}
         """Topics to look at."""
         self._going_on = False
-        self._looked_for_strays = False
+        self._complete = False
+        """Only then is what the metadata does not want here surely not wanted."""
 
     def on_start(self) -> None:
         """Its controller tells it of everything once it has replayed what is on disk. If it failed, others go on."""
@@ -85,9 +86,10 @@ class Partitions(Actor):
 
     @handles(MetadataChanged)
     def metadata_changed(self, message: MetadataChanged) -> None:
-        if message.complete and not self._looked_for_strays:
-            self._looked_for_strays = True
+        if message.complete and not self._complete:
             self._remove_strays()
+            self._due.update(dict.fromkeys(topic_id for topic_id, _ in self._here.values()))
+        self._complete = message.complete
         self._due.update(dict.fromkeys(sorted(message.topic_ids)))
         self._go_on()
 
@@ -122,12 +124,24 @@ class Partitions(Actor):
     @handles(_Balance)
     def balance(self, _message: _Balance) -> None:
         """Hand partitions back to whoever should lead them. Nothing moves while somebody is missing."""
+        self._look_at_all()
         metadata, leadership = self._services.metadata, self._services.leadership
         if any(broker != self.node.broker and broker not in self.node.links for broker in metadata.brokers):
             return
         mine = [one for one in misled(metadata, leadership) if one.leader == self.node.broker]
         for one in mine[:TRANSFERS_AT_ONCE]:
             self.send(replica_address(one.group, one.leader), TransferLeadership(one.preferred))
+
+    def _look_at_all(self) -> None:
+        """Whatever word was lost: who is missing here, and who is here for nothing?"""
+        broker, here = self.node.broker, set(self._here)
+        for topic, number, partition in self._services.metadata.partitions():
+            group = group_name(topic.name, number, topic.id)
+            if (broker in partition.keepers) != (group in here):
+                self._due[topic.id] = None
+            here.discard(group)
+        self._due.update(dict.fromkeys(self._here[group][0] for group in here))
+        self._go_on()
 
     def _remove_strays(self) -> None:
         """Replicas that were to go while this broker was down.
@@ -162,7 +176,8 @@ class Partitions(Actor):
             for number, partition in enumerate(topic.partitions):
                 if broker in partition.keepers:
                     wanted[group_name(topic.name, number, topic.id)] = number
-        for group in [group for group, (of, _) in self._here.items() if of == topic_id and group not in wanted]:
+        unwanted = [group for group, (of, _) in self._here.items() if of == topic_id and group not in wanted]
+        for group in unwanted if self._complete else ():
             if left == 0:
                 return 0
             left -= self._end(group)

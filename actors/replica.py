@@ -257,6 +257,8 @@ class Replica(GroupMember):
     @handles(MetadataChanged)
     def metadata_changed(self, _message: MetadataChanged) -> None:
         """Its topic has other settings, or others shall keep it."""
+        if self._topic_id not in self._services.metadata.topics:
+            return  # it is about to be ended
         spec, member = self.spec(), self._member
         member.log.config = spec.log
         member.node.config = self._raft_config(spec)
