@@ -21,7 +21,7 @@ from log.config import NEVER, LogConfig
 from log.errors import LogOffline
 from log.handles import Handles
 from log.machines.metadata import Metadata
-from log.partition_log import PartitionLog
+from log.partition_log import Flush, PartitionLog
 from log.raft import leading, losses
 from log.raft.member import MEMBERSHIP_FILE, Machine, Member
 from log.raft.membership import Membership, MembershipHistory, Voter
@@ -103,7 +103,7 @@ class GroupMember(Actor):
         self._announced: tuple[int | None, int, tuple[int, ...]] | None = None
         self._watermark_told = True
         self._saving: Vote | None = None
-        self._syncing = False
+        self._flush: Flush | None = None
         self._will_look = False
         self._discarded = False
         self._log: PartitionLog | None = None
@@ -231,7 +231,9 @@ class GroupMember(Actor):
 
     @handles(LogSynced)
     def log_synced(self, message: LogSynced) -> None:
-        self._syncing = False
+        if message.flush is not self._flush and message.error is None:
+            return  # it was ordered by this actor's predecessor, of a log that was opened anew since
+        self._flush = None
         try:
             self._member.log.end_flush(message.flush, message.error, self._services.wall_ms())
         except LogOffline as error:
@@ -291,7 +293,7 @@ class GroupMember(Actor):
         if isinstance(member.node.role, Leader):
             self._announce()
             self.on_membership()
-        if not self._syncing:
+        if self._flush is None:
             self._sync_if_due()
         self._arrange_tick()
 
@@ -342,8 +344,8 @@ class GroupMember(Actor):
         self._after_event()
 
     def _sync(self) -> None:
-        self._syncing = True
-        self.send(self._flusher, SyncLog(self._member.log.begin_flush(), self.address))
+        self._flush = self._member.log.begin_flush()
+        self.send(self._flusher, SyncLog(self._flush, self.address))
 
     def _arrange_tick(self) -> None:
         """One timer, moved only forward: a deadline that went further away is found out when it fires."""

@@ -8,6 +8,7 @@ Now and then it lets partitions that are led from here go back to their preferre
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from attrs import frozen
 
 from actors.background import Background, ThreadBackground
 from actors.cleaner import Cleaner
-from actors.controller import GROUP, ClusterFacts, Controller
+from actors.controller import ClusterFacts, Controller
 from actors.controller_messages import MetadataChanged
 from actors.flusher import Flusher, ForgetVotes
 from actors.group_member import GroupServices
@@ -39,6 +40,9 @@ AT_ONCE = 4
 """Replicas made or ended in one turn."""
 BALANCE_SECONDS = 5.0
 TRANSFERS_AT_ONCE = 50
+_GONE = ".gone"
+"""What is removed is called so first: a crash may leave any part of it, and a group's own directory must be whole."""
+_GROUP_NAME = re.compile(r".+-[0-9]+\.[A-Za-z0-9_-]{22}")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -157,11 +161,15 @@ class Partitions(Actor):
             for topic, number, partition in services.metadata.partitions()
             if broker in partition.keepers
         }
-        for group in groups_on_disk(services.handles.filesystem, services.data_dir):
-            if group not in wanted and group not in self._here:  # what lives is ended first, with its topic's turn
-                self.log.info("partitions: %s is no longer kept here", group)
-                self._ending.add(group)
-                self._remove(group)
+        wanted.update(self._here)  # what lives is ended first, with its topic's turn
+        for name in services.handles.filesystem.list(services.data_dir):
+            if name.endswith(_GONE):
+                self._remove_rest(name)
+            elif _GROUP_NAME.fullmatch(name) and name not in wanted:
+                self.log.info("partitions: %s is no longer kept here", name)
+                self._ending.add(name)
+                self._here[name] = parts_of(name)  # until it is removed, there is no room for another
+                self._remove(name)
 
     def _go_on(self) -> None:
         if self._due and not self._going_on:
@@ -206,18 +214,32 @@ class Partitions(Actor):
         """Take a group's directory away, in the background."""
         services = self._services
         files, directory = services.handles.filesystem, f"{services.data_dir}/{group}"
+        gone = f"{directory}{_GONE}"
         if parts_of(group)[0] not in services.metadata.topics:  # else others have it, and it may come back
             services.leadership.forget(group)
             self.send(Address("flusher", "", self.node.broker), ForgetVotes(group))
 
         def work() -> None:
             if files.exists(directory):
-                files.remove_tree(directory)
+                files.remove_tree(gone)
+                files.rename(directory, gone)
+                files.sync_directory(services.data_dir)
+                files.remove_tree(gone)
 
         def done(error: BaseException | None) -> None:
             self.node.tell_local(self.address, _Removed(group, error))
 
         self._background.submit(work, done)
+
+    def _remove_rest(self, name: str) -> None:
+        """A removal was interrupted; its group may have another directory by now."""
+        path, files = f"{self._services.data_dir}/{name}", self._services.handles.filesystem
+
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                self.log.error("partitions: %s was not removed: %s", name, error)
+
+        self._background.submit(lambda: files.remove_tree(path), done)
 
 
 @contextmanager
@@ -294,7 +316,7 @@ def groups_on_disk(files: Filesystem, data_dir: str) -> list[str]:
     return [
         name
         for name in files.list(data_dir)
-        if name != GROUP and files.exists(f"{data_dir}/{name}/{checkpoint.METADATA}")
+        if _GROUP_NAME.fullmatch(name) and files.exists(f"{data_dir}/{name}/{checkpoint.METADATA}")
     ]
 
 

@@ -37,7 +37,11 @@ def on_append(node: RaftNode, role: Follower, message: Append) -> None:
 
 def on_beat(node: RaftNode, role: Follower, message: Beat) -> None:
     note_watermark(node, role, message.watermark)
-    node.send(message.leader, BeatAnswer(node.term, node.broker, node.directory, held(node, role), node.eligible))
+    say_how_far(node, role, message.leader)
+
+
+def say_how_far(node: RaftNode, role: Follower, leader: int) -> None:
+    node.send(leader, BeatAnswer(node.term, node.broker, node.directory, held(node, role), node.eligible))
 
 
 def note_watermark(node: RaftNode, role: Follower, watermark: int) -> None:

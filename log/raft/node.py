@@ -438,6 +438,7 @@ class RaftNode:
                 self._campaign(now, forced=True)
         elif isinstance(message, Recovered):
             self._recover()
+            following.say_how_far(self, role, message.leader)  # or it would not be known to count
         elif isinstance(message, Append):
             following.on_append(self, role, message)
         elif isinstance(message, Beat):

@@ -305,3 +305,18 @@ def test_a_membership_in_the_log_is_known_after_a_crash_at_any_point(share: floa
             assert voters == list(wanted)
             return
         crashes += 1
+
+
+def test_a_follower_that_counts_again_says_so_and_what_it_holds_is_committed() -> None:
+    group = group_of(config=RaftConfig(flush_before_ack=True))
+    for broker in (2, 3):
+        group.members[broker].node.eligible = False
+    elect(group, 1)
+    group.propose(1)
+    for _ in range(3):
+        pump(group)
+        for broker in group.brokers:
+            group.sync(broker)
+    pump(group)
+    assert all(group.members[broker].node.eligible for broker in group.brokers)
+    assert group.members[1].node.watermark == group.members[1].log.end_offset
