@@ -137,9 +137,14 @@ class GroupMember(Actor):
     def on_start(self) -> None:
         services, spec = self._services, self.spec()
         self.group = spec.name
-        directory = f"{services.data_dir}/{spec.name}"
+        directory, files = f"{services.data_dir}/{spec.name}", services.handles.filesystem
+        vote = services.journal.get(spec.name)
+        if vote.term > 0 and not files.exists(directory):
+            # There was a replica here, and it may have acknowledged what whoever votes with it no longer finds: it was
+            # moved away, and those who do not know that yet still count it.
+            files.make_directory(directory)
+            losses.mark(files, directory)
         log = self._log = PartitionLog.open(directory, spec.log, services.handles, topic_id=spec.topic_id)
-        files = services.handles.filesystem
         if log.cut is not None:
             self.log.warning("replica: %s was cut at %d: %s", spec.name, log.cut.end_offset, log.cut.reason)
             if log.cut.below_checkpoint:
@@ -148,7 +153,7 @@ class GroupMember(Actor):
             self.node.broker,
             services.directory_id,
             self._read_history(directory, spec),
-            services.journal.get(spec.name),
+            vote,
             log,
             config=self._raft_config(spec),
             rng=services.rng,

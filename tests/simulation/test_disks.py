@@ -64,3 +64,23 @@ def test_a_vote_counts_only_when_it_is_on_disk() -> None:
         disk = world.brokers[number].disk.copy()
         disk.crash()
         assert VoteJournal(disk, JOURNAL).get(group) == told != Vote()
+
+
+def test_a_replica_whose_files_are_gone_does_not_count_though_its_broker_voted() -> None:
+    """It was moved away, and its broker has not replayed that yet: those who do not know either would count it."""
+    trace = TraceKeeper()
+    world = World(choose(4, faults=(), partitions=1, admins=0), trace)
+    world.sim.run(seconds=1.0)
+    assert world.form()
+    world.sim.run(seconds=1.0)
+    (group,) = world.groups
+    follower = next(broker for broker in world.keepers(group) if broker != world.leader(group))
+    world.kill(follower)
+    world.brokers[follower].disk.remove_tree(f"{DATA}/{group}")
+    world.start(follower)
+    world.sim.run(seconds=1.0)
+    opened = [line for line in trace.lines if f"opened replica/{group}@{follower} " in line]
+    assert "eligible False" in opened[-1]
+    replica = world.replica(group, follower)
+    assert replica is not None
+    assert replica._member.node.eligible, "a leader has brought it everything"
