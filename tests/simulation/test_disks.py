@@ -81,6 +81,7 @@ def test_a_replica_whose_files_are_gone_does_not_count_though_its_broker_voted()
     world.sim.run(seconds=1.0)
     opened = [line for line in trace.lines if f"opened replica/{group}@{follower} " in line]
     assert "eligible False" in opened[-1]
+    world.sim.run(seconds=8.0)
     replica = world.replica(group, follower)
     assert replica is not None
     assert replica._member.node.eligible, "a leader has brought it everything"
