@@ -53,8 +53,12 @@ class Admin:
         self._brokers = brokers
 
     def describe(self) -> dict[str, Any]:
-        """Everything that some broker knows of the cluster."""
-        return self._call(DescribeCluster())
+        """Everything that the controller knows of the cluster, or some broker if it cannot be asked."""
+        facts = self._call(DescribeCluster())
+        if facts["controller"] in self._brokers():  # it knows of everything that was ever answered
+            error, _, newer = self._try(facts["controller"], DescribeCluster())
+            facts = newer if error == ErrorCode.NONE else facts
+        return facts
 
     def topic(self, name: str) -> dict[str, Any]:
         for topic in self.describe()["topics"]:

@@ -35,7 +35,13 @@ from log.config import LogConfig
 from log.errors import LogError, LogOffline
 from log.machines import placement
 from log.machines.metadata import Metadata
-from log.machines.metadata_records import ClusterFormed, MetadataRecord, decode, encode
+from log.machines.metadata_records import (
+    ClusterFormed,
+    LeadershipConfirmed,
+    MetadataRecord,
+    decode,
+    encode,
+)
 from log.machines.plans import Circumstances, CreateTopic, Plan, RegisterBroker, Request, plan
 from log.raft.member import MEMBERSHIP_FILE
 from log.raft.membership import Membership, MembershipHistory, Voter
@@ -78,6 +84,8 @@ class ClusterFacts:
     replication_factor_default: int = 1
     topic_defaults: tuple[tuple[str, str], ...] = ()
     """Configs of topics that have none of their own."""
+    launch: str = ""
+    """Another one each time that the cluster is started."""
 
 
 @define(slots=True, eq=False)
@@ -251,8 +259,9 @@ class Controller(GroupMember):
             made = plan(self.metadata, one.request, self._circumstances())
             for warning in made.warnings:
                 self.log.warning("controller: %s: %s", type(one.request).__name__, warning)
-            if made.records:
-                self._write(made.records, _UnderWay(one, made.answer))
+            if made.records or one.request.request_id:
+                # A refusal too: who was replaced and does not know it must not tell what was true once.
+                self._write(made.records or [LeadershipConfirmed()], _UnderWay(one, made.answer))
             else:
                 _answer(one, OperationAnswer(made.answer))
 
@@ -369,7 +378,16 @@ class Controller(GroupMember):
         return known is not None and (known.directory, known.host, known.port) == mine
 
     def _missing_topics(self) -> list[TopicWanted]:
-        return [topic for topic in self._cluster.topics if self.metadata.topic(topic.name) is None]
+        """What is not there, and was not made since the cluster was started: then somebody has deleted it."""
+        metadata = self.metadata
+        return [
+            topic
+            for topic in self._cluster.topics
+            if metadata.topic(topic.name) is None and metadata.answer_to(self._id_of_making(topic)) is None
+        ]
+
+    def _id_of_making(self, topic: TopicWanted) -> str:
+        return f"cluster.toml {self._cluster.launch} {topic.name}"
 
     def _look_around(self) -> None:
         if self._member.node.leader is None:
@@ -406,7 +424,7 @@ class Controller(GroupMember):
         for topic in sorted(self._missing_topics(), key=lambda topic: topic.replication_factor):
             if topic.name not in waiting:
                 request = CreateTopic(
-                    f"cluster.toml {topic.name} {self.metadata.applied}",
+                    self._id_of_making(topic),
                     topic.name,
                     topic.partitions,
                     topic.replication_factor,

@@ -93,7 +93,11 @@ class Partitions(Actor):
         if message.complete and not self._complete:
             self._remove_strays()
             self._due.update(dict.fromkeys(topic_id for topic_id, _ in self._here.values()))
+            self._due.update(dict.fromkeys(self._services.metadata.topics))
         self._complete = message.complete
+        for group, (topic_id, _) in self._here.items():
+            if topic_id in message.topic_ids and group not in self._ending:
+                self.send(replica_address(group, self.node.broker), message)
         self._due.update(dict.fromkeys(sorted(message.topic_ids)))
         self._go_on()
 
@@ -190,15 +194,17 @@ class Partitions(Actor):
                 return 0
             left -= self._end(group)
         for group, number in wanted.items():
-            if group in self._here:
-                self.send(replica_address(group, broker), MetadataChanged(frozenset((topic_id,)), complete=True))
-                continue
+            if group in self._here or not (self._complete or self._has_files(group)):
+                continue  # one that is made anew must not be of the past
             if left == 0:
                 return 0
             self._here[group] = (topic_id, number)
             self.node.spawn(Replica, topic_id, number, self._services, address=replica_address(group, broker))
             left -= 1
         return left
+
+    def _has_files(self, group: str) -> bool:
+        return self._services.handles.filesystem.exists(f"{self._services.data_dir}/{group}/{checkpoint.METADATA}")
 
     def _end(self, group: str) -> int:
         if group in self._ending:

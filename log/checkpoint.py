@@ -1,7 +1,7 @@
 """Small files that say where a log stands, each written whole or not at all.
 
 partition.metadata   made once: format version, topic id, directory of the log
-offsets-checkpoint   recovery-point, log-start-offset, high-watermark
+offsets-checkpoint   recovery-point, log-start-offset, high-watermark; made before there is a second segment
 clean-shutdown       there only after a clean stop: what recovery would have found out
 restarting           there only while the log is begun anew at another offset
 failed-sync          there only after a sync failed: up to where the log was on disk before
@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from attrs import frozen
 from crc32c import crc32c
 
+from log.epoch_cache import EpochEntry
 from log.errors import DamagedFile, UnknownFormat
 from log.filesystem import Filesystem
 
@@ -42,6 +43,8 @@ class CleanStop:
     active_size: int
     active_max_timestamp: int
     active_max_timestamp_offset: int
+    epochs: tuple[EpochEntry, ...] | None = None
+    """Of a small log: its epochs, which have no other file yet. Its recovery point was left behind, too."""
 
 
 def write_metadata(files: Filesystem, directory: str, topic_id: str) -> None:
@@ -68,23 +71,25 @@ def write_offsets(files: Filesystem, directory: str, offsets: Offsets) -> None:
     _write(files, f"{directory}/{OFFSETS}", values)
 
 
-def read_offsets(files: Filesystem, directory: str) -> Offsets:
-    """Made with the log itself, so that one that is missing is as bad as a damaged one."""
+def read_offsets(files: Filesystem, directory: str) -> Offsets | None:
+    """None if there are none: of a log that never had more than its first segment, that is no damage."""
     path = f"{directory}/{OFFSETS}"
     values = _read(files, path)
     if values is None:
-        raise DamagedFile(f"{path} is missing")
+        return None
     return Offsets(*(_whole(values, name, path) for name in ("recovery-point", "log-start-offset", "high-watermark")))
 
 
 def write_clean_stop(files: Filesystem, directory: str, stop: CleanStop) -> None:
-    values = {
+    values: dict[str, object] = {
         "version": FORMAT_VERSION,
         "end-offset": stop.end_offset,
         "active-size": stop.active_size,
         "active-max-timestamp": stop.active_max_timestamp,
         "active-max-timestamp-offset": stop.active_max_timestamp_offset,
     }
+    if stop.epochs is not None:
+        values["epochs"] = " ".join(f"{entry.epoch}@{entry.start_offset}" for entry in stop.epochs)
     _write(files, f"{directory}/{CLEAN}", values)
 
 
@@ -94,7 +99,8 @@ def read_clean_stop(files: Filesystem, directory: str) -> CleanStop | None:
     if values is None:
         return None
     names = ("end-offset", "active-size", "active-max-timestamp", "active-max-timestamp-offset")
-    return CleanStop(*(_whole(values, name, path) for name in names))
+    end_offset, size, max_timestamp, max_timestamp_offset = (_whole(values, name, path) for name in names)
+    return CleanStop(end_offset, size, max_timestamp, max_timestamp_offset, _epochs(values, path))
 
 
 def forget_clean_stop(files: Filesystem, directory: str) -> None:
@@ -180,6 +186,14 @@ def _read(files: Filesystem, path: str) -> dict[str, str] | None:
     if values.get("crc") != crc:  # a wrong digit in a log start would delete records
         raise DamagedFile(f"{path} has checksum {values.get('crc')}; its content has {crc}")
     return values
+
+
+def _epochs(values: dict[str, str], path: str) -> tuple[EpochEntry, ...] | None:
+    text = values.get("epochs")
+    try:
+        return None if text is None else tuple(EpochEntry(*map(int, one.split("@"))) for one in text.split())
+    except (TypeError, ValueError) as error:
+        raise DamagedFile(f"{path} has no epochs: {error}") from error
 
 
 def _whole(values: dict[str, str], name: str, path: str) -> int:

@@ -97,6 +97,7 @@ class PartitionLog:
         "_generation",
         "_handles",
         "_high_watermark",
+        "_lacks_offsets",
         "_offline",
         "_saved",
         "_sync_failed",
@@ -133,6 +134,7 @@ class PartitionLog:
         self._clean = False
         self._checkpoint_is_ahead = False  # of a log that lost what it had; as long as nothing changes it stays so
         self._saved: Offsets | None = None
+        self._lacks_offsets = False  # of a log that needs none yet: nothing is saved, and all are 0
         self._offline: LogOffline | None = None
 
     @classmethod
@@ -468,6 +470,8 @@ class PartitionLog:
             files = [*self._unsynced, *self.active.write_indexes()]
         except OSError as error:
             raise self._take_offline(error) from error
+        if self.active.has_new_names:
+            self._directory_changed, self.active.has_new_names = True, False
         directory = self.directory if self._directory_changed else None
         self._unsynced, self._directory_changed = [], False
         self._flushing = Flush(tuple(files), directory, self.end_offset, self._generation)
@@ -530,17 +534,22 @@ class PartitionLog:
         if directory in self._handles.unnoted_syncs:
             checkpoint.write_failed_sync(files, directory, self._handles.unnoted_syncs[directory])
             del self._handles.unnoted_syncs[directory]
+        is_new = False
         if checkpoint.read_metadata(files, directory) is None:
-            if not any(name.endswith(".log") for name in files.list(directory)):  # else it was somebody else's
-                checkpoint.write_offsets(files, directory, Offsets())
+            is_new = not any(name.endswith(".log") for name in files.list(directory))  # else it was somebody else's
+            if is_new:
+                Segment(self._handles, directory, 0).create()  # first: then its name is on disk with the metadata's
             checkpoint.write_metadata(files, directory, topic_id)
         if checkpoint.is_restarting(files, directory):
             self._begin_empty()
-        opened = open_segments(self._handles, directory, self.config)
+        opened = open_segments(self._handles, directory, self.config, is_new=is_new)
         self.segments, self.end_offset, self.epochs = opened.segments, opened.end_offset, opened.epochs
         self.log_start_offset, self._high_watermark = opened.log_start_offset, opened.high_watermark
         self.flushed_offset, self.cut, self._clean = opened.flushed_offset, opened.cut, opened.clean
-        self._unsynced, self._directory_changed = opened.unsynced, not opened.clean
+        self._unsynced, self._saved, self._lacks_offsets = opened.unsynced, opened.saved, opened.lacks_offsets
+        if is_new:
+            self._unsynced = []
+        self._directory_changed = bool(opened.unsynced) if opened.clean else not is_new
         if not self.segments:
             self._add_segment(self.end_offset)
         self._load_producers()
@@ -551,8 +560,6 @@ class PartitionLog:
                 Flush(tuple(self._unsynced), directory, self.flushed_offset, self._generation).run(files)
             self._write_epochs()  # …and these must not contradict what comes in its place
             self._checkpoint_is_ahead = self.cut is not None and self.cut.below_checkpoint
-        else:
-            self._saved = self._offsets
         self.producers.forget_ended(self._high_watermark)
         flushed_offset = checkpoint.read_failed_sync(files, directory)
         if flushed_offset is not None:
@@ -591,17 +598,31 @@ class PartitionLog:
 
     def _stop_cleanly(self) -> None:
         if self._clean:  # since it was opened nothing but the high watermark has changed
-            self._write_offsets()
+            self._write_watermark()
             return
         self._become_dirty()
-        active = self.active
-        self._unsynced += active.seal()
-        self._write_producer_snapshot()
-        self.flush()
-        self.checkpoint()
-        stop = CleanStop(self.end_offset, active.size, active.load_max_timestamp(), active.max_timestamp_offset)
+        active, epochs = self.active, None
+        if self._is_small:
+            self.flush()
+            self._write_watermark()
+            epochs = tuple(self.epochs)
+        else:
+            self._unsynced += active.seal()
+            self._write_producer_snapshot()
+            self.flush()
+            self.checkpoint()
+        stop = CleanStop(self.end_offset, active.size, active.load_max_timestamp(), active.max_timestamp_offset, epochs)
         checkpoint.write_clean_stop(self._handles.filesystem, self.directory, stop)
         self._clean = True
+
+    @property
+    def _is_small(self) -> bool:
+        """Is it so small that scanning it costs less than files that save it: indexes, epochs, producers?
+
+        A broker with a thousand partitions that nobody uses must be able to stop, and to start, in a moment.
+        """
+        is_short = len(self.segments) == 1 and self.active.size <= self.config.index_interval_bytes
+        return is_short and not self.active.transactions() and not self.producers and not self.producers.ended
 
     def _make_room(self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
         """The segment that takes the next `size` bytes."""
@@ -641,6 +662,8 @@ class PartitionLog:
 
     def _roll_to(self, base_offset: int) -> None:
         """Seal the active segment and begin a new one here, at the end or above it."""
+        if self._lacks_offsets:  # from the second segment on, a missing file is a lost one
+            self._save_offsets(Offsets())
         self._unsynced += self.active.seal()
         leaves_gap = base_offset > self.end_offset
         self.end_offset = base_offset
@@ -673,6 +696,7 @@ class PartitionLog:
             segment.rebuild(self.config.index_interval_bytes)
             if segment is not self.active:
                 self._unsynced += segment.seal()
+                self._directory_changed = True
             return look(segment, *args, **kw)
 
     def _end_position(self, at: int, limit: int) -> int:
@@ -797,10 +821,21 @@ class PartitionLog:
     def _write_offsets(self) -> None:
         offsets = self._offsets
         if offsets != self._saved:
-            checkpoint.write_offsets(self._handles.filesystem, self.directory, offsets)
-        self._saved = offsets
+            self._save_offsets(offsets)
         self._checkpoint_is_ahead = False
         self.producers.forget_ended(self._high_watermark)
+
+    def _write_watermark(self) -> None:
+        """Write offsets, but a recovery point only if the epochs below it have been written already."""
+        offsets = self._offsets
+        if self.epochs.changed:
+            offsets = evolve(offsets, recovery_point=0 if self._saved is None else self._saved.recovery_point)
+        if offsets != self._saved:
+            self._save_offsets(offsets)
+
+    def _save_offsets(self, offsets: Offsets) -> None:
+        checkpoint.write_offsets(self._handles.filesystem, self.directory, offsets)
+        self._saved, self._lacks_offsets = offsets, False
 
     def _become_dirty(self) -> None:
         """Before anything changes: the clean-stop marker goes, and a recovery point beyond the end comes back."""

@@ -59,6 +59,10 @@ class Opened:
     log_start_offset: int
     high_watermark: int
     flushed_offset: int
+    saved: Offsets | None
+    """What the offsets' file says, or zeros where it may be missing; None if it is damaged or lost."""
+    lacks_offsets: bool
+    """Is it missing, as it may be in a log that never had more than its first segment?"""
     clean: bool = False
     cut: Cut | None = None
     unsynced: list[File] = Factory(list)
@@ -68,23 +72,31 @@ def snapshot_path(directory: str, offset: int) -> str:
     return f"{directory}/{offset:020d}.snapshot"
 
 
-def open_segments(handles: Handles, directory: str, config: LogConfig) -> Opened:
-    """Find out what is in a log's directory, and mend what a crash left unfinished."""
+def open_segments(handles: Handles, directory: str, config: LogConfig, *, is_new: bool = False) -> Opened:
+    """Find out what is in a log's directory, and mend what a crash left unfinished. `is_new`: it was just made."""
     files = handles.filesystem
     names = files.list(directory)
-    if CLEAN not in names:  # what a killed process had renamed is to be seen, but a power loss could still undo it
+    if (
+        CLEAN not in names and not is_new
+    ):  # what a killed process had renamed is to be seen, but a power loss could still undo it
         files.sync_directory(directory)
     if finish_swaps(files, directory, names):
         names = files.list(directory)
-    known = _read_checkpoints(files, directory)
+    known = _read_checkpoints(files, directory, names)
     offsets = known.offsets
     bases = _segment_bases(files, directory, names, offsets.log_start_offset)
     log_start_offset = max(offsets.log_start_offset, bases[0]) if bases else offsets.log_start_offset
     segments = [Segment(handles, directory, base, files.size(f"{directory}/{base:020d}.log")) for base in bases]
-    opened = Opened(segments, known.epochs, 0, log_start_offset, offsets.high_watermark, offsets.recovery_point)
+    opened = Opened(
+        segments, known.epochs, 0, log_start_offset, offsets.high_watermark, offsets.recovery_point,
+        offsets if known.has_offsets else None, known.lacks_offsets,
+    )  # fmt: skip
     trusted = known.has_offsets and known.has_epochs
     if trusted and CLEAN in names and _open_clean(files, directory, opened):
-        opened.unsynced += _mend_indexes(files, opened.segments, names, config)
+        active = opened.segments[-1]
+        needs_no_index = active.size <= config.index_interval_bytes  # and has none if it was never larger
+        mended = opened.segments[:-1] if needs_no_index else opened.segments
+        opened.unsynced += _mend_indexes(files, mended, names, config)
     else:
         _recover(handles, opened, known, names, config)
         opened.unsynced += _sort_out_snapshots(files, directory, names, opened.flushed_offset)
@@ -162,6 +174,9 @@ def _open_clean(files: Filesystem, directory: str, opened: Opened) -> bool:
     active = opened.segments[-1]
     active.max_timestamp, active.max_timestamp_offset = stop.active_max_timestamp, stop.active_max_timestamp_offset
     active.timestamps_known = True
+    if stop.epochs is not None and stop.epochs != tuple(opened.epochs):
+        opened.epochs = EpochCache(stop.epochs)
+        opened.epochs.changed = True
     opened.end_offset = opened.flushed_offset = stop.end_offset
     opened.clean = True
     return True
@@ -380,13 +395,17 @@ class _Checkpoints:
     has_offsets: bool
     epochs: EpochCache
     has_epochs: bool
+    lacks_offsets: bool = False
 
 
-def _read_checkpoints(files: Filesystem, directory: str) -> _Checkpoints:
+def _read_checkpoints(files: Filesystem, directory: str, names: Sequence[str]) -> _Checkpoints:
     try:
-        offsets, has_offsets = checkpoint.read_offsets(files, directory), True
+        saved = checkpoint.read_offsets(files, directory)
+        # A log has none until it needs some; but they come before a second segment, or one that does not begin with 0.
+        lacks_offsets = saved is None and not any(offset_in_name(name, ".log") for name in names)
     except DamagedFile:
-        offsets, has_offsets = Offsets(), False
+        saved, lacks_offsets = None, False
+    offsets, has_offsets = saved or Offsets(), saved is not None or lacks_offsets
     path = f"{directory}/{EPOCHS_FILE}"
     try:
         epochs, has_epochs = EpochCache.decode(files.read(path), path), True
@@ -394,7 +413,7 @@ def _read_checkpoints(files: Filesystem, directory: str) -> _Checkpoints:
         epochs, has_epochs = EpochCache(), offsets.recovery_point == 0
     except DamagedFile:
         epochs, has_epochs = EpochCache(), False
-    return _Checkpoints(offsets, has_offsets, epochs, has_epochs)
+    return _Checkpoints(offsets, has_offsets, epochs, has_epochs, lacks_offsets)
 
 
 def offset_in_name(name: str, suffix: str) -> int | None:

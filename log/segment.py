@@ -175,7 +175,7 @@ class Segment:
             for index, path in ((active.offsets, self.index_path), (active.times, self.time_index_path)):
                 at, data = index.unwritten()
                 if data:
-                    file = self._made(path)
+                    file = self._handles.file(path) if at else self._made(path)
                     file.pwrite(data, at)
                     index.mark_written()
                     files.append(file)

@@ -7,6 +7,7 @@ knows everything. So the first voters are decided once and written down; from th
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 
 import orjson
@@ -39,6 +40,7 @@ def facts_of(config: ClusterConfig) -> ClusterFacts:
         settings.num_partitions,
         settings.default_replication_factor,
         (("min.insync.replicas", str(settings.min_insync_replicas)),),
+        str(uuid.uuid4()),
     )
 
 

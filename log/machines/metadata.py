@@ -18,6 +18,7 @@ from log.machines.metadata_records import (
     BrokerRegistered,
     ClusterFormed,
     ConfigsSet,
+    LeadershipConfirmed,
     MetadataRecord,
     MoveEnded,
     PartitionsPlaced,
@@ -167,6 +168,9 @@ class Metadata:
     def _producer_ids_taken(self, record: ProducerIdsTaken) -> None:
         self.next_producer_id = max(self.next_producer_id, record.next_id)
 
+    def _leadership_confirmed(self, _record: LeadershipConfirmed) -> None:
+        """It has done its work by being committed."""
+
     def _request_done(self, record: RequestDone) -> None:
         self._answers[record.request_id] = record.answer
         while len(self._answers) > ANSWERS_KEPT:
@@ -240,5 +244,6 @@ _APPLY: dict[type[MetadataRecord], Callable[[Metadata, Any], str | None]] = {
     TopicDropped: Metadata._topic_dropped,
     ConfigsSet: Metadata._configs_set,
     ProducerIdsTaken: Metadata._producer_ids_taken,
+    LeadershipConfirmed: Metadata._leadership_confirmed,
     RequestDone: Metadata._request_done,
 }

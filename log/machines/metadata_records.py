@@ -129,6 +129,12 @@ class ProducerIdsTaken(MetadataRecord):
     next_id: int
 
 
+@_kind("confirm")
+@frozen
+class LeadershipConfirmed(MetadataRecord):
+    """Nothing, but committed: whoever wrote it was the controller when it answered."""
+
+
 @_kind("done")
 @frozen
 class RequestDone(MetadataRecord):

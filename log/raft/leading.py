@@ -112,8 +112,9 @@ def on_answer(node: RaftNode, role: Leader, answer: Appended | BeatAnswer, now: 
     if progress is None:
         return
     progress.directory, progress.eligible = answer.directory, answer.eligible
-    if not answer.eligible:
-        progress.match = min(progress.match, answer.end)  # whatever it said before it lost something
+    if not answer.eligible and answer.end < progress.match:  # whatever it said before it lost something
+        progress.match = answer.end
+        progress.probe_from(answer.end)
     if isinstance(answer, BeatAnswer):
         if answer.end > progress.match:
             progress.acknowledged(answer.end, node.log.end_offset, now)
@@ -220,7 +221,8 @@ def tick(node: RaftNode, role: Leader, now: float) -> None:
     for broker, progress in role.progress.items():
         stuck = progress.waiting or progress.in_flight_bytes
         if stuck and progress.online and now >= progress.sent_at + node.config.append_timeout_s:
-            progress.probe_from(progress.match)
+            # Who was not even found yet is asked the same again; from its match, 0, it would be told to begin anew.
+            progress.probe_from(progress.match if progress.pace is Pace.STREAM else progress.next)
             replicate(node, role, broker, now)
 
 

@@ -12,7 +12,6 @@ from tools.simulator.settings import choose
 from tools.simulator.world import DATA, JOURNAL, World
 
 
-
 def world_at_work(seed: int = 1) -> tuple[World, str]:
     """A cluster that serves, and the group of its only partition."""
     world = World(choose(seed, faults=(), partitions=1, admins=0), TraceKeeper())

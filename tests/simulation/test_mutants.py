@@ -10,9 +10,13 @@ from tools.simulator.mutants import MUTANTS, planted
 
 SEEDS_MAX = 25
 FIRST = {
-    "truncate-to-leader": 12, "vote-forgotten": 1, "lost-data-votes": 5, "torn-tail-kept": 4, "epochs-from-batches": 2,
-    "other-vote-saved": 2, "forced-vote-unchecked": 4, "window-too-small": 1, "snapshots-not-rolled-back": 13,
-    "restart-without-producers": 4, "replay-off-by-one": 1,
+    "serve-without-quorum": 2, "truncate-to-leader": 3, "vote-forgotten": 4, "any-directory-votes": 19,
+    "lost-data-votes": 2, "verified-across-leaders": 1, "longest-log-wins": 8, "forced-vote-unchecked": 8,
+    "vote-sync-repeated": 1, "window-too-small": 1, "lost-append-not-repeated": 3, "ack-before-followers": 1,
+    "torn-tail-kept": 8, "epochs-from-batches": 2, "producers-not-rolled-back": 1, "snapshots-not-rolled-back": 13,
+    "restart-without-epochs": 1, "replay-off-by-one": 12, "failed-sync-forgotten": 11, "answered-when-written": 1,
+    "planned-uncertain": 4, "restart-without-snapshot": 5, "name-used-again": 1, "move-ended-by-others": 4,
+    "files-removed-too-early": 4,
 }  # fmt: skip
 """Which seed found it first, where that was not seed 0; tried first, since any change to the brokers may move it."""
 

@@ -10,6 +10,7 @@ from tools.bench import replication
 
 NAMES = {
     "actors": "the actor runtime beside pykka's threads and a raw trio socketpair",
+    "control": "a topic of a thousand partitions made and deleted under load, beside the bare directories and files",
     "log": "the partition log beside bare os.pwrite, os.pread and CRC",
     "replication": "replicated appends beside a raw chain of processes, failover, a thousand idle partitions, a scan",
 }
@@ -24,9 +25,12 @@ def main() -> int:
     subparsers = parser.add_subparsers(dest="name", metavar="NAME", required=True)
     for name, text in NAMES.items():
         subparser = subparsers.add_parser(name, help=text, description=text)
-        subparser.add_argument("--rounds", type=int, default=5, help="how often to measure each pair (default: 5)")
+        subparser.add_argument("--rounds", type=int, default=5, help="how often to measure (default: %(default)s)")
         if name == "replication":
             replication.add_arguments(subparser)
+        elif name == "control":
+            subparser.set_defaults(rounds=3)
+            subparser.add_argument("--quick", action="store_true", help="a hundred partitions, once; figures are rough")
     options = vars(parser.parse_args())
     if options["rounds"] < 1:
         parser.error(f"--rounds must be at least 1, not {options['rounds']}")

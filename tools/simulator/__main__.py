@@ -29,10 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.mutants:
         return hunt_all(options.seeds or range(25))
-    mutant = None if options.mutant is None else MUTANTS[options.mutant]
-    faults = mutant.faults if mutant is not None and options.faults == "all" else _faults(options.faults)
-    how = {"faults": faults, "brokers": options.brokers, "partitions": options.partitions, "seconds": options.seconds,
-           "steps": options.steps}  # fmt: skip
+    asked = {"faults": None if options.faults == "all" else _faults(options.faults), "brokers": options.brokers,
+             "partitions": options.partitions, "seconds": options.seconds, "steps": options.steps}  # fmt: skip
+    as_usual = {} if options.mutant is None else MUTANTS[options.mutant].how
+    how = {**as_usual, **{name: value for name, value in asked.items() if value is not None}}
     if options.seeds is None:
         settings = choose(options.seed, **how)
         with planted(options.mutant):
@@ -102,7 +102,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="virtual seconds before everything heals")
     parser.add_argument("--steps", type=int, help="events before everything heals")
     parser.add_argument("--faults", default="all", help=f"all, none, or some of {','.join(FAULTS)}")
-    parser.add_argument("--brokers", type=int, help="every one of them keeps everything; else 3 or 4, which keep 3")
+    parser.add_argument("--brokers", type=int, help="every one of them keeps everything; else 3 to 5, which keep 3")
     parser.add_argument("--partitions", type=int)
     parser.add_argument("--trace", action="store_true", help="print every event")
     parser.add_argument("--mutant", choices=sorted(MUTANTS), metavar="NAME", help="plant this bug")

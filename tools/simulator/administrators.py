@@ -19,6 +19,7 @@ from log.machines.plans import (
     CreatePartitions,
     CreateTopic,
     DeleteTopic,
+    DrainBroker,
     MoveReplicas,
     Request,
     TakeProducerIds,
@@ -27,8 +28,8 @@ from protocol.error_codes import ErrorCode
 from protocol.records import Record, build_batch, check_batches, records
 from tools.simulator.clients import Client, ClientServices, Finish
 
-ASK_SECONDS = 2.0
-PAUSE_SECONDS = 0.3
+ASK_SECONDS = 0.7
+FACTOR = 3
 TRIES_MAX = 200
 _AGAIN = (
     ErrorCode.NOT_CONTROLLER,
@@ -71,6 +72,9 @@ class Administrator(Client):
         self._done = 0
         self._finishing = False
         self._ids_taken: set[int] = set()
+        self._draining: int | None = None
+        self._pause_s = rng.choice((0.03, 0.1, 0.3))
+        self._moves_share = rng.choice((0.0, 0.0, 0.5))
 
     def on_start(self) -> None:
         self._think()
@@ -88,16 +92,19 @@ class Administrator(Client):
         if self._finishing:
             self.finished = True
             return
+        if self.rng.random() < self._moves_share:
+            self._move()
+            return
         self.rng.choice(
             (self._create, self._create, self._delete, self._grow, self._configure, self._move, self._move,
-             self._take_ids, self._write, self._write, self._elect)
+             self._take_ids, self._write, self._write, self._elect, self._drain)
         )()  # fmt: skip
 
     # -- what it does ------------------------------------------------------------------------------------------
 
     def _create(self) -> None:
         name = self._a_name()
-        request = CreateTopic(self._new_id(), name, self.rng.randint(1, 3), 3)
+        request = CreateTopic(self._new_id(), name, self.rng.randint(1, 3), FACTOR)
         if name in self._topics:
             self._operate(request, self._think_after, ErrorCode.TOPIC_ALREADY_EXISTS)
         else:
@@ -157,13 +164,28 @@ class Administrator(Client):
             self._take_ids()
             return
         partition = self.rng.randrange(len(self.services.groups)) if name == "t" else 0
-        brokers = tuple(self.rng.sample(self.services.brokers, 3))
+        brokers = tuple(self.rng.sample(self.services.brokers, FACTOR))
         if self.rng.random() < 0.2:
             request = MoveReplicas(self._new_id(), name, partition, ())
             self._operate(request, self._think_after, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, maybe=True)
             return
         request = MoveReplicas(self._new_id(), name, partition, brokers)
         self._operate(request, self._think_after, ErrorCode.INVALID_REPLICA_ASSIGNMENT, maybe=True)
+
+    def _drain(self) -> None:
+        """Empty a broker, if there are enough others; or let it be used again."""
+        brokers = self.services.brokers
+        if not self.address.name.endswith("0") or len(brokers) <= FACTOR:
+            self._take_ids()
+            return
+        drains = self._draining is None
+        broker = self.rng.choice(brokers) if self._draining is None else self._draining
+        request = DrainBroker(self._new_id(), broker, drains)
+        self._operate(request, partial(self._drained, broker if drains else None))
+
+    def _drained(self, broker: int | None, _answer: dict[str, Any]) -> None:
+        self._draining = broker
+        self._think()
 
     def _elect(self) -> None:
         self.ask(self._controller(), ElectLeaders(""), lambda _future: self._think(), timeout=ASK_SECONDS)
@@ -294,7 +316,7 @@ class Administrator(Client):
 
     def _think(self) -> None:
         self._done += 1
-        self.after(self.rng.expovariate(1 / PAUSE_SECONDS), _Next())
+        self.after(self.rng.expovariate(1 / self._pause_s), _Next())
 
     def _a_name(self) -> str:
         return f"{self.address.name}-{self.rng.choice('xyz')}"
@@ -315,6 +337,10 @@ class Administrator(Client):
         mine = {
             topic.name: topic for topic in metadata.topics.values() if topic.name.startswith(f"{self.address.name}-")
         }
+        if self.address.name.endswith("0"):
+            draining = [one.broker for one in metadata.brokers.values() if one.draining]
+            if draining != ([] if self._draining is None else [self._draining]):
+                self._violate("what was done stays done", f"{draining} are drained and not {self._draining}")
         if mine.keys() != self._topics.keys():
             self._violate("what was done stays done", f"{sorted(mine)} are there and not {sorted(self._topics)}")
             return

@@ -17,13 +17,14 @@ from log.memory_filesystem import MemoryFilesystem
 from log.memory_nodes import DirectoryNode, FileNode
 from log.partition_log import PartitionLog
 from log.producer_state import BATCHES_KEPT
-from log.raft.membership import Voter
+from log.raft.membership import Membership, Voter
 from log.raft.messages import VoteAnswer, VoteRequest
 from log.raft.ready import Vote
 from log.raft.roles import Leader
 from log.raft.vote_journal import VoteJournal
 from protocol.errors import ProtocolError
 from protocol.records import BatchHeader, check_batches, records
+from tools.simulator.cluster_invariants import ClusterInvariants
 from tools.simulator.report import Violation
 
 _FRAME = struct.Struct(">IBHQHI")
@@ -55,6 +56,8 @@ class Seen:
     leads: bool
     checked: int
     flushed: int
+    membership: Membership
+    membership_at: int
 
 
 class Invariants:
@@ -65,6 +68,7 @@ class Invariants:
         *, flushes: bool,
     ) -> None:  # fmt: skip
         self._report = report
+        self._cluster = ClusterInvariants(report, lambda: self.committed_end.get(METADATA, 0))
         self._note = note
         self._now = now
         self._flushes = flushes
@@ -85,12 +89,15 @@ class Invariants:
         self._expected: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._synced: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._terms: dict[tuple[str, int, str], int] = {}
+        self._committed_in: dict[str, list[tuple[int, int]]] = {}
+        """Per group: (term, end) of every commit."""
         self._votes: dict[tuple[str, int, int, str], int] = {}
 
     # -- replicas ----------------------------------------------------------------------------------------------
 
     def look(self, actor: Actor) -> None:
         """This actor has handled a message."""
+        self._cluster.look(actor)
         if not isinstance(actor, GroupMember) or actor.actor_inbox.closed:
             return
         member = getattr(actor, "_member", None)
@@ -123,6 +130,7 @@ class Invariants:
             seen.watermark = node.watermark
             self._advanced(group, broker, seen, log)
         self._compare_disk(group, broker, seen, log)
+        self._compare_membership(group, broker, seen)
 
     def _begin(self, group: str, broker: int, actor: GroupMember) -> Seen:
         node, log = actor._member.node, actor._member.log
@@ -131,14 +139,16 @@ class Invariants:
             text = f"broker {broker} came back with {node.term} after {known}"
             self._violate("an epoch never goes down", group, text)
         expected, found = self._expected.pop((group, broker, node.directory), None), (log.end_offset, log.epochs.latest)
-        if expected is not None and expected != found:
+        anew = not node.membership.voters  # it left, so what it had is gone, and came back
+        if expected is not None and expected != found and not anew:
             text = f"broker {broker} ended at (offset, epoch) {expected} and came back with {found}"
             self._violate("a kill loses nothing", group, text)
         synced = self._synced.pop((group, broker, node.directory), None)
-        if synced is not None and not _has(log, *synced):
+        if synced is not None and not _has(log, *synced) and not anew:
             text = f"broker {broker} had (offset, epoch) {synced} on disk and came back with {found}"
             self._violate("what is synced survives", group, text)
-        seen = Seen(actor, log, node.directory, node.term, 0, log.generation, False, log.log_start_offset, 0)
+        seen = Seen(actor, log, node.directory, node.term, 0, log.generation, False, log.log_start_offset, 0,
+                    node.membership, node.history.latest_offset)  # fmt: skip
         self.seen[group, broker] = seen
         self._note(
             f"opened replica/{group}@{broker} {log.log_start_offset}..{log.end_offset} watermark {node.watermark} "
@@ -178,11 +188,12 @@ class Invariants:
             self._violate("every replica knows the same epochs", group, text)
         if watermark > self.committed_end.get(group, 0):
             self.committed_end[group] = watermark
+            self._committed_in.setdefault(group, []).append((seen.term, watermark))
             self._committed_by.setdefault(group, []).append((watermark, seen.term))
-            membership = seen.actor._member.node.membership
-            holders = [voter.broker for voter in membership.voters if self._is_holder(group, voter, watermark)]
-            if len(holders) < membership.majority:
-                text = f"{watermark}, by broker {broker} in {seen.term}: held by {holders} only"
+            memberships = (seen.membership, seen.actor._member.node.membership)  # it may have changed right after
+            holders = {voter for one in memberships for voter in one.voters if self._is_holder(group, voter, watermark)}
+            if all(len(holders.intersection(one.voters)) < one.majority for one in memberships):
+                text = f"{watermark}, by broker {broker} in {seen.term}: held by {sorted(holders)} only"
                 self._violate("what the watermark covers is held by a majority", group, text)
 
     def _compare(self, group: str, broker: int, seen: Seen, log: PartitionLog) -> None:
@@ -251,6 +262,18 @@ class Invariants:
             text = f"broker {broker} counts all up to {log.flushed_offset} as synced, and {segment.path} is not"
             self._violate("what counts as synced is on disk", group, text)
 
+    def _compare_membership(self, group: str, broker: int, seen: Seen) -> None:
+        """Raft's rules for a leader that changes one voter at a time."""
+        node, epochs = seen.actor._member.node, seen.log.epochs
+        at, seen.membership, seen.membership_at = seen.membership_at, node.membership, node.history.latest_offset
+        if not seen.leads or seen.membership_at <= at or epochs.epoch_at(seen.membership_at) != node.term:
+            return
+        text = f"broker {broker} in {node.term}, at {seen.membership_at} after {at}; {node.watermark} is committed"
+        if epochs.epoch_at(node.watermark - 1) != node.term:
+            self._violate("a leader commits something before it changes the membership", group, text)
+        if at >= node.watermark:
+            self._violate("the membership changes once at a time", group, text)
+
     def look_at_all(self, group: str, broker: int) -> None:
         """Everything that this replica holds, once more."""
         seen = self.seen[group, broker]
@@ -302,11 +325,11 @@ class Invariants:
         return any(term > epoch and at < before for term, at in self.elected_at.get(group, ()))
 
     def leaders_epoch(self, group: str, end: int) -> int | None:
-        """The epoch of the committed batch that ends here."""
+        """The epoch of the committed batch that holds the offset before this end, if anybody saw it."""
         batches = self.committed.get(group, {})
         for offset in range(end - 1, max(end - 8, -1), -1):
             if offset in batches:
-                return batches[offset].epoch
+                return batches[offset].epoch if batches[offset].next_offset >= end else None
         return None
 
     # -- votes -------------------------------------------------------------------------------------------------

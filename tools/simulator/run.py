@@ -6,6 +6,7 @@ import gc
 import logging
 from typing import Any
 
+import actors.controller
 from log.memory_filesystem import SimulatedCrash
 from tools.simulator.faults import Faults
 from tools.simulator.mutants import planted
@@ -15,7 +16,6 @@ from tools.simulator.world import FailureWatch, World
 
 FORM_SECONDS_MAX = 20.0
 HEAL_SECONDS_MAX = 40.0
-EVENTS_MAX = 300_000
 _STEP_SECONDS = 0.1
 
 
@@ -29,10 +29,14 @@ def run(settings: Settings, *, show: bool = False) -> Outcome:
     logger.setLevel(logging.ERROR)
     logger.propagate = False
     logger.addHandler(watch)
+    snapshot_bytes, actors.controller.SNAPSHOT_LOG_BYTES = (
+        actors.controller.SNAPSHOT_LOG_BYTES, settings.snapshot_bytes,
+    )  # fmt: skip
     try:
         faults = Faults(world)
         events = _run(world, faults, settings)
     finally:
+        actors.controller.SNAPSHOT_LOG_BYTES = snapshot_bytes
         logger.removeHandler(watch)
         logger.setLevel(level)
         logger.propagate = propagate
@@ -108,7 +112,7 @@ def _run(world: World, faults: Faults, settings: Settings) -> int:
 
 def _too_many(world: World, events: int) -> bool:
     """Do they run in a circle?"""
-    if events < EVENTS_MAX:
+    if events < world.settings.events_max:
         return False
     world.report(Violation("work comes to an end", "", f"{events} events within {world.now:.3f} virtual s"))
     return True

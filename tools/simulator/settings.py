@@ -14,6 +14,7 @@ LINK_FAULTS = ("drop", "slow", "reconnect", "cut", "silent", "one-way", "clog", 
 PROCESS_FAULTS = ("stop", "kill", "kill-all", "crash", "power", "power-all", "empty", "pause", "sniper")
 DISK_FAULTS = ("write-error", "no-space", "sync-error", "missing-index", "stale-checkpoint")
 OTHER_FAULTS = ("clock", "transfer", "retention", "usurp")
+EVENTS_MAX = 300_000
 FAULTS = (*LINK_FAULTS, *PROCESS_FAULTS, *DISK_FAULTS, *OTHER_FAULTS)
 
 
@@ -37,6 +38,9 @@ class Settings:
     value_bytes: int
     faults: tuple[str, ...]
     fault_interval_s: float
+    snapshot_bytes: int
+    """So much metadata log makes a snapshot."""
+    events_max: int
 
     @property
     def flushes(self) -> bool:
@@ -49,10 +53,13 @@ def choose(
     *,
     faults: tuple[str, ...] = FAULTS,
     brokers: int | None = None,
+    replication_factor: int | None = None,
     partitions: int | None = None,
     seconds: float | None = None,
     steps: int | None = None,
     admins: int | None = None,
+    snapshot_bytes: int | None = None,
+    events_max: int | None = None,
 ) -> Settings:
     """The settings of a seed, among the faults that are allowed."""
     rng = random.Random(f"settings {seed}")
@@ -83,8 +90,8 @@ def choose(
     }
     return Settings(
         seed=seed,
-        brokers=brokers or rng.choice((3, 3, 4)),
-        replication_factor=brokers or 3,
+        brokers=brokers or rng.choice((3, 3, 4, 5)),
+        replication_factor=replication_factor or brokers or 3,
         admins=rng.choice((0, 1, 2)) if admins is None else admins,
         partitions=partitions or rng.choice((1, 1, 2, 3)),
         seconds=seconds or rng.uniform(4, 10),
@@ -98,4 +105,6 @@ def choose(
         value_bytes=rng.choice((0, 0, 200, 1500)),
         faults=chosen,
         fault_interval_s=rng.choice((0.25, 0.6, 1.5)),
+        snapshot_bytes=rng.choice((1000, 3000, 1 << 20)) if snapshot_bytes is None else snapshot_bytes,
+        events_max=events_max or EVENTS_MAX,
     )

@@ -28,6 +28,7 @@ from tools.simulator.history import ALL, IDEMPOTENT, ONE, History
 from tools.simulator.invariants import Invariants
 from tools.simulator.report import TraceKeeper, Violation
 from tools.simulator.settings import Settings
+from tools.simulator.settled import unsettled
 
 DATA = "/data"
 JOURNAL = f"{DATA}/{VOTES_FILE}"
@@ -149,7 +150,7 @@ class World:
 
     def metadata(self) -> Metadata | None:
         """What somebody knows who knows most."""
-        known = [replica._services.metadata for replica in self._controllers()]
+        known = [replica._services.metadata for replica in self.controllers()]
         return max(known, key=lambda metadata: metadata.applied, default=None)
 
     def keepers(self, group: str) -> tuple[int, ...]:
@@ -161,7 +162,7 @@ class World:
         assert topic is not None
         return topic.partitions[self.groups.index(group)].replicas
 
-    def _controllers(self) -> list[GroupMember]:
+    def controllers(self) -> list[GroupMember]:
         found = [self.replica(METADATA, broker) for broker in self.living]
         return [one for one in found if one is not None]
 
@@ -174,7 +175,7 @@ class World:
         self.groups = tuple(group_name(TOPIC, number, topic.id) for number in range(len(topic.partitions)))
         if any(self.leader(group) is None for group in self.groups):
             return False
-        if any(one._services.metadata.topic(TOPIC) is None for one in self._controllers()):
+        if any(one._services.metadata.topic(TOPIC) is None for one in self.controllers()):
             return False
         self.note("formed")
         self.clients = self._start_clients()
@@ -372,28 +373,7 @@ class World:
             lagging = self._lagging(group, log.end_offset)
             if lagging is not None:
                 return lagging
-        return self._unsettled()
-
-    def _unsettled(self) -> str | None:
-        """Does every broker know the same, and have what it shall have and nothing else?"""
-        newest = self.metadata()
-        assert newest is not None
-        for controller in self._controllers():
-            services, broker = controller._services, controller.address.broker
-            if services.metadata.encode() != newest.encode():
-                return f"broker {broker} knows the metadata up to {services.metadata.applied} of {newest.applied}"
-            wanted = {
-                group_name(topic.name, number, topic.id)
-                for topic, number, partition in newest.partitions()
-                if broker in partition.replicas
-            }
-            here = {address.name for address in self.sim.nodes[broker]._alive if address.kind == "replica"}
-            if here != wanted:
-                return f"broker {broker} has {sorted(here - wanted)} too much and {sorted(wanted - here)} not"
-        for topic, number, partition in newest.partitions():
-            if partition.moved_from:
-                return f"{topic.name}-{number} still moves"
-        return None
+        return unsettled(self)
 
     def _lagging(self, group: str, end: int) -> str | None:
         for broker in self.keepers(group):

@@ -156,7 +156,7 @@ def test_after_a_move_only_the_new_keep_it_and_the_old_have_left() -> None:
     made = cluster(5, orders=((1, 2, 3),))
     first_voters = made.partition().first_voters
     moved(made, 4, 1, 5)
-    assert ended(made, 5, 4, 1) == PartitionState((4, 1, 5), first_voters, left=(2, 3))
+    assert ended(made, 5, 4, 1) == PartitionState((4, 1, 5), first_voters, moves=1, left=(2, 3))
 
 
 def test_a_move_that_is_cancelled_goes_back_to_where_it_began() -> None:

@@ -18,6 +18,7 @@ from log.machines.metadata_records import (
     BrokerRegistered,
     ClusterFormed,
     ConfigsSet,
+    LeadershipConfirmed,
     MetadataRecord,
     MoveEnded,
     PartitionsPlaced,
@@ -61,6 +62,7 @@ EXAMPLES: dict[str, tuple[MetadataRecord, dict[str, Any]]] = {
     "drop": (TopicDropped("t"), {"topic_id": "t"}),
     "configs": (ConfigsSet("t", (("a", "b"),)), {"topic_id": "t", "configs": [["a", "b"]]}),
     "producer-ids": (ProducerIdsTaken(1000), {"next_id": 1000}),
+    "confirm": (LeadershipConfirmed(), {}),
     "done": (RequestDone("r", "{}"), {"request_id": "r", "answer": "{}"}),
 }
 

@@ -501,9 +501,9 @@ def test_a_request_that_comes_again_is_answered_again_and_done_once() -> None:
 def test_a_request_without_an_id_is_planned_each_time() -> None:
     """As the end of a move is: said again and again, and no difference after the first time."""
     of = cluster(4, orders=((1, 2, 3),))
-    for replicas in ((3, 2, 1), (1, 2, 3)):
+    for move, replicas in enumerate(((3, 2, 1), (1, 2, 3)), start=1):
         of.ask(MoveReplicas, "orders", 0, replicas)
-        end = EndMove("", topic_id(of), 0, 1, (1, 2, 3))
+        end = EndMove("", topic_id(of), 0, move, (1, 2, 3))
         assert of.answer(end)["error"] == ErrorCode.NONE
         assert not of.partition().moved_from
         after = of.metadata.encode()

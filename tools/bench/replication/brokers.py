@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import orjson
 import pykka
@@ -53,11 +54,22 @@ class Brokers:
 
     async def learn_names(self) -> None:
         """`orders-0` is what is asked for here; its group has the topic's id in its name too."""
-        controller = self._launcher.node.ref(Address("controller", "", BROKERS[0]))
-        answer: OperationAnswer = await controller.ask(DescribeCluster(), block=False)
-        for topic in orjson.loads(answer.answer)["topics"]:
+        for topic in (await self.describe_cluster())["topics"]:
             for number in range(len(topic["partitions"])):
                 self._names[f"{topic['name']}-{number}"] = group_name(topic["name"], number, topic["topic_id"])
+
+    async def describe_cluster(self) -> dict[str, Any]:
+        """Everything that the first broker knows of the cluster."""
+        return await self.operate(DescribeCluster())
+
+    async def operate(self, request: object) -> dict[str, Any]:
+        """Have the cluster do this, asked of the first broker. Gives the answer's facts."""
+        controller = self._launcher.node.ref(Address("controller", "", BROKERS[0]))
+        answer: OperationAnswer = await controller.ask(request, block=False)
+        facts: dict[str, Any] = orjson.loads(answer.answer)
+        if facts["error"] != ErrorCode.NONE:
+            raise Stuck(f"{type(request).__name__} was refused: {facts['message']}")
+        return facts
 
     @property
     def pids(self) -> dict[int, int]:
@@ -111,8 +123,14 @@ class Brokers:
     def kill(self, broker: int) -> None:
         self._launcher.kill(broker)
 
+    async def end(self, broker: int) -> None:
+        """End a broker cleanly, and wait until its process is gone."""
+        with within(PATIENCE_SECONDS, f"broker {broker} ended"):
+            self._launcher.end(broker)
+            await self._launcher.until_dead(broker)
+
     async def restart(self, broker: int) -> None:
-        """Start a killed broker again and wait until it is linked to all others."""
+        """Start a dead broker again and wait until it is linked to all others."""
         with within(PATIENCE_SECONDS, f"broker {broker} restarted"):
             await self._launcher.until_dead(broker)
             await self._nursery.start(self._launcher.live_once, broker)

@@ -1,0 +1,197 @@
+"""Planted bugs in logs, and in what a replica answers from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from attrs import evolve
+
+from actors.replica import Replica
+from actors.replica_messages import AppendRecords, AppendResult
+from log import checkpoint, recovery
+from log.epoch_cache import EpochCache
+from log.partition_log import PartitionLog
+from log.producer_state import ProducerStates, WrittenBatch
+from log.raft.member import Member
+from log.raft.messages import Restart
+from log.segment import Segment
+from protocol.error_codes import ErrorCode
+from protocol.records import BatchHeader, RecordBatches, read_header
+from tools.simulator.mutant import Mutant
+
+
+def _answer_at_once(self: Replica, _request: AppendRecords, base: int, _end: int) -> AppendResult:
+    return AppendResult(ErrorCode.NONE, base, self._member.node.term, "")
+
+
+_already_here = Replica._already_here
+
+
+def _already_here_and_safe(self: Replica, batches: RecordBatches) -> tuple[int, int] | None:
+    known = _already_here(self, batches)
+    return None if known is None else (known[0], 0)
+
+
+_append_stamped = PartitionLog.append_stamped
+
+
+def _append_without_producers(self: PartitionLog, batches: RecordBatches, *, now_ms: int) -> None:
+    _append_stamped(self, batches, now_ms=now_ms)
+    self.producers = ProducerStates()
+
+
+def _take_torn(self: recovery._Scan, data: memoryview, at: int, position: int) -> str | None:
+    header: BatchHeader = read_header(data, at)
+    self._segment.index_batch(header, position, self._interval_bytes)
+    self._segment.size = position + header.size
+    if header.leader_epoch > self._epochs.latest:
+        self._epochs.assign(header.leader_epoch, header.base_offset)
+    self.end_offset = header.next_offset
+    return None
+
+
+_read_checkpoints = recovery._read_checkpoints
+
+
+def _read_no_epochs(*arguments: Any) -> Any:
+    known = _read_checkpoints(*arguments)
+    return recovery._Checkpoints(known.offsets, known.has_offsets, EpochCache(), has_epochs=False)
+
+
+_refuse_waiting = Replica.refuse_waiting
+
+
+def _refuse_after_disk_error(self: Replica, error: Exception | None) -> None:
+    if error is not None:
+        _refuse_waiting(self, error)
+
+
+_truncate = PartitionLog._truncate
+
+
+def _truncate_keeping_producers(self: PartitionLog, offset: int) -> None:
+    producers = self.producers
+    _truncate(self, offset)
+    self.producers = producers
+
+
+_remove_snapshots = PartitionLog._remove_snapshots
+
+
+def _remove_old_snapshots(self: PartitionLog, unwanted: Callable[[int], bool]) -> None:
+    truncated = unwanted(1 << 62) and not unwanted(-1)
+    if not truncated:
+        _remove_snapshots(self, unwanted)
+
+
+_restart_message = Member._restart_message
+
+
+def _restart_without_producers(self: Member) -> Restart:
+    return evolve(_restart_message(self), producers=ProducerStates().encode())
+
+
+def _restart_without_epochs(self: Member) -> Restart:
+    return evolve(_restart_message(self), epochs=EpochCache().encode())
+
+
+_batches_from = recovery._batches_from
+
+
+def _batches_after(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    return ((at, header) for at, header in _batches_from(segment, offset) if header.base_offset != offset)
+
+
+def _forget_failed_sync(self: PartitionLog, _flushed_offset: int) -> None:
+    checkpoint.forget_failed_sync(self.filesystem, self.directory)
+
+
+_check = ProducerStates.check
+
+
+def _check_last_batch(self: ProducerStates, header: BatchHeader) -> WrittenBatch | None:
+    written = _check(self, header)
+    producer = self.get(header.producer_id)
+    return None if producer is not None and written is not producer.batches[-1] else written
+
+
+LOG_MUTANTS: dict[str, Mutant] = {
+    "ack-before-followers": Mutant(
+        "acks=all waits for nobody", Replica, "_answer_later", _answer_at_once, faults=("usurp",)
+    ),
+    "duplicate-answered-early": Mutant(
+        "a retry is answered before its batch is committed",
+        Replica,
+        "_already_here",
+        _already_here_and_safe,
+        faults=("usurp",),
+    ),
+    "dedupe-forgotten": Mutant(
+        "followers do not keep the producers' table",
+        PartitionLog,
+        "append_stamped",
+        _append_without_producers,
+        faults=("kill", "reconnect", "transfer"),
+    ),
+    "torn-tail-kept": Mutant("recovery checks no batch", recovery._Scan, "_take", _take_torn, faults=("power",)),
+    "epochs-from-batches": Mutant(
+        "the epoch cache is rebuilt from batches alone",
+        recovery,
+        "_read_checkpoints",
+        _read_no_epochs,
+        faults=("retention", "kill"),
+    ),
+    "waiting-appends-kept": Mutant(
+        "an append waits on through another leader's term, and is answered by what came in its place",
+        Replica,
+        "refuse_waiting",
+        _refuse_after_disk_error,
+        faults=("usurp",),
+    ),
+    "producers-not-rolled-back": Mutant(
+        "truncation leaves the producers' table as it was",
+        PartitionLog,
+        "_truncate",
+        _truncate_keeping_producers,
+        faults=("usurp",),
+    ),
+    "snapshots-not-rolled-back": Mutant(
+        "truncation leaves the producers' snapshots behind",
+        PartitionLog,
+        "_remove_snapshots",
+        _remove_old_snapshots,
+        faults=("usurp", "kill", "retention"),
+    ),
+    "restart-without-producers": Mutant(
+        "a replica that begins at its leader's log start knows no producers",
+        Member,
+        "_restart_message",
+        _restart_without_producers,
+        faults=("retention", "empty", "kill", "reconnect", "transfer"),
+    ),
+    "restart-without-epochs": Mutant(
+        "a replica that begins at its leader's log start knows no epochs",
+        Member,
+        "_restart_message",
+        _restart_without_epochs,
+        faults=("retention", "empty", "kill", "isolate"),
+    ),
+    "replay-off-by-one": Mutant(
+        "the batch right behind a producers' snapshot is not replayed",
+        recovery,
+        "_batches_from",
+        _batches_after,
+        faults=("kill", "kill-all"),
+    ),
+    "failed-sync-forgotten": Mutant(
+        "what a failed sync left in the page cache passes for durable",
+        PartitionLog,
+        "_write_again",
+        _forget_failed_sync,
+        faults=("sync-error", "power-all", "power"),
+    ),
+    "dedupe-last-batch-only": Mutant(
+        "only a producer's last batch is known again", ProducerStates, "check", _check_last_batch
+    ),
+}

@@ -1,0 +1,42 @@
+"""A planted bug: what is replaced, and under which circumstances that comes to light."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import frozen
+
+from tools.simulator.settings import FAULTS
+
+
+@frozen(slots=True)
+class Mutant:
+    """What is replaced where, and why that is wrong."""
+
+    why: str
+    target: object
+    name: str
+    replacement: Any
+    also: tuple[tuple[object, str, Any], ...] = ()
+    faults: tuple[str, ...] = FAULTS
+    """What brings it to light soonest."""
+    brokers: int | None = 3
+    replication_factor: int | None = None
+    partitions: int | None = None
+    admins: int = 0
+    seconds: float | None = None
+    snapshot_bytes: int | None = None
+    events_max: int | None = None
+
+    @property
+    def patches(self) -> tuple[tuple[object, str, Any], ...]:
+        return ((self.target, self.name, self.replacement), *self.also)
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """What a seed's settings are to be, apart from its own."""
+        return {
+            "faults": self.faults, "brokers": self.brokers, "replication_factor": self.replication_factor,
+            "partitions": self.partitions, "admins": self.admins, "seconds": self.seconds,
+            "snapshot_bytes": self.snapshot_bytes, "events_max": self.events_max,
+        }  # fmt: skip
