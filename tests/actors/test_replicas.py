@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,7 @@ from tests.actors.waiting import wait_until
 TOPIC = TopicConfig("orders", 2, 3)
 CONFIG = KafkaConfig(min_insync_replicas=2)
 GROUP = "orders-0"
+NOW_MS = int(time.time() * 1000)  # older records would be too old to keep
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def replicated(cluster_factory: ClusterFactory) -> Iterator[Cluster]:
 
 def batch_of(*values: bytes, producer: int = -1, sequence: int = -1) -> Payload:
     batch = build_batch(
-        [Record(at, 1, None, value, ()) for at, value in enumerate(values)],
+        [Record(at, NOW_MS, None, value, ()) for at, value in enumerate(values)],
         producer_id=producer,
         producer_epoch=-1 if producer < 0 else 0,
         base_sequence=sequence,

@@ -13,7 +13,7 @@ FIRST = {
     "serve-without-quorum": 2, "truncate-to-leader": 3, "vote-forgotten": 4, "any-directory-votes": 19,
     "lost-data-votes": 2, "verified-across-leaders": 1, "longest-log-wins": 8, "forced-vote-unchecked": 8,
     "vote-sync-repeated": 1, "window-too-small": 1, "lost-append-not-repeated": 3, "ack-before-followers": 1,
-    "torn-tail-kept": 8, "epochs-from-batches": 2, "producers-not-rolled-back": 1, "snapshots-not-rolled-back": 13,
+    "torn-tail-kept": 8, "epochs-from-batches": 2, "producers-not-rolled-back": 1,
     "restart-without-epochs": 1, "replay-off-by-one": 12, "failed-sync-forgotten": 11, "answered-when-written": 1,
     "planned-uncertain": 4, "restart-without-snapshot": 5, "name-used-again": 1, "move-ended-by-others": 4,
     "files-removed-too-early": 4,

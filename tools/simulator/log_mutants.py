@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from attrs import evolve
@@ -76,15 +76,6 @@ def _truncate_keeping_producers(self: PartitionLog, offset: int) -> None:
     self.producers = producers
 
 
-_remove_snapshots = PartitionLog._remove_snapshots
-
-
-def _remove_old_snapshots(self: PartitionLog, unwanted: Callable[[int], bool]) -> None:
-    truncated = unwanted(1 << 62) and not unwanted(-1)
-    if not truncated:
-        _remove_snapshots(self, unwanted)
-
-
 _restart_message = Member._restart_message
 
 
@@ -155,13 +146,6 @@ LOG_MUTANTS: dict[str, Mutant] = {
         "_truncate",
         _truncate_keeping_producers,
         faults=("usurp",),
-    ),
-    "snapshots-not-rolled-back": Mutant(
-        "truncation leaves the producers' snapshots behind",
-        PartitionLog,
-        "_remove_snapshots",
-        _remove_old_snapshots,
-        faults=("usurp", "kill", "retention"),
     ),
     "restart-without-producers": Mutant(
         "a replica that begins at its leader's log start knows no producers",

@@ -333,7 +333,7 @@ class World:
             broker.disk.faults.clear()
             broker.disk.crash_at = None
             node = self.sim.nodes.get(number)
-            if broker.alive and node is not None and (node.supervisor.given_up or node.ending):
+            if broker.alive and node is not None and (node.supervisor.given_up or node.ending or _retires(node)):
                 self.kill(number)  # as whoever runs the cluster would, or as it would by itself
             if not broker.alive:
                 self.start(number)
@@ -403,6 +403,12 @@ class World:
                 assert metadata is not None
                 client.check(metadata)
         self.history.check({group: self.invariants.values.get(group, {}) for group in self.groups})
+
+
+def _retires(node: Node) -> bool:
+    """Was it told to hand over, and not to end yet?"""
+    members = (actor for actor in node._alive.values() if isinstance(actor, GroupMember))
+    return any(hasattr(actor, "_member") and actor._member.node.retiring for actor in members)
 
 
 def address_of(group: str, broker: int) -> Address:
