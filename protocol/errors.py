@@ -45,3 +45,42 @@ class InvalidRecord(ProtocolError):
 
     code = 87
     name = "INVALID_RECORD"
+
+
+class InvalidTimestamp(ProtocolError):
+    """A record's timestamp is too far from the broker's clock."""
+
+    code = 32
+    name = "INVALID_TIMESTAMP"
+
+
+class TransactionsNotServed(ProtocolError):
+    """A batch of a transaction that is not open."""
+
+    code = 48
+    name = "INVALID_TXN_STATE"
+
+
+class UnsupportedVersion(ProtocolError):
+    """A version that is not spoken, or a message that says what its version has no field for."""
+
+    code = 35
+    name = "UNSUPPORTED_VERSION"
+
+
+class MalformedMessage(ProtocolError):
+    """Bytes that are not the message they should be. The text names message, version, field and byte."""
+
+    code = 42
+    name = "INVALID_REQUEST"
+
+
+class UnencodableMessage(ProtocolError):
+    """A message that holds what cannot travel: our own mistake, not the peer's."""
+
+
+class MalformedFrame(ProtocolError):
+    """Bytes that are no frame, or one of a size that is refused. What follows on the connection means nothing."""
+
+    code = 42
+    name = "INVALID_REQUEST"

@@ -22,7 +22,10 @@ from protocol.varint import decode_unsigned, decode_varint, encode_varint, encod
 Headers = tuple[tuple[str, bytes | None], ...]
 
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
-_VARINTS = tuple(encode_varint(number) for number in range(512))  # what most lengths and deltas are
+_VARINTS = tuple(  # what most lengths and deltas are: one or two bytes
+    bytes((number << 1,)) if number < 0x40 else bytes((number << 1 & 0x7F | 0x80, number >> 6))
+    for number in range(2048)
+)
 _NULL = encode_varint(-1)
 
 

@@ -47,6 +47,7 @@ __all__ = [
     "build_batch",
     "check_batches",
     "clear_delete_horizon",
+    "codec_bits",
     "control_record",
     "control_type",
     "end_txn_marker",
@@ -58,6 +59,7 @@ __all__ = [
     "stamp",
     "stamp_append_time",
     "stamp_delete_horizon",
+    "stamp_producer",
 ]
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -74,6 +76,8 @@ _CRC_AT = 17
 _ATTRIBUTES_AT = 21
 _BASE_TIMESTAMP_AT = 27
 _MAX_TIMESTAMP_AT = 35
+_PRODUCER_AT = 43
+_CODEC = 0b111
 _APPEND_TIME = 1 << 3
 _TRANSACTIONAL = 1 << 4
 _CONTROL = 1 << 5
@@ -85,6 +89,7 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _UINT32 = struct.Struct(">I")
+_PRODUCER = struct.Struct(">qhi")
 
 
 class BatchHeader(NamedTuple):
@@ -215,6 +220,11 @@ def check_batches(buffer: Bytes) -> RecordBatches:
     return batches
 
 
+def codec_bits(buffer: Bytes) -> int:
+    """The codec of the batch at the beginning, without a look at anything else; none if there is no batch."""
+    return buffer[_ATTRIBUTES_AT + 1] & _CODEC if len(buffer) > _ATTRIBUTES_AT + 1 else 0
+
+
 def stamp(data: memoryview | bytearray, at: int, base_offset: int, leader_epoch: int) -> None:
     """Give the batch at `at` its place in the log. Neither field is under the CRC."""
     _INT64.pack_into(data, at, base_offset)
@@ -242,6 +252,27 @@ def stamp_delete_horizon(data: memoryview | bytearray, at: int, header: BatchHea
 def clear_delete_horizon(data: memoryview | bytearray, at: int, header: BatchHeader) -> BatchHeader:
     """Make the delete horizon of the batch at `at` a mere base timestamp."""
     return _restamp(data, at, header._replace(attributes=header.attributes & ~_DELETE_HORIZON))
+
+
+def stamp_producer(
+    data: memoryview | bytearray,
+    at: int,
+    header: BatchHeader,
+    producer_id: int,
+    producer_epoch: int,
+    sequence: int,
+    *,
+    transactional: bool = False,
+) -> BatchHeader:
+    """Say who sends the batch at `at`, with which sequence it begins, and whether it is in a transaction."""
+    _PRODUCER.pack_into(data, at + _PRODUCER_AT, producer_id, producer_epoch, sequence)
+    changed = header._replace(
+        attributes=header.attributes & ~_TRANSACTIONAL | (_TRANSACTIONAL if transactional else 0),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=sequence,
+    )
+    return _restamp(data, at, changed)
 
 
 def _restamp(data: memoryview | bytearray, at: int, header: BatchHeader) -> BatchHeader:

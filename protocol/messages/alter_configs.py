@@ -1,0 +1,39 @@
+"""AlterConfigs: replaces all settings of a resource. IncrementalAlterConfigs came after it."""
+
+from __future__ import annotations
+
+from protocol.apis import ALTER_CONFIGS
+from protocol.schema import Bool, Int8, Int16, Int32, String, field, message, struct
+
+
+@struct
+class AlterableConfig:
+    name: String = ""
+    value: String | None = ""
+
+
+@struct
+class AlterConfigsResource:
+    resource_type: Int8 = 0  # 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group
+    resource_name: String = ""
+    configs: list[AlterableConfig] = field(factory=list)
+
+
+@message(ALTER_CONFIGS.versions, ALTER_CONFIGS.flexible)
+class AlterConfigsRequest:
+    resources: list[AlterConfigsResource] = field(factory=list)
+    validate_only: Bool = False
+
+
+@struct
+class AlterConfigsResourceResponse:
+    error_code: Int16 = 0
+    error_message: String | None = ""
+    resource_type: Int8 = 0
+    resource_name: String = ""
+
+
+@message(ALTER_CONFIGS.versions, ALTER_CONFIGS.flexible)
+class AlterConfigsResponse:
+    throttle_time_ms: Int32 = 0
+    responses: list[AlterConfigsResourceResponse] = field(factory=list)

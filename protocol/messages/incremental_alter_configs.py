@@ -1,0 +1,40 @@
+"""IncrementalAlterConfigs: sets, deletes, appends to and subtracts from single settings."""
+
+from __future__ import annotations
+
+from protocol.apis import INCREMENTAL_ALTER_CONFIGS
+from protocol.schema import Bool, Int8, Int16, Int32, String, field, message, struct
+
+
+@struct
+class AlterableConfig:
+    name: String = ""
+    config_operation: Int8 = 0  # 0 set, 1 delete, 2 append, 3 subtract
+    value: String | None = ""
+
+
+@struct
+class AlterConfigsResource:
+    resource_type: Int8 = 0  # 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group
+    resource_name: String = ""
+    configs: list[AlterableConfig] = field(factory=list)
+
+
+@message(INCREMENTAL_ALTER_CONFIGS.versions, INCREMENTAL_ALTER_CONFIGS.flexible)
+class IncrementalAlterConfigsRequest:
+    resources: list[AlterConfigsResource] = field(factory=list)
+    validate_only: Bool = False
+
+
+@struct
+class AlterConfigsResourceResponse:
+    error_code: Int16 = 0
+    error_message: String | None = ""
+    resource_type: Int8 = 0
+    resource_name: String = ""
+
+
+@message(INCREMENTAL_ALTER_CONFIGS.versions, INCREMENTAL_ALTER_CONFIGS.flexible)
+class IncrementalAlterConfigsResponse:
+    throttle_time_ms: Int32 = 0
+    responses: list[AlterConfigsResourceResponse] = field(factory=list)

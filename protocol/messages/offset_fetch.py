@@ -1,0 +1,81 @@
+"""OffsetFetch: how far groups have read: one group up to version 7, several from 8 on; topic ids from 10 on."""
+
+from __future__ import annotations
+
+from protocol.apis import OFFSET_FETCH
+from protocol.schema import NO_UUID, Bool, Int16, Int32, Int64, String, Uuid, field, message, struct
+
+
+@struct
+class OffsetFetchRequestTopic:
+    name: String = ""
+    partition_indexes: list[Int32] = field(factory=list)
+
+
+@struct
+class OffsetFetchRequestTopics:
+    name: String = field("8-9", default="", ignorable=True)
+    topic_id: Uuid = field("10+", default=NO_UUID, ignorable=True)
+    partition_indexes: list[Int32] = field(factory=list)
+
+
+@struct
+class OffsetFetchRequestGroup:
+    group_id: String = ""
+    member_id: String | None = field("9+", default=None, ignorable=True)
+    member_epoch: Int32 = field("9+", default=-1, ignorable=True)
+    topics: list[OffsetFetchRequestTopics] | None = field(factory=list)
+
+
+@message(OFFSET_FETCH.versions, OFFSET_FETCH.flexible)
+class OffsetFetchRequest:
+    group_id: String = field("0-7", default="")
+    topics: list[OffsetFetchRequestTopic] | None = field("0-7", nullable="2-7", factory=list)
+    groups: list[OffsetFetchRequestGroup] = field("8+", factory=list)
+    require_stable: Bool = field("7+", default=False)  # whether open transactions hold the answer back
+
+
+@struct
+class OffsetFetchResponsePartition:
+    partition_index: Int32 = 0
+    committed_offset: Int64 = 0  # -1 where there is none
+    committed_leader_epoch: Int32 = field("5-7", default=-1, ignorable=True)
+    metadata: String | None = ""
+    error_code: Int16 = 0
+
+
+@struct
+class OffsetFetchResponseTopic:
+    name: String = ""
+    partitions: list[OffsetFetchResponsePartition] = field(factory=list)
+
+
+@struct
+class OffsetFetchResponsePartitions:
+    partition_index: Int32 = 0
+    committed_offset: Int64 = 0  # -1 where there is none
+    committed_leader_epoch: Int32 = -1
+    metadata: String | None = ""
+    error_code: Int16 = 0
+
+
+@struct
+class OffsetFetchResponseTopics:
+    name: String = field("8-9", default="", ignorable=True)
+    topic_id: Uuid = field("10+", default=NO_UUID, ignorable=True)
+    partitions: list[OffsetFetchResponsePartitions] = field(factory=list)
+
+
+@struct
+class OffsetFetchResponseGroup:
+    group_id: String = ""
+    topics: list[OffsetFetchResponseTopics] = field(factory=list)
+    error_code: Int16 = 0
+
+
+@message(OFFSET_FETCH.versions, OFFSET_FETCH.flexible)
+class OffsetFetchResponse:
+    throttle_time_ms: Int32 = field("3+", default=0, ignorable=True)
+    topics: list[OffsetFetchResponseTopic] = field("0-7", factory=list)
+    error_code: Int16 = field("2-7", default=0, ignorable=True)
+    groups: list[OffsetFetchResponseGroup] = field("8+", factory=list)

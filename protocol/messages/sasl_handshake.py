@@ -1,0 +1,17 @@
+"""SaslHandshake: the mechanism by which a client will say who it is."""
+
+from __future__ import annotations
+
+from protocol.apis import SASL_HANDSHAKE
+from protocol.schema import Int16, String, field, message
+
+
+@message(SASL_HANDSHAKE.versions, SASL_HANDSHAKE.flexible)
+class SaslHandshakeRequest:
+    mechanism: String = ""
+
+
+@message(SASL_HANDSHAKE.versions, SASL_HANDSHAKE.flexible)
+class SaslHandshakeResponse:
+    error_code: Int16 = 0
+    mechanisms: list[String] = field(factory=list)
