@@ -7,7 +7,9 @@ segment.py indexes.py        one segment file, and its sparse indexes
 slice.py                     a run of whole batches, ready for sendfile
 epoch_cache.py               which leader epoch wrote which offsets
 producer_state.py            what each idempotent producer last wrote; transaction_index.py: aborted transactions
+verification.py              who may begin a transaction here, and who waits to be vouched for
 checkpoint.py recovery.py    where a log stood, and finding out what is really there
+losses.py                    logs that lost what they had, and know it
 retention.py                 which old segments may go
 compaction.py cleanable.py   keeping only the newest record of each key: the work, and what of a log is ready for it
 record_filter.py key_map.py  which records stay, and the newest offset of every key in bounded memory

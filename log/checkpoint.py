@@ -17,13 +17,14 @@ from crc32c import crc32c
 
 from log.epoch_cache import EpochEntry
 from log.errors import DamagedFile, UnknownFormat
-from log.filesystem import Filesystem
+from log.filesystem import TEMPORARY_SUFFIX, Filesystem
 
 FORMAT_VERSION = 1
 METADATA, OFFSETS, CLEAN = "partition.metadata", "offsets-checkpoint", "clean-shutdown"
 CLEANER = "cleaner-checkpoint"
 FAILED_SYNC = "failed-sync"
 RESTARTING = "restarting"
+_SNAPSHOT_CRC = "\ncrc: "
 
 
 @frozen(slots=True)
@@ -51,14 +52,35 @@ def write_metadata(files: Filesystem, directory: str, topic_id: str) -> None:
     _write(files, f"{directory}/{METADATA}", {"version": FORMAT_VERSION, "topic_id": topic_id})
 
 
+def put_metadata(files: Filesystem, directory: str, topic_id: str) -> None:
+    """As `write_metadata`, for a log that was just made: a killed process leaves it whole, a power loss maybe blank."""
+    path = f"{directory}/{METADATA}"
+    file = files.create(path + TEMPORARY_SUFFIX)
+    try:
+        file.pwrite(_encode({"version": FORMAT_VERSION, "topic_id": topic_id}), 0)
+    finally:
+        file.close()
+    files.rename(path + TEMPORARY_SUFFIX, path)
+
+
 def read_metadata(files: Filesystem, directory: str) -> str | None:
-    """The topic id of a log directory; None if it is not one yet. A newer format is refused."""
-    values = _read(files, f"{directory}/{METADATA}")
-    if values is None:
+    """The topic id of a log directory; None if it is not one yet. A newer format is refused.
+
+    What is damaged counts as missing: if the power goes before a log was first synced, anything may be in there.
+    """
+    try:
+        values = _read(files, f"{directory}/{METADATA}")
+    except DamagedFile:
         return None
-    if "topic_id" not in values:
-        raise DamagedFile(f"{directory}/{METADATA} has no topic_id")
-    return values["topic_id"]
+    return None if values is None else values.get("topic_id")
+
+
+def is_log(files: Filesystem, directory: str) -> bool:
+    """Is there a log? One that stopped before anything was in it may have no metadata that outlived a power loss."""
+    try:
+        return read_metadata(files, directory) is not None or read_clean_stop(files, directory) is not None
+    except DamagedFile:
+        return False
 
 
 def write_offsets(files: Filesystem, directory: str, offsets: Offsets) -> None:
@@ -81,6 +103,7 @@ def read_offsets(files: Filesystem, directory: str) -> Offsets | None:
 
 
 def write_clean_stop(files: Filesystem, directory: str, stop: CleanStop) -> None:
+    """Say that the log is whole. Everything in it is on disk by now."""
     values: dict[str, object] = {
         "version": FORMAT_VERSION,
         "end-offset": stop.end_offset,
@@ -90,7 +113,15 @@ def write_clean_stop(files: Filesystem, directory: str, stop: CleanStop) -> None
     }
     if stop.epochs is not None:
         values["epochs"] = " ".join(f"{entry.epoch}@{entry.start_offset}" for entry in stop.epochs)
-    _write(files, f"{directory}/{CLEAN}", values)
+    # There is none to be kept whole, and a torn one says nothing: so it takes one sync less than `write_atomically`.
+    file = files.create(f"{directory}/{CLEAN}")
+    try:
+        file.truncate(0)
+        file.pwrite(_encode(values), 0)
+        file.sync()
+    finally:
+        file.close()
+    files.sync_directory(directory)
 
 
 def read_clean_stop(files: Filesystem, directory: str) -> CleanStop | None:
@@ -165,9 +196,34 @@ def forget_first_dirty(files: Filesystem, directory: str) -> None:
     files.remove(f"{directory}/{CLEANER}")
 
 
+def write_snapshot(files: Filesystem, path: str, data: bytes) -> None:
+    """What a machine's log came to, with a checksum: the log before it goes, so it may be all that there is."""
+    files.write_atomically(path, data + f"{_SNAPSHOT_CRC}{crc32c(data):08x}\n".encode())
+
+
+def read_snapshot(files: Filesystem, path: str) -> bytes | None:
+    """None if there is none. One without any checksum was written before there were any."""
+    try:
+        whole = files.read(path)
+    except FileNotFoundError:
+        return None
+    data, found, crc = whole.rpartition(_SNAPSHOT_CRC.encode())
+    if not found and whole.endswith(b"}"):
+        return whole
+    if not found:
+        raise DamagedFile(f"{path} has no checksum")
+    if crc != f"{crc32c(data):08x}\n".encode():
+        raise DamagedFile(f"{path} has checksum {crc.decode(errors='replace').strip()!r}; it is {crc32c(data):08x}")
+    return data
+
+
 def _write(files: Filesystem, path: str, values: Mapping[str, object]) -> None:
+    files.write_atomically(path, _encode(values))
+
+
+def _encode(values: Mapping[str, object]) -> bytes:
     data = "".join(f"{name}: {value}\n" for name, value in values.items()).encode()
-    files.write_atomically(path, data + f"crc: {crc32c(data):08x}\n".encode())
+    return data + f"crc: {crc32c(data):08x}\n".encode()
 
 
 def _read(files: Filesystem, path: str) -> dict[str, str] | None:

@@ -7,6 +7,8 @@ import enum
 from attrs import field, frozen
 from attrs.validators import ge, gt
 
+from protocol.compression import Codec
+
 NEVER = (1 << 63) - 1
 UNLIMITED = -1
 
@@ -16,6 +18,13 @@ class CleanupPolicy(enum.Flag):
 
     DELETE = enum.auto()
     COMPACT = enum.auto()
+
+
+class TimestampType(enum.Enum):
+    """Whose clock a record's timestamp is of."""
+
+    CREATE_TIME = "CreateTime"
+    LOG_APPEND_TIME = "LogAppendTime"
 
 
 @frozen(slots=True)
@@ -36,4 +45,9 @@ class LogConfig:
     max_compaction_lag_ms: int = field(default=NEVER, validator=ge(1))
     min_cleanable_dirty_ratio: float = field(default=0.5, validator=[ge(0.0)])
     max_message_bytes: int = field(default=1_048_588, validator=ge(0))
+    message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    message_timestamp_before_max_ms: int = field(default=NEVER, validator=ge(0))
+    message_timestamp_after_max_ms: int = field(default=3600 * 1000, validator=ge(0))
+    compression_type: Codec | None = None
+    """None for `producer`: as the client chose."""
     producer_id_expiration_ms: int = field(default=24 * 3600 * 1000, validator=ge(1))

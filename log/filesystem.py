@@ -112,6 +112,9 @@ class Filesystem(Protocol):
     def make_directory(self, path: str) -> None:
         """Make it durably, with its parents; fine if it is there."""
 
+    def add_directory(self, path: str) -> None:
+        """Make it in a directory that is there; fine if it is there. Durable after `sync_directory` of that one."""
+
     def rename(self, old: str, new: str) -> None:
         """Rename, replacing what is there; durable after `sync_directory` (of both parents, if they differ)."""
 
@@ -275,20 +278,27 @@ class DiskFilesystem:
     def make_directory(self, path: str) -> None:
         path = os.path.normpath(path)
         missing: Names = []
-        while not os.path.isdir(path) and path != _parent(path):
+        while not os.path.isdir(path) and path != parent_of(path):
             missing.append(path)
-            path = _parent(path)
+            path = parent_of(path)
         # An earlier call may have been killed between making the deepest one there is and syncing its parent. A parent
         # we may not read is none of ours.
         with contextlib.suppress(PermissionError):
-            self.sync_directory(_parent(path))
+            self.sync_directory(parent_of(path))
         for directory in reversed(missing):
             try:
                 os.mkdir(directory)
             except FileExistsError:
                 if not os.path.isdir(directory):  # else another process was faster
                     raise
-            self.sync_directory(_parent(directory))
+            self.sync_directory(parent_of(directory))
+
+    def add_directory(self, path: str) -> None:
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
 
     def rename(self, old: str, new: str) -> None:
         os.replace(old, new)
@@ -331,8 +341,8 @@ def write_through_temporary(filesystem: Filesystem, path: str, data: Buffer) -> 
         with contextlib.suppress(OSError):  # the first error is the one to tell
             filesystem.remove(temporary)
         raise
-    filesystem.sync_directory(_parent(path))
+    filesystem.sync_directory(parent_of(path))
 
 
-def _parent(path: str) -> str:
+def parent_of(path: str) -> str:
     return os.path.dirname(path) or "."

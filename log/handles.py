@@ -25,7 +25,7 @@ class Handles:
     removal or rename. Whoever gets a file or map here must not close it.
     """
 
-    __slots__ = ("_handles", "filesystem", "limit", "open_count", "unnoted_syncs")
+    __slots__ = ("_handles", "filesystem", "limit", "open_count", "unnamed", "unnoted_syncs")
 
     def __init__(self, filesystem: Filesystem, limit: int = LIMIT) -> None:
         # A lookup goes through the offset index or the time index and then the log: they must fit side by side.
@@ -35,6 +35,8 @@ class Handles:
         self.filesystem = filesystem
         self.unnoted_syncs: dict[str, int] = {}
         """Logs of which a sync failed, and that could not be written down: where they were durable up to."""
+        self.unnamed: dict[str, set[str]] = {}
+        """Directories of logs whose names may not be on disk yet, by parent: one sync of that is for all of them."""
         self._handles: OrderedDict[str, _Handle] = OrderedDict()  # the least recently used first
 
     def file(self, path: str) -> File:

@@ -188,6 +188,17 @@ class MemoryFilesystem:
                 raise interrupt.error
             self.sync_directory(parent)
 
+    def add_directory(self, path: str) -> None:
+        interrupt = self.begin("make_directory", path)
+        directory, name = self._place(path)
+        there = directory.entries.get(name)
+        if isinstance(there, FileNode):
+            raise _error(errno.EEXIST, path)
+        if there is None:
+            self._edit((directory, name, DirectoryNode()))
+        if interrupt:
+            raise interrupt.error
+
     def rename(self, old: str, new: str) -> None:
         interrupt = self.begin("rename", old)
         (source, name), (target, new_name) = self._place(old), self._place(new)

@@ -27,7 +27,7 @@ from log.checkpoint import CleanStop, Offsets
 from log.config import LogConfig
 from log.epoch_cache import EpochCache, EpochEntry
 from log.errors import CorruptSegment, LogOffline, OffsetOutOfRange, OutOfOrderAppend
-from log.filesystem import File, Filesystem
+from log.filesystem import File, Filesystem, parent_of
 from log.handles import Handles
 from log.producer_state import ProducerStates, aborted, read_marker
 from log.recovery import (
@@ -70,19 +70,27 @@ class Flush:
     directory: str | None
     end_offset: int
     generation: int
+    parent: str | None = None
+    """Where the log's directory is, if its name there may not be on disk yet."""
+    named: frozenset[str] = frozenset()
+    """The directories whose names the sync of the parent makes durable."""
 
     def run(self, filesystem: Filesystem) -> None:
         for file in self.files:
             file.sync()
         if self.directory is not None:
             filesystem.sync_directory(self.directory)
+        if self.parent is not None:
+            filesystem.sync_directory(self.parent)
 
 
 def _check_markers(batches: RecordBatches) -> None:
     """A marker that nobody can read must not get into the log: it could never be opened again."""
-    for position, header in zip(batches.positions, batches.headers, strict=True):
-        if header.is_control and header.producer_id >= 0:
+    position = 0
+    for header in batches.headers:
+        if header.producer_id >= 0 and header.is_control:
             read_marker(batches.data[position : position + header.size])
+        position += header.size
 
 
 class PartitionLog:
@@ -92,6 +100,7 @@ class PartitionLog:
         "_checkpoint_is_ahead",
         "_clean",
         "_directory_changed",
+        "_established",
         "_flushed_at_ms",
         "_flushing",
         "_generation",
@@ -100,7 +109,6 @@ class PartitionLog:
         "_lacks_offsets",
         "_offline",
         "_saved",
-        "_sync_failed",
         "_unsynced",
         "config",
         "cut",
@@ -128,6 +136,7 @@ class PartitionLog:
         self._high_watermark = 0
         self._unsynced: list[File] = []
         self._directory_changed = False
+        self._established = False  # is its metadata surely on disk?
         self._flushed_at_ms = 0
         self._flushing: Flush | None = None
         self._generation = 0
@@ -203,10 +212,13 @@ class PartitionLog:
         return self._high_watermark if undecided is None else min(self._high_watermark, undecided)
 
     def needs_flush(self, now_ms: int) -> bool:
-        """Do flush.messages or flush.ms ask for a sync, or a sealed segment whose files are held open until then?"""
+        """Do flush.messages or flush.ms ask for a sync, or a sealed segment whose files are held open until then?
+
+        With flush.messages=1 a new log is one to sync, too: others get their names on disk with their first flush.
+        """
         waiting = self.end_offset - self.flushed_offset
         if self._unsynced or not waiting:
-            return bool(self._unsynced)
+            return bool(self._unsynced) or (not self._established and self.config.flush_messages == 1)
         return waiting >= self.config.flush_messages or now_ms - self._flushed_at_ms >= self.config.flush_ms
 
     # -- appending -------------------------------------------------------------------------------------------
@@ -236,11 +248,12 @@ class PartitionLog:
         self.epochs.assign(epoch, base_offset)
         self.end_offset = offset
         if stateful:
-            offset = base_offset
-            for position, header in zip(batches.positions, batches.headers, strict=True):
+            offset, at = base_offset, 0
+            for header in batches.headers:
                 if header.producer_id >= 0:
-                    self._note_producer(segment, header, offset, data[position:])
+                    self._note_producer(segment, header, offset, data[at:])
                 offset += header.last_offset_delta + 1
+                at += header.batch_length + 12
         return base_offset
 
     def append_stamped(self, batches: RecordBatches, *, now_ms: int) -> None:
@@ -268,10 +281,12 @@ class PartitionLog:
         except OSError as error:
             self._failed_write(segment, error)
         self.end_offset = end_offset
-        for position, header in zip(batches.positions, batches.headers, strict=True):
+        position = 0
+        for header in batches.headers:
             self.epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0:
                 self._note_producer(segment, header, header.base_offset, batches.data[position:])
+            position += header.size
 
     def roll(self) -> None:
         """Seal the active segment and begin a new one."""
@@ -411,12 +426,14 @@ class PartitionLog:
             self.flush()  # the producers' snapshot at the new start has to outlive the records that it stands for
         self.log_start_offset = offset
         self.checkpoint()
-        self.epochs.cut_before(offset)  # not before the log start is on disk: until then older epochs are looked for
         try:
             count = sum(1 for following in self.segments[1:] if following.base_offset <= offset)
             self._remove_first(count)
         except OSError as error:
             raise self._take_offline(error) from error
+        # Not before the log start is on disk: until then older epochs are looked for. And only up to the batches that
+        # are kept: the start may lie inside of one, and who begins with that one votes with the epoch before it.
+        self.epochs.cut_before(min(self.segments[0].base_offset, offset))
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Apply retention.ms and retention.bytes. Gives how many segments went."""
@@ -468,13 +485,16 @@ class PartitionLog:
         assert self._flushing is None, "a flush is under way"
         try:
             files = [*self._unsynced, *self.active.write_indexes()]
+            if not self._established:
+                files.append(self._handles.filesystem.open(f"{self.directory}/{checkpoint.METADATA}"))
         except OSError as error:
             raise self._take_offline(error) from error
         if self.active.has_new_names:
             self._directory_changed, self.active.has_new_names = True, False
         directory = self.directory if self._directory_changed else None
-        self._unsynced, self._directory_changed = [], False
-        self._flushing = Flush(tuple(files), directory, self.end_offset, self._generation)
+        self._unsynced, self._directory_changed, self._established = [], False, True
+        parent, named = self._unnamed()
+        self._flushing = Flush(tuple(files), directory, self.end_offset, self._generation, parent, named)
         return self._flushing
 
     def end_flush(self, flush: Flush, error: BaseException | None, now_ms: int) -> None:
@@ -484,6 +504,7 @@ class PartitionLog:
         if error is not None:
             self._note_failed_sync()
             raise self._take_offline(error) from error
+        self._note_named(flush)
         if flush.generation == self._generation:
             self.flushed_offset = max(self.flushed_offset, flush.end_offset)
             self._flushed_at_ms = now_ms
@@ -511,9 +532,12 @@ class PartitionLog:
             raise self._take_offline(error) from error
 
     def close(self) -> None:
-        """Stop cleanly: sync everything, then say so. An offline log is only let go of."""
+        """Stop cleanly: sync everything, then say so. An offline log is only let go of.
+
+        So is one that somebody else is flushing: that may fail, and then a sync of ours succeeds without writing.
+        """
         try:
-            if self._offline is None:
+            if self._offline is None and not self.is_flushing:
                 self._stop_cleanly()
         except OSError as error:
             raise self._take_offline(error) from error
@@ -522,15 +546,20 @@ class PartitionLog:
 
     def release(self) -> None:
         """Let go of every file without a word, as a crash would."""
-        for segment in self.segments:
-            segment.forget_handles()
+        self._handles.unnamed.get(parent_of(self.directory), set()).discard(self.directory)
+        self._forget_handles()
 
     # -- inside ----------------------------------------------------------------------------------------------
+
+    def _forget_handles(self) -> None:
+        for segment in self.segments:
+            segment.forget_handles()
 
     def _open(self, topic_id: str) -> None:
         files, directory = self._handles.filesystem, self.directory
         if not files.exists(directory):
-            files.make_directory(directory)
+            self._make(topic_id)
+            return
         if directory in self._handles.unnoted_syncs:
             checkpoint.write_failed_sync(files, directory, self._handles.unnoted_syncs[directory])
             del self._handles.unnoted_syncs[directory]
@@ -550,6 +579,9 @@ class PartitionLog:
         if is_new:
             self._unsynced = []
         self._directory_changed = bool(opened.unsynced) if opened.clean else not is_new
+        self._established = opened.clean and opened.end_offset > 0
+        if not self._established:
+            self._handles.unnamed.setdefault(parent_of(directory), set()).add(directory)
         if not self.segments:
             self._add_segment(self.end_offset)
         self._load_producers()
@@ -561,9 +593,23 @@ class PartitionLog:
             self._write_epochs()  # …and these must not contradict what comes in its place
             self._checkpoint_is_ahead = self.cut is not None and self.cut.below_checkpoint
         self.producers.forget_ended(self._high_watermark)
-        flushed_offset = checkpoint.read_failed_sync(files, directory)
-        if flushed_offset is not None:
-            self._write_again(flushed_offset)
+        self._write_suspects_again(was_clean=opened.clean)
+        self._forget_handles()  # a thousand logs that were opened and are not used hold no descriptors
+
+    def _make(self, topic_id: str) -> None:
+        """A new log costs no sync: its first flush makes all of it durable, and until then it may vanish in a crash.
+
+        So nobody may count on what a replica held that has voted and has no metadata (actors/group_member.py).
+        """
+        files, directory = self._handles.filesystem, self.directory
+        self._handles.unnoted_syncs.pop(directory, None)  # of a log that is gone
+        if not files.exists(parent_of(directory)):
+            files.make_directory(parent_of(directory))
+        files.add_directory(directory)
+        self._handles.unnamed.setdefault(parent_of(directory), set()).add(directory)
+        self._add_segment(0)
+        checkpoint.put_metadata(files, directory, topic_id)
+        self._saved, self._lacks_offsets = Offsets(), True
 
     def _begin_empty(self) -> None:
         """A crash came while this log began anew: what is here is of the old one or the new one, and nobody can tell.
@@ -585,8 +631,16 @@ class PartitionLog:
         except OSError:  # the disk may be full too: it is written when the log is opened anew, or that fails again
             self._handles.unnoted_syncs[self.directory] = self.flushed_offset
 
+    def _write_suspects_again(self, *, was_clean: bool) -> None:
+        """An earlier sync failed, or may have failed without anybody living to note it, where syncs count."""
+        suspect = checkpoint.read_failed_sync(self._handles.filesystem, self.directory)
+        if suspect is None and not was_clean and self.config.flush_messages == 1:
+            suspect = self.flushed_offset if self.flushed_offset < self.end_offset else None
+        if suspect is not None:
+            self._write_again(suspect)
+
     def _write_again(self, flushed_offset: int) -> None:
-        """An earlier sync failed: from here on the log may read well and not be on disk. Written anew, it is."""
+        """From here on the log may read well and not be on disk. Written anew, it is."""
         for segment in self.segments[self._segment_at(flushed_offset) :]:
             file = segment.file
             for position in range(0, segment.size, _COPY_BYTES):
@@ -602,7 +656,12 @@ class PartitionLog:
             return
         self._become_dirty()
         active, epochs = self.active, None
-        if self._is_small:
+        if self.end_offset == 0 and not self._unsynced:  # there is nothing in it that could be lost
+            parent, named = self._unnamed()
+            flush = Flush((), None, 0, self._generation, parent, named)
+            flush.run(self._handles.filesystem)
+            self._note_named(flush)
+        elif self._is_small:
             self.flush()
             self._write_watermark()
             epochs = tuple(self.epochs)
@@ -614,6 +673,16 @@ class PartitionLog:
         stop = CleanStop(self.end_offset, active.size, active.load_max_timestamp(), active.max_timestamp_offset, epochs)
         checkpoint.write_clean_stop(self._handles.filesystem, self.directory, stop)
         self._clean = True
+
+    def _unnamed(self) -> tuple[str | None, frozenset[str]]:
+        """Where the name of this log's directory is not durable yet, if it is not, and whose is not either there."""
+        parent = parent_of(self.directory)
+        unnamed = self._handles.unnamed.get(parent, ())
+        return (parent, frozenset(unnamed)) if self.directory in unnamed else (None, frozenset())
+
+    def _note_named(self, flush: Flush) -> None:
+        if flush.parent is not None:
+            self._handles.unnamed[flush.parent] -= flush.named
 
     @property
     def _is_small(self) -> bool:

@@ -4,7 +4,8 @@ Every replica keeps it from the log alone, so it is the same on all of them and 
 its epoch, its last five batches (a client may have five in flight, and a retry of any of them must be recognised), and
 the first offset of its open transaction. Offsets are Kafka's.
 
-`check` is the leader's, before an append. `update` is everybody's, after one: leader, follower, recovery.
+`check` and `check_marker` are the leader's, before an append. `update` and `end_transaction` are everybody's, after it:
+leader, follower, recovery.
 
 Transactions that ended are kept until the high watermark that covers their markers is on disk: readers may pass them
 no sooner, and a replica that starts again may know only that older watermark.
@@ -18,7 +19,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
-from attrs import Factory, define, evolve, frozen
+from attrs import Factory, define, evolve, field, frozen
 from crc32c import crc32c
 
 from log.errors import DamagedFile, LogError
@@ -29,18 +30,27 @@ from protocol.records import BatchHeader, ControlType, read_control, records
 BATCHES_KEPT = 5
 NO_SEQUENCE = -1
 _SEQUENCES = 1 << 31
-_VERSION = 1
+_VERSION = 2
 _HEAD = struct.Struct(">HII")  # version, crc of the rest, number of producers
-_PRODUCER = struct.Struct(
-    ">qhiqqB"
-)  # id, epoch, coordinator epoch, transaction's first offset, last timestamp, batches
+_PRODUCER = struct.Struct(">qhiqqqB")
+# id, epoch, coordinator epoch, last marker's offset, transaction's first offset, last timestamp, batches
 _BATCH = struct.Struct(">iiqq")  # first sequence, last sequence, last offset, timestamp
 _COUNT = struct.Struct(">I")  # of the ended transactions that follow the producers
 _ENDED = struct.Struct(">qqqq?")  # producer id, first offset, marker's offset, last stable offset, aborted
+_BUMPS_EPOCH = 2
+"""The transaction version whose markers have a newer epoch than the records that they end."""
 
 
 class ProducerFenced(LogError):
     """A newer incarnation of this producer has written already (Kafka: INVALID_PRODUCER_EPOCH)."""
+
+
+class CoordinatorFenced(LogError):
+    """A newer coordinator has ended transactions of this producer (Kafka: TRANSACTION_COORDINATOR_FENCED)."""
+
+
+class WrongTransactionState(LogError):
+    """What is to be written does not fit what is open here (Kafka: INVALID_TXN_STATE)."""
 
 
 class OutOfOrderSequence(LogError):
@@ -69,8 +79,12 @@ class Producer:
     epoch: int
     batches: deque[WrittenBatch] = Factory(lambda: deque(maxlen=BATCHES_KEPT))
     coordinator_epoch: int = -1
+    marker_offset: int = -1
+    """Where its last transaction ended, however long ago."""
     transaction_start: int | None = None
     last_timestamp: int = -1
+    idle_since_ms: int | None = field(default=None, eq=False)
+    """When it was first found that it wrote nothing more. Timestamps of records say nothing about that."""
 
     @property
     def last_sequence(self) -> int:
@@ -128,6 +142,11 @@ class ProducerStates:
         if self.ended and self.ended[0].marker_offset < high_watermark:
             self.ended = [ended for ended in self.ended if ended.marker_offset >= high_watermark]
 
+    def has_open(self, producer_id: int, epoch: int) -> bool:
+        """Has this producer, with this epoch, a transaction open here?"""
+        producer = self._producers.get(producer_id)
+        return producer is not None and producer.epoch == epoch and producer.transaction_start is not None
+
     def check(self, header: BatchHeader) -> WrittenBatch | None:
         """May this batch of an idempotent producer be appended? A batch that is here already is returned instead.
 
@@ -145,6 +164,11 @@ class ProducerStates:
                 raise OutOfOrderSequence(
                     f"producer {producer.id} begins epoch {header.producer_epoch} with sequence {header.base_sequence}"
                 )
+            if producer.transaction_start is not None:
+                raise WrongTransactionState(
+                    f"producer {producer.id} begins epoch {header.producer_epoch}, and a transaction of"
+                    f" {producer.epoch} is open since offset {producer.transaction_start}"
+                )
             return None
         for batch in producer.batches:
             if batch.first_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
@@ -154,16 +178,55 @@ class ProducerStates:
             raise OutOfOrderSequence(
                 f"producer {producer.id} sends sequence {header.base_sequence}; {expected} is next"
             )
+        if producer.transaction_start is not None and not header.is_transactional:
+            raise WrongTransactionState(
+                f"producer {producer.id} has a transaction open since offset {producer.transaction_start}, and sends a"
+                " batch outside of it"
+            )
         return None
+
+    def check_unnumbered(self, header: BatchHeader) -> None:
+        """May a coordinator append this batch in a producer's transaction? Such batches have no sequences."""
+        producer = self._producers.get(header.producer_id)
+        if producer is not None and header.producer_epoch < producer.epoch:
+            raise ProducerFenced(
+                f"producer {producer.id} has epoch {producer.epoch}; a batch of {header.producer_epoch} comes late"
+            )
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int) -> bool:
+        """May a transaction be ended by this marker? False if that is done already, and there is nothing to write.
+
+        With transactions v2 a marker has a newer epoch than what it ends. One of the current epoch, while a transaction
+        is open, comes late: what it was for has ended, and what is open is the next one.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return True
+        if epoch < producer.epoch:
+            raise ProducerFenced(f"producer {producer_id} has epoch {producer.epoch}; a marker of {epoch} comes late")
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise CoordinatorFenced(
+                f"producer {producer_id} had a marker of coordinator epoch {producer.coordinator_epoch}; one of"
+                f" {coordinator_epoch} comes late"
+            )
+        is_open = producer.transaction_start is not None
+        if is_open and epoch == producer.epoch and transaction_version >= _BUMPS_EPOCH:
+            raise ProducerFenced(f"producer {producer_id} has begun another transaction in epoch {epoch}")
+        is_known = producer.marker_offset >= 0 and (epoch, coordinator_epoch) == (
+            producer.epoch, producer.coordinator_epoch
+        )  # fmt: skip
+        return is_open or not is_known
 
     def update(self, header: BatchHeader, base_offset: int) -> None:
         """A data batch of an idempotent producer is in the log at this offset."""
         producer = self._entry(header.producer_id, header.producer_epoch)
         last_offset = base_offset + header.last_offset_delta
-        producer.batches.append(
-            WrittenBatch(header.base_sequence, header.last_sequence, last_offset, header.max_timestamp)
-        )
-        producer.last_timestamp = header.max_timestamp
+        numbered = header.base_sequence != NO_SEQUENCE
+        if numbered and header.producer_epoch >= producer.epoch:  # a later state may see older batches once more
+            producer.batches.append(
+                WrittenBatch(header.base_sequence, header.last_sequence, last_offset, header.max_timestamp)
+            )
+        producer.last_timestamp, producer.idle_since_ms = header.max_timestamp, None
         if header.is_transactional and producer.transaction_start is None:
             producer.transaction_start = self._open[producer.id] = base_offset
 
@@ -172,7 +235,8 @@ class ProducerStates:
         control, coordinator_epoch = read_marker(batch)
         producer = self._entry(header.producer_id, header.producer_epoch)
         producer.coordinator_epoch = max(producer.coordinator_epoch, coordinator_epoch)
-        producer.last_timestamp = header.max_timestamp
+        producer.marker_offset = offset
+        producer.last_timestamp, producer.idle_since_ms = header.max_timestamp, None
         first_offset, producer.transaction_start = producer.transaction_start, None
         self._open.pop(producer.id, None)
         if first_offset is None:
@@ -189,19 +253,25 @@ class ProducerStates:
         for producer in self._producers.values():
             batches = [batch for batch in producer.batches if batch.last_offset < offset]
             start = producer.transaction_start
-            if batches or (start is not None and start < offset):
+            has_ended = 0 <= producer.marker_offset < offset  # its epoch, and its coordinator's, fence others
+            if batches or has_ended or (start is not None and start < offset):
                 copy = evolve(producer, batches=deque(batches, maxlen=BATCHES_KEPT))
                 copy.transaction_start = start if start is not None and start < offset else None
                 kept.append(copy)
         return ProducerStates(kept)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that were silent for too long, except those with an open transaction."""
-        expired = [
-            producer.id
-            for producer in self._producers.values()
-            if producer.transaction_start is None and producer.last_timestamp <= now_ms - expiration_ms
-        ]
+        """Forget producers that were silent for too long, except those with an open transaction.
+
+        Their silence is counted from the first look at it: records may be of any age, and whoever copies old ones must
+        not be forgotten in the middle of it.
+        """
+        expired = []
+        for producer in self._producers.values():
+            if producer.idle_since_ms is None or producer.idle_since_ms > now_ms:
+                producer.idle_since_ms = now_ms
+            elif producer.transaction_start is None and now_ms - producer.idle_since_ms >= expiration_ms:
+                expired.append(producer.id)
         for producer_id in expired:
             del self._producers[producer_id]
         return len(expired)
@@ -212,8 +282,8 @@ class ProducerStates:
             start = -1 if producer.transaction_start is None else producer.transaction_start
             parts.append(
                 _PRODUCER.pack(
-                    producer.id, producer.epoch, producer.coordinator_epoch, start, producer.last_timestamp,
-                    len(producer.batches),
+                    producer.id, producer.epoch, producer.coordinator_epoch, producer.marker_offset, start,
+                    producer.last_timestamp, len(producer.batches),
                 )
             )  # fmt: skip
             parts += [
@@ -240,9 +310,11 @@ class ProducerStates:
                 raise DamagedFile(f"{path} has a wrong checksum")
             producers, at = [], _HEAD.size
             for _ in range(count):
-                producer_id, epoch, coordinator_epoch, start, timestamp, batches = _PRODUCER.unpack_from(data, at)
+                producer_id, epoch, by, ended_at, start, timestamp, batches = _PRODUCER.unpack_from(data, at)
                 at += _PRODUCER.size
-                producer = Producer(producer_id, epoch, coordinator_epoch=coordinator_epoch, last_timestamp=timestamp)
+                producer = Producer(
+                    producer_id, epoch, coordinator_epoch=by, marker_offset=ended_at, last_timestamp=timestamp
+                )
                 producer.transaction_start = None if start < 0 else start
                 for _ in range(batches):
                     producer.batches.append(WrittenBatch(*_BATCH.unpack_from(data, at)))

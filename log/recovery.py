@@ -5,7 +5,9 @@ log, that its epoch does not go back and agrees with the epoch cache. It cuts at
 a torn tail is normal after a crash, and drops what follows. Indexes and the epoch cache are extended on the way.
 
 Damage below the recovery point is not normal: that was on disk once. It is reported (CorruptSegment), never cut away.
-A file that merely ends too early is cut, and `Cut.below_checkpoint` says that this replica has lost what it had.
+A file that merely ends too early is cut; if that is below a checkpoint, this replica has lost what it had. Damage above
+the recovery point is cut, too, since a machine that went down may leave it; but what a killed process was just writing
+only ends too early. A log that loses more than that is marked (losses.py) before it is cut.
 
 Above the recovery point a segment begins where the one before it ends. If it does not, that one lost its tail, and the
 log ends there. Below it, compaction may have left gaps.
@@ -18,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from attrs import Factory, define, frozen
 from crc32c import crc32c
 
-from log import checkpoint
+from log import checkpoint, losses
 from log.checkpoint import CLEAN, Offsets
 from log.config import CleanupPolicy, LogConfig
 from log.epoch_cache import EpochCache
@@ -47,6 +49,8 @@ class Cut:
     bytes: int
     reason: str
     below_checkpoint: bool
+    is_loss: bool
+    """May something be gone that was acknowledged? What a killed process was just writing was not."""
 
 
 @define(slots=True)
@@ -98,9 +102,12 @@ def open_segments(handles: Handles, directory: str, config: LogConfig, *, is_new
         mended = opened.segments[:-1] if needs_no_index else opened.segments
         opened.unsynced += _mend_indexes(files, mended, names, config)
     else:
-        _recover(handles, opened, known, names, config)
+        _recover(handles, directory, opened, known, names, config)
         opened.unsynced += _sort_out_snapshots(files, directory, names, opened.flushed_offset)
-    opened.epochs.cut_before(opened.log_start_offset)
+        if losses.TORN_FILE in names:
+            files.remove(f"{directory}/{losses.TORN_FILE}")
+    first = opened.segments[0].base_offset if opened.segments else opened.log_start_offset
+    opened.epochs.cut_before(min(first, opened.log_start_offset))
     return opened
 
 
@@ -199,12 +206,14 @@ def _mend_indexes(
 # -- after a crash -----------------------------------------------------------------------------------------------
 
 
-def _recover(handles: Handles, opened: Opened, known: _Checkpoints, names: Sequence[str], config: LogConfig) -> None:
+def _recover(
+    handles: Handles, directory: str, opened: Opened, known: _Checkpoints, names: Sequence[str], config: LogConfig
+) -> None:
     """Scan from the recovery point, cut at the first bad batch, drop what follows."""
     offsets, segments = known.offsets, opened.segments
     scan_from = offsets.recovery_point if known.has_epochs else 0
     if known.has_offsets and segments and segments[0].base_offset > offsets.log_start_offset:
-        _drop_without_beginning(opened, offsets)
+        _drop_without_beginning(handles.filesystem, directory, names, opened, offsets)
     first = sum(1 for following in segments[1:] if following.base_offset <= scan_from)
     opened.unsynced += _mend_indexes(handles.filesystem, segments[:first], names, config)
     end_offset = segments[first].base_offset if segments else opened.log_start_offset
@@ -216,17 +225,24 @@ def _recover(handles: Handles, opened: Opened, known: _Checkpoints, names: Seque
         reason, end_offset = scan.run(), scan.end_offset
         if reason is None and upper is not None and not _may_follow(upper, end_offset, known, config):
             reason = f"the segment from {upper} on follows offset {end_offset - 1}"
+        dropped = [] if reason is None else segments[at + 1 :]
+        if reason is not None:
+            below_checkpoint = end_offset < known_end
+            is_damage = bool(dropped) or reason not in _ENDS_EARLY
+            is_loss = below_checkpoint or (is_damage and losses.TORN_FILE not in names)
+            if is_loss:
+                losses.mark(handles.filesystem, directory)
+            cut_bytes = scan.cut() + sum(one.size for one in dropped)
+            opened.cut = Cut(end_offset, cut_bytes, reason, below_checkpoint, is_loss)
         opened.unsynced += segment.write_indexes() if upper is None or reason is not None else segment.seal()
         if reason is not None:
-            dropped = segments[at + 1 :]
-            cut_bytes = scan.cut_bytes + sum(one.size for one in dropped)
-            opened.cut = Cut(end_offset, cut_bytes, reason, end_offset < known_end)
             for one in dropped:
                 one.remove()
             del segments[at + 1 :]
             break
     if opened.cut is None and end_offset < known_end:
-        opened.cut = Cut(end_offset, 0, "the log ends before its own checkpoints", below_checkpoint=True)
+        losses.mark(handles.filesystem, directory)
+        opened.cut = Cut(end_offset, 0, "the log ends before its own checkpoints", below_checkpoint=True, is_loss=True)
     if end_offset < opened.log_start_offset:
         for segment in segments:
             segment.remove()
@@ -238,7 +254,9 @@ def _recover(handles: Handles, opened: Opened, known: _Checkpoints, names: Seque
     opened.high_watermark = min(offsets.high_watermark, end_offset)
 
 
-def _drop_without_beginning(opened: Opened, offsets: Offsets) -> None:
+def _drop_without_beginning(
+    files: Filesystem, directory: str, names: Sequence[str], opened: Opened, offsets: Offsets
+) -> None:
     """The first segment is missing. That is normal after a crash only if nothing of it was ever made durable."""
     first = opened.segments[0]
     if offsets.recovery_point > offsets.log_start_offset:
@@ -246,7 +264,11 @@ def _drop_without_beginning(opened: Opened, offsets: Offsets) -> None:
         raise CorruptSegment(first.path, 0, first.base_offset, reason)
     cut_bytes = sum(segment.size for segment in opened.segments)
     below_checkpoint = offsets.log_start_offset < offsets.high_watermark
-    opened.cut = Cut(offsets.log_start_offset, cut_bytes, "the first segment is missing", below_checkpoint)
+    is_loss = below_checkpoint or losses.TORN_FILE not in names
+    if is_loss:
+        losses.mark(files, directory)
+    reason = "the first segment is missing"
+    opened.cut = Cut(offsets.log_start_offset, cut_bytes, reason, below_checkpoint, is_loss)
     for segment in opened.segments:
         segment.remove()
     opened.segments.clear()
@@ -281,7 +303,6 @@ class _Scan:
         self._contiguous = CleanupPolicy.COMPACT not in config.cleanup_policy
         self._file_size = segment.size
         self.end_offset = end_offset
-        self.cut_bytes = 0
 
     def run(self) -> str | None:
         """Gives why it had to cut, or None."""
@@ -289,12 +310,17 @@ class _Scan:
         segment.size = self._start_position()
         segment.activate(self.end_offset, self._interval_bytes)
         reason = self._scan()
-        self.cut_bytes = self._file_size - segment.size
         if reason is not None and reason not in _ENDS_EARLY and self.end_offset < self._recovery_point:
             raise CorruptSegment(segment.path, segment.size, self.end_offset, reason)
-        if self.cut_bytes:
-            segment.truncate(segment.size, self.end_offset, self._interval_bytes)
         return reason
+
+    def cut(self) -> int:
+        """Remove what is no good. Gives how many bytes that were."""
+        segment = self._segment
+        cut_bytes = self._file_size - segment.size
+        if cut_bytes:
+            segment.truncate(segment.size, self.end_offset, self._interval_bytes)
+        return cut_bytes
 
     def _start_position(self) -> int:
         """The first batch that reaches the recovery point. What lies before it is good, or it is real damage."""

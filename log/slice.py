@@ -19,6 +19,9 @@ class Slice:
     position: int
     size: int
 
+    def __len__(self) -> int:
+        return self.size
+
     def fileno(self) -> int:
         """For sendfile."""
         assert self.file is not None, "an empty slice has no file"

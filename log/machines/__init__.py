@@ -5,4 +5,7 @@ metadata_records  the records of its log
 placement         who shall keep what
 plans             what an operation writes into the metadata log, or why it may not
 topic_configs     the settings of a topic
+coordination      how the state of a coordinator is asked; deadlines: what of it is due next
+group             consumer groups
+transaction       transactions
 """

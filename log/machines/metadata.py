@@ -31,6 +31,7 @@ from log.machines.metadata_records import (
 from log.raft.membership import Voter
 
 ANSWERS_KEPT = 1000
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 _VERSION = 1
 
 
@@ -80,10 +81,12 @@ class Topic:
 class Metadata:
     """The state, and the offset up to which it was applied."""
 
-    __slots__ = ("_answers", "_names", "applied", "brokers", "cluster_id", "next_producer_id", "topics")
+    __slots__ = ("_answers", "_names", "applied", "brokers", "catching_up", "cluster_id", "next_producer_id", "topics")
 
     def __init__(self) -> None:
         self.applied = 0
+        self.catching_up = False
+        """Is there more than this that was known here before? Then what is missing here need not be missing."""
         self.cluster_id = ""
         self.brokers: dict[int, Registration] = {}
         self.topics: dict[str, Topic] = {}

@@ -9,7 +9,7 @@ choice of leader, so of topics that come together those with the lowest replicat
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from log.machines.metadata import Metadata
 
@@ -69,6 +69,83 @@ def without(load: Load, brokers: Iterable[int], replicas: Sequence[int], leaving
         replaced.insert(0, leader)
     load.add(replaced)
     return tuple(replaced)
+
+
+def drain(
+    load: Load, brokers: Iterable[int], partitions: Sequence[Sequence[int]], leaving: int, fixed: Collection[int] = ()
+) -> list[tuple[int, ...]]:
+    """The replicas of all partitions once this broker keeps nothing any more. Whoever cannot be replaced stays.
+
+    Those who share partitions with it cannot take its replicas: so that all keep as much in the end, some of what
+    others have goes on to them. Partitions in `fixed` (by their place) only lose the broker that leaves. If the brokers
+    that stay were not even before, they become no less so. Who stays and is preferred to lead goes on being so.
+    """
+    stay = sorted(broker for broker in brokers if broker != leaving)
+    slack = max(_spread(load, stay), 1)
+    after: list[tuple[int, ...]] = []
+    newcomers: dict[int, int] = {}
+    for at, replicas in enumerate(partitions):
+        moved = without(load, stay, replicas, leaving) if leaving in replicas else None
+        after.append(tuple(replicas) if moved is None else moved)
+        if moved is not None:
+            (newcomers[at],) = set(moved) - set(replicas)
+    if newcomers:
+        _even_out(load, stay, after, slack, newcomers, fixed)
+        _choose_leaders(load, after, [at for at, replicas in enumerate(partitions) if replicas[0] not in after[at]])
+    return after
+
+
+def _choose_leaders(load: Load, placed: list[tuple[int, ...]], free: Sequence[int]) -> None:
+    """Of these partitions, let those be preferred who are so least often, until that makes no difference."""
+    changed = True
+    while changed:
+        changed = False
+        for at in free:
+            replicas = placed[at]
+            least = min(replicas, key=lambda broker: load.leaders[broker])
+            if load.leaders[replicas[0]] - load.leaders[least] > 1:
+                load.remove(replicas)
+                placed[at] = (least, *(broker for broker in replicas if broker != least))
+                load.add(placed[at])
+                changed = True
+
+
+def _even_out(
+    load: Load, brokers: Sequence[int], placed: list[tuple[int, ...]], slack: int,
+    newcomers: Mapping[int, int], fixed: Collection[int],
+) -> None:  # fmt: skip
+    """From whoever keeps most to whoever keeps least, first what moves anyway, and preferred leaders last."""
+    kept: dict[int, dict[int, None]] = {broker: {} for broker in brokers}
+    for at, replicas in enumerate(placed):
+        if at not in fixed:
+            for broker in replicas:
+                if broker in kept:
+                    kept[broker][at] = None
+    moving = dict(newcomers)
+    while _spread(load, brokers) > slack:
+        most = max(brokers, key=lambda broker: (load.replicas[broker], -broker))
+        least = min(brokers, key=lambda broker: (load.replicas[broker], broker))
+        able = [at for at in kept[most] if least not in placed[at]]
+        if not able:
+            return
+        at = min(able, key=lambda at: (moving.get(at) != most, placed[at][0] == most, at))
+        load.remove(placed[at])
+        replaced = [least if broker == most else broker for broker in placed[at]]
+        if replaced[0] == least:
+            leader = min(replaced, key=lambda broker: (load.leaders[broker], broker == least, replaced.index(broker)))
+            replaced.remove(leader)
+            replaced.insert(0, leader)
+        placed[at] = tuple(replaced)
+        load.add(replaced)
+        del kept[most][at]
+        kept[least][at] = None
+        if moving.get(at) == most:
+            moving[at] = least
+
+
+def _spread(load: Load, brokers: Sequence[int]) -> int:
+    counts = [load.replicas[broker] for broker in brokers]
+    return max(counts, default=0) - min(counts, default=0)
 
 
 def controllers(brokers: Iterable[int]) -> tuple[int, ...]:

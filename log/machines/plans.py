@@ -8,7 +8,7 @@ id it is planned again, for what makes no difference the second time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -29,7 +29,7 @@ from log.machines.metadata_records import (
     TopicDropped,
     TopicMade,
 )
-from log.machines.topic_configs import InvalidConfig, check
+from log.machines.topic_configs import LISTS, TOPIC_CONFIGS, InvalidConfig, check, unknown_config
 from protocol.error_codes import ErrorCode
 
 PARTITIONS_MAX = 10_000
@@ -37,6 +37,7 @@ TOPIC_NAME_CHARS_MAX = 249
 PRODUCER_IDS_AT_ONCE = 1000
 MESSAGE_CHARS_MAX = 1000
 Assignment = tuple[tuple[int, ...], ...]
+APPEND, SUBTRACT = "append", "subtract"
 
 
 @frozen(slots=True)
@@ -54,8 +55,11 @@ class CreateTopic:
 
 @frozen(slots=True)
 class DeleteTopic:
+    """The topic of this name, or, if that is given, the one with this id, whatever it is called."""
+
     request_id: str
     name: str
+    topic_id: str = ""
 
 
 @frozen(slots=True)
@@ -71,12 +75,17 @@ class CreatePartitions:
 
 @frozen(slots=True)
 class AlterConfigs:
-    """(name, value) sets a config, (name,) takes it back to its default."""
+    """(name, value) sets a config, (name,) takes it back to its default.
+
+    (name, words, APPEND or SUBTRACT) adds words to a list, or takes them out of it. With `replace`, whatever is not
+    named goes back to its default too.
+    """
 
     request_id: str
     name: str
     configs: tuple[tuple[str, ...], ...]
     validate_only: bool = False
+    replace: bool = False
 
 
 @frozen(slots=True)
@@ -87,6 +96,7 @@ class MoveReplicas:
     name: str
     partition: int
     replicas: tuple[int, ...]
+    may_change_factor: bool = True
 
 
 @frozen(slots=True)
@@ -150,6 +160,8 @@ class Circumstances:
     partitions_default: int = 1
     replication_factor_default: int = 1
     min_insync_replicas: int = 1
+    topic_defaults: Mapping[str, str] = Factory(dict)
+    """Configs of topics that have none of their own."""
 
 
 @define(slots=True)
@@ -204,6 +216,7 @@ def _create_topic(metadata: Metadata, request: CreateTopic, about: Circumstances
             )
         factor = len(request.assignment[0])
         _check_assignment(metadata, request.assignment, factor)
+        _check_draining(metadata, {broker for replicas in request.assignment for broker in replicas})
         replicas = request.assignment
     else:
         count = about.partitions_default if request.partitions == -1 else request.partitions
@@ -222,8 +235,8 @@ def _create_topic(metadata: Metadata, request: CreateTopic, about: Circumstances
 
 
 def _delete_topic(metadata: Metadata, request: DeleteTopic, _about: Circumstances, made: Plan) -> None:
-    topic = _topic(metadata, request.name)
-    made.facts = {"topic_id": topic.id}
+    topic = _topic_with_id(metadata, request.topic_id) if request.topic_id else _topic(metadata, request.name)
+    made.facts = {"topic_id": topic.id, "name": topic.name}
     made.records = [TopicDropped(topic.id)]
 
 
@@ -242,6 +255,7 @@ def _create_partitions(metadata: Metadata, request: CreatePartitions, about: Cir
             text = f"{len(request.assignment)} partitions are assigned; {request.count - have} are new"
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
         _check_assignment(metadata, request.assignment, factor)
+        _check_draining(metadata, {broker for replicas in request.assignment for broker in replicas})
         replicas = request.assignment
     else:
         brokers = _brokers_to_place_on(metadata, about)
@@ -253,15 +267,42 @@ def _create_partitions(metadata: Metadata, request: CreatePartitions, about: Cir
 
 def _alter_configs(metadata: Metadata, request: AlterConfigs, about: Circumstances, made: Plan) -> None:
     topic = _topic(metadata, request.name)
-    configs = dict(topic.configs)
+    configs = {} if request.replace else dict(topic.configs)
     for config in request.configs:
         if len(config) == 1:
+            _known_config(config[0], topic.configs)
             configs.pop(config[0], None)
+        elif len(config) == 3 and config[2] in (APPEND, SUBTRACT):
+            words = _changed_words(config[0], config[1], config[2], configs, about)
+            configs.update(_checked_configs(((config[0], words),)))
         else:
             configs.update(_checked_configs((config,)))
     made.warnings += _warnings(metadata, len(topic.partitions[0].replicas), configs, about)
+    made.facts = {"configs": configs}
     if configs != topic.configs:
         made.records = [ConfigsSet(topic.id, tuple(sorted(configs.items())))]
+
+
+def _known_config(name: str, configs: Mapping[str, str]) -> None:
+    if name not in configs and name not in TOPIC_CONFIGS:
+        raise Refused(ErrorCode.INVALID_CONFIG, unknown_config(name))
+
+
+def _changed_words(name: str, given: str, change: str, configs: Mapping[str, str], about: Circumstances) -> str:
+    """The value of a list once these words are added to it or taken out of it."""
+    _known_config(name, configs)
+    if name not in LISTS:
+        raise Refused(ErrorCode.INVALID_CONFIG, f"{name} is no list; set it to a value instead")
+    words = _words(configs.get(name) or about.topic_defaults.get(name) or LISTS[name])
+    if change == APPEND:
+        words += [word for word in _words(given) if word not in words]
+    else:
+        words = [word for word in words if word not in _words(given)]
+    return ",".join(words)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",")]
 
 
 # -- moves -------------------------------------------------------------------------------------------------------
@@ -278,6 +319,11 @@ def _move_replicas(metadata: Metadata, request: MoveReplicas, about: Circumstanc
             made.records = [ReplicasMoved(topic.id, request.partition, partition.settled)]
         return
     _check_assignment(metadata, (request.replicas,), len(request.replicas))
+    _check_draining(metadata, set(request.replicas) - set(partition.replicas))
+    factor = len(partition.settled or partition.replicas)
+    if not request.may_change_factor and len(request.replicas) != factor:
+        text = f"{topic.name}-{request.partition} has {factor} replicas, and {len(request.replicas)} are given"
+        raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
     missing = [broker for broker in request.replicas if broker not in partition.keepers and broker not in about.alive]
     if missing:
         raise Refused(
@@ -289,9 +335,7 @@ def _move_replicas(metadata: Metadata, request: MoveReplicas, about: Circumstanc
 
 
 def _end_move(metadata: Metadata, request: EndMove, _about: Circumstances, made: Plan) -> None:
-    topic = metadata.topics.get(request.topic_id)
-    if topic is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {request.topic_id}")
+    topic = _topic_with_id(metadata, request.topic_id)
     partition = _partition(topic, request.partition)
     if not partition.moved_from:
         return
@@ -314,17 +358,18 @@ def _drain_broker(metadata: Metadata, request: DrainBroker, about: Circumstances
         return
     load = placement.Load.of(metadata)
     brokers = [broker for broker in _brokers_to_place_on(metadata, about) if broker != request.broker]
-    for topic, number, partition in metadata.partitions():
-        if request.broker not in partition.replicas:
-            continue
-        replicas = placement.without(load, brokers, partition.replicas, request.broker)
-        if replicas is None:
+    everything = list(metadata.partitions())
+    under_way = {at for at, (_, _, partition) in enumerate(everything) if partition.moved_from}
+    after = placement.drain(load, brokers, [one.replicas for _, _, one in everything], request.broker, under_way)
+    for (topic, number, partition), replicas in zip(everything, after, strict=True):
+        if request.broker in replicas:
             raise Refused(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"{topic.name}-{number} has {len(partition.replicas)} replicas and no broker is left to take the one "
                 f"of broker {request.broker}; add a broker, or give the topic fewer replicas",
             )
-        made.records.append(ReplicasMoved(topic.id, number, replicas))
+        if replicas != partition.replicas:
+            made.records.append(ReplicasMoved(topic.id, number, replicas))
     made.facts = {"moves": sum(1 for record in made.records if isinstance(record, ReplicasMoved))}
 
 
@@ -347,15 +392,22 @@ def _take_producer_ids(metadata: Metadata, _request: TakeProducerIds, _about: Ci
 # -- rules -------------------------------------------------------------------------------------------------------
 
 
-def _check_name(metadata: Metadata, name: str) -> None:
+def topic_name_problem(name: str) -> str | None:
+    """What is wrong with this name of a topic, if anything is."""
     if name in {".", ".."} or not re.fullmatch(rf"[a-zA-Z0-9._-]{{1,{TOPIC_NAME_CHARS_MAX}}}", name):
-        text = (
+        return (
             f"{name[:300]!r} is not a topic name; use 1 to {TOPIC_NAME_CHARS_MAX} of a-z, A-Z, 0-9, '.', '_', '-', but "
             "not '.' or '..'"
         )
-        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     if name == "__cluster_metadata":
-        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} is the cluster's own; choose another name")
+        return f"{name!r} is the cluster's own; choose another name"
+    return None
+
+
+def _check_name(metadata: Metadata, name: str) -> None:
+    problem = topic_name_problem(name)
+    if problem is not None:
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if metadata.topic(name) is not None:
         raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists")
     alike = name.replace(".", "_")
@@ -383,6 +435,14 @@ def _check_assignment(metadata: Metadata, assignment: Assignment, factor: int) -
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is no broker {unknown[0]}")
         if len(set(replicas)) != len(replicas) or len(replicas) != factor or not replicas:
             text = f"{list(replicas)} are not {factor} different brokers"
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+
+
+def _check_draining(metadata: Metadata, newcomers: set[int]) -> None:
+    """What is being emptied gets nothing new, also by name."""
+    for broker in sorted(newcomers):
+        if metadata.brokers[broker].draining:
+            text = f"broker {broker} is being drained; choose another, or end its draining first"
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
 
 
@@ -424,6 +484,13 @@ def _topic(metadata: Metadata, name: str) -> Topic:
     topic = metadata.topic(name)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
+    return topic
+
+
+def _topic_with_id(metadata: Metadata, topic_id: str) -> Topic:
+    topic = metadata.topics.get(topic_id)
+    if topic is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic_id[:300]}")
     return topic
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from attrs import fields, frozen
 
-from log.config import CleanupPolicy, LogConfig
+from log.config import CleanupPolicy, LogConfig, TimestampType
+from protocol.compression import Codec
 
 _LONG_MAX = (1 << 63) - 1
 _SAID_CHARS_MAX = 300
@@ -29,9 +30,9 @@ class TopicSettings:
 
 def _whole(low: int, high: int = _LONG_MAX) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        if not re.fullmatch(r"\s*[+-]?[0-9]{1,99}\s*", text):  # int() would also take 1_000 and other scripts' digits
+        if not re.fullmatch(r"[+-]?[0-9]{1,99}", text.strip()):  # int() would also take 1_000 and other scripts' digits
             raise InvalidConfig(f"{_said(text)} is no whole number")
-        value = int(text)
+        value = int(text.strip())
         if not low <= value <= high:
             raise InvalidConfig(f"{value} is out of range; give a whole number from {low} to {high}")
         return value
@@ -44,9 +45,9 @@ def _said(text: str) -> str:
 
 
 def _ratio(text: str) -> float:
-    if not re.fullmatch(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", text):
+    if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text.strip()):
         raise InvalidConfig(f"{_said(text)} is no number")
-    value = float(text)
+    value = float(text.strip())
     if not 0 <= value <= 1:
         raise InvalidConfig(f"{value} is out of range; give a number from 0 to 1")
     return value
@@ -62,6 +63,23 @@ def _cleanup_policy(text: str) -> CleanupPolicy:
     return policy
 
 
+def _timestamp_type(text: str) -> TimestampType:
+    try:
+        return TimestampType(text.strip())
+    except ValueError:
+        raise InvalidConfig(f"{_said(text)} is no timestamp type; give CreateTime or LogAppendTime") from None
+
+
+def _compression_type(text: str) -> Codec | None:
+    if text.strip() not in _CODECS:
+        raise InvalidConfig(f"{_said(text)} is no compression type; give one of {', '.join(_CODECS)}")
+    return _CODECS[text.strip()]
+
+
+_CODECS = {
+    "producer": None, "uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}  # fmt: skip
 _INT_MAX = (1 << 31) - 1
 _LOG: Mapping[str, Callable[[str], Any]] = {
     "segment.bytes": _whole(14, _INT_MAX),
@@ -78,24 +96,35 @@ _LOG: Mapping[str, Callable[[str], Any]] = {
     "max.compaction.lag.ms": _whole(1),
     "min.cleanable.dirty.ratio": _ratio,
     "max.message.bytes": _whole(0, _INT_MAX),
+    "message.timestamp.type": _timestamp_type,
+    "message.timestamp.before.max.ms": _whole(0),
+    "message.timestamp.after.max.ms": _whole(0),
+    "compression.type": _compression_type,
 }
 _MIN_INSYNC = "min.insync.replicas"
 _min_insync = _whole(1, _INT_MAX)
 TOPIC_CONFIGS = (*_LOG, _MIN_INSYNC)
 """Every setting that a topic may have."""
+LISTS: Mapping[str, str] = {"cleanup.policy": "delete"}
+"""Those that are lists of words, with their defaults."""
 
 
 def check(name: str, text: str) -> None:
     """InvalidConfig, naming the setting, unless it exists and may be that."""
     parse = _min_insync if name == _MIN_INSYNC else _LOG.get(name)
     if parse is None:
-        near = get_close_matches(name[:_SAID_CHARS_MAX].lower(), TOPIC_CONFIGS, n=1)
-        remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(TOPIC_CONFIGS)}"
-        raise InvalidConfig(f"there is no topic config {_said(name)}; {remedy}")
+        raise InvalidConfig(unknown_config(name))
     try:
         parse(text)
     except InvalidConfig as error:
         raise InvalidConfig(f"{name}: {error}") from None
+
+
+def unknown_config(name: str) -> str:
+    """That there is no such setting, and which one may be meant."""
+    near = get_close_matches(name[:_SAID_CHARS_MAX].lower(), TOPIC_CONFIGS, n=1)
+    remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(TOPIC_CONFIGS)}"
+    return f"there is no topic config {_said(name)}; {remedy}"
 
 
 def settings_of(configs: Mapping[str, str], *, min_insync_replicas: int) -> TopicSettings:
@@ -115,6 +144,10 @@ def defaults(*, min_insync_replicas: int) -> dict[str, str]:
 def _shown(value: object) -> str:
     if isinstance(value, CleanupPolicy):
         return ",".join(policy.name.lower() for policy in CleanupPolicy if policy in value and policy.name is not None)
+    if isinstance(value, TimestampType):
+        return value.value
+    if value is None or isinstance(value, Codec):
+        return next(name for name, codec in _CODECS.items() if codec is value)
     return str(value)
 
 

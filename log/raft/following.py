@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from log.epoch_cache import EpochCache
 from log.raft.messages import Append, Appended, Beat, BeatAnswer, Restart
 from log.raft.roles import Follower
 from protocol.records import BatchHeader, RecordBatches, parse_batches
@@ -25,7 +26,7 @@ def on_append(node: RaftNode, role: Follower, message: Append) -> None:
         return
     end = max(message.prev_end, node.log.log_start_offset)
     if len(message.batches):
-        end = max(_take_in(node, parse_batches(message.batches), message.prev_end), end)
+        end = max(_take_in(node, role, parse_batches(message.batches), message.prev_end), end)
     role.verified = max(role.verified, end)
     role.leader_watermark = max(role.leader_watermark, message.watermark)
     if not node.config.flush_before_ack:
@@ -36,6 +37,8 @@ def on_append(node: RaftNode, role: Follower, message: Append) -> None:
 
 
 def on_beat(node: RaftNode, role: Follower, message: Beat) -> None:
+    if message.certain:
+        role.certain_watermark = message.watermark
     note_watermark(node, role, message.watermark)
     say_how_far(node, role, message.leader)
 
@@ -50,18 +53,22 @@ def note_watermark(node: RaftNode, role: Follower, watermark: int) -> None:
 
 
 def on_restart(node: RaftNode, role: Follower, message: Restart) -> None:
-    """Drop everything and begin at the leader's log start.
+    """Drop everything and begin at the leader's log start, unless we are there already.
 
-    Whoever is sent this had nothing from there on. If it has, it may have acknowledged that: it does not count until
-    it has it again.
+    What the leader knew of us may be old: more of its appends may have come since, and been acknowledged. Then this is
+    one more probe. And if our log does not meet the leader's at its start, nothing that we have above it is committed,
+    since the leader would have that too.
     """
-    if node.log.end_offset > message.log_start and node.eligible:
-        node.eligible = False
-        node.ready.lost = True
+    start = message.log_start
+    epochs = EpochCache.decode(message.epochs, "the leader's epochs")
+    if _meets(node, start, epochs.epoch_at(start - 1)):
+        role.verified = max(role.verified, start)
+        _acknowledge(node, role, message.leader, held(node, role))
+        return
     node.ready.restart = message
-    role.verified = message.log_start
-    node.watermark = max(node.watermark, message.log_start)
-    _acknowledge(node, role, message.leader, message.log_start)
+    role.verified = start
+    node.watermark = max(node.watermark, start)
+    _acknowledge(node, role, message.leader, start)
 
 
 def flushed(node: RaftNode, role: Follower) -> None:
@@ -106,7 +113,7 @@ def _hint(node: RaftNode, message: Append) -> tuple[int, int]:
     return (min(end, message.prev_end), epoch) if epoch >= 0 else (log.log_start_offset, -1)
 
 
-def _take_in(node: RaftNode, batches: RecordBatches, prev_end: int) -> int:
+def _take_in(node: RaftNode, role: Follower, batches: RecordBatches, prev_end: int) -> int:
     """Skip what is here already, cut what contradicts, append the rest. Gives the end that is verified by that."""
     log = node.log
     position, end = 0, prev_end
@@ -115,20 +122,31 @@ def _take_in(node: RaftNode, batches: RecordBatches, prev_end: int) -> int:
             position += header.size
             continue
         if header.base_offset >= log.end_offset or log.epochs.epoch_at(header.base_offset) != header.leader_epoch:
-            _append(node, header, RecordBatches(batches.data[position:], batches.headers[at:]))
+            _append(
+                node, _cut_for(node, role, header, end), RecordBatches(batches.data[position:], batches.headers[at:])
+            )
             return batches.headers[-1].next_offset
         end = header.next_offset
         position += header.size
     return end
 
 
-def _append(node: RaftNode, first: BatchHeader, batches: RecordBatches) -> None:
-    if first.base_offset < node.log.end_offset:
-        assert first.base_offset >= node.watermark, (
-            f"broker {node.broker} would truncate to {first.base_offset}, below its watermark {node.watermark}"
+def _cut_for(node: RaftNode, role: Follower, first: BatchHeader, end: int) -> int:
+    """Where our log must end before this batch, which follows on `end`, is appended.
+
+    Between the two there may be a gap: compaction removed what was there. What is here in that gap, above all that is
+    known to be the leader's, may be of one who was deposed before it was committed. It goes, too.
+    """
+    return min(first.base_offset, max(end, role.verified, node.watermark))
+
+
+def _append(node: RaftNode, cut: int, batches: RecordBatches) -> None:
+    if cut < node.log.end_offset:
+        assert cut >= node.watermark, (
+            f"broker {node.broker} would truncate to {cut}, below its watermark {node.watermark}"
         )
-        node.ready.truncate = first.base_offset
-        node.history.cut_from(first.base_offset)
+        node.ready.truncate = cut
+        node.history.cut_from(cut)
     node.ready.append.append(batches)
 
 

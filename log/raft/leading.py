@@ -7,6 +7,7 @@ of theirs to commit: a healthy partition's offsets have no holes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -88,7 +89,7 @@ def replicate(node: RaftNode, role: Leader, broker: int, now: float) -> None:
         epoch = log.epochs.epoch_at(progress.next - 1)
         append = Append(node.term, node.broker, progress.next, epoch, node.watermark, log.log_start_offset, NOTHING)
         node.send(broker, append)
-    elif progress.next < log.end_offset and progress.has_room(node.config.window_bytes):
+    elif progress.next < log.end_offset and progress.has_room(node.config.window_bytes) and progress.not_before <= now:
         epoch = log.epochs.epoch_at(progress.next - 1)
         node.ready.fetches.append(Fetch(broker, progress.next, epoch, node.config.fetch_bytes))
 
@@ -103,6 +104,9 @@ def fetched(node: RaftNode, role: Leader, fetch: Fetch, data: memoryview, end: i
     )
     node.send(fetch.to, append)
     progress.sent(end, len(data), now)
+    if not node.membership.has(fetch.to, progress.directory):
+        free_at = node.pacer.spend(len(data), now)
+        progress.not_before = free_at if free_at > now else 0.0
     replicate(node, role, fetch.to, now)
 
 
@@ -128,7 +132,8 @@ def on_answer(node: RaftNode, role: Leader, answer: Appended | BeatAnswer, now: 
         _find_meeting_point(node, progress, answer)
     if not answer.eligible and progress.match >= max(node.watermark, role.term_start):
         node.send(answer.follower, Recovered(node.term, node.broker))
-    commit(node, role)
+    if progress.match > node.watermark or not role.certain:  # what is committed already needs no more votes
+        commit(node, role)
     replicate(node, role, answer.follower, now)
     try_transfer(node, role)
     reconcile(node, role, now)
@@ -136,8 +141,10 @@ def on_answer(node: RaftNode, role: Leader, answer: Appended | BeatAnswer, now: 
 
 def commit(node: RaftNode, role: Leader) -> None:
     """Raise the watermark to what a majority of voters holds, if that is of our term."""
-    held = sorted((_held_by(node, role, voter) for voter in node.membership.voters), reverse=True)
-    end = held[node.membership.majority - 1]
+    membership = node.membership
+    held = [_held_by(node, role, voter) for voter in membership.voters]
+    held.sort(reverse=True)
+    end = held[membership.majority - 1]
     if end > node.watermark and node.log.epochs.epoch_at(end - 1) == node.term:
         role.certain = True
         node.commit(end)
@@ -150,9 +157,14 @@ def reconcile(node: RaftNode, role: Leader, now: float) -> None:
 
     One change at a time, and none before a batch of our own term is committed: two majorities that do not overlap
     could lose what is committed. A leader that shall not vote hands over first; its successor then removes it.
+
+    Each membership says for which move it was made, the last one too, if nobody has to come or go for that. So it is
+    known of a move that is over that no leader who has only heard of earlier ones will undo it.
     """
     if node.history.latest_offset >= node.watermark or node.ready.leader_batches:
         return  # the last change is not committed yet
+    if _has_heard_less(node):
+        return
     membership = _next_membership(node, role, now)
     if membership is None:
         if node.broker not in node.wanted and role.successor is None and node.wanted:
@@ -163,9 +175,16 @@ def reconcile(node: RaftNode, role: Leader, now: float) -> None:
         node.ready.leader_batches.append(LeaderBatch())
 
 
+def _has_heard_less(node: RaftNode) -> bool:
+    """Does whoever made the membership know of later moves than we do?"""
+    return node.move < node.membership.move
+
+
 def _next_membership(node: RaftNode, role: Leader, now: float) -> Membership | None:
     """First come those who have caught up and shall vote, then those go who shall not and are not needed."""
     membership = node.membership
+    if membership.move != node.move:  # asked for every acknowledgement: no object is made for it
+        membership = membership.for_move(node.move)
     for broker in node.wanted:
         progress = role.progress.get(broker)
         if progress is not None and _has_caught_up_as_stranger(node, progress, broker):
@@ -177,39 +196,43 @@ def _next_membership(node: RaftNode, role: Leader, now: float) -> Membership | N
         left = membership.without(unwanted[0])
         if len(in_sync(node, role, now) & set(left.brokers)) >= left.majority:
             return left
+    if membership is not node.membership and sorted(membership.brokers) == sorted(node.wanted):
+        return membership
     return None
 
 
 def _has_caught_up_as_stranger(node: RaftNode, progress: Progress, broker: int) -> bool:
+    if progress.match < node.watermark:
+        return False
     known = progress.online and progress.pace is Pace.STREAM and progress.directory and progress.eligible
-    return bool(known and not node.membership.has(broker, progress.directory) and progress.match >= node.watermark)
+    return bool(known and not node.membership.has(broker, progress.directory))
 
 
 def in_sync(node: RaftNode, role: Leader, now: float) -> set[int]:
     """The voters that keep up: the ISR."""
     end, oldest, voters = node.log.end_offset, now - node.config.lag_s_max, node.membership.brokers
-    keeping_up = {
-        broker
-        for broker, progress in role.progress.items()
-        if broker in voters and progress.online and progress.eligible and progress.pace is Pace.STREAM
-        and (progress.match >= end or progress.caught_up_at >= oldest)
-    }  # fmt: skip
-    return {node.broker, *keeping_up}
+    found = {node.broker}
+    for broker, progress in role.progress.items():
+        known = progress.online and progress.eligible and progress.pace is Pace.STREAM
+        if known and (progress.caught_up_at >= oldest or progress.match >= end) and broker in voters:
+            found.add(broker)
+    return found
 
 
 def has_quorum(node: RaftNode, now: float) -> bool:
     """Was a majority heard within the leader timeout? Only then may a leader answer as one."""
-    oldest = now - node.config.leader_timeout_s
-    heard = sum(
-        1
-        for voter in node.membership.voters
-        if voter.broker == node.broker or (voter.broker in node.online and node.heard.get(voter.broker, -1.0) >= oldest)
-    )
-    return heard >= node.membership.majority
+    oldest, membership, count = now - node.config.leader_timeout_s, node.membership, 0
+    for broker in membership.brokers:
+        if broker == node.broker or (broker in node.online and node.heard.get(broker, -1.0) >= oldest):
+            count += 1
+    return count >= membership.majority
 
 
 def tick(node: RaftNode, role: Leader, now: float) -> None:
-    """Step down without a quorum; give up a hand-over that takes too long; probe again who does not answer."""
+    """Step down without a quorum; give up a hand-over that takes too long; probe again who does not answer.
+
+    And go on with replicas that are being made, which get so much a second.
+    """
     if not has_quorum(node, now):
         node.step_down(now)
         return
@@ -221,27 +244,37 @@ def tick(node: RaftNode, role: Leader, now: float) -> None:
     for broker, progress in role.progress.items():
         stuck = progress.waiting or progress.in_flight_bytes
         if stuck and progress.online and now >= progress.sent_at + node.config.append_timeout_s:
-            # Who was not even found yet is asked the same again; from its match, 0, it would be told to begin anew.
-            progress.probe_from(progress.match if progress.pace is Pace.STREAM else progress.next)
+            # What it has may be more than it could tell us: it is told to begin anew only after it has answered.
+            known = progress.match if progress.pace is Pace.STREAM else progress.next
+            progress.probe_from(max(known, node.log.first_offset))
+            replicate(node, role, broker, now)
+        elif 0.0 < progress.not_before <= now:
+            progress.not_before = 0.0
             replicate(node, role, broker, now)
 
 
 def next_deadline(node: RaftNode, role: Leader) -> float | None:
     """When `tick` may find something to do: only while somebody is behind or away."""
-    deadlines = [
-        progress.sent_at + node.config.append_timeout_s
-        for progress in role.progress.values()
-        if progress.online and (progress.waiting or progress.in_flight_bytes)
-    ]
-    if role.successor is not None:
-        deadlines.append(role.successor_until)
-    others = [voter.broker for voter in node.membership.voters if voter.broker != node.broker]
-    if any(broker not in node.online for broker in others):
-        heard = sorted((node.heard.get(broker, 0.0) for broker in others), reverse=True)
-        needed = node.membership.majority - 2
-        if needed >= 0:
-            deadlines.append(heard[needed] + node.config.leader_timeout_s + 0.001)
-    return min(deadlines, default=None)
+    deadline = math.inf if role.successor is None else role.successor_until
+    for progress in role.progress.values():
+        if progress.online:
+            if progress.waiting or progress.in_flight_bytes:
+                deadline = min(deadline, progress.sent_at + node.config.append_timeout_s)
+            if progress.not_before:
+                deadline = min(deadline, progress.not_before)
+    for broker in node.membership.brokers:
+        if broker not in node.online and broker != node.broker:
+            deadline = min(deadline, _quorum_is_lost_at(node))
+            break
+    return None if deadline == math.inf else deadline
+
+
+def _quorum_is_lost_at(node: RaftNode) -> float:
+    """Until when a majority was heard, if nobody is heard any more."""
+    others = [broker for broker in node.membership.brokers if broker != node.broker]
+    heard = sorted((node.heard.get(broker, 0.0) for broker in others), reverse=True)
+    needed = node.membership.majority - 2
+    return heard[needed] + node.config.leader_timeout_s + 0.001 if needed >= 0 else math.inf
 
 
 def try_transfer(node: RaftNode, role: Leader) -> None:
@@ -266,7 +299,7 @@ def hand_over(node: RaftNode, role: Leader, now: float, *, among: Sequence[int])
 
 def beats(node: RaftNode, role: Leader) -> list[tuple[int, Beat]]:
     """The heartbeats that this group wants to send now."""
-    beat = Beat(node.term, node.broker, node.watermark)
+    beat = Beat(node.term, node.broker, node.watermark, role.certain)
     return [(broker, beat) for broker, progress in role.progress.items() if progress.online]
 
 

@@ -5,6 +5,7 @@ Whoever owns a member (an actor, a test, the simulator) feeds it events and then
     member.outbox         messages that may be sent now
     member.unsaved_vote   a vote that must be made durable; `vote_saved` then frees the messages that wait for it
     member.committed      the watermark, if it has moved
+    member.damage         what a leader found that its disk did not keep
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from log import losses
 from log.epoch_cache import EpochCache
+from log.errors import CorruptSegment
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates
-from log.raft import leading, losses
+from log.raft import leading
 from log.raft.membership import Membership, MembershipHistory
 from log.raft.messages import Message, Restart
 from log.raft.node import RaftNode
 from log.raft.ready import Fetch, LeaderBatch, Ready, Vote
 from log.raft.roles import Leader
+from protocol.errors import CorruptBatch, ProtocolError
 from protocol.records import (
     ControlType,
     RecordBatches,
@@ -28,7 +32,6 @@ from protocol.records import (
     check_batches,
     control_record,
     control_type,
-    parse_batches,
     records,
 )
 
@@ -48,7 +51,10 @@ class Machine(Protocol):
 class Member:
     """One replica of one partition."""
 
-    __slots__ = ("_parked", "_wall_ms", "committed", "log", "machine", "node", "outbox", "role_changed", "unsaved_vote")
+    __slots__ = (
+        "_parked", "_wall_ms", "committed", "damage", "log", "machine", "node", "outbox", "role_changed",
+        "unsaved_vote",
+    )  # fmt: skip
 
     def __init__(
         self, log: PartitionLog, node: RaftNode, wall_ms: Callable[[], int], machine: Machine | None = None
@@ -59,6 +65,7 @@ class Member:
         self.outbox: list[tuple[int, Message]] = []
         self.unsaved_vote: Vote | None = None
         self.committed: int | None = None
+        self.damage: str | None = None
         self.role_changed = False
         self._parked: list[tuple[int, Message]] = []
         self._wall_ms = wall_ms
@@ -90,8 +97,8 @@ class Member:
         self._work(now)
         return accepted
 
-    def want(self, wanted: Sequence[int], observers: Sequence[int], now: float) -> None:
-        self.node.want(wanted, observers, now)
+    def want(self, wanted: Sequence[int], observers: Sequence[int], now: float, *, move: int = 0) -> None:
+        self.node.want(wanted, observers, now, move=move)
         self._work(now)
 
     def retire(self, now: float) -> bool:
@@ -121,7 +128,9 @@ class Member:
     # -- doing what the node says ------------------------------------------------------------------------------
 
     def _work(self, now: float) -> None:
-        while not (ready := self.node.take_ready()).empty:
+        node = self.node
+        while not node.ready.empty:
+            ready = node.take_ready()
             self._persist(ready)
             self._send(ready)
             if ready.watermark is not None:
@@ -137,8 +146,6 @@ class Member:
     def _persist(self, ready: Ready) -> None:
         if ready.vote is not None:
             self.unsaved_vote = ready.vote
-        if ready.lost:
-            losses.mark(self.log.filesystem, self.log.directory)
         if ready.recovered:
             losses.unmark(self.log.filesystem, self.log.directory)
         if ready.restart is not None:
@@ -183,10 +190,26 @@ class Member:
         self._append(batches, now)
 
     def _fetch(self, fetch: Fetch, now: float) -> None:
+        """Read for a follower. What a disk has damaged is not handed on: somebody else may lead who has it whole."""
         start = max(fetch.prev_end, self.log.log_start_offset)  # which may lie inside of the first batch
-        data = memoryview(self.log.read(start, fetch.bytes_max).read())
-        if data.nbytes:
-            self.node.fetched(fetch, data, parse_batches(data).headers[-1].next_offset, now)
+        try:
+            batches = self._read_as_written(start, fetch.bytes_max)
+        except (CorruptSegment, ProtocolError) as error:
+            self.damage = f"offset {start} or later: {error}"
+            self.node.cannot_read(now)
+            return
+        if len(batches.headers):
+            self.node.fetched(fetch, batches.data, batches.headers[-1].next_offset, now)
+
+    def _read_as_written(self, start: int, bytes_max: int) -> RecordBatches:
+        log, expected = self.log, 0
+        batches = check_batches(log.read(start, bytes_max).read())
+        for header in batches.headers:  # neither offset nor epoch is under the CRC
+            in_order = expected <= header.base_offset and header.next_offset <= log.end_offset
+            if not in_order or log.epochs.epoch_at(header.last_offset) != header.leader_epoch:
+                raise CorruptBatch(f"offsets {header.base_offset} to {header.last_offset} of {header.leader_epoch}")
+            expected = header.next_offset
+        return batches
 
     def _restart_message(self) -> Restart:
         log, node = self.log, self.node
@@ -211,11 +234,13 @@ class Member:
         )
 
     def _note_memberships(self, batches: RecordBatches) -> None:
-        for position, header in zip(batches.positions, batches.headers, strict=True):
+        position = 0
+        for header in batches.headers:
             if header.is_control and header.producer_id < 0:
                 for record in records(batches.data, position, limit=_CONTROL_BYTES_MAX):
                     if control_type(record) is ControlType.KRAFT_VOTERS and record.value is not None:
                         self.node.history.add(header.base_offset, Membership.decode(record.value))
+            position += header.size
 
     def _save_history(self) -> None:
         if self.node.history.changed:

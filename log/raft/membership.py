@@ -32,6 +32,8 @@ class Membership:
     """The voters of a group."""
 
     voters: tuple[Voter, ...]
+    move: int = 0
+    """For which move of the partition they vote. Whoever knows of earlier moves alone changes nothing."""
     brokers: tuple[int, ...] = field(init=False, eq=False, repr=False)
     majority: int = field(init=False, eq=False, repr=False)
 
@@ -44,17 +46,23 @@ class Membership:
         return len(self.voters) // 2 + 1
 
     def has(self, broker: int, directory: str) -> bool:
-        return Voter(broker, directory) in self.voters
+        for voter in self.voters:  # asked for every acknowledgement: no object is made for it
+            if voter.broker == broker:
+                return voter.directory == directory
+        return False
 
     def with_voter(self, voter: Voter) -> Membership:
-        return Membership((*self.voters, voter))
+        return Membership((*self.voters, voter), self.move)
 
     def without(self, broker: int) -> Membership:
-        return Membership(tuple(voter for voter in self.voters if voter.broker != broker))
+        return Membership(tuple(voter for voter in self.voters if voter.broker != broker), self.move)
+
+    def for_move(self, move: int) -> Membership:
+        return Membership(self.voters, move)
 
     def encode(self) -> bytes:
         voters = [[voter.broker, voter.directory] for voter in self.voters]
-        return orjson.dumps({"version": _VERSION, "voters": voters})
+        return orjson.dumps({"version": _VERSION, "voters": voters, "move": self.move})
 
     @classmethod
     def decode(cls, data: bytes) -> Membership:
@@ -62,7 +70,8 @@ class Membership:
             value = orjson.loads(data)
             if value["version"] != _VERSION:
                 raise DamagedFile(f"a membership of version {value['version']}; {_VERSION} is known here")
-            return cls(tuple(Voter(int(broker), str(directory)) for broker, directory in value["voters"]))
+            voters = tuple(Voter(int(broker), str(directory)) for broker, directory in value["voters"])
+            return cls(voters, int(value.get("move", 0)))
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedFile(f"{data[:200]!r} is no membership: {error}") from error
 

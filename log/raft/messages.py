@@ -70,11 +70,15 @@ class Appended:
 
 @frozen(slots=True)
 class Beat:
-    """I am still your leader. Travels with the beats of every other group between the same two processes."""
+    """I am still your leader. Travels with the beats of every other group between the same two processes.
+
+    If it is `certain`, nothing above this watermark was ever committed by those who led before.
+    """
 
     term: int
     leader: int
     watermark: int
+    certain: bool = False
 
 
 @frozen(slots=True)

@@ -28,6 +28,7 @@ from log.raft.messages import (
     VoteAnswer,
     VoteRequest,
 )
+from log.raft.pacer import Pacer
 from log.raft.ready import Fetch, Ready, Vote
 from log.raft.roles import TRANSITIONS, Candidate, Follower, Leader, PreCandidate, Role
 
@@ -69,8 +70,10 @@ class RaftConfig:
     """A leader that heard no majority for so long steps down."""
     transfer_timeout_s: float = 1.0
     append_timeout_s: float = 1.0
-    window_bytes: int = 8 << 20
+    window_bytes: int = 16 << 20
     fetch_bytes: int = 1 << 20
+    catch_up_bytes_per_s: float = float("inf")
+    """leader.replication.throttled.rate: how fast the replicas that are being made are filled, all of a broker's."""
     lag_s_max: float = 30.0
     """replica.lag.time.max.ms: who did not catch up for so long is not in sync."""
     flush_before_ack: bool = False
@@ -94,7 +97,9 @@ class RaftNode:
         eligible: bool = True,
         wanted: Sequence[int] = (),
         observers: Sequence[int] = (),
+        move: int = 0,
         heard: dict[int, float] | None = None,
+        pacer: Pacer | None = None,
     ) -> None:
         self.broker = broker
         self.directory = directory
@@ -117,6 +122,7 @@ class RaftNode:
         not when the answer was looked at: a process that was stopped finds answers that are long out of date.
         """
         self._keeps_heard = heard is None
+        self.pacer = Pacer() if pacer is None else pacer
         self._rng = rng
         self._retry_s = config.election_retry_s
         self.ready = Ready()
@@ -124,6 +130,8 @@ class RaftNode:
         """The brokers that shall vote, the preferred leader first. A leader changes the membership until they do."""
         self.observers = tuple(observers)
         """Brokers that shall have a copy and never vote."""
+        self.move = move
+        """How often it was decided anew who shall vote, as far as is known here."""
         self.role: Role = Follower(None, self._campaign_at(now))
 
     # -- facts -----------------------------------------------------------------------------------------------
@@ -197,12 +205,12 @@ class RaftNode:
             self.role.campaign_at = self._campaign_at(now)
 
     def peer_down(self, broker: int, now: float) -> None:
-        """The link to this broker is gone. If it led, somebody else must."""
+        """The link to this broker is gone. If it led, or was about to, somebody else must."""
         self.online.discard(broker)
         role = self.role
         if isinstance(role, Leader):
             leading.pause_progress(role, broker)
-        elif isinstance(role, Follower) and role.leader == broker:
+        elif isinstance(role, Follower) and broker == (self.vote.voted_for if role.leader is None else role.leader):
             self.leader_gone(now)
 
     def leader_gone(self, now: float) -> None:
@@ -240,6 +248,13 @@ class RaftNode:
         if isinstance(self.role, Leader):
             leading.fetched(self, self.role, fetch, data, end, now)
 
+    def cannot_read(self, now: float) -> None:
+        """What a Fetch asked for is damaged here: let somebody lead who has it, and fill whoever lacks it."""
+        role = self.role
+        if isinstance(role, Leader) and role.successor is None:
+            whole = [broker for broker, progress in role.progress.items() if progress.match >= self.watermark]
+            leading.hand_over(self, role, now, among=whole)
+
     def flushed(self, now: float) -> None:
         """More of our log is durable (its `flushed_offset` says how much)."""
         if isinstance(self.role, Leader):
@@ -265,9 +280,9 @@ class RaftNode:
         """Lead no longer: the quorum is gone."""
         self._become(Follower(None, self._campaign_at(now, patience=1)))
 
-    def want(self, wanted: Sequence[int], observers: Sequence[int], now: float) -> None:
+    def want(self, wanted: Sequence[int], observers: Sequence[int], now: float, *, move: int = 0) -> None:
         """Other brokers shall vote or have a copy from now on."""
-        self.wanted, self.observers = tuple(wanted), tuple(observers)
+        self.wanted, self.observers, self.move = tuple(wanted), tuple(observers), move
         if isinstance(self.role, Leader):
             leading.follow_membership(self, self.role, now)
             leading.reconcile(self, self.role, now)
@@ -310,8 +325,8 @@ class RaftNode:
         granted = granted and request.term == self.term and self.vote.voted_for in (None, request.candidate)
         if granted and self.vote.voted_for is None:
             self._set_vote(Vote(self.term, request.candidate))
-            if isinstance(self.role, Follower):
-                self.role.campaign_at = self._campaign_at(now, patience=4)
+            if isinstance(self.role, Follower) and self.role.campaign_at is not None:
+                self.role.campaign_at = now + self.config.election_retry_s_max  # anew when our vote is saved, and told
         self._answer_vote(request, granted=granted)
 
     def _would_grant(self, request: VoteRequest, now: float) -> bool:
@@ -326,8 +341,9 @@ class RaftNode:
     def _yields_to(self, request: VoteRequest, now: float) -> bool:
         """Whoever says that it would vote for another lets that one try; of two that ask each other, one does."""
         role = self.role
-        mine = (self.log.epochs.latest, self.log.end_offset, -self.rank(self.broker))
-        other = (request.last_epoch, request.last_end, -self.rank(request.candidate))
+        # By their numbers at last: of those that shall not vote any more, all have the same rank.
+        mine = (self.log.epochs.latest, self.log.end_offset, -self.rank(self.broker), -self.broker)
+        other = (request.last_epoch, request.last_end, -self.rank(request.candidate), -request.candidate)
         if isinstance(role, PreCandidate) and mine > other:
             return False
         until = now + self.config.yield_s
@@ -401,9 +417,14 @@ class RaftNode:
         self._request_votes(pre=False, forced=forced)
 
     def vote_saved(self, now: float) -> None:
-        """Our vote is durable, and our request for others is on its way."""
-        if isinstance(self.role, Candidate):
-            self.role.retry_at = now + self.config.yield_s + self._jitter()
+        """Our vote is durable, and our request for others, or our answer, is on its way."""
+        role = self.role
+        if isinstance(role, Candidate):
+            role.retry_at = now + self.config.yield_s + self._jitter()
+        elif isinstance(role, Follower) and role.campaign_at is not None and self.vote.voted_for is not None:
+            # As long as a candidate waits for us: of a thousand groups that elect, each takes its time.
+            later = self._campaign_at(now + self.config.yield_s, patience=4)
+            role.campaign_at = role.campaign_at if later is None else later
 
     def _request_votes(self, *, pre: bool, forced: bool) -> None:
         term = self.term + 1 if pre else self.term

@@ -22,7 +22,7 @@ class Progress:
 
     __slots__ = (
         "_in_flight", "caught_up_at", "directory", "eligible", "end_at_last_ack", "in_flight_bytes", "last_ack_at",
-        "match", "next", "online", "pace", "sent_at", "waiting",
+        "match", "next", "not_before", "online", "pace", "sent_at", "waiting",
     )  # fmt: skip
 
     def __init__(self, next_end: int, now: float, *, online: bool) -> None:
@@ -33,6 +33,8 @@ class Progress:
         self.eligible = True
         self.directory = ""
         self.waiting = False
+        self.not_before = 0.0
+        """When it may be sent more, if it is one that is being made."""
         self.in_flight_bytes = 0
         self._in_flight: deque[tuple[int, int]] = deque()
         self.sent_at = now

@@ -48,8 +48,6 @@ class Ready:
     restarts: list[int] = Factory(list)
     """Followers to be sent a Restart: what they need lies below our log's start."""
     watermark: int | None = None
-    lost: bool = False
-    """This replica loses what it may have acknowledged, and does not count."""
     recovered: bool = False
     """This replica counts again."""
     became: str | None = None
@@ -68,6 +66,5 @@ class Ready:
             or self.became is not None
             or self.truncate is not None
             or self.restart is not None
-            or self.lost
             or self.recovered
         )

@@ -17,7 +17,7 @@ from log.raft.progress import Progress
 class Follower:
     """Follows `leader`, or nobody yet. `verified` is how far our log is known to be the leader's, in this term."""
 
-    __slots__ = ("acknowledged", "campaign_at", "leader", "leader_watermark", "verified")
+    __slots__ = ("acknowledged", "campaign_at", "certain_watermark", "leader", "leader_watermark", "verified")
 
     def __init__(self, leader: int | None, campaign_at: float | None) -> None:
         self.leader = leader
@@ -25,6 +25,8 @@ class Follower:
         self.verified = 0
         self.acknowledged = 0
         self.leader_watermark = 0
+        self.certain_watermark: int | None = None
+        """Below this is all that was committed before, says the leader."""
 
 
 class PreCandidate:

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from log.errors import DamagedFile
 from log.producer_state import (
     BATCHES_KEPT,
+    CoordinatorFenced,
     EndedTransaction,
     OutOfOrderSequence,
     Producer,
     ProducerFenced,
     ProducerStates,
     WrittenBatch,
+    WrongTransactionState,
 )
 from protocol.records import BatchHeader, ControlType, read_header, rebuild_batch
 from tests.log.log_model import batch, marker
@@ -136,10 +138,111 @@ def test_a_marker_that_compaction_emptied_still_ends_its_transaction() -> None:
 def test_silent_producers_expire_unless_a_transaction_is_open() -> None:
     table = written(header(0, at_ms=1000))
     table.update(read_header(batch(at_ms=1000, producer=(6, 0, 0), transactional=True)), 200)
-    assert table.expire(1999, 1000) == 0
-    assert table.expire(2000, 1000) == 1
+    assert table.expire(5000, 1000) == 0, "it was not looked at before"
+    assert table.expire(5999, 1000) == 0
+    assert table.expire(6000, 1000) == 1
     assert [producer.id for producer in table] == [6]
     assert table.get(5) is None
+
+
+def test_whoever_copies_old_records_is_not_forgotten_in_the_middle_of_it() -> None:
+    table = written(header(0, at_ms=5))
+    for number in range(1, 5):
+        assert table.expire(1_000_000 + 900 * number, 1000) == 0
+        assert table.check(header(number - 1, at_ms=5)) is not None
+        table.update(header(number, at_ms=5), 100 + number)
+    assert table.expire(1_010_000, 1000) == 0
+    assert table.expire(1_000_000, 1000) == 0, "a clock that goes back takes no time away"
+    assert table.expire(1_001_000, 1000) == 1
+
+
+def test_a_producer_with_a_transaction_open_writes_nothing_outside_of_it() -> None:
+    table = written(header(0, transactional=True))
+    with pytest.raises(WrongTransactionState, match="open since offset 100"):
+        table.check(header(1))
+    assert table.check(header(0)) is not None, "a retry is one"
+    with pytest.raises(WrongTransactionState, match="a transaction of 0 is open since offset 100"):
+        table.check(header(0, epoch=1, transactional=True))
+    assert table.has_open(5, 0)
+    assert not table.has_open(5, 1)
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_marker_of_an_older_epoch_or_coordinator_is_refused(version: int) -> None:
+    table = written(header(0, epoch=3, transactional=True))
+    with pytest.raises(ProducerFenced, match="has epoch 3; a marker of 2"):
+        table.check_marker(5, 2, 9, version)
+    end(table, ControlType.COMMIT, 101, epoch=4, coordinator_epoch=7)
+    with pytest.raises(CoordinatorFenced, match="coordinator epoch 7; one of 6"):
+        table.check_marker(5, 5, 6, version)
+    assert table.check_marker(5, 5, 7, version)
+    assert table.check_marker(77, 0, 0, version), "of an unknown producer, to fence those before"
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_marker_that_is_there_already_is_not_written_again(version: int) -> None:
+    table = written(header(0, transactional=True))
+    assert table.check_marker(5, 1, 7, version)
+    end(table, ControlType.COMMIT, 101, epoch=1, coordinator_epoch=7)
+    assert not table.check_marker(5, 1, 7, version)
+    assert table.check_marker(5, 1, 8, version), "that a newer coordinator is there has to be remembered"
+
+
+def test_a_marker_that_comes_late_does_not_end_the_next_transaction() -> None:
+    table = written(header(0, transactional=True))
+    end(table, ControlType.COMMIT, 101, epoch=1)
+    table.update(header(0, epoch=1, transactional=True), 102)
+    with pytest.raises(ProducerFenced, match="has begun another transaction in epoch 1"):
+        table.check_marker(5, 1, 1, 2)
+    assert table.check_marker(5, 2, 1, 2)
+    assert table.check_marker(5, 1, 1, 0), "classic markers cannot be told apart"
+
+
+@given(st.data())
+def test_what_is_known_below_an_offset_and_what_comes_after_it_give_the_whole(data: st.DataObject) -> None:
+    table, log, offset = ProducerStates(), [], 0
+    epochs, sequences, opened = {5: 0, 6: 0}, {5: 0, 6: 0}, dict[int, bool]()
+    for _ in range(data.draw(st.integers(0, 30))):
+        producer = data.draw(st.sampled_from([5, 6]))
+        ends = data.draw(st.booleans()) and opened.pop(producer, False)
+        bumps = data.draw(st.booleans()) if ends or not opened.get(producer) else False
+        if bumps:
+            epochs[producer], sequences[producer] = epochs[producer] + 1, 0
+        if ends:
+            kind = data.draw(st.sampled_from([ControlType.COMMIT, ControlType.ABORT]))
+            one = marker(kind, producer, epoch=epochs[producer], coordinator_epoch=offset // 10)
+        else:
+            count = data.draw(st.integers(1, 3))
+            opened[producer] = transactional = opened.get(producer, False) or data.draw(st.booleans())
+            one = batch(count, producer=(producer, epochs[producer], sequences[producer]), transactional=transactional)
+            sequences[producer] += count
+        log.append((offset, one))
+        replay(table, offset, one)
+        offset += read_header(one).last_offset_delta + 1
+    cut = data.draw(st.sampled_from([at for at, _ in log] or [0]))
+    later = table.before(cut)
+    for at, one in log:
+        if at >= cut:
+            replay(later, at, one)
+    for known in table:
+        copy = later.get(known.id)
+        if copy is None:
+            assert [at for at, one in log if at >= cut and read_header(one).producer_id == known.id] == []
+            assert known.marker_offset == -1
+            assert not known.batches
+            continue
+        assert (copy.epoch, copy.coordinator_epoch, copy.batches) == (
+            known.epoch, known.coordinator_epoch, known.batches,
+        )  # fmt: skip
+        assert copy.transaction_start == known.transaction_start
+
+
+def replay(table: ProducerStates, offset: int, one: bytearray) -> None:
+    head = read_header(one)
+    if head.is_control:
+        table.end_transaction(head, offset, one)
+    else:
+        table.update(head, offset)
 
 
 batches = st.builds(
@@ -177,7 +280,7 @@ def test_a_snapshot_holds_all_of_it(
 
 @given(st.data())
 def test_a_damaged_snapshot_is_told(data: st.DataObject) -> None:
-    good = written(header(0, transactional=True), header(1)).encode()
+    good = written(header(0, transactional=True), header(1, transactional=True)).encode()
     at = data.draw(st.integers(0, len(good) - 1))
     for bad in (good[:at], good[:at] + bytes([good[at] ^ data.draw(st.integers(1, 255))]) + good[at + 1 :]):
         with pytest.raises(DamagedFile, match="the-path"):

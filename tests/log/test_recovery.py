@@ -11,11 +11,12 @@ from collections.abc import Callable
 import pytest
 from crc32c import crc32c
 
-from log import checkpoint
-from log.checkpoint import Offsets
+from log import checkpoint, losses
+from log.checkpoint import Offsets, is_log
 from log.config import CleanupPolicy, LogConfig
 from log.epoch_cache import EpochCache, EpochEntry
 from log.errors import CorruptSegment, DamagedFile, UnknownFormat
+from log.filesystem import Filesystem
 from log.handles import Handles
 from log.memory_filesystem import MemoryFilesystem, SimulatedCrash
 from log.partition_log import PartitionLog
@@ -72,7 +73,8 @@ def test_a_tail_that_is_torn_at_any_byte_is_cut_and_the_rest_is_kept() -> None:
         assert log.end_offset == 6
         if size > ends[-2]:
             assert log.cut is not None
-            assert (log.cut.end_offset, log.cut.bytes, log.cut.below_checkpoint) == (6, size - ends[-2], False)
+            assert (log.cut.end_offset, log.cut.bytes, log.cut.is_loss) == (6, size - ends[-2], False)
+            assert not losses.is_marked(crashed, DIRECTORY)
         else:
             assert log.cut is None
         put(log, batch(2), epoch=5)
@@ -195,6 +197,49 @@ def test_a_log_without_its_first_segment_is_empty_if_nothing_was_flushed_and_dam
     files.remove(LOG)
     with pytest.raises(CorruptSegment, match="missing"):
         open_log(files, SMALL)
+
+
+def test_damage_that_no_killed_process_leaves_marks_the_log_before_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    files, found = killed()
+    rewrite(files, LOG, lambda data: _flip(70)(data, len(found[0])))
+    sizes_when_marked: list[int] = []
+    mark = losses.mark
+
+    def note(disk: Filesystem, directory: str) -> None:
+        sizes_when_marked.append(disk.size(LOG))
+        mark(disk, directory)
+
+    monkeypatch.setattr(losses, "mark", note)
+    log = open_log(files)
+    assert contents(log) == found[:1]
+    assert log.cut is not None
+    assert (log.cut.is_loss, log.cut.below_checkpoint) == (True, False)
+    assert losses.is_marked(files, DIRECTORY)
+    assert sizes_when_marked == [sizes(found)[-1]]
+
+
+def test_what_a_machine_tore_that_went_down_is_no_loss_where_only_what_is_on_disk_was_acknowledged() -> None:
+    files, found = killed()
+    rewrite(files, LOG, lambda data: _flip(70)(data, len(found[0])))
+    data_dir, _, group = DIRECTORY.rpartition("/")
+    for boot in ("first", "second"):
+        losses.note_boot(files, data_dir, boot, [group], flush_before_ack=True)
+    log = open_log(files)
+    assert contents(log) == found[:1]
+    assert log.cut is not None
+    assert not log.cut.is_loss
+    assert not losses.is_marked(files, DIRECTORY)
+    assert losses.TORN_FILE not in files.list(DIRECTORY), "it is told of one time, not for ever"
+
+
+def test_a_segment_that_lost_its_tail_before_another_is_a_loss() -> None:
+    files, found = killed(SMALL)
+    files.open(LOG).truncate(len(found[0]) + 30)
+    log = open_log(files, SMALL)
+    assert contents(log) == found[:1]
+    assert log.cut is not None
+    assert log.cut.is_loss
+    assert losses.is_marked(files, DIRECTORY)
 
 
 # -- what is below the recovery point --------------------------------------------------------------------------------
@@ -347,11 +392,13 @@ def test_a_newer_format_is_refused_and_nothing_is_touched(name: str) -> None:
     assert {one: files.read(f"{DIRECTORY}/{one}") for one in files.list(DIRECTORY)} == before
 
 
-def test_damaged_metadata_is_refused() -> None:
-    files, _ = killed()
-    rewrite(files, f"{DIRECTORY}/partition.metadata", lambda data: data.__setitem__(slice(None), b"version: 1\n"))
-    with pytest.raises(DamagedFile):
-        open_log(files)
+@pytest.mark.parametrize("damaged", [b"", b"version: 1\n", bytes(40), b"\xe8\xff"])
+def test_damaged_metadata_is_made_anew_and_was_none(damaged: bytes) -> None:
+    files, found = killed()
+    rewrite(files, f"{DIRECTORY}/partition.metadata", lambda data: data.__setitem__(slice(None), damaged))
+    assert not is_log(files, DIRECTORY)
+    assert contents(open_log(files)) == found
+    assert is_log(files, DIRECTORY)
 
 
 @pytest.mark.parametrize(
@@ -491,6 +538,17 @@ def test_a_log_that_was_closed_cleanly_is_opened_without_reading_its_segments() 
     assert files.operations == operations, "nothing is written either"
     assert log.end_offset == 400
     assert log.handles.open_count == 0
+
+
+def test_a_log_that_somebody_else_is_flushing_does_not_say_that_it_was_closed_cleanly() -> None:
+    files = MemoryFilesystem()
+    log = open_log(files)
+    put(log, batch(2))
+    log.begin_flush()  # which may fail; a later sync of the same pages would then succeed without writing them
+    log.close()
+    assert checkpoint.CLEAN not in files.list(DIRECTORY)
+    log = open_log(files)
+    assert (log.end_offset, log.flushed_offset) == (2, 0)
 
 
 def test_the_clean_marker_is_durably_gone_before_the_first_change() -> None:

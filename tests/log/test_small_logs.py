@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from log.checkpoint import CLEAN, OFFSETS
+from log.checkpoint import CLEAN, OFFSETS, is_log, read_metadata
 from log.config import LogConfig
 from log.epoch_cache import EpochEntry
 from log.handles import Handles
-from log.memory_filesystem import CrashMode, MemoryFilesystem, SimulatedCrash
+from log.memory_filesystem import CrashMode, Fault, MemoryFilesystem, SimulatedCrash
 from log.partition_log import PartitionLog
 from log.recovery import EPOCHS_FILE
 from tests.log.log_model import DIRECTORY, batch, contents, follow, open_log, put
@@ -25,6 +25,78 @@ def test_a_new_log_is_two_files() -> None:
     assert not log.needs_flush(0)
     log.checkpoint()
     assert len(files.list(DIRECTORY)) == 2
+
+
+def test_a_new_log_costs_no_sync() -> None:
+    files = MemoryFilesystem()
+    files.make_directory("/data")
+    files.faults += [Fault("sync", times=None), Fault("sync_directory", times=None)]
+    log = open_log(files)
+    put(log, batch(2), epoch=1)
+    assert log.end_offset == 2
+
+
+def test_a_new_log_holds_no_file_open() -> None:
+    handles = Handles(MemoryFilesystem())
+    log = open_log(handles.filesystem, handles=handles)
+    log.checkpoint()
+    assert handles.open_count == 0
+
+
+@pytest.mark.parametrize("died", [False, True])
+def test_the_first_flush_makes_all_of_a_new_log_durable(*, died: bool) -> None:
+    files = MemoryFilesystem()
+    files.make_directory("/data")
+    log = open_log(files)
+    if died:
+        files.crash(mode="keep_all")
+        log = open_log(files)
+    put(log, batch(2), epoch=1)
+    found = contents(log)
+    log.flush()
+    files.crash(mode="lose_all")
+    assert read_metadata(files, DIRECTORY) is not None
+    log = open_log(files)
+    assert (contents(log), log.cut) == (found, None)
+
+
+def test_a_new_log_that_syncs_every_record_is_synced_before_there_is_one() -> None:
+    log = open_log(MemoryFilesystem(), LogConfig(flush_messages=1))
+    assert log.needs_flush(0)
+    log.flush()
+    assert not log.needs_flush(0)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_new_log_may_lose_any_part_of_itself_and_opens_all_the_same(seed: int) -> None:
+    files = MemoryFilesystem()
+    files.make_directory("/data")
+    put(open_log(files), batch(1), epoch=1)
+    files.crash(random.Random(seed))
+    log = open_log(files)
+    assert log.end_offset in (0, 1)
+    put(log, batch(1), epoch=2)
+    found = contents(log)
+    log.close()
+    files.crash(mode="lose_all")
+    assert contents(open_log(files)) == found
+
+
+def test_a_new_log_that_stopped_empty_is_still_one_after_a_power_loss() -> None:
+    files = MemoryFilesystem()
+    files.make_directory("/data")
+    handles = Handles(files)
+    for number in range(3):
+        open_log(files, directory=f"/data/topic-{number}", handles=handles).close()
+    files.crash(mode="lose_all")
+    for number in range(3):
+        assert is_log(files, f"/data/topic-{number}")
+    log = open_log(files)
+    put(log, batch(1), epoch=1)
+    found = contents(log)
+    log.flush()
+    files.crash(mode="lose_all")
+    assert contents(open_log(files)) == found
 
 
 def test_an_empty_log_stops_cleanly_with_one_file_more() -> None:

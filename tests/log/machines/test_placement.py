@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.machines.placement import CONTROLLERS, Load, controllers, place, without
+from log.machines.placement import CONTROLLERS, Load, controllers, drain, place, without
 from log.machines.plans import CreateTopic, DeleteTopic, MoveReplicas
 from tests.log.machines.clusters import cluster
 
@@ -230,6 +230,64 @@ def test_a_drain_keeps_an_even_cluster_even_where_brokers_may_take_anything_or_h
     stay = [broker for broker in range(size) if broker != leaving % size]
     assert spread(stay, itertools.chain(*after)) <= 1
     assert spread(stay, leaders(after)) <= 1
+
+
+@given(drains())
+def test_a_drain_keeps_brokers_as_even_as_they_were_whatever_the_replication_factors(
+    of: tuple[list[int], list[Shape], int],
+) -> None:
+    brokers, topics, leaving = of
+    load = Load()
+    before = placed(brokers, topics, load)
+    stay = [broker for broker in brokers if broker != leaving]
+    after = drain(load, stay, before, leaving)
+    assert spread(stay, itertools.chain(*after)) <= 1
+    assert +load.replicas == Counter(itertools.chain(*after))
+    assert +load.leaders == Counter(leaders(after))
+    for old, new in zip(before, after, strict=True):
+        assert leaving not in new
+        assert len(set(new)) == len(new) == len(old)
+        if old[0] in new:
+            assert new[0] == old[0], "whoever stays and leads goes on leading"
+        else:
+            assert load.leaders[new[0]] - min(load.leaders[broker] for broker in new) <= 1
+
+
+@given(drains())
+def test_a_drain_moves_nothing_else_where_that_is_even_already(of: tuple[list[int], list[Shape], int]) -> None:
+    brokers, topics, leaving = of
+    load = Load()
+    before = placed(brokers, topics, load)
+    stay = [broker for broker in brokers if broker != leaving]
+    alone, simply = Load(before), drained(brokers, before, leaving, Load(before))
+    after = drain(alone, stay, before, leaving)
+    if spread(stay, itertools.chain(*simply)) <= 1:
+        assert list(map(set, after)) == list(map(set, simply))
+    extra = sum(1 for old, new in zip(before, after, strict=True) if leaving not in old and old != new)
+    assert extra <= sum(leaving in old for old in before), "no more than had to move anyway"
+
+
+@given(st.lists(st.permutations(range(5)), max_size=12), st.data())
+def test_a_drain_of_an_uneven_cluster_makes_it_no_less_even(assigned: list[list[int]], data: st.DataObject) -> None:
+    before = [tuple(one[: data.draw(st.integers(1, 4))]) for one in assigned]
+    stay = [1, 2, 3, 4]
+    was = spread(stay, itertools.chain(*before))
+    after = drain(Load(before), stay, before, 0)
+    assert spread(stay, itertools.chain(*after)) <= max(was, 1)
+    assert all(0 not in replicas for replicas in after)
+
+
+def test_a_drain_evens_out_where_neighbours_cannot_help_each_other() -> None:
+    """Broker 2 shares every partition with broker 1: it gets its part from brokers 3 and 4."""
+    before = [(1, 2), (3, 4)] * 6
+    after = drain(Load(before), [2, 3, 4], before, 1)
+    assert Counter(itertools.chain(*after)) == {2: 8, 3: 8, 4: 8}
+    fixed = range(12)
+    assert Counter(itertools.chain(*drain(Load(before), [2, 3, 4], before, 1, fixed))) == {2: 6, 3: 9, 4: 9}
+
+
+def test_a_replica_that_nobody_can_take_stays() -> None:
+    assert drain(Load([(1, 2), (1,)]), [2], [(1, 2), (1,)], 1) == [(1, 2), (2,)]
 
 
 def test_of_brokers_that_lead_as_little_the_one_that_has_the_records_leads() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import orjson
 import pytest
 from attrs import evolve
@@ -19,9 +21,11 @@ from log.machines.metadata_records import (
     TopicMade,
 )
 from log.machines.plans import (
+    APPEND,
     MESSAGE_CHARS_MAX,
     PARTITIONS_MAX,
     PRODUCER_IDS_AT_ONCE,
+    SUBTRACT,
     TOPIC_NAME_CHARS_MAX,
     AlterConfigs,
     CreatePartitions,
@@ -199,7 +203,7 @@ def test_a_topic_is_dropped() -> None:
     dropped = topic_id(of)
     made = of.ask(DeleteTopic, "orders")
     assert written(made) == [TopicDropped(dropped)]
-    assert made.facts == {"topic_id": dropped}
+    assert made.facts == {"topic_id": dropped, "name": "orders"}
     assert of.metadata.topic("orders") is None
 
 
@@ -290,6 +294,61 @@ def test_configs_that_are_so_already_write_nothing(configs: tuple[tuple[str, ...
 def test_one_bad_config_changes_none(config: tuple[str, ...], message: str) -> None:
     of = cluster(3, orders=((1, 2, 3),))
     assert of.refusal(AlterConfigs, "orders", (("segment.ms", "5"), config)) == (ErrorCode.INVALID_CONFIG, message)
+
+
+def test_replaced_configs_are_exactly_those_that_are_given() -> None:
+    of = cluster(3, orders=((1, 2, 3),))
+    of.ask(AlterConfigs, "orders", (("retention.ms", "5"), ("flush.ms", "1")))
+    made = of.ask(AlterConfigs, "orders", (("flush.ms", "2"),), replace=True)
+    assert written(made) == [ConfigsSet(topic_id(of), (("flush.ms", "2"),))]
+    assert made.facts == {"configs": {"flush.ms": "2"}}
+
+
+def test_words_are_added_to_lists_and_taken_out_of_them() -> None:
+    of = cluster(3, orders=((1, 2, 3),))
+
+    def policy(words: str, change: str) -> str:
+        made = of.ask(AlterConfigs, "orders", (("cleanup.policy", words, change),))
+        assert made.error == ErrorCode.NONE, made.message
+        return str(made.facts["configs"]["cleanup.policy"])
+
+    assert policy("compact", APPEND) == "delete,compact"
+    assert policy("compact, delete", APPEND) == "delete,compact"
+    assert policy("delete", SUBTRACT) == "compact"
+    assert policy("delete", SUBTRACT) == "compact"
+
+
+def test_a_list_without_words_and_words_for_what_is_no_list_are_refused() -> None:
+    of = cluster(3, orders=((1, 2, 3),))
+    for config, words in (
+        (("cleanup.policy", "delete", SUBTRACT), "is no cleanup policy"),
+        (("retention.ms", "5", APPEND), "retention.ms is no list"),
+        (("cleanup.polizy", "compact", APPEND), "did you mean cleanup.policy?"),
+    ):
+        error, message = of.refusal(AlterConfigs, "orders", (config,))
+        assert (error, words in message) == (ErrorCode.INVALID_CONFIG, True)
+
+
+def test_a_config_that_never_was_is_not_deleted() -> None:
+    of = cluster(3, orders=((1, 2, 3),))
+    error, message = of.refusal(AlterConfigs, "orders", (("retention.msec",),))
+    assert (error, "did you mean retention.ms?" in message) == (ErrorCode.INVALID_CONFIG, True)
+
+
+def test_a_topic_is_dropped_by_its_id_whatever_its_name() -> None:
+    of = cluster(3, orders=((1,),))
+    dropped = topic_id(of)
+    made = of.ask(DeleteTopic, "", dropped)
+    assert (written(made), made.facts["name"]) == ([TopicDropped(dropped)], "orders")
+    assert of.refusal(DeleteTopic, "", dropped)[0] == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_a_move_may_be_kept_from_changing_the_replication_factor() -> None:
+    of = cluster(4, orders=((1, 2),))
+    error, message = of.refusal(MoveReplicas, "orders", 0, (3,), may_change_factor=False)
+    assert (error, message) == (ErrorCode.INVALID_REPLICATION_FACTOR, "orders-0 has 2 replicas, and 1 are given")
+    assert of.ask(MoveReplicas, "orders", 0, (3, 4), may_change_factor=False).error == ErrorCode.NONE
+    assert of.ask(MoveReplicas, "orders", 0, (3, 1), may_change_factor=False).error == ErrorCode.NONE
 
 
 # -- moves -------------------------------------------------------------------------------------------------------
@@ -387,7 +446,7 @@ def test_a_drain_moves_everything_away() -> None:
     orders, audit = topic_id(of), topic_id(of, "audit")
     assert written(made) == [
         BrokerDraining(1, True),
-        ReplicasMoved(orders, 0, (2, 4, 3)),
+        ReplicasMoved(orders, 0, (3, 2, 4)),
         ReplicasMoved(orders, 1, (4, 3, 2)),
         ReplicasMoved(audit, 1, (2,)),
     ]
@@ -431,6 +490,37 @@ def test_a_drain_that_leaves_too_few_brokers_is_refused() -> None:
     assert of.refusal(DrainBroker, 1, True) == (ErrorCode.INVALID_REPLICATION_FACTOR, message)
     of.ask(DrainBroker, 4, False)
     assert of.plan(DrainBroker, 1, True).error == ErrorCode.NONE
+
+
+def test_a_broker_that_is_drained_gets_nothing_new_by_name_either() -> None:
+    of = cluster(5, orders=((1, 2, 3),), audit=((2, 3, 4),))
+    of.ask(DrainBroker, 5, True)
+    expected = (
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        "broker 5 is being drained; choose another, or end its draining first",
+    )
+    assert of.refusal(CreateTopic, "other", assignment=((1, 2), (5, 2))) == expected
+    assert of.refusal(CreatePartitions, "orders", 2, assignment=((5, 2, 3),)) == expected
+    assert of.refusal(MoveReplicas, "orders", 0, (1, 2, 5)) == expected
+    of.ask(DrainBroker, 5, False)
+    assert of.ask(MoveReplicas, "orders", 0, (1, 2, 5)).error == ErrorCode.NONE
+
+
+def test_what_a_drained_broker_still_has_may_be_moved_around_it() -> None:
+    of = cluster(5, orders=((1, 2, 3),))
+    of.ask(DrainBroker, 1, True)
+    assert of.refusal(MoveReplicas, "orders", 0, (1, 2, 3))[0] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    of.ask(MoveReplicas, "orders", 0, ())  # back to where it was
+    assert of.ask(MoveReplicas, "orders", 0, (1, 2, 4)).error == ErrorCode.NONE
+
+
+def test_a_drain_leaves_moves_alone_that_are_under_way() -> None:
+    of = cluster(4, orders=((1, 2), (3, 4)) * 6)
+    of.ask(MoveReplicas, "orders", 1, (4, 3))
+    made = of.ask(DrainBroker, 1, True)
+    assert all(record.partition != 1 for record in written(made) if isinstance(record, ReplicasMoved))
+    kept = Counter(broker for _, _, partition in of.metadata.partitions() for broker in partition.replicas)
+    assert kept == {2: 8, 3: 8, 4: 8}
 
 
 @pytest.mark.parametrize("draining", [True, False])

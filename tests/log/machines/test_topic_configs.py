@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.config import CleanupPolicy, LogConfig
+from log.config import CleanupPolicy, LogConfig, TimestampType
 from log.machines.topic_configs import TOPIC_CONFIGS, InvalidConfig, TopicSettings, check, defaults, settings_of
+from protocol.compression import Codec
 
 INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 RANGES = {
@@ -23,8 +24,19 @@ RANGES = {
     "min.compaction.lag.ms": (0, LONG_MAX),
     "max.compaction.lag.ms": (1, LONG_MAX),
     "max.message.bytes": (0, INT_MAX),
+    "message.timestamp.before.max.ms": (0, LONG_MAX),
+    "message.timestamp.after.max.ms": (0, LONG_MAX),
     "min.insync.replicas": (1, INT_MAX),
 }
+WORDS: dict[str, dict[str, object]] = {
+    "message.timestamp.type": {
+        "CreateTime": TimestampType.CREATE_TIME, "LogAppendTime": TimestampType.LOG_APPEND_TIME,
+    },
+    "compression.type": {
+        "producer": None, "uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4,
+        "zstd": Codec.ZSTD,
+    },
+}  # fmt: skip
 
 
 def value_of(name: str, text: str) -> object:
@@ -43,10 +55,19 @@ def complaint(name: str, text: str) -> str:
 
 
 def test_every_setting_is_tried_here() -> None:
-    assert {*RANGES, "cleanup.policy", "min.cleanable.dirty.ratio"} == set(TOPIC_CONFIGS)
+    assert {*RANGES, *WORDS, "cleanup.policy", "min.cleanable.dirty.ratio"} == set(TOPIC_CONFIGS)
 
 
-@given(st.data(), st.sampled_from(["", " ", "\t"]))
+@pytest.mark.parametrize("name", WORDS)
+def test_a_word_is_one_of_those_that_there_are(name: str) -> None:
+    for word, value in WORDS[name].items():
+        assert value_of(name, f" {word} ") is value
+        assert word in complaint(name, "dance")
+        assert complaint(name, word.upper() if word != word.upper() else word.lower()).startswith(f"{name}: ")
+    assert defaults(min_insync_replicas=1)[name] == next(iter(WORDS[name]))
+
+
+@given(st.data(), st.sampled_from(["", " ", "\t", "\x1f"]))
 def test_a_whole_number_in_range_is_taken_as_it_is(data: st.DataObject, spaces: str) -> None:
     for name, (low, high) in RANGES.items():
         for value in (low, high, data.draw(st.integers(low, high))):

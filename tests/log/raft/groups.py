@@ -17,6 +17,7 @@ from log.raft.member import MEMBERSHIP_FILE, Member
 from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.messages import Message
 from log.raft.node import RaftConfig, RaftNode
+from log.raft.pacer import Pacer
 from log.raft.ready import Vote
 from log.raft.roles import Leader
 from protocol.records import Record, build_batch, check_batches, parse_batches, records
@@ -75,7 +76,7 @@ class Group:
         node = RaftNode(
             broker, self.directories[broker], history, self.votes[broker], log,
             config=self.config, rng=self.rng, now=self.now, eligible=log.cut is None or not log.cut.below_checkpoint,
-            wanted=self.told[broker],
+            wanted=self.told[broker], pacer=Pacer(self.config.catch_up_bytes_per_s),
         )  # fmt: skip
         self.members[broker] = Member(log, node, lambda: int(self.now * 1000))
         self.waiting[broker] = []

@@ -6,21 +6,22 @@ import errno
 
 import pytest
 
+from log import losses
 from log.config import LogConfig
 from log.errors import LogOffline
 from log.handles import Handles
 from log.memory_filesystem import Fault, MemoryFilesystem, SimulatedCrash
 from log.partition_log import PartitionLog
-from log.raft import leading, losses
+from log.raft import leading
 from log.raft.membership import Membership
-from log.raft.messages import Append, Appended
+from log.raft.messages import Append, Appended, Restart
 from log.raft.node import RaftConfig
 from log.raft.ready import Vote
 from log.raft.roles import Follower, Leader
 from log.raft.vote_journal import VoteJournal
-from protocol.records import Record, build_batch, check_batches
-from tests.log.raft.groups import DIRECTORY, Group
-from tests.log.raft.test_paper_claims import elect, group_of, pump
+from protocol.records import Record, build_batch, check_batches, records
+from tests.log.raft.groups import Group
+from tests.log.raft.test_paper_claims import elect, group_of, pump, role_of
 
 JOURNAL = "/data/votes"
 
@@ -38,6 +39,12 @@ def append_many(group: Group, broker: int, count: int, *, records: int = 1) -> N
         pump(group)
 
 
+def values_of(log: PartitionLog) -> list[bytes | None]:
+    """Of every record, from the first to the last."""
+    batches = check_batches(log.read(log.log_start_offset, 1 << 20).read())
+    return [one.value for position in batches.positions for one in records(batches.data, position, limit=1 << 20)]
+
+
 def test_an_append_that_truncates_is_not_acknowledged_by_what_was_flushed_before_it() -> None:
     group = group_of(config=RaftConfig(flush_before_ack=True))
     follower = group.members[3]
@@ -52,6 +59,46 @@ def test_an_append_that_truncates_is_not_acknowledged_by_what_was_flushed_before
     follower.log.flush()
     group.act(3, lambda member: member.flushed(group.now))
     assert [said.end for said in group.channels[3, 1] if isinstance(said, Appended) and said.ok] == [1]
+
+
+def test_what_a_deposed_leader_left_does_not_live_on_in_a_gap_of_compaction() -> None:
+    group = group_of()
+    follower = group.members[3]
+    for value in (b"committed", b"of a deposed leader"):
+        batch = build_batch([Record(0, 1, b"k", value, ())])
+        follower.log.append(check_batches(batch), epoch=1, now_ms=0)
+    later = build_batch(
+        [Record(3, 1, b"k", b"later", ())], base_offset=3, leader_epoch=2
+    )  # 1 and 2 were compacted away
+    group.act(3, lambda member: member.step(Append(2, 1, 1, 1, 0, 0, memoryview(later)), group.now))
+    assert values_of(follower.log) == [b"committed", b"later"]
+    assert follower.log.end_offset == 4
+
+
+def test_what_was_verified_in_a_gap_stays_when_a_late_append_leaves_it_out() -> None:
+    group = group_of()
+    follower = group.members[3]
+    for offset in range(2):
+        batch = build_batch([Record(offset, 1, b"k", b"%d" % offset, ())], base_offset=offset, leader_epoch=2)
+        message = Append(2, 1, offset, 2 if offset else -1, 0, 0, memoryview(batch))
+        group.act(3, lambda member, message=message: member.step(message, group.now))  # type: ignore[misc]
+    later = build_batch([Record(3, 1, b"k", b"3", ())], base_offset=3, leader_epoch=2)
+    group.act(3, lambda member: member.step(Append(2, 1, 1, 2, 0, 0, memoryview(later)), group.now))
+    assert values_of(follower.log) == [b"0", b"1", b"3"]
+
+
+def test_a_follower_is_told_what_was_ever_committed_though_a_deposed_leader_left_it_more() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 2)
+    leader, follower = group.members[1], group.members[3]
+    stale = build_batch([Record(0, 1, None, b"of a deposed leader", ())])
+    follower.log.append(check_batches(stale), epoch=follower.node.term, now_ms=0)
+    for broker, beat in leader.node.beats():
+        group.act(broker, lambda member, beat=beat: member.step(beat, group.now))  # type: ignore[misc]
+    role = follower.node.role
+    assert isinstance(role, Follower)
+    assert role.certain_watermark == leader.node.watermark == follower.log.end_offset - 1
 
 
 def test_followers_of_an_idle_partition_stay_in_sync() -> None:
@@ -121,6 +168,21 @@ def test_a_follower_begins_with_the_whole_batch_that_holds_the_leaders_log_start
     follower = group.members[3].log
     assert (follower.first_offset, follower.end_offset) == (30, log.end_offset) == (30, 36)
     assert follower.read(31, 1 << 20).read() == log.read(31, 1 << 20).read()
+
+
+def test_a_log_that_begins_inside_of_a_batch_knows_the_epoch_of_what_came_before_that() -> None:
+    """Who begins with that batch would else vote for anybody, however little of what is committed that one has."""
+    handles, config = Handles(MemoryFilesystem()), LogConfig()
+    log = PartitionLog.open("/data/t-0", config, handles)
+    batch = build_batch([Record(at, 1, None, b"value", ()) for at in range(3)])
+    for epoch in (1, 2):
+        log.append(check_batches(bytearray(batch)), epoch=epoch, now_ms=0)
+    log.high_watermark = log.end_offset
+    log.raise_log_start(4)
+    assert (log.first_offset, log.epochs.epoch_at(log.first_offset - 1)) == (3, 1)
+    log.close()
+    log = PartitionLog.open("/data/t-0", config, handles)
+    assert (log.log_start_offset, log.first_offset, log.epochs.epoch_at(log.first_offset - 1)) == (4, 3, 1)
 
 
 def test_a_leader_may_hold_older_records_than_its_follower() -> None:
@@ -213,6 +275,23 @@ def test_what_a_failed_sync_left_in_memory_is_on_disk_before_the_log_says_so() -
     assert log_in(files).end_offset == 2
 
 
+def test_a_sync_that_failed_unnoticed_does_not_make_a_later_one_count() -> None:
+    """The process was killed before it could note that: where syncs count, it is written again whatever happened."""
+    files = MemoryFilesystem()
+    config = LogConfig(flush_messages=1)
+    log = PartitionLog.open("/data/t-0", config, Handles(files))
+    append(log, b"one")
+    files.faults.append(Fault("sync", errno.EIO, "*.log"))
+    with pytest.raises(OSError, match="Input/output"):
+        log.begin_flush().run(files)
+    files.crash(mode="keep_all")
+    again = PartitionLog.open("/data/t-0", config, Handles(files))
+    append(again, b"two")
+    again.flush()
+    files.crash()
+    assert log_in(files).end_offset == 2
+
+
 def test_a_flush_here_and_now_covers_one_that_is_under_way() -> None:
     files = MemoryFilesystem()
     log = log_in(files)
@@ -237,11 +316,11 @@ def test_another_boot_marks_every_log_that_was_not_stopped_cleanly_until_it_has_
         if group == "clean-0":
             log.close()
     groups = ["clean-0", "killed-0", "new-0"]
-    losses.note_boot(files, "/data", "first", groups)
+    losses.note_boot(files, "/data", "first", groups, flush_before_ack=False)
     assert not any(losses.is_marked(files, f"/data/{group}") for group in groups)
-    losses.note_boot(files, "/data", "second", groups)
+    losses.note_boot(files, "/data", "second", groups, flush_before_ack=False)
     assert [losses.is_marked(files, f"/data/{group}") for group in groups] == [False, True, False]
-    losses.note_boot(files, "/data", "second", groups)
+    losses.note_boot(files, "/data", "second", groups, flush_before_ack=False)
     assert losses.is_marked(files, "/data/killed-0")
     losses.unmark(files, "/data/killed-0")
     assert not losses.is_marked(files, "/data/killed-0")
@@ -260,15 +339,40 @@ def test_a_follower_that_has_verified_nothing_yet_acknowledges_nothing_when_its_
     assert not [said for said in group.channels[3, 1] if isinstance(said, Appended)]
 
 
-def test_a_replica_that_drops_what_it_may_have_acknowledged_does_not_count_until_it_has_it_again() -> None:
+def test_a_follower_that_is_told_to_begin_anew_keeps_what_it_has_of_the_leaders_log() -> None:
+    """It may have acknowledged that, and its leader's word may have been on its way for long."""
     group = group_of()
     elect(group, 1)
     append_many(group, 1, 5)
+    log = group.members[1].log
+    log.roll()
+    log.raise_log_start(3)
     restart = group.members[1]._restart_message()
+    append_many(group, 1, 1)
     group.act(3, lambda member: member.step(restart, group.now))
-    assert group.members[3].log.end_offset == 0
-    assert not group.members[3].node.eligible
-    assert losses.is_marked(group.disks[3], DIRECTORY)
+    assert group.members[3].log.end_offset == 6
+    assert group.members[3].node.eligible
+    pump(group)
+    append_many(group, 1, 1)
+    assert group.members[3].log.end_offset == 7
+
+
+def test_a_follower_that_answers_late_is_asked_where_it_is_before_it_is_told_to_begin_anew() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 2)
+    for _ in range(3):
+        batch = check_batches(build_batch([Record(0, 1, None, b"late", ())]))
+        group.act(1, lambda member, batch=batch: member.append(batch, group.now))  # type: ignore[misc]
+        pump(group, without=frozenset({3}))
+    log = group.members[1].log
+    log.roll()
+    log.raise_log_start(4)
+    group.now += group.members[1].node.config.append_timeout_s + 0.1
+    group.act(1, lambda member: member.tick(group.now))
+    assert not [said for said in group.channels[1, 3] if isinstance(said, Restart)]
+    pump(group)
+    assert group.members[3].log.end_offset == 5
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
@@ -320,3 +424,86 @@ def test_a_follower_that_counts_again_says_so_and_what_it_holds_is_committed() -
     pump(group)
     assert all(group.members[broker].node.eligible for broker in group.brokers)
     assert group.members[1].node.watermark == group.members[1].log.end_offset
+
+
+@pytest.mark.parametrize("at", [0, 12, 20, 70], ids=["offset", "epoch", "checksum", "record"])
+def test_what_a_leaders_disk_damaged_is_not_handed_on_and_another_leads_who_has_it(at: int) -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 30)
+    log = group.members[1].log
+    log.flush()
+    good = log.read(0, 1 << 20).read()
+    group.disks[1].corrupt(log.segments[0].path, at, 1)
+    group.kill(3)
+    group.disks[3] = MemoryFilesystem()
+    group.start(3)
+    group.connect(1, 3)
+    pump(group)
+    assert group.members[1].damage is not None
+    assert role_of(group, 2) == "Leader"
+    group.connect(2, 3)
+    pump(group)
+    assert group.members[3].log.end_offset == log.end_offset
+    assert group.members[3].log.read(0, 1 << 20).read() == good
+
+
+def test_a_damaged_leader_goes_on_if_nobody_else_has_what_it_has() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 30)
+    log = group.members[1].log
+    log.flush()
+    group.kill(2)
+    group.disks[1].corrupt(log.segments[0].path, 70, 1)
+    group.kill(3)
+    group.disks[3] = MemoryFilesystem()
+    group.start(3)
+    group.connect(1, 3)
+    pump(group)
+    assert group.members[1].damage is not None
+    assert group.members[3].log.end_offset == 0
+    assert leader_of(group, 1).successor is None
+
+
+def want(group: Group, broker: int, *wanted: int, move: int) -> None:
+    group.act(broker, lambda member: member.want(wanted, (), group.now, move=move))
+    pump(group)
+
+
+def voters_at(group: Group, broker: int) -> tuple[list[int], int]:
+    membership = group.members[broker].node.membership
+    return sorted(membership.brokers), membership.move
+
+
+def test_a_leader_that_has_heard_less_of_moves_does_not_undo_the_last_one() -> None:
+    """Its process has only just begun, and has not replayed the metadata."""
+    group = Group(1, 4, voters=3)
+    for a in group.brokers:
+        for b in group.brokers:
+            group.connect(a, b)
+    elect(group, 1)
+    append_many(group, 1, 3)
+    want(group, 1, 1, 2, 4, move=2)
+    append_many(group, 1, 1)
+    assert voters_at(group, 1) == ([1, 2, 4], 2)
+    group.kill(1)
+    want(group, 2, 1, 2, 3, move=1)
+    elect(group, 2)
+    append_many(group, 2, 3)
+    assert voters_at(group, 2) == ([1, 2, 4], 2)
+    want(group, 2, 2, 4, 3, move=3)
+    append_many(group, 2, 2)
+    assert voters_at(group, 2) == ([2, 3, 4], 3)
+
+
+def test_a_move_for_which_nobody_comes_or_goes_is_in_the_log_too() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 1)
+    want(group, 1, 3, 2, 1, move=1)
+    assert voters_at(group, 1) == voters_at(group, 2) == ([1, 2, 3], 1)
+    end = group.members[1].log.end_offset
+    want(group, 1, 3, 2, 1, move=1)
+    assert group.members[1].log.end_offset == end
+    assert group.members[1].node.watermark == end

@@ -5,6 +5,7 @@ from __future__ import annotations
 from log.raft.messages import Append, Appended, VoteAnswer, VoteRequest
 from log.raft.node import RaftConfig
 from log.raft.roles import Follower, Leader
+from protocol.records import Record, build_batch, check_batches
 from tests.log.raft.groups import Group
 
 
@@ -361,3 +362,34 @@ def test_a_replica_with_a_new_disk_does_not_count_before_it_has_caught_up() -> N
     pump(group)
     assert group.members[3].log.end_offset == group.members[1].log.end_offset
     assert group.members[1].node.watermark == 1
+
+
+# -- replicas that are being made ------------------------------------------------------------------------------------
+
+
+def test_a_replica_that_is_being_made_gets_so_many_bytes_a_second_and_voters_get_everything_at_once() -> None:
+    group = Group(1, size=4, voters=3, config=RaftConfig(fetch_bytes=100, catch_up_bytes_per_s=1000))
+    for a, b in ((1, 2), (1, 3), (2, 3)):
+        group.connect(a, b)
+    elect(group, 1)
+    for _ in range(10):
+        batch = check_batches(build_batch([Record(0, 1, None, bytes(200), ())]))
+        group.act(1, lambda member, batch=batch: member.append(batch, group.now))  # type: ignore[misc]
+        pump(group)
+    size = group.members[1].log.size
+    group.want(1, 2, 4)
+    group.tell_wanted(1)
+    group.connect(1, 4)
+    pump(group)
+    begun, ends = group.now, [group.members[4].log.end_offset]
+    assert ends[0] < 3
+    assert group.members[3].log.end_offset == group.members[1].log.end_offset
+    while group.members[4].log.end_offset < group.members[1].log.end_offset:
+        deadline = group.members[1].node.next_deadline
+        assert deadline is not None
+        group.now = max(group.now, deadline)
+        group.tick(1)
+        pump(group)
+        ends.append(group.members[4].log.end_offset)
+    assert len(ends) > 5
+    assert group.now - begun >= (size - 600) / 1000

@@ -5,9 +5,12 @@ it comes back with less, and its vote could give away what only it and its leade
 eligible: its votes and its copy count again when a leader has brought it everything, or when all voters agree on a
 leader, who then has the best of what is left.
 
-That must outlive any number of restarts, so it is a file in the log's directory. It is there before anything else may
-change: the data directory holds the boot under which it was last used, and a new one is noted only after every log
-that was not stopped cleanly got its mark.
+One that acknowledges only what is on disk has lost nothing then. But what it was just writing may be torn in any way,
+where a process that is killed only leaves a file that ends too early; so it is noted, too, until the log is opened.
+
+All that must outlive any number of restarts, so it is files in the log's directory. They are there before anything
+else may change: the data directory holds the boot under which it was last used, and a new one is noted only after
+every log that was not stopped cleanly got its mark.
 """
 
 from __future__ import annotations
@@ -19,9 +22,10 @@ from log.filesystem import Filesystem
 
 BOOT_FILE = "boot"
 MARK_FILE = "catching-up"
+TORN_FILE = "machine-went-down"
 
 
-def note_boot(files: Filesystem, data_dir: str, boot: str, groups: Iterable[str]) -> None:
+def note_boot(files: Filesystem, data_dir: str, boot: str, groups: Iterable[str], *, flush_before_ack: bool) -> None:
     """The logs of these groups are about to be used under this boot of the machine."""
     path = f"{data_dir}/{BOOT_FILE}"
     known = files.read(path).decode() if files.exists(path) else boot
@@ -29,7 +33,10 @@ def note_boot(files: Filesystem, data_dir: str, boot: str, groups: Iterable[str]
         for group in groups:
             directory = f"{data_dir}/{group}"
             if files.exists(directory) and not files.exists(f"{directory}/{CLEAN}"):
-                mark(files, directory)
+                if flush_before_ack:
+                    files.write_atomically(f"{directory}/{TORN_FILE}", b"")
+                else:
+                    mark(files, directory)
     if known != boot or not files.exists(path):
         files.write_atomically(path, boot.encode())
 

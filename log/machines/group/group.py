@@ -1,0 +1,75 @@
+"""What classic and new groups have in common, for whoever keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from attrs import define, field
+
+from log.machines.coordination import Effects, Moment, Write
+from log.machines.group.config import GroupConfig
+from log.machines.group.rebalances import Rebalances
+from log.machines.metadata import Metadata
+from protocol.error_codes import ErrorCode
+
+
+@define(slots=True)
+class Shared:
+    """What all groups of a partition work with. Whoever drives them takes the effects and leaves empty ones."""
+
+    metadata: Metadata
+    config: GroupConfig
+    new_id: Callable[[], str]
+    """A fresh uuid as text."""
+    effects: Effects = field(factory=Effects)
+
+
+class Group(Protocol):
+    """One group. It puts what it decides into the machine's effects."""
+
+    @property
+    def group_id(self) -> str: ...
+
+    @property
+    def group_type(self) -> str:
+        """As Kafka tells it: classic, consumer."""
+
+    @property
+    def protocol_type(self) -> str:
+        """As ListGroups tells it: consumer, connect, or nothing for a simple group."""
+
+    @property
+    def rebalances(self) -> Rebalances:
+        """Why it rebalanced, the last times."""
+
+    @property
+    def state(self) -> str:
+        """As Kafka tells it: Empty, PreparingRebalance, CompletingRebalance, Assigning, Reconciling, Stable, Dead."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Has it no members?"""
+
+    @property
+    def next_deadline(self) -> float | None: ...
+
+    def loaded(self, moment: Moment) -> None:
+        """All its records were replayed: sessions begin anew."""
+
+    def tick(self, moment: Moment) -> None:
+        """Some timeout may be over."""
+
+    def refuses_commit(
+        self, member_id: str, instance_id: str | None, epoch: int, version: int, *, transactional: bool
+    ) -> ErrorCode:
+        """Why this member may not commit offsets in this generation or member epoch, or NONE. Committing shows life."""
+
+    def refuses_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
+        """Why this member may not read committed offsets, or NONE."""
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Offsets of topics that are in use do not expire and may not be deleted."""
+
+    def tombstones(self) -> list[Write]:
+        """The records that make everything of it be gone, but for its offsets."""

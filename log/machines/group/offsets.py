@@ -1,0 +1,159 @@
+"""How far groups have read: committed offsets, and those that open transactions hold back.
+
+An offset of a transaction waits until the transaction ends. Then it counts as of when it was written: what was
+committed without a transaction in the meantime stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import define, frozen
+
+from log.machines.coordination import Write
+from protocol.codec import encode_versioned
+from protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
+
+KEY_VERSION = 1
+VALUE_VERSION = 3
+EXPIRING_VALUE_VERSION = 1
+"""The only version that has an expiry of its own, which old clients may ask for."""
+
+NO_PRODUCER = -1
+
+Place = tuple[str, int]
+"""A topic by name and a partition of it."""
+
+
+@frozen(slots=True)
+class Committed:
+    """An offset as it was committed."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_ms: int
+    expire_ms: int = -1
+
+    def record(self, group_id: str, place: Place) -> Write:
+        version = VALUE_VERSION if self.expire_ms == -1 else EXPIRING_VALUE_VERSION
+        value = OffsetCommitValue(
+            offset=self.offset,
+            leader_epoch=self.leader_epoch,
+            metadata=self.metadata,
+            commit_timestamp=self.commit_ms,
+            expire_timestamp=self.expire_ms,
+        )
+        return _key(group_id, place), encode_versioned(value, version)
+
+    @classmethod
+    def recorded(cls, value: OffsetCommitValue) -> Committed:
+        return cls(value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.expire_timestamp)
+
+
+def tombstone(group_id: str, place: Place) -> Write:
+    return _key(group_id, place), None
+
+
+def _key(group_id: str, place: Place) -> bytes:
+    topic, partition = place
+    return encode_versioned(OffsetCommitKey(group=group_id, topic=topic, partition=partition), KEY_VERSION)
+
+
+@define(slots=True)
+class _Kept:
+    """`order` counts all commits: the higher one was written later."""
+
+    committed: Committed
+    order: int
+
+
+class Offsets:
+    """Of every group of the partition."""
+
+    __slots__ = ("_groups", "_open", "_order", "_pending")
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[Place, _Kept]] = {}
+        self._pending: dict[int, dict[str, dict[Place, _Kept]]] = {}
+        """By producer, then by group."""
+        self._open: dict[tuple[str, Place], set[int]] = {}
+        """Which producers' transactions hold an offset."""
+        self._order = 0
+
+    # -- facts -----------------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> list[str]:
+        """Those that have a committed offset."""
+        return list(self._groups)
+
+    def get(self, group_id: str, place: Place) -> Committed | None:
+        kept = self._groups.get(group_id, {}).get(place)
+        return None if kept is None else kept.committed
+
+    def of(self, group_id: str) -> Iterator[tuple[Place, Committed]]:
+        """By topic and partition."""
+        for place, kept in sorted(self._groups.get(group_id, {}).items()):
+            yield place, kept.committed
+
+    def is_pending(self, group_id: str, place: Place) -> bool:
+        """Does an open transaction hold an offset of this partition?"""
+        return (group_id, place) in self._open
+
+    def has_pending(self, group_id: str) -> bool:
+        return any(group_id in groups for groups in self._pending.values())
+
+    def topics(self) -> set[str]:
+        """Every topic of which somebody committed an offset."""
+        return {topic for places in self._groups.values() for topic, _ in places}
+
+    # -- changes ---------------------------------------------------------------------------------------------
+
+    def put(self, group_id: str, place: Place, committed: Committed, producer_id: int = NO_PRODUCER) -> None:
+        self._order += 1
+        kept = _Kept(committed, self._order)
+        if producer_id == NO_PRODUCER:
+            self._groups.setdefault(group_id, {})[place] = kept
+        else:
+            self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[place] = kept
+            self._open.setdefault((group_id, place), set()).add(producer_id)
+
+    def drop(self, group_id: str, place: Place) -> None:
+        """It is gone, and what a transaction would make of it as well."""
+        places = self._groups.get(group_id)
+        if places is not None and places.pop(place, None) is not None and not places:
+            del self._groups[group_id]
+        for producer_id in self._open.pop((group_id, place), set()):
+            self._forget(producer_id, group_id, place)
+
+    def places(self, group_id: str) -> list[Place]:
+        """Everything of the group, committed or held by a transaction."""
+        held = (place for group, place in self._open if group == group_id)
+        return sorted({*self._groups.get(group_id, {}), *held})
+
+    def transaction_ended(self, producer_id: int, *, committed: bool) -> set[str]:
+        """The transaction's offsets count now, or never did. Gives the groups whose offsets these were."""
+        ended = self._pending.pop(producer_id, {})
+        for group_id, places in ended.items():
+            for place, kept in places.items():
+                holders = self._open[group_id, place]
+                holders.discard(producer_id)
+                if not holders:
+                    del self._open[group_id, place]
+                if committed:
+                    self._materialise(group_id, place, kept)
+        return set(ended)
+
+    def _materialise(self, group_id: str, place: Place, kept: _Kept) -> None:
+        known = self._groups.setdefault(group_id, {})
+        if place not in known or known[place].order < kept.order:
+            known[place] = kept
+
+    def _forget(self, producer_id: int, group_id: str, place: Place) -> None:
+        groups = self._pending[producer_id]
+        del groups[group_id][place]
+        if not groups[group_id]:
+            del groups[group_id]
+        if not groups:
+            del self._pending[producer_id]

@@ -1,0 +1,18 @@
+"""A member as assignors see it."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+
+from attrs import frozen
+
+from log.machines.group.assignment import NOTHING, Assignment
+
+
+@frozen(slots=True)
+class Subscriber:
+    """What it wants, and what it was to have until now."""
+
+    topics: AbstractSet[bytes]
+    current: Assignment = NOTHING
+    instance_id: str | None = None

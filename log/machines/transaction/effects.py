@@ -1,0 +1,37 @@
+"""What comes of a call: records, answers, markers."""
+
+from __future__ import annotations
+
+from attrs import define, field, frozen
+
+from log.machines.coordination import Effects
+
+TopicPartition = tuple[str, int]
+
+
+@frozen(slots=True)
+class Markers:
+    """How a transaction ended, for every partition that has to be told.
+
+    Whoever drives the machine writes them until every partition has its marker, or is no more, and reports that.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@define(slots=True)
+class TransactionEffects(Effects):
+    """As with answers, markers are written only when the records and all before them are committed."""
+
+    markers: list[Markers] = field(factory=list)
+    wants_producer_ids: bool = False
+    """Somebody waits for a producer id, and there are none left: give some."""
+
+    def __bool__(self) -> bool:
+        return bool(self.records or self.replies or self.markers or self.wants_producer_ids)

@@ -1,0 +1,38 @@
+"""The producer ids that a coordinator may give out, until it has to ask for more."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from log.machines.transaction.transaction import Identity
+
+
+class NoProducerIds(Exception):
+    """There are none left. Whoever needs one waits."""
+
+
+class ProducerIds:
+    """Taken once, each of them."""
+
+    __slots__ = ("_ids",)
+
+    def __init__(self) -> None:
+        self._ids: deque[int] = deque()
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def add(self, ids: Iterable[int]) -> None:
+        self._ids.extend(ids)
+
+    def take(self) -> int:
+        if not self._ids:
+            raise NoProducerIds
+        return self._ids.popleft()
+
+    def after(self, identity: Identity) -> Identity:
+        """The one that fences this one: the next epoch, or another producer id."""
+        if identity.is_exhausted:
+            return Identity(self.take(), 0)
+        return Identity(identity.producer_id, identity.epoch + 1)

@@ -1,0 +1,106 @@
+"""Regular expressions over topic names: RE2's meaning, in bounded time."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from log.machines.group.topic_pattern import PROGRAM_SIZE_MAX, InvalidPattern, TopicPattern
+
+LETTERS = "abAB.-_19"
+
+atoms = st.one_of(
+    st.sampled_from(["a", "b", "A", "1", r"\.", "-", "_", ".", r"\d", r"\w", r"\D", r"\W", r"\s", r"\S", "^", "$"]),
+    st.sampled_from(["[ab]", "[^ab]", "[a-z.]", "[^A-Z]", "[-a]", r"[\d_]", r"[^\w]", "[]a]", "[.]", "[0-9a]"]),
+)
+
+
+def combined(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.one_of(
+        st.lists(parts, max_size=4).map("".join),
+        st.lists(parts, min_size=2, max_size=3).map("|".join).map("({})".format),
+        st.tuples(parts, st.sampled_from(["*", "+", "?", "{2}", "{1,3}", "{0,}", "*?", "+?"])).map(
+            lambda one: f"(?:{one[0]}){one[1]}"
+        ),
+    )
+
+
+expressions = st.recursive(atoms, combined, max_leaves=8)
+
+
+@given(expressions, st.lists(st.text(LETTERS, max_size=6), max_size=8))
+@settings(max_examples=300, deadline=None)
+def test_what_both_know_means_the_same_as_in_python(expression: str, names: list[str]) -> None:
+    pattern = TopicPattern(expression)
+    peer = re.compile(expression, re.ASCII)
+    for name in names:
+        assert pattern.matches(name) == bool(peer.fullmatch(name)), name
+
+
+@given(st.text(st.sampled_from("ab(|)[]{}*+?^$\\.-:,1QExPi<>="), max_size=20))
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_an_expression_or_refused(text: str) -> None:
+    with suppress(InvalidPattern):
+        TopicPattern(text).matches("a.b-1")
+
+
+@pytest.mark.parametrize(
+    ("expression", "name", "matches"),
+    [
+        ("orders", "orders", True),
+        ("orders", "orders-eu", False),
+        ("orders.*", "orders-eu", True),
+        ("^orders-[0-9]+$", "orders-12", True),
+        ("(?i)ORDERS", "orders", True),
+        ("(?i:ORD)ers", "ordERS", False),
+        ("a(?i)b|C", "aB", True),
+        ("(?P<what>a)b", "ab", True),
+        ("(?<what>a)b", "ab", True),
+        (r"\Qa.b\E", "a.b", True),
+        (r"\Qa.b\E", "axb", False),
+        (r"\Qa.b\E+", "a.bb", True),
+        (r"\x61\x{62}", "ab", True),
+        (r"\Aa\z", "a", True),
+        ("[[:alpha:]]+", "ab", True),
+        ("[[:^alpha:]]+", "a1", False),
+        ("a{", "a", False),
+        ("", "a", False),
+        ("é|a", "a", True),
+        ("[^é]", "a", True),
+    ],
+)
+def test_the_syntax_is_that_of_re2(expression: str, name: str, matches: bool) -> None:
+    assert TopicPattern(expression).matches(name) == matches
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(", ")", "[", "a**", "*", "(?=a)", "(?!a)", "(?<=a)", "(?<!a)", r"(a)\1", "a++", "a{3,2}", "a{1001}", r"\b",
+        r"\p{L}", "[b-a]", "[[:letter:]]", "\\", "(?P<a", "(?z)", r"\xzz", "(" * 60 + ")" * 60, "a" * 1001,
+        "((a{100}){100}){100}",
+    ],
+)  # fmt: skip
+def test_what_is_not_served_is_refused(expression: str) -> None:
+    with pytest.raises(InvalidPattern):
+        TopicPattern(expression)
+
+
+@pytest.mark.parametrize("expression", ["(a*)*b", "(a|aa)+b", "(a|a?)+b", "(.*)*" * 10 + "b", ".*.*.*.*.*.*.*.*b"])
+def test_expressions_that_explode_elsewhere_take_no_time(expression: str) -> None:
+    pattern = TopicPattern(expression)
+    assert not pattern.matches("a" * 249)
+    assert pattern.matches("a" * 248 + "b")
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    pattern = TopicPattern("(a|b)*a(a|b){100}")
+    text = "abbabaaabbab" * 20
+    assert len(text) < PROGRAM_SIZE_MAX
+    for shift in range(100):
+        pattern.matches(text[shift:])
+    assert pattern.steps_known <= 10_000

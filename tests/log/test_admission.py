@@ -1,0 +1,135 @@
+"""What clients may append, and what becomes of it."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from log.admission import admit
+from log.config import CleanupPolicy, LogConfig, TimestampType
+from protocol.compression import Codec
+from protocol.errors import (
+    BatchTooLarge,
+    CorruptBatch,
+    InvalidRecord,
+    InvalidTimestamp,
+    ProtocolError,
+    UnsupportedCodec,
+)
+from protocol.records import HEADER, Record, build_batch, check_batches, read_header, records
+from protocol.records import _write_crc as write_crc
+
+NOW = 1_700_000_000_000
+PLAIN = LogConfig()
+COMPACTED = LogConfig(cleanup_policy=CleanupPolicy.COMPACT)
+
+
+def batch(*values: bytes, key: bytes | None = b"k", timestamp: int = NOW, **options: object) -> bytearray:
+    made = [Record(at, timestamp, key, value) for at, value in enumerate(values or (b"v",))]
+    return build_batch(made, **options)  # type: ignore[arg-type]
+
+
+def changed(**fields: int) -> bytearray:
+    """A batch whose header says something else, with a checksum that is right."""
+    data = batch()
+    HEADER.pack_into(data, 0, *read_header(data)._replace(**fields))
+    write_crc(memoryview(data))
+    return data
+
+
+def admitted(data: bytearray, config: LogConfig = PLAIN) -> list[Record]:
+    return records(admit(memoryview(data), config, NOW).batches.data, limit=1 << 20)
+
+
+def test_an_ordinary_batch_goes_in_as_it_is() -> None:
+    data = batch(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=3, codec=Codec.LZ4)
+    made = admit(memoryview(data), PLAIN, NOW)
+    assert made.batches.data.obj is data
+    assert made.append_time_ms == -1
+
+
+def test_a_transactional_batch_is_as_good_as_any() -> None:
+    data = batch(b"a", b"b", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
+    assert admit(memoryview(data), PLAIN, NOW).batches.headers[0].is_transactional
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (batch() + batch(), InvalidRecord),
+        (bytearray(), InvalidRecord),
+        (batch(control=True), InvalidRecord),
+        (batch(transactional=True), InvalidRecord),
+        (batch(delete_horizon=5), InvalidRecord),
+        (batch(append_time=5), InvalidRecord),
+        (changed(last_offset_delta=5), InvalidRecord),
+        (changed(record_count=5), InvalidRecord),
+        (build_batch([]), InvalidRecord),
+        (batch(producer_id=1), InvalidRecord),
+        (batch(producer_id=1, producer_epoch=0), InvalidRecord),
+        (changed(attributes=5), UnsupportedCodec),
+        (batch()[:-1], CorruptBatch),
+        (batch()[:-1] + b"x", CorruptBatch),
+        (batch(timestamp=NOW + 3600 * 1000 + 1), InvalidTimestamp),
+        (batch(bytes(2_000_000)), BatchTooLarge),
+    ],
+)
+def test_what_a_client_may_not_append_is_refused(data: bytearray, error: type[ProtocolError]) -> None:
+    with pytest.raises(error):
+        admit(memoryview(data), PLAIN, NOW)
+
+
+def test_records_of_a_compacted_topic_have_keys() -> None:
+    assert [record.value for record in admitted(batch(b"a", b"b"), COMPACTED)] == [b"a", b"b"]
+    with pytest.raises(InvalidRecord, match="record 0 has no key"):
+        admit(memoryview(batch(key=None)), COMPACTED, NOW)
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("wanted", Codec)
+def test_a_topic_may_want_a_codec_of_its_own(codec: Codec, wanted: Codec) -> None:
+    data = batch(b"a" * 50, b"b" * 50, codec=codec, producer_id=3, producer_epoch=1, base_sequence=9)
+    made = admit(memoryview(data), LogConfig(compression_type=wanted), NOW).batches
+    header = check_batches(made.data).headers[0]
+    assert header == made.headers[0]
+    assert (header.codec, header.producer_id, header.producer_epoch, header.base_sequence) == (wanted, 3, 1, 9)
+    assert [record.value for record in records(made.data, limit=1 << 20)] == [b"a" * 50, b"b" * 50]
+
+
+def test_a_record_without_a_timestamp_gets_the_brokers() -> None:
+    data = build_batch([Record(0, -1, None, b"a"), Record(1, -1, None, b"b")])
+    assert [record.timestamp for record in admitted(data)] == [NOW, NOW]
+
+
+def test_a_topic_may_want_the_time_of_appending() -> None:
+    config = LogConfig(message_timestamp_type=TimestampType.LOG_APPEND_TIME)
+    for stated in (5, -1, NOW * 2):
+        made = admit(memoryview(batch(b"a", b"b", timestamp=stated)), config, NOW)
+        assert made.append_time_ms == NOW
+        check_batches(made.batches.data)
+        assert {record.timestamp for record in records(made.batches.data, limit=1 << 20)} == {NOW}
+    compressed = evolve(config, compression_type=Codec.ZSTD)
+    made = admit(memoryview(batch(b"a", timestamp=-1)), compressed, NOW)
+    assert (made.batches.headers[0].codec, made.batches.headers[0].max_timestamp) == (Codec.ZSTD, NOW)
+
+
+def test_old_records_are_refused_where_a_topic_says_so() -> None:
+    config = LogConfig(message_timestamp_before_max_ms=1000)
+    assert admitted(batch(timestamp=NOW - 1000), config)
+    data = build_batch([Record(0, NOW, None, b""), Record(1, NOW - 1001, None, b""), Record(2, NOW, None, b"")])
+    with pytest.raises(InvalidTimestamp):
+        admit(memoryview(data), config, NOW)
+    assert admitted(batch(timestamp=0))
+
+
+@given(st.integers(0, 60), st.binary(min_size=1, max_size=8))
+def test_a_damaged_batch_raises_one_of_our_errors_or_goes_in_whole(at: int, damage: bytes) -> None:
+    data = batch(b"a", b"b")
+    data[at : at + len(damage)] = damage
+    try:
+        made = admit(memoryview(data), COMPACTED, NOW)
+    except ProtocolError:
+        return
+    assert len(records(made.batches.data, limit=1 << 20)) == 2
