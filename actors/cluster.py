@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{options.file}: ok: {counts}")
         return STOPPED
     try:
-        return trio.run(_run, config, options.log_level)
+        return trio.run(_run, config, options.log_level, tuple(options.trace))
     except* DirectoryInUse as group:
         code = _refuse([problem(config.file, "cluster.data_dir", str(error)) for error in _leaves(group)])
     except* (IdentityError, FormationError) as group:
@@ -55,11 +55,14 @@ def main(arguments: list[str] | None = None) -> int:
     return code
 
 
-async def _run(config: ClusterConfig, log_level: str) -> int:
+async def _run(config: ClusterConfig, log_level: str, trace: tuple[str, ...]) -> int:
     make_host = lambda _scheduler, _nursery: ProcessHost()  # noqa: E731
     # Signals first: from here on one of them can no longer end us with a lock or a socket left behind.
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
-        async with open_launcher(config, make_host, log_level=log_level) as launcher, trio.open_nursery() as nursery:
+        async with (
+            open_launcher(config, make_host, log_level=log_level, trace=trace) as launcher,
+            trio.open_nursery() as nursery,
+        ):
             for broker in config.brokers:
                 nursery.start_soon(launcher.keep_alive, broker.id)
             nursery.start_soon(_announce, launcher)
@@ -101,6 +104,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("file", metavar="FILE", type=Path, help="the cluster's file, such as cluster.toml")
     parser.add_argument("--check", action="store_true", help="only check the file and the machine, start nothing")
     parser.add_argument("--log-level", choices=logs.LEVELS, default="info", help="how much to log (default: info)")
+    parser.add_argument(
+        "--trace", metavar="CLIENT_ID", action="append", default=[],
+        help="log every request of the Kafka client with this client.id; '*' is every client (also: --log-level debug)",
+    )  # fmt: skip
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help="print the version and exit")
     return parser
 

@@ -20,36 +20,44 @@ from typing import Any
 import orjson
 from attrs import define, frozen
 
+from actors.cluster_description import describe, describe_quorum
+from actors.cluster_facts import GROUP, ClusterFacts, TopicWanted
 from actors.controller_messages import (
     OPERATIONS,
     DescribeCluster,
+    DescribeQuorum,
     ElectLeaders,
     MetadataChanged,
     OperationAnswer,
+    TellMetadata,
 )
 from actors.group_member import GroupMember, GroupServices, GroupSpec, Offline
 from actors.leadership import misled
-from actors.replica_messages import TransferLeadership, group_name, replica_address
+from actors.replica_messages import TransferLeadership, replica_address
 from actors.runtime import LAUNCHER_ID, Address, Future, PeerUp, handles
+from log import checkpoint, losses
 from log.config import LogConfig
-from log.errors import LogError, LogOffline
+from log.errors import CorruptSegment, DamagedFile, LogError, LogOffline
+from log.filesystem import Filesystem
 from log.machines import placement
 from log.machines.metadata import Metadata
 from log.machines.metadata_records import (
     ClusterFormed,
     LeadershipConfirmed,
     MetadataRecord,
+    RequestDone,
     decode,
     encode,
 )
 from log.machines.plans import Circumstances, CreateTopic, Plan, RegisterBroker, Request, plan
 from log.raft.member import MEMBERSHIP_FILE
-from log.raft.membership import Membership, MembershipHistory, Voter
-from log.raft.roles import Leader
+from log.raft.membership import Membership, MembershipHistory
+from log.raft.roles import Follower, Leader
+from log.recovery import offset_in_name
 from protocol.error_codes import ErrorCode
-from protocol.records import Record, build_batch, check_batches, parse_batches, records
+from protocol.errors import ProtocolError
+from protocol.records import Record, RecordBatches, build_batch, check_batches, records
 
-GROUP = "__cluster_metadata-0"
 SNAPSHOT_FILE = "metadata.snapshot"
 SNAPSHOT_LOG_BYTES = 1 << 20
 WAITING_MAX = 10_000
@@ -59,33 +67,8 @@ LOOK_AROUND_SECONDS = 5.0
 REGISTER_SECONDS = 1.0
 _READ_BYTES = 1 << 20
 _SEGMENT_BYTES = 8 << 20
-
-
-@frozen(slots=True)
-class TopicWanted:
-    """A topic of cluster.toml."""
-
-    name: str
-    partitions: int
-    replication_factor: int
-
-
-@frozen(slots=True)
-class ClusterFacts:
-    """What cluster.toml says, for whoever has to make it so."""
-
-    brokers: tuple[int, ...]
-    first_voters: tuple[Voter, ...]
-    """With whom the metadata group began."""
-    host: str
-    port: int
-    topics: tuple[TopicWanted, ...] = ()
-    partitions_default: int = 1
-    replication_factor_default: int = 1
-    topic_defaults: tuple[tuple[str, str], ...] = ()
-    """Configs of topics that have none of their own."""
-    launch: str = ""
-    """Another one each time that the cluster is started."""
+_GONE = ".gone"
+"""As partitions@N calls what it removes, and finds when it looks for strays."""
 
 
 @define(slots=True, eq=False)
@@ -120,6 +103,8 @@ class Controller(GroupMember):
         self._registering = False
         self._snapshot_at = 0
         self._end_at_start = 0
+        self._lacks_something = False
+        """Did it lose some of what it had applied before? Until all of it is back, it acts on nothing of it."""
 
     def spec(self) -> GroupSpec:
         brokers = self._cluster.brokers
@@ -130,7 +115,7 @@ class Controller(GroupMember):
             self._cluster.first_voters,
             wanted,
             tuple(broker for broker in brokers if broker not in wanted),
-            LogConfig(segment_bytes=_SEGMENT_BYTES, flush_messages=1, retention_ms=-1),
+            log=LogConfig(segment_bytes=_SEGMENT_BYTES, flush_messages=1, retention_ms=-1),
             flush_before_ack=True,
         )
 
@@ -142,6 +127,7 @@ class Controller(GroupMember):
         self._keep_first_voters()
         super().on_start()
         self._end_at_start = self._member.log.end_offset
+        self._lacks_something = not self._member.node.eligible
         self._apply()
         self._tell_partitions(frozenset(self.metadata.topics))
         self.after(0.0, _LookAround())
@@ -152,9 +138,18 @@ class Controller(GroupMember):
         return self.metadata.encode()
 
     def begin_anew(self, snapshot: bytes) -> None:
-        """The log begins anew, with this as the state before it."""
-        before = self.metadata.topics
-        self._services.handles.filesystem.write_atomically(self._snapshot_path, snapshot)
+        """The log begins anew, with this as the state before it, unless more than that is known here.
+
+        A new leader does not know yet how much of its log is committed: its state may be of long ago. To go back to
+        that would undo what was done since: replicas of topics that are not in it would be removed with their records.
+        """
+        before, theirs = self.metadata.topics, Metadata()
+        theirs.restore(snapshot)
+        knows_more = self.metadata.applied >= theirs.applied
+        kept = self.metadata.encode() if knows_more else snapshot
+        checkpoint.write_snapshot(self._services.handles.filesystem, self._snapshot_path, kept)
+        if knows_more:
+            return
         self.metadata.restore(snapshot)
         self._tell_partitions(frozenset({*before, *self.metadata.topics}))  # those too that are gone meanwhile
 
@@ -185,7 +180,21 @@ class Controller(GroupMember):
     def describe_cluster(self, _message: DescribeCluster) -> OperationAnswer:
         if not self._is_complete():
             return _refused(ErrorCode.NOT_CONTROLLER, "this broker is catching up; try again, or ask another")
-        return OperationAnswer(Plan(facts=self._description()).answer)
+        return OperationAnswer(
+            Plan(facts=describe(self.metadata, self._services.leadership, {self.node.broker, *self.node.links})).answer
+        )
+
+    @handles(TellMetadata)
+    def tell_metadata(self, _message: TellMetadata) -> None:
+        self._tell_partitions(frozenset())
+
+    @handles(DescribeQuorum)
+    def tell_quorum(self, message: DescribeQuorum) -> OperationAnswer | None:
+        role = self._member.node.role
+        if not isinstance(role, Leader):
+            return self._hand_on(message)
+        quorum = describe_quorum(self._member.node, role, self._services.heard, self._services.wall_ms(), self._now)
+        return OperationAnswer(Plan(facts=quorum).answer)
 
     # -- what happens around it ----------------------------------------------------------------------------------
 
@@ -198,6 +207,7 @@ class Controller(GroupMember):
     def look_around(self, _message: _LookAround) -> None:
         """Do what is due by itself: register, form the cluster, make what cluster.toml wants."""
         self._look_around()
+        self._look_for_the_rest()
         if self.leads:
             self.tell_watermark()  # once more, to whoever has not heard it
         self.after(RETRY_SECONDS if self._unsettled() else LOOK_AROUND_SECONDS, _LookAround())
@@ -208,6 +218,9 @@ class Controller(GroupMember):
         self._look_around()
 
     def on_committed(self) -> None:
+        self._apply()
+
+    def on_flushed(self) -> None:
         self._apply()
 
     def refuse_waiting(self, error: Exception | None) -> None:
@@ -232,12 +245,38 @@ class Controller(GroupMember):
 
     def _restore(self) -> None:
         """What was applied before this actor failed is still good, and may be newer than the snapshot."""
-        files = self._services.handles.filesystem
-        if files.exists(self._snapshot_path):
-            snapshot = Metadata()
-            snapshot.restore(files.read(self._snapshot_path))
-            if snapshot.applied > self.metadata.applied:
-                self.metadata.restore(snapshot.encode())
+        snapshot = Metadata()
+        try:
+            data = checkpoint.read_snapshot(self._services.handles.filesystem, self._snapshot_path)
+            if data is not None:
+                snapshot.restore(data)
+        except DamagedFile as error:
+            self.log.error("controller: the metadata snapshot cannot be used: %s", error)
+        if snapshot.applied > self.metadata.applied:
+            self.metadata.restore(snapshot.encode())
+        self._drop_log_without_beginning()
+
+    def _drop_log_without_beginning(self) -> None:
+        """If the log begins above what is known, nobody can tell what it means: begin anew, as with an empty disk.
+
+        What it had acknowledged is lost with it, so it does not count until a leader has brought it everything.
+        """
+        files, directory = self._services.handles.filesystem, f"{self._services.data_dir}/{GROUP}"
+        start = _log_start(files, directory)
+        if self.metadata.applied >= start:
+            return
+        text = "controller: the metadata before offset %d is lost here; beginning anew, from whoever leads"
+        self.log.error(text, start)
+        self._drop_log()
+
+    def _drop_log(self) -> None:
+        files, directory = self._services.handles.filesystem, f"{self._services.data_dir}/{GROUP}"
+        gone = f"{directory}{_GONE}"
+        files.remove_tree(gone)
+        files.rename(directory, gone)
+        files.sync_directory(self._services.data_dir)
+        files.make_directory(directory)
+        losses.mark(files, directory)
 
     def _keep_first_voters(self) -> None:
         """What the file says of them may be another thing next time."""
@@ -260,8 +299,7 @@ class Controller(GroupMember):
             for warning in made.warnings:
                 self.log.warning("controller: %s: %s", type(one.request).__name__, warning)
             if made.records or one.request.request_id:
-                # A refusal too: who was replaced and does not know it must not tell what was true once.
-                self._write(made.records or [LeadershipConfirmed()], _UnderWay(one, made.answer))
+                self._write(made.records or [_nothing_done(one.request, made)], _UnderWay(one, made.answer))
             else:
                 _answer(one, OperationAnswer(made.answer))
 
@@ -288,15 +326,18 @@ class Controller(GroupMember):
                 _answer(done.waiting, OperationAnswer(done.answer))
 
     def _apply(self) -> None:
-        """Take in what is committed."""
+        """Take in what is committed, once it is on the disk here, too.
+
+        A leader may know that others have it on theirs before it does. Replicas that it makes then outlive a power cut,
+        and what wants them does not: they would be removed as those that were taken back.
+        """
         metadata, member = self.metadata, self._member
-        log, watermark = member.log, member.node.watermark
+        log, watermark = member.log, min(member.node.watermark, member.log.flushed_offset)
         if metadata.applied >= watermark:
             return
         touched: set[str] = set()
         while metadata.applied < watermark:
-            data = log.read(metadata.applied, _READ_BYTES, up_to=watermark).read()
-            batches = parse_batches(data)
+            batches = self._read_as_written(watermark)
             for position, header in zip(batches.positions, batches.headers, strict=True):
                 if header.base_offset < metadata.applied:
                     continue
@@ -309,6 +350,17 @@ class Controller(GroupMember):
         self._finish()
         self._work()
         self._look_around()
+
+    def _read_as_written(self, watermark: int) -> RecordBatches:
+        """What is to be applied next. A log that the disk has damaged is of no use: begin anew, if others have it."""
+        log, offset, node = self._member.log, self.metadata.applied, self._member.node
+        try:
+            return check_batches(log.read(offset, _READ_BYTES, up_to=watermark).read())
+        except ProtocolError as error:
+            if not node.is_voter or len(node.membership.voters) > 2:  # a majority can do without us
+                log.release()
+                self._drop_log()
+            raise CorruptSegment(log.directory, 0, offset, str(error)) from error
 
     def _apply_batch(self, data: memoryview, position: int) -> set[str]:
         touched = set()
@@ -323,7 +375,7 @@ class Controller(GroupMember):
         """From here on the log up to what is applied is not needed any more."""
         log = self._member.log
         try:
-            self._services.handles.filesystem.write_atomically(self._snapshot_path, self.metadata.encode())
+            checkpoint.write_snapshot(self._services.handles.filesystem, self._snapshot_path, self.metadata.encode())
             log.roll()
             log.raise_log_start(self.metadata.applied)
         except (OSError, LogError) as error:
@@ -331,13 +383,31 @@ class Controller(GroupMember):
         self._snapshot_at = log.size
 
     def _tell_partitions(self, topic_ids: frozenset[str]) -> None:
-        self.send(Address("partitions", "", self.node.broker), MetadataChanged(topic_ids, self._is_complete()))
+        complete = self._is_complete()
+        self.metadata.catching_up = not complete
+        self.send(Address("partitions", "", self.node.broker), MetadataChanged(topic_ids, complete))
 
     def _is_complete(self) -> bool:
         """Is everything replayed that this broker had applied before it was last started?"""
-        return self.metadata.applied >= min(self._end_at_start, self._member.log.end_offset)
+        if self._lacks_something:
+            return False
+        return self._has_applied(min(self._end_at_start, self._member.log.end_offset))
 
-    def _hand_on(self, request: Request) -> OperationAnswer | None:
+    def _has_applied(self, end: int) -> bool:
+        """All below this that was ever committed? What a deposed leader left may stay in our log until more comes."""
+        role = self._member.node.role
+        if isinstance(role, Follower) and role.certain_watermark is not None:
+            end = min(end, role.certain_watermark)
+        return self.metadata.applied >= end
+
+    def _look_for_the_rest(self) -> None:
+        """Is what was lost here back? A leader has said that it is brought, and then it is committed and applied."""
+        if self._lacks_something:
+            self._lacks_something = not (self._member.node.eligible and self._has_applied(self._member.log.end_offset))
+        if self.metadata.catching_up and self._is_complete():
+            self._tell_partitions(frozenset(self.metadata.topics))
+
+    def _hand_on(self, request: Request | DescribeQuorum) -> OperationAnswer | None:
         """Whoever leads shall do it. It may have lost that since: then it is refused there, and asked again."""
         led = self._services.leadership.of(GROUP)
         leader = self._member.node.leader if led is None or led.broker is None else led.broker
@@ -356,6 +426,7 @@ class Controller(GroupMember):
             cluster.partitions_default,
             cluster.replication_factor_default,
             int(self._services.topic_defaults.get("min.insync.replicas", "1")),
+            self._services.topic_defaults,
         )
 
     def _new_topic_id(self) -> str:
@@ -370,7 +441,9 @@ class Controller(GroupMember):
 
     def _unsettled(self) -> bool:
         known = self.metadata.brokers.get(self.node.broker)
-        return known is None or not self._is_registered() or (self.leads and bool(self._missing_topics()))
+        if known is None or not self._is_registered() or self._lacks_something:
+            return True
+        return self.leads and bool(self._missing_topics())
 
     def _is_registered(self) -> bool:
         known, cluster = self.metadata.brokers.get(self.node.broker), self._cluster
@@ -444,44 +517,28 @@ class Controller(GroupMember):
                     topic.replication_factor,
                 )  # fmt: skip
 
-    def _description(self) -> dict[str, Any]:
-        metadata, leadership = self.metadata, self._services.leadership
-        alive = {self.node.broker, *self.node.links}
-        led = leadership.of(GROUP)
 
-        def partition(topic_name: str, topic_id: str, number: int) -> dict[str, Any]:
-            state = metadata.topics[topic_id].partitions[number]
-            now = leadership.of(group_name(topic_name, number, topic_id))
-            return {
-                "partition": number,
-                "leader": None if now is None else now.broker,
-                "leader_epoch": -1 if now is None else now.epoch,
-                "replicas": state.replicas,
-                "isr": () if now is None else now.in_sync,
-                "moved_from": state.moved_from,
-            }
+def _log_start(files: Filesystem, directory: str) -> int:
+    """Where the log in this directory begins, as far as can be told without opening it."""
+    if not files.exists(directory):
+        return 0
+    bases = [base for name in files.list(directory) if (base := offset_in_name(name, ".log")) is not None]
+    try:
+        offsets = checkpoint.read_offsets(files, directory) or checkpoint.Offsets()
+    except DamagedFile:  # for recovery to say
+        offsets = checkpoint.Offsets()
+    return max(offsets.log_start_offset, min(bases, default=0))
 
-        return {
-            "cluster_id": metadata.cluster_id,
-            "controller": None if led is None else led.broker,
-            "applied": metadata.applied,
-            "brokers": [
-                {
-                    "broker": one.broker, "host": one.host, "port": one.port, "alive": one.broker in alive,
-                    "draining": one.draining,
-                }
-                for one in sorted(metadata.brokers.values(), key=lambda one: one.broker)
-            ],
-            "topics": [
-                {
-                    "name": topic.name,
-                    "topic_id": topic.id,
-                    "configs": topic.configs,
-                    "partitions": [partition(topic.name, topic.id, at) for at in range(len(topic.partitions))],
-                }
-                for topic in sorted(metadata.topics.values(), key=lambda topic: topic.name)
-            ],
-        }  # fmt: skip
+
+def _nothing_done(request: Request, made: Plan) -> MetadataRecord:
+    """What is written for a request that changes nothing.
+
+    Something is, for a refusal too: who was replaced and does not know it must not tell what was true once. And what
+    found nothing to do was done: asked again, it is not refused because it would be now.
+    """
+    if made.error != ErrorCode.NONE or getattr(request, "validate_only", False):
+        return LeadershipConfirmed()
+    return RequestDone(request.request_id, made.answer)
 
 
 def _answer(waiting: _Waiting, answer: OperationAnswer) -> None:

@@ -49,6 +49,17 @@ class DescribeCluster:
     """Everything that this broker knows of the cluster, as JSON."""
 
 
+@wire(0x0323)
+@frozen(slots=True)
+class DescribeQuorum:
+    """Who leads the metadata group, and how far each of its members is, as its leader knows, as JSON."""
+
+
+@frozen(slots=True)
+class TellMetadata:
+    """Asked inside a broker, by whoever missed it: how much of the metadata is here (MetadataChanged)?"""
+
+
 @frozen(slots=True)
 class MetadataChanged:
     """Told inside a broker: the metadata of these topics has changed.

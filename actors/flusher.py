@@ -1,7 +1,8 @@
 """`flusher@N`: makes votes and logs durable, many at a time.
 
 Whatever is asked for while a sync is running goes into the next one: under load one sync serves many groups, and at
-rest nobody waits for company. The syncs themselves run in the background, one after the other.
+rest nobody waits for company. The syncs themselves run in the background, one after the other. Votes go first, and wait
+for few logs: an election must not stand behind the thousand logs of a broker that was just started.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from log.raft.ready import Vote
 from log.raft.vote_journal import VoteJournal
 
 RETRY_SECONDS = 1.0
+LOGS_AT_ONCE = 16
+"""Logs synced in one round; a vote that comes waits for no more."""
 
 
 @frozen(slots=True)
@@ -126,14 +129,16 @@ class Flusher(Actor):
             return
         self._busy = True
         votes, self._votes = tuple(self._votes), []
-        flushes, self._flushes = tuple(self._flushes), []
+        flushes, self._flushes = tuple(self._flushes[:LOGS_AT_ONCE]), self._flushes[LOGS_AT_ONCE:]
         synced: list[tuple[Address, LogSynced]] = []
 
         def work() -> None:
-            synced.extend((one.replica, _synced(one.flush, self._filesystem)) for one in flushes)
-            if votes:
-                self._journal.write({save.group: save.vote for save in votes})
-                self._journal.sync()
+            try:
+                if votes:
+                    self._journal.write({save.group: save.vote for save in votes})
+                    self._journal.sync()
+            finally:
+                synced.extend((one.replica, _synced(one.flush, self._filesystem)) for one in flushes)
 
         def done(error: BaseException | None) -> None:
             self._own(_RoundDone(votes, tuple(synced), error))

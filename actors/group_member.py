@@ -6,6 +6,7 @@ what the member has to say goes out in the same turn. What the log means is for 
 
 from __future__ import annotations
 
+import abc
 import random
 from collections.abc import Callable, Mapping
 
@@ -15,18 +16,23 @@ from actors.flusher import LogSynced, SaveVote, SyncLog, VoteSaved
 from actors.heartbeats import Follows, LeaderGone, Leads
 from actors.leadership import Leadership
 from actors.raft_messages import RAFT_MESSAGES
-from actors.replica_messages import Discard, HandOver, TransferLeadership
+from actors.replica_messages import Discard, HandOver, MemberStarted, TransferLeadership
 from actors.runtime import Actor, Address, Future, PeerDown, PeerUp, handles
+from actors.runtime.timers import Timer
+from log import checkpoint, losses
 from log.config import NEVER, LogConfig
 from log.errors import LogOffline
 from log.handles import Handles
+from log.machines.group.config import GroupConfig
 from log.machines.metadata import Metadata
+from log.machines.transaction.config import TransactionConfig
 from log.partition_log import Flush, PartitionLog
-from log.raft import leading, losses
+from log.raft import leading
 from log.raft.member import MEMBERSHIP_FILE, Machine, Member
 from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.messages import Message
 from log.raft.node import RaftConfig, RaftNode
+from log.raft.pacer import Pacer
 from log.raft.ready import Vote
 from log.raft.roles import Follower, Leader
 from log.raft.vote_journal import VoteJournal
@@ -49,6 +55,9 @@ class GroupServices:
     rng: random.Random
     raft: RaftConfig = Factory(RaftConfig)
     topic_defaults: Mapping[str, str] = Factory(dict)
+    pacer: Pacer = Factory(Pacer)
+    groups: GroupConfig = Factory(GroupConfig)
+    transactions: TransactionConfig = Factory(TransactionConfig)
 
 
 @frozen(slots=True)
@@ -61,6 +70,8 @@ class GroupSpec:
     first_voters: tuple[Voter, ...]
     wanted: tuple[int, ...]
     observers: tuple[int, ...] = ()
+    move: int = 0
+    """How often it was decided anew who shall be in it."""
     log: LogConfig = Factory(LogConfig)
     flush_before_ack: bool = False
 
@@ -100,21 +111,23 @@ class GroupMember(Actor):
         self._peers: dict[int, Address] = {}
         self._handed_over: list[Future[bool]] = []
         self._tick_at: float | None = None
-        self._announced: tuple[int | None, int, tuple[int, ...]] | None = None
+        self._timer: Timer | None = None
+        self._announced: tuple[int | None, int, set[int]] | None = None
         self._watermark_told = True
         self._saving: Vote | None = None
         self._flush: Flush | None = None
         self._will_look = False
         self._discarded = False
+        self._damage_told = ""
         self._log: PartitionLog | None = None
         self._member: Member
         self.group = ""
 
     # -- what those who inherit from it fill in -------------------------------------------------------------------
 
+    @abc.abstractmethod
     def spec(self) -> GroupSpec:
         """The group as it shall be now."""
-        raise NotImplementedError
 
     def machine(self) -> Machine | None:
         """What the log's records make, if that is kept here."""
@@ -122,6 +135,9 @@ class GroupMember(Actor):
 
     def on_leads(self, *, leads: bool) -> None:
         """This member leads its group from now on, or follows somebody, or nobody."""
+
+    def on_flushed(self) -> None:
+        """More of the log is on the disk."""
 
     def on_committed(self) -> None:
         """The high watermark has moved."""
@@ -139,16 +155,15 @@ class GroupMember(Actor):
         self.group = spec.name
         directory, files = f"{services.data_dir}/{spec.name}", services.handles.filesystem
         vote = services.journal.get(spec.name)
-        if vote.term > 0 and not files.exists(directory):
+        if vote.term > 0 and not checkpoint.is_log(files, directory):
             # There was a replica here, and it may have acknowledged what whoever votes with it no longer finds: it was
-            # moved away, and those who do not know that yet still count it.
+            # moved away, and those who do not know that yet still count it; or it was new when the power went. Not the
+            # directory says so: that is made first, and a crash may come before the mark is in it.
             files.make_directory(directory)
             losses.mark(files, directory)
         log = self._log = PartitionLog.open(directory, spec.log, services.handles, topic_id=spec.topic_id)
         if log.cut is not None:
             self.log.warning("replica: %s was cut at %d: %s", spec.name, log.cut.end_offset, log.cut.reason)
-            if log.cut.below_checkpoint:
-                losses.mark(files, directory)
         node = RaftNode(
             self.node.broker,
             services.directory_id,
@@ -161,13 +176,19 @@ class GroupMember(Actor):
             eligible=not losses.is_marked(files, directory),
             wanted=spec.wanted,
             observers=spec.observers,
+            move=spec.move,
             heard=services.heard,
+            pacer=services.pacer,
         )
         self._member = Member(log, node, services.wall_ms, self.machine())
         self.node.watch_peers(self.address)
+        for broker in sorted(node.replicas & self.node.links.keys()):
+            self.send(self._peer(broker), MemberStarted(self.node.broker))
         self._after_event()
 
     def on_stop(self) -> None:
+        if self._log is None:
+            return  # it never began
         self.refuse_waiting(None)
         self._tell_handed_over()
         self.send(self._heartbeats, Leads(self.group, -1, ()))
@@ -216,6 +237,13 @@ class GroupMember(Actor):
         self._member.peer_up(message.broker, self._now)
         self._after_event()
 
+    @handles(MemberStarted)
+    def member_started(self, message: MemberStarted) -> None:
+        """As after a new link: nothing that was sent before has to have arrived, and a leader asks again at once."""
+        if message.broker in self._member.node.online:
+            self._member.peer_up(message.broker, self._now)
+            self._after_event()
+
     @handles(PeerDown)
     def peer_down(self, message: PeerDown) -> None:
         self._member.peer_down(message.broker, self._now)
@@ -246,6 +274,7 @@ class GroupMember(Actor):
             return
         self._member.flushed(self._now)
         self._after_event()
+        self.on_flushed()
 
     @handles(Offline)
     def offline(self, message: Offline) -> None:
@@ -253,7 +282,7 @@ class GroupMember(Actor):
 
     @handles(_Tick)
     def tick(self, _message: _Tick) -> None:
-        self._tick_at = None
+        self._tick_at = self._timer = None
         self._member.tick(self._now)
         self._after_event()
 
@@ -295,6 +324,9 @@ class GroupMember(Actor):
         if member.committed is not None:
             member.committed = None
             self._committed()
+        if member.damage is not None:
+            self._tell_damage(member.damage)
+            member.damage = None
         if isinstance(member.node.role, Leader):
             self._announce()
             self.on_membership()
@@ -317,13 +349,13 @@ class GroupMember(Actor):
         """Let every broker know who leads this group, and who is in sync."""
         node = self._member.node
         role = node.role
-        in_sync = tuple(sorted(leading.in_sync(node, role, self._now))) if isinstance(role, Leader) else ()
+        in_sync = leading.in_sync(node, role, self._now) if isinstance(role, Leader) else set()
         state = (node.leader, node.term, in_sync)
         if state != self._announced:
             led_before = self._announced is not None and self._announced[0] == node.broker
             self._announced = state
             if isinstance(role, Leader):
-                self.send(self._heartbeats, Leads(self.group, node.term, in_sync))
+                self.send(self._heartbeats, Leads(self.group, node.term, tuple(sorted(in_sync))))
             elif led_before:
                 self.send(self._heartbeats, Leads(self.group, -1, ()))
 
@@ -353,11 +385,18 @@ class GroupMember(Actor):
         self.send(self._flusher, SyncLog(self._flush, self.address))
 
     def _arrange_tick(self) -> None:
-        """One timer, moved only forward: a deadline that went further away is found out when it fires."""
+        """One timer at a time: a deadline that went further away is found out when it fires."""
         deadline = self._member.node.next_deadline
         if deadline is not None and (self._tick_at is None or deadline < self._tick_at):
+            if self._timer is not None:
+                self._timer.cancel()
             self._tick_at = deadline
-            self.after(max(deadline - self._now, 0.0), _Tick())
+            self._timer = self.after(max(deadline - self._now, 0.0), _Tick())
+
+    def _tell_damage(self, damage: str) -> None:
+        if damage != self._damage_told:
+            self._damage_told = damage
+            self.log.error("replica: %s is damaged on this disk, and a follower needs it from %s", self.group, damage)
 
     def _tell_handed_over(self) -> None:
         waiting, self._handed_over = self._handed_over, []

@@ -18,7 +18,7 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Self
@@ -55,6 +55,7 @@ class Cluster:
         config: KafkaConfig | None = None,
         actors: Iterable[ExtraActor] = (),
         log_level: str = "warning",
+        advertised: Mapping[int, tuple[str, int]] | None = None,
     ) -> None:
         if brokers < 1:
             raise HarnessError(f"a cluster needs at least one broker, not {brokers}")
@@ -66,6 +67,7 @@ class Cluster:
         self._kafka_config = config or KafkaConfig()
         self._actors = tuple(actors)
         self._log_level = log_level
+        self._advertised = dict(advertised or {})
         self._cut: set[frozenset[int]] = set()
         self._thread: threading.Thread | None = None
         self._launcher: Launcher | None = None
@@ -253,7 +255,9 @@ class Cluster:
         return ProcessHost() if self.processes else LocalHost(scheduler, nursery)
 
     def _config(self, data_dir: Path) -> ClusterConfig:
-        brokers = tuple(BrokerConfig(broker, 0, data_dir / str(broker)) for broker in self.brokers)
+        brokers = tuple(
+            BrokerConfig(broker, 0, data_dir / str(broker), self._advertised.get(broker)) for broker in self.brokers
+        )
         return ClusterConfig(self._name, "127.0.0.1", data_dir, self._kafka_config, brokers, self._topics)
 
     async def _kill(self, broker: int) -> None:

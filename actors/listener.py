@@ -1,70 +1,214 @@
-"""The port of a broker: every connection that comes in becomes an actor, fed by a task that reads its socket."""
+"""The port of a broker: every connection that comes in becomes an actor, fed by a task that reads its socket.
+
+The first byte that a client sends tells which dialect it speaks. What one read brought is handed over in a turn that
+runs on the spot, so nothing stands between a request and its handler. When the client has said all it wants to say (it
+shut down its side), it still gets the answers that are due.
+"""
 
 from __future__ import annotations
 
 import itertools
 import socket
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
 
 import pykka
 import trio
 
-from actors.connection import LINE_BYTES_MAX, Connection, Line
+from actors.answers import Answers
+from actors.connection import Connection, HeardAll, Received
+from actors.frame_cutter import FrameCutter
+from actors.json_connection import JsonConnection
+from actors.kafka_connection import KafkaConnection
+from actors.outlet import Outlet
 from actors.runtime import Address
+from actors.runtime.loop import drained
+from protocol.errors import ProtocolError
+from protocol.framing import Dialect, dialect_of
+from protocol.json_lines import LineCutter
 
 if TYPE_CHECKING:
-    from actors.runtime import Node
+    from actors.runtime.ref import Ref
+    from actors.serving import Serving
 
-CONNECTIONS_MAX = 1000
+CONNECTIONS_MAX = 10_000
+IDLE_SECONDS = 600.0  # connections.max.idle.ms
+LAST_ANSWERS_SECONDS = 30.0
+_SWEEP_SECONDS = 30.0
+_PATIENCE_TURNS = 20
+_READS_AT_ONCE = 16
 
 
-async def serve_port(node: Node, listener: socket.socket) -> None:
+class Cutter(Protocol):
+    """Turns a stream into requests."""
+
+    @property
+    def space(self) -> memoryview: ...
+
+    @property
+    def unfinished(self) -> int: ...
+
+    @property
+    def is_lost(self) -> bool:
+        """Is it of no use to read on?"""
+
+    def received(self, count: int) -> list[memoryview]: ...
+
+
+async def serve_port(serving: Serving, listener: socket.socket) -> None:
     """Accept connections until cancelled."""
-    numbers = itertools.count(1)
-    limit = trio.CapacityLimiter(CONNECTIONS_MAX)
-
-    async def accepted(stream: trio.SocketStream) -> None:
-        await _serve(node, stream, next(numbers), limit)
-
+    port = Port(serving)
     async with trio.open_nursery() as nursery:
+        nursery.start_soon(port.sweep)
         await trio.serve_listeners(
-            accepted,
+            port.accepted,
             [trio.SocketListener(trio.socket.from_stdlib_socket(listener.dup()))],
             handler_nursery=nursery,
         )
 
 
-async def _serve(node: Node, stream: trio.SocketStream, number: int, limit: trio.CapacityLimiter) -> None:
-    try:
-        limit.acquire_nowait()
-    except trio.WouldBlock:
-        node.log.warning("listener: connection refused, %d are open", CONNECTIONS_MAX)
-        await stream.aclose()
-        return
-    try:
-        await _feed(node, stream, Address("connection", str(number), node.broker))
-    except (OSError, trio.BrokenResourceError, trio.ClosedResourceError, pykka.ActorDeadError) as error:
-        node.log.info("listener: connection %d ended: %s", number, error)
-    except Exception:  # whatever it was, it ends this connection and no other
-        node.log.exception("listener: connection %d failed", number)
-    finally:
-        limit.release()
+class Port:
+    """The connections of one broker."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        self._numbers = itertools.count(1)
+        self._edges: set[_Edge] = set()
+
+    async def accepted(self, stream: trio.SocketStream) -> None:
+        """Serve one connection to its end. Whatever that is, it is the end of this connection and no other."""
+        log = self._serving.node.log
+        if len(self._edges) >= CONNECTIONS_MAX:
+            log.warning("listener: connection refused, %d are open", len(self._edges))
+            await stream.aclose()
+            return
+        number = next(self._numbers)
+        sock = socket.socket(fileno=stream.socket.detach())
+        with sock, suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            edge = _Edge(self._serving, sock, number)
+            self._edges.add(edge)
+            try:
+                await edge.run()
+            except Exception:
+                log.exception("listener: connection %d failed", number)
+            finally:
+                self._edges.discard(edge)
+
+    async def sweep(self) -> None:
+        """End connections on which nothing was said for long."""
+        clock = self._serving.node.scheduler.clock
+        while True:
+            await trio.sleep(_SWEEP_SECONDS)
+            for edge in [one for one in self._edges if clock.now() - one.heard_at > IDLE_SECONDS and one.is_idle]:
+                edge.cancel()
 
 
-async def _feed(node: Node, stream: trio.SocketStream, address: Address) -> None:
-    """Read lines, let the connection's actor answer each, write its answers."""
-    ref = node.spawn(Connection, address=address)
-    held = bytearray()
+class _Edge:
+    """Reads one socket for its actor."""
+
+    def __init__(self, serving: Serving, sock: socket.socket, number: int) -> None:
+        self._serving = serving
+        self._number = number
+        self._sock = sock
+        self._outlet = Outlet(sock)
+        self._scheduler = serving.node.scheduler
+        self._answers = Answers(self._outlet, self._scheduler)
+        self._scope = trio.CancelScope()
+        self.heard_at = self._scheduler.clock.now()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._answers.are_due
+
+    def cancel(self) -> None:
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        log, peer = self._serving.node.log, _name_of(self._sock)
+        log.debug("connection: %s connected", peer)
+        reason = "it was idle for too long"
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._write_rest)
+                    reason = await self._serve(peer)
+                    nursery.cancel_scope.cancel()
+        finally:
+            self._outlet.close()
+            log.debug("connection: %s disconnected after %d requests: %s", peer, self._answers.requests, reason)
+
+    async def _serve(self, peer: str) -> str:
+        """Feed the connection's actor until there is nothing to read any more, and give why."""
+        if not await self._readable():
+            return "closed by the client"
+        with suppress(OSError):
+            first = self._sock.recv(1, socket.MSG_PEEK)
+            if not first:
+                return "closed by the client"
+            speaks_json = dialect_of(first[0]) is Dialect.JSON_LINES
+            kind: type[Connection] = JsonConnection if speaks_json else KafkaConnection
+            cutter: Cutter = LineCutter() if speaks_json else FrameCutter()
+            address = Address("connection", str(self._number), self._serving.broker)
+            ref = self._serving.node.spawn(kind, self._answers, self._serving, peer, address=address)
+            try:
+                return await self._feed(ref, cutter)
+            except ProtocolError as error:
+                self._serving.node.log.info("connection: %s closed: %s", peer, error)
+                return str(error)
+            except pykka.ActorDeadError:
+                return "its actor ended"
+            finally:
+                ref.stop(block=False)
+        return "the connection broke"
+
+    async def _feed(self, ref: Ref[Connection], cutter: Cutter) -> str:
+        scheduler, answers, sock = self._scheduler, self._answers, self._sock
+        reads = 0
+        while True:
+            try:
+                count = sock.recv_into(cutter.space)
+            except BlockingIOError:
+                reads = 0
+                await trio.lowlevel.wait_readable(sock)
+                continue
+            if not count:
+                break
+            self.heard_at = scheduler.clock.now()
+            requests = cutter.received(count)
+            if requests and scheduler.turn(lambda: ref.tell(Received(requests))):  # noqa: B023  called before it returns
+                await drained(scheduler, turns=_PATIENCE_TURNS)
+            if cutter.is_lost:
+                break
+            while answers.are_many:
+                await answers.changed.wait()
+            reads += 1
+            if reads >= _READS_AT_ONCE:  # others want to be heard too
+                reads = 0
+                await trio.lowlevel.checkpoint()
+        scheduler.turn(lambda: ref.tell(HeardAll()))
+        with trio.move_on_after(LAST_ANSWERS_SECONDS):
+            while answers.are_due:
+                await answers.changed.wait()
+        if cutter.is_lost:
+            return "nobody knows where its next request begins"
+        return f"closed by the client{f' {cutter.unfinished} bytes into a request' if cutter.unfinished else ''}"
+
+    async def _readable(self) -> bool:
+        with suppress(OSError):
+            await trio.lowlevel.wait_readable(self._sock)
+            return True
+        return False
+
+    async def _write_rest(self) -> None:
+        with suppress(trio.ClosedResourceError):  # closed: whoever did that knows why
+            await self._outlet.write_rest(self._answers.changed.wake_if_waiting)
+
+
+def _name_of(sock: socket.socket) -> str:
+    """Where a client connects from."""
     try:
-        async with stream:
-            while data := await stream.receive_some(64 << 10):
-                held += data
-                *lines, rest = held.split(b"\n")
-                held = rest
-                for line in lines:
-                    await stream.send_all(await ref.ask(Line(bytes(line)), block=False))
-                if len(held) > LINE_BYTES_MAX:
-                    node.log.info("listener: %s sent a line of more than %d bytes", address, LINE_BYTES_MAX)
-                    return
-    finally:
-        ref.stop(block=False)
+        host, port, *_ = sock.getpeername()
+    except OSError:
+        return "a client that is gone"
+    return f"{host}:{port}"

@@ -1,7 +1,8 @@
 """`partitions@N`: the partitions of one broker. It has a replica for each that the metadata wants here, and no other.
 
-Replicas are made and ended a few at a time, so a topic with a thousand partitions holds up nobody. A replica's files go
-only when the metadata says so: its topic is gone, or a move away from here was confirmed by the partition's leader.
+Replicas are made and ended a few at a time, and no more are made while some still have no leader: a topic with a
+thousand partitions holds up nobody, and its elections do not hold up each other. A replica's files go only when the
+metadata says so: its topic is gone, or a move away from here was confirmed by the partition's leader.
 Now and then it lets partitions that are led from here go back to their preferred leaders, unless somebody is missing.
 """
 
@@ -10,7 +11,8 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,32 +20,50 @@ from attrs import frozen
 
 from actors.background import Background, ThreadBackground
 from actors.cleaner import Cleaner
-from actors.controller import ClusterFacts, Controller
-from actors.controller_messages import MetadataChanged
+from actors.cluster_facts import ClusterFacts
+from actors.controller import Controller
+from actors.controller_messages import MetadataChanged, TellMetadata
+from actors.coordinator import Coordinator
+from actors.coordinator_messages import GROUPS_TOPIC, KINDS, TRANSACTIONS_TOPIC, coordinator_address
 from actors.flusher import Flusher, ForgetVotes
+from actors.group_coordinator import GroupCoordinator
 from actors.group_member import GroupServices
 from actors.heartbeats import Heartbeats
 from actors.leadership import Leadership, misled
 from actors.replica import Replica
 from actors.replica_messages import Discard, TransferLeadership, group_name, parts_of, replica_address
 from actors.runtime import Actor, Address, Node, Terminated, handles
+from actors.transaction_coordinator import TransactionCoordinator
 from log import checkpoint
 from log.filesystem import DiskFilesystem, Filesystem
 from log.handles import Handles
-from log.machines.metadata import Metadata
-from log.raft.losses import note_boot
+from log.losses import note_boot
+from log.machines.metadata import Metadata, Topic
 from log.raft.node import RaftConfig
+from log.raft.pacer import Pacer
 from log.raft.vote_journal import VoteJournal
 
 VOTES_FILE = "votes"
 AT_ONCE = 4
 """Replicas made or ended in one turn."""
+LEADERLESS_MAX = 16
+"""While so many of the last replicas made have no leader yet, no more are made…"""
+LEADERLESS_SECONDS = 0.25
+"""…but they are not waited for longer than that: their peers may be down."""
+LOOK_AGAIN_SECONDS = 0.005
+REMOVED_AT_ONCE = 64
 BALANCE_SECONDS = 5.0
 TRANSFERS_AT_ONCE = 50
 _GONE = ".gone"
 """What is removed is called so first: a crash may leave any part of it, and a group's own directory must be whole."""
 _GROUP_NAME = re.compile(r".+-[0-9]+\.[A-Za-z0-9_-]{22}")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+COORDINATORS: dict[str, type[Coordinator]] = {
+    GROUPS_TOPIC: GroupCoordinator,
+    TRANSACTIONS_TOPIC: TransactionCoordinator,
+}
 
 
 @frozen(slots=True)
@@ -58,8 +78,8 @@ class _Balance:
 
 @frozen(slots=True)
 class _Removed:
-    group: str
-    error: BaseException | None
+    groups: tuple[str, ...]
+    errors: dict[str, BaseException]
 
 
 class Partitions(Actor):
@@ -72,9 +92,19 @@ class Partitions(Actor):
         self._here: dict[str, tuple[str, int]] = {}
         """Groups that have a replica here, with topic id and number."""
         self._ending: set[str] = set()
+        self._found: dict[str, str] = {}
+        """Directories of groups that the metadata wanted here at first and that have no replica yet, with topic ids."""
+        self._leaderless: dict[str, float] = {}
+        """Groups whose replica was made a moment ago and that have no leader yet, with the time."""
+        self._leaving: list[str] = []
+        """Groups whose directories are to be removed."""
+        self._removing = False
         self._due: dict[str, None] = {}
         """Topics to look at."""
+        self._steps: deque[tuple[str, str, int]] = deque()
+        """Groups to look at, with topic id and number."""
         self._going_on = False
+        self._coordinators: dict[Address, None] = {}
         self._complete = False
         """Only then is what the metadata does not want here surely not wanted."""
 
@@ -83,9 +113,12 @@ class Partitions(Actor):
         for address in self.node.addresses:
             if address.kind == "replica":
                 self._here[address.name] = parts_of(address.name)
+            elif address.kind in KINDS.values():
+                self._coordinators[address] = None
         self._due.update(dict.fromkeys(topic_id for topic_id, _ in self._here.values()))
         self._due.update(dict.fromkeys(self._services.metadata.topics))
         self.every(BALANCE_SECONDS, _Balance())
+        self.send(Address("controller", "", self.node.broker), TellMetadata())  # or is not there yet, and will tell
         self._go_on()
 
     @handles(MetadataChanged)
@@ -98,6 +131,8 @@ class Partitions(Actor):
         for group, (topic_id, _) in self._here.items():
             if topic_id in message.topic_ids and group not in self._ending:
                 self.send(replica_address(group, self.node.broker), message)
+        for coordinator in self._coordinators:
+            self.send(coordinator, message)
         self._due.update(dict.fromkeys(sorted(message.topic_ids)))
         self._go_on()
 
@@ -105,11 +140,15 @@ class Partitions(Actor):
     def go_on(self, _message: _GoOn) -> None:
         self._going_on = False
         left = AT_ONCE
-        while self._due and left > 0:
-            topic_id = next(iter(self._due))
-            left = self._work_on(topic_id, left)
-            if left > 0:
+        while left > 0 and (self._steps or self._due):
+            if not self._steps:
+                topic_id = next(iter(self._due))
                 del self._due[topic_id]
+                self._steps.extend(self._steps_of(topic_id))
+            elif self._must_wait():
+                break
+            else:
+                left -= self._settle(*self._steps.popleft())
         self._go_on()
 
     @handles(Terminated)
@@ -121,13 +160,16 @@ class Partitions(Actor):
     @handles(_Removed)
     def removed(self, message: _Removed) -> None:
         """Now there is room for another replica of the group, if one is wanted again."""
-        if message.error is not None:
-            self.log.error("partitions: %s was not removed: %s", message.group, message.error)
-        self._ending.discard(message.group)
-        here = self._here.pop(message.group, None)
-        if here is not None:
-            self._due[here[0]] = None
-            self._go_on()
+        for group in message.groups:
+            if group in message.errors:
+                self.log.error("partitions: %s was not removed: %s", group, message.errors[group])
+            self._ending.discard(group)
+            here = self._here.pop(group, None)
+            if here is not None:
+                self._due[here[0]] = None
+        self._removing = False
+        self._remove_next()
+        self._go_on()
 
     @handles(_Balance)
     def balance(self, _message: _Balance) -> None:
@@ -169,39 +211,72 @@ class Partitions(Actor):
         for name in services.handles.filesystem.list(services.data_dir):
             if name.endswith(_GONE):
                 self._remove_rest(name)
-            elif _GROUP_NAME.fullmatch(name) and name not in wanted:
-                self.log.info("partitions: %s is no longer kept here", name)
-                self._ending.add(name)
-                self._here[name] = parts_of(name)  # until it is removed, there is no room for another
-                self._remove(name)
+            elif _GROUP_NAME.fullmatch(name) and name not in self._here:
+                if name in wanted:
+                    self._found[name] = parts_of(name)[0]  # which may change before its replica is made
+                else:
+                    self._remove_stray(name)
+
+    def _remove_stray(self, group: str) -> None:
+        self.log.info("partitions: %s is no longer kept here", group)
+        self._ending.add(group)
+        self._here[group] = parts_of(group)  # until it is removed, there is no room for another
+        self._remove(group)
 
     def _go_on(self) -> None:
-        if self._due and not self._going_on:
+        if (self._due or self._steps) and not self._going_on:
             self._going_on = True
-            self.after(0.0, _GoOn())
+            self.after(LOOK_AGAIN_SECONDS if self._steps and self._must_wait() else 0.0, _GoOn())
 
-    def _work_on(self, topic_id: str, left: int) -> int:
-        """Make and end up to `left` replicas of this topic. Gives how many more may be; none if it is not done."""
+    def _must_wait(self) -> bool:
+        """Elections need disk and processor: with too many at once, none is over before it is tried anew."""
+        now, leadership = self.node.scheduler.clock.now(), self._services.leadership
+        for group, made_at in list(self._leaderless.items()):
+            led = leadership.of(group)
+            if (led is not None and led.broker is not None) or now - made_at >= LEADERLESS_SECONDS:
+                del self._leaderless[group]
+        return len(self._leaderless) >= LEADERLESS_MAX
+
+    def _steps_of(self, topic_id: str) -> list[tuple[str, str, int]]:
+        """The groups of this topic that are not as they shall be: first those that go."""
         topic, broker = self._services.metadata.topics.get(topic_id), self.node.broker
-        wanted: dict[str, int] = {}
-        if topic is not None:
-            for number, partition in enumerate(topic.partitions):
-                if broker in partition.keepers:
-                    wanted[group_name(topic.name, number, topic.id)] = number
-        unwanted = [group for group, (of, _) in self._here.items() if of == topic_id and group not in wanted]
-        for group in unwanted if self._complete else ():
-            if left == 0:
-                return 0
-            left -= self._end(group)
-        for group, number in wanted.items():
+        wanted = {
+            group_name(topic.name, number, topic.id): number
+            for number, partition in enumerate(() if topic is None else topic.partitions)
+            if topic is not None and broker in partition.keepers
+        }
+        there = [group for group, (of, _) in self._here.items() if of == topic_id]
+        there += [group for group, of in self._found.items() if of == topic_id]
+        unwanted = [(group, *parts_of(group)) for group in there if group not in wanted]
+        missing = [(group, topic_id, number) for group, number in wanted.items() if group not in self._here]
+        return unwanted + missing
+
+    def _settle(self, group: str, topic_id: str, number: int) -> int:
+        """Make or end the replica of this group, if it is to be. Gives how many were."""
+        topic, broker = self._services.metadata.topics.get(topic_id), self.node.broker
+        if topic is not None and number < len(topic.partitions) and broker in topic.partitions[number].keepers:
             if group in self._here or not (self._complete or self._has_files(group)):
-                continue  # one that is made anew must not be of the past
-            if left == 0:
-                return 0
+                return 0  # one that is made anew must not be of the past
             self._here[group] = (topic_id, number)
+            self._found.pop(group, None)
+            self._leaderless[group] = self.node.scheduler.clock.now()
             self.node.spawn(Replica, topic_id, number, self._services, address=replica_address(group, broker))
-            left -= 1
-        return left
+            if topic.name in KINDS:
+                self._coordinate(topic, number)
+            return 1
+        if self._complete and group in self._here:
+            return self._end(group)
+        if self._complete and self._found.pop(group, None) is not None:
+            self._remove_stray(group)
+            return 1
+        return 0
+
+    def _coordinate(self, topic: Topic, number: int) -> None:
+        """Give a replica of an internal topic the actor that works with what is in it."""
+        address = coordinator_address(topic.name, number, self.node.broker)
+        if address not in self._coordinators:
+            self.node.spawn(COORDINATORS[topic.name], topic.name, number, self._services, address=address)
+            self._coordinators[address] = None
 
     def _has_files(self, group: str) -> bool:
         return self._services.handles.filesystem.exists(f"{self._services.data_dir}/{group}/{checkpoint.METADATA}")
@@ -219,21 +294,33 @@ class Partitions(Actor):
     def _remove(self, group: str) -> None:
         """Take a group's directory away, in the background."""
         services = self._services
-        files, directory = services.handles.filesystem, f"{services.data_dir}/{group}"
-        gone = f"{directory}{_GONE}"
         if parts_of(group)[0] not in services.metadata.topics:  # else others have it, and it may come back
             services.leadership.forget(group)
             self.send(Address("flusher", "", self.node.broker), ForgetVotes(group))
 
+        self._leaving.append(group)
+        self._remove_next()
+
+    def _remove_next(self) -> None:
+        """Many directories with one sync: it is what takes the time."""
+        if self._removing or not self._leaving:
+            return
+        self._removing = True
+        groups, self._leaving = tuple(self._leaving[:REMOVED_AT_ONCE]), self._leaving[REMOVED_AT_ONCE:]
+        files, data_dir = self._services.handles.filesystem, self._services.data_dir
+        errors: dict[str, BaseException] = {}
+
         def work() -> None:
-            if files.exists(directory):
-                files.remove_tree(gone)
-                files.rename(directory, gone)
-                files.sync_directory(services.data_dir)
-                files.remove_tree(gone)
+            renamed = [group for group in groups if _tried(group, errors, lambda path: _rename(files, path), data_dir)]
+            if renamed:
+                files.sync_directory(data_dir)
+            for group in renamed:
+                _tried(group, errors, lambda path: files.remove_tree(f"{path}{_GONE}"), data_dir)
 
         def done(error: BaseException | None) -> None:
-            self.node.tell_local(self.address, _Removed(group, error))
+            if error is not None:
+                errors.update(dict.fromkeys(groups, error))
+            self.node.tell_local(self.address, _Removed(groups, errors))
 
         self._background.submit(work, done)
 
@@ -248,16 +335,35 @@ class Partitions(Actor):
         self._background.submit(lambda: files.remove_tree(path), done)
 
 
+def _tried(group: str, errors: dict[str, BaseException], work: Callable[[str], None], data_dir: str) -> bool:
+    """Do it with the group's directory. Whether it worked; if not, that is noted, and others go on."""
+    try:
+        work(f"{data_dir}/{group}")
+    except OSError as error:
+        errors[group] = error
+    return group not in errors
+
+
+def _rename(files: Filesystem, directory: str) -> None:
+    """Give a directory the name of what is removed."""
+    if files.exists(directory):
+        files.remove_tree(f"{directory}{_GONE}")
+        files.rename(directory, f"{directory}{_GONE}")
+
+
 @contextmanager
 def on_disk(node: Node, data_dir: str, directory_id: str, cluster: ClusterFacts) -> Iterator[GroupServices]:
     """Run this broker's part of the cluster on a real disk, with a thread that syncs it."""
-    background = ThreadBackground(node.scheduler, f"flusher-{node.broker}")
+    syncs = ThreadBackground(node.scheduler, f"flusher-{node.broker}")
+    removals = ThreadBackground(node.scheduler, f"remover-{node.broker}")
     try:
         yield start_partitions(
-            node, data_dir, directory_id, cluster, DiskFilesystem(), background, random.Random(), boot=machine_boot()
-        )
+            node, data_dir, directory_id, cluster, DiskFilesystem(), syncs, removals, random.Random(),
+            boot=machine_boot(), raft=RaftConfig(catch_up_bytes_per_s=cluster.catch_up_bytes_per_s),
+        )  # fmt: skip
     finally:
-        background.close()
+        syncs.close()
+        removals.close()
 
 
 def start_partitions(
@@ -266,7 +372,8 @@ def start_partitions(
     directory_id: str,
     cluster: ClusterFacts,
     filesystem: Filesystem,
-    background: Background,
+    syncs: Background,
+    removals: Background,
     rng: random.Random,
     *,
     boot: str,
@@ -277,7 +384,8 @@ def start_partitions(
     `boot` names the machine's boot: under another one, what was not synced is gone.
     """
     raft = raft or RaftConfig()
-    note_boot(filesystem, data_dir, boot, [] if raft.flush_before_ack else groups_on_disk(filesystem, data_dir))
+    groups = groups_on_disk(filesystem, data_dir)
+    note_boot(filesystem, data_dir, boot, groups, flush_before_ack=raft.flush_before_ack)
     journal = VoteJournal(filesystem, f"{data_dir}/{VOTES_FILE}")
     heard: dict[int, float] = {}
     clock = node.scheduler.clock
@@ -293,17 +401,22 @@ def start_partitions(
         rng,
         raft,
         dict(cluster.topic_defaults),
+        Pacer(raft.catch_up_bytes_per_s),
+        cluster.groups,
+        cluster.transactions,
     )
-    node.spawn(Flusher, journal, filesystem, background, address=Address("flusher", "", node.broker))
+    node.spawn(Flusher, journal, filesystem, syncs, address=Address("flusher", "", node.broker))
     node.spawn(Heartbeats, heard, services.leadership, address=Address("heartbeats", "", node.broker))
-    node.spawn(Partitions, services, background, address=Address("partitions", "", node.broker))
+    node.spawn(Partitions, services, removals, address=Address("partitions", "", node.broker))
     node.spawn(Cleaner, address=Address("cleaner", "", node.broker))
     node.spawn(Controller, cluster, services, address=Address("controller", "", node.broker))
     return services
 
 
 def is_settled(services: GroupServices, cluster: ClusterFacts) -> bool:
-    """Is every topic of the cluster file there, and led?"""
+    """Is every broker registered, and every topic of the cluster file there, and led?"""
+    if not services.metadata.brokers.keys() >= set(cluster.brokers):
+        return False
     for wanted in cluster.topics:
         topic = services.metadata.topic(wanted.name)
         if topic is None:

@@ -8,47 +8,80 @@ appends when they are as safe as was asked for, and reads up to what a majority 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from attrs import frozen
 
 from actors.controller_messages import MetadataChanged
+from actors.coordinator_messages import KINDS, LeadershipChanged, coordinator_address
 from actors.group_member import GroupMember, GroupServices, GroupSpec, Offline
+from actors.log_starts import LogStarts
 from actors.replica_messages import (
     ALL,
     EARLIEST,
     LATEST,
     MAX_TIMESTAMP,
+    Aborted,
+    AppendMarker,
     AppendRecords,
     AppendResult,
     CleanUp,
+    DeleteRecords,
+    DescribeLog,
+    DescribeProducers,
     DescribeReplica,
+    EpochEnd,
+    FindEpochEnd,
     FindOffset,
+    LogFacts,
+    LogMoved,
     OffsetFound,
+    RaiseLogStart,
     ReadRecords,
     ReadResult,
+    ReadSlice,
+    RecordsDeleted,
     ReplicaFacts,
+    SliceRead,
+    WatchLog,
     group_name,
 )
 from actors.runtime import Address, Future, Payload, handles
+from actors.transaction_gate import TransactionGate
+from log.admission import Admitted, admit
 from log.cleanable import cleanable, first_dirty_offset, roll_if_overdue
 from log.compaction import Compaction
 from log.config import CleanupPolicy
 from log.errors import CorruptSegment, LogError, LogOffline, OffsetOutOfRange
 from log.machines.plans import EndMove
 from log.machines.topic_configs import settings_of
-from log.producer_state import OutOfOrderSequence, ProducerFenced
+from log.producer_state import (
+    CoordinatorFenced,
+    OutOfOrderSequence,
+    Producer,
+    ProducerFenced,
+    ProducerStates,
+    WrongTransactionState,
+)
 from log.raft import leading
-from log.raft.roles import Leader
+from log.raft.messages import Append, Message
+from log.raft.roles import Follower, Leader
+from log.slice import EMPTY
+from log.verification import TooMuchParked
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
-from protocol.records import RecordBatches, check_batches
+from protocol.records import BatchHeader, ControlType, RecordBatches, check_batches, end_txn_marker
 
 WAITING_MAX = 100_000
 MOVE_CHECK_SECONDS = 0.5
 ASK_SECONDS = 5.0
+MARKER_MS = 2**31 - 1
 COMPACT_BYTES = 256 << 10
+FLUSH_WAIT_SECONDS = 0.002
 KEY_MAP_BYTES = 16 << 20
+_first_offset = attrgetter("first_offset")
 
 
 @frozen(slots=True)
@@ -71,6 +104,7 @@ class _WaitingAppend:
     end: int
     base: int
     term: int
+    append_time_ms: int
     reply: Future[AppendResult]
     deadline: float
 
@@ -90,12 +124,29 @@ class Replica(GroupMember):
         self._topic_id = topic_id
         self._number = number
         self._min_insync_replicas = 1
-        self._max_message_bytes = 0
         self._appends: deque[_WaitingAppend] = deque()
         self._reads: list[_WaitingRead] = []
+        self._watches: dict[Address, WatchLog] = {}
         self._expire_at: float | None = None
         self._checks_move = False
         self._compaction: Compaction | None = None
+        self._log_starts = LogStarts(self)
+        self._transactions = TransactionGate(self)
+        self._coordinator: Address | None = None
+        """Whoever works with what is in this partition, where it leads."""
+
+    @property
+    def services(self) -> GroupServices:
+        return self._services
+
+    @property
+    def producers(self) -> ProducerStates:
+        return self._member.log.producers
+
+    @property
+    def partition(self) -> tuple[str, int]:
+        """The name of its topic, and its number."""
+        return self._services.metadata.topics[self._topic_id].name, self._number
 
     def spec(self) -> GroupSpec:
         services = self._services
@@ -103,15 +154,29 @@ class Replica(GroupMember):
         partition = topic.partitions[self._number]
         settings = settings_of({**services.topic_defaults, **topic.configs}, min_insync_replicas=1)
         self._min_insync_replicas = settings.min_insync_replicas
-        self._max_message_bytes = settings.log.max_message_bytes
         return GroupSpec(
             group_name(topic.name, self._number, topic.id),
             topic.id,
             () if self.node.broker in partition.left else partition.first_voters,
             partition.replicas,
+            move=partition.moves,
             log=settings.log,
             flush_before_ack=settings.log.flush_messages == 1,
         )
+
+    def on_start(self) -> None:
+        if self._topic_id not in self._services.metadata.topics:
+            self._stop()  # its topic was deleted since this was made: there is nothing to do, and nobody to tell
+            return
+        name = self._services.metadata.topics[self._topic_id].name
+        if name in KINDS:
+            self._coordinator = coordinator_address(name, self._number, self.node.broker)
+        super().on_start()
+
+    def raft(self, message: Message) -> None:
+        super().raft(message)
+        if type(message) is Append and message.log_start > self._member.log.log_start_offset:
+            self._follow_log_start(message)
 
     def on_stop(self) -> None:
         if self._compaction is not None:
@@ -122,23 +187,79 @@ class Replica(GroupMember):
 
     @handles(AppendRecords)
     def append_records(self, request: AppendRecords) -> AppendResult | None:
-        refusal = self._refusal(request)
+        refusal = self._refusal(request.acks, request.leader_epoch)
         if refusal is not None:
             return refusal
         try:
-            batches = check_batches(_writable(request.batches))
-            largest = max((header.size for header in batches.headers), default=0)
-            if largest > self._max_message_bytes:
-                text = f"a batch of {largest} bytes; max.message.bytes is {self._max_message_bytes}"
-                return AppendResult(ErrorCode.MESSAGE_TOO_LARGE, -1, self._member.node.term, text)
-            known = self._already_here(batches)
-            if known is not None:
-                return self._answer_later(request, *known)
-            base = self._member.append(batches, self._now)
-            self._after_event()
-        except (ProtocolError, LogError) as error:
+            if request.own:
+                return self._append(request, check_batches(_writable(request.batches)), -1)
+            admitted = admit(_writable(request.batches), self._member.log.config, self._services.wall_ms())
+            header = admitted.batches.headers[0]
+            if header.is_transactional and self._transactions.must_wait(header):
+                self._transactions.park(request, admitted, self.defer())
+                return None
+            return self._append(request, admitted.batches, admitted.append_time_ms)
+        except (ProtocolError, LogError, TooMuchParked) as error:
             return self._refused(error)
-        return self._answer_later(request, base, base + sum(one.last_offset_delta + 1 for one in batches.headers))
+
+    def append_parked(
+        self, request: AppendRecords, admitted: Admitted, guard: int, reply: Future[AppendResult]
+    ) -> None:
+        """A batch that waited, and that its coordinator has vouched for."""
+        result = self._refusal(request.acks, request.leader_epoch)
+        if result is None:
+            try:
+                self._transactions.check(admitted.batches.headers[0], guard)
+                result = self._append(request, admitted.batches, admitted.append_time_ms, lambda: reply)
+            except (ProtocolError, LogError) as error:
+                result = self._refused(error)
+        if result is not None:
+            reply.set(result)
+
+    def _append(
+        self,
+        request: AppendRecords,
+        batches: RecordBatches,
+        append_time_ms: int,
+        defer: Callable[[], Future[AppendResult]] | None = None,
+    ) -> AppendResult | None:
+        header = batches.headers[0]
+        known = None if request.own else self._already_here(header)
+        if known is not None:
+            return self._answer_later(request.acks, request.timeout_ms, *known, -1, defer)
+        if request.own and header.is_transactional:
+            self._member.log.producers.check_unnumbered(header)
+        base = self._member.append(batches, self._now)
+        if header.is_transactional:
+            self._transactions.began(header.producer_id)
+        self._after_event()
+        end = base + header.last_offset_delta + 1
+        return self._answer_later(request.acks, request.timeout_ms, base, end, append_time_ms, defer)
+
+    @handles(AppendMarker)
+    def append_marker(self, request: AppendMarker) -> AppendResult | None:
+        refusal = self._refusal(ALL, request.leader_epoch)
+        if refusal is not None:
+            return refusal
+        producers = self._member.log.producers
+        self._transactions.ended(request)
+        try:
+            if producers.check_marker(
+                request.producer_id, request.producer_epoch, request.coordinator_epoch, request.transaction_version
+            ):
+                kind = ControlType.COMMIT if request.commit else ControlType.ABORT
+                marker = end_txn_marker(
+                    kind, request.coordinator_epoch, request.producer_id, request.producer_epoch,
+                    self._services.wall_ms(),
+                )  # fmt: skip
+                base = self._member.append(check_batches(marker), self._now)
+                self._after_event()
+            else:
+                known = producers.get(request.producer_id)
+                base = -1 if known is None else known.marker_offset
+        except LogError as error:
+            return self._refused(error)
+        return self._answer_later(ALL, MARKER_MS, base, base + 1, -1)
 
     @handles(ReadRecords)
     def read_records(self, request: ReadRecords) -> ReadResult | None:
@@ -152,12 +273,60 @@ class Replica(GroupMember):
         self._expire_by(deadline)
         return None
 
+    @handles(ReadSlice)
+    def read_slice(self, request: ReadSlice) -> SliceRead:
+        node, log = self._member.node, self._member.log
+        facts = (node.watermark, log.last_stable_offset, log.log_start_offset)
+        error = self._epoch_problem(request.leader_epoch)
+        if error != ErrorCode.NONE:
+            return SliceRead(error, *facts, EMPTY)
+        if request.last_fetched_epoch >= 0:
+            epoch, end = self._end_of(request.last_fetched_epoch)
+            if epoch != request.last_fetched_epoch or end < request.offset:
+                return SliceRead(ErrorCode.NONE, *facts, EMPTY, diverged=(epoch, end))
+        up_to = facts[1] if request.read_committed else facts[0]
+        try:
+            found = log.read(request.offset, request.bytes_max, up_to=up_to)
+        except OffsetOutOfRange:
+            return SliceRead(ErrorCode.OFFSET_OUT_OF_RANGE, *facts, EMPTY)
+        aborted = log.aborted_transactions(request.offset, up_to) if request.read_committed and found.size else None
+        return SliceRead(ErrorCode.NONE, *facts, found, aborted)
+
+    @handles(WatchLog)
+    def watch_log(self, request: WatchLog) -> None:
+        if self._has_moved(request):
+            self.send(request.watcher, LogMoved(request.number))
+        else:
+            self._watches[request.watcher] = request
+
+    def _has_moved(self, watch: WatchLog) -> bool:
+        readable = self._member.log.last_stable_offset if watch.read_committed else self._member.node.watermark
+        return readable > watch.end or not self.leads
+
+    def _tell_watchers(self) -> None:
+        moved = [watch for watch in self._watches.values() if self._has_moved(watch)]
+        for watch in moved:
+            del self._watches[watch.watcher]
+            self.send(watch.watcher, LogMoved(watch.number))
+
+    def _epoch_problem(self, leader_epoch: int) -> int:
+        """May this replica answer somebody who knows this epoch of it?"""
+        node = self._member.node
+        if not isinstance(node.role, Leader) or not leading.has_quorum(node, self._now):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if leader_epoch >= 0 and leader_epoch != node.term:
+            older = leader_epoch < node.term
+            return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NONE
+
     @handles(FindOffset)
     def find_offset(self, request: FindOffset) -> OffsetFound:
         node, log = self._member.node, self._member.log
         role, epoch = node.role, node.term
-        if not isinstance(role, Leader) or not leading.has_quorum(node, self._now):
-            return OffsetFound(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, epoch)
+        problem = self._epoch_problem(request.known_epoch)
+        if problem != ErrorCode.NONE:
+            return OffsetFound(problem, -1, -1, epoch)
+        assert isinstance(role, Leader)
         if request.timestamp == EARLIEST:
             return OffsetFound(ErrorCode.NONE, log.log_start_offset, -1, log.epochs.epoch_at(log.log_start_offset))
         if not role.certain:  # what an earlier leader committed may lie above what is known to be committed here
@@ -172,6 +341,63 @@ class Replica(GroupMember):
         if found is None or found.offset >= end:
             return OffsetFound(ErrorCode.NONE, -1, -1, -1)
         return OffsetFound(ErrorCode.NONE, found.offset, found.timestamp, found.leader_epoch)
+
+    @handles(FindEpochEnd)
+    def find_epoch_end(self, request: FindEpochEnd) -> EpochEnd:
+        problem = self._epoch_problem(request.known_epoch)
+        if problem != ErrorCode.NONE or request.epoch > self._member.node.term:
+            return EpochEnd(problem, -1, -1)
+        return EpochEnd(ErrorCode.NONE, *self._end_of(request.epoch))
+
+    def _end_of(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch here that is not above this one, and where it ends."""
+        node, log = self._member.node, self._member.log
+        if epoch == node.term:  # it may have written nothing yet; what comes is its own
+            return epoch, log.end_offset
+        return log.epochs.end_of(epoch, log.end_offset)
+
+    @handles(DeleteRecords)
+    def delete_records(self, request: DeleteRecords) -> RecordsDeleted | None:
+        problem = self._epoch_problem(-1)
+        if problem != ErrorCode.NONE:
+            return RecordsDeleted(problem, -1)
+        try:
+            return self._log_starts.delete(self._member, request)
+        except LogOffline as error:
+            self.after(0.0, Offline(error))
+            return RecordsDeleted(ErrorCode.KAFKA_STORAGE_ERROR, -1, str(error))
+
+    @handles(RaiseLogStart)
+    def raise_log_start(self, request: RaiseLogStart) -> int | None:
+        try:
+            return self._log_starts.raise_with_leader(self._member, request)
+        except LogOffline as error:
+            self.after(0.0, Offline(error))
+            raise
+
+    def _follow_log_start(self, message: Append) -> None:
+        """The leader's log starts further on: records were deleted, or retention was there before."""
+        node = self._member.node
+        if isinstance(node.role, Follower) and message.term == node.term:
+            try:
+                self._log_starts.follow(self._member, message.log_start)
+            except LogOffline as error:
+                self._go_offline(error)
+
+    def ask_peer(self, broker: int, message: Any, then: Callable[[Future[Any]], None], *, timeout: float) -> None:
+        """Ask the replica of this partition on another broker."""
+        self.ask(self._peer(broker), message, then, timeout=timeout)
+
+    @handles(DescribeLog)
+    def describe_log(self, _message: DescribeLog) -> LogFacts:
+        node, log = self._member.node, self._member.log
+        known = node.role.leader_watermark if isinstance(node.role, Follower) else node.watermark
+        return LogFacts(log.size, max(known - log.end_offset, 0))
+
+    @handles(DescribeProducers)
+    def describe_producers(self, _message: DescribeProducers) -> list[Producer] | None:
+        """Those that wrote here lately; None if another leads."""
+        return list(self._member.log.producers) if self._epoch_problem(-1) == ErrorCode.NONE else None
 
     @handles(DescribeReplica)
     def describe(self, _message: DescribeReplica) -> ReplicaFacts:
@@ -189,6 +415,7 @@ class Replica(GroupMember):
         log, now_ms = self._member.log, self._services.wall_ms()
         try:
             log.checkpoint()
+            log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
             policy = log.config.cleanup_policy
             if CleanupPolicy.DELETE in policy:
                 log.delete_old_segments(now_ms)
@@ -249,8 +476,8 @@ class Replica(GroupMember):
         if done:
             self._compaction = None
             message.reply.set(True)
-        else:
-            self.after(0.0, message)
+        else:  # a flush in the background is waited for, not run against
+            self.after(FLUSH_WAIT_SECONDS if self._member.log.is_flushing else 0.0, message)
 
     # -- what happens around it ----------------------------------------------------------------------------------
 
@@ -262,7 +489,7 @@ class Replica(GroupMember):
         spec, member = self.spec(), self._member
         member.log.config = spec.log
         member.node.config = self._raft_config(spec)
-        member.want(spec.wanted, spec.observers, self._now)
+        member.want(spec.wanted, spec.observers, self._now, move=spec.move)
         self._after_event()
 
     @handles(_Expire)
@@ -287,12 +514,20 @@ class Replica(GroupMember):
     def on_leads(self, *, leads: bool) -> None:
         if not leads:
             self.refuse_waiting(None)
+            self._transactions.clear()
+        if self._coordinator is not None:
+            self.send(self._coordinator, LeadershipChanged(self.group, self._member.node.term if leads else -1))
+        self._log_starts.go_on(self._member)
 
     def on_committed(self) -> None:
         if self.leads:
             self._answer_appends()
         if self._reads:
             self._answer_reads()
+        if self._watches:
+            self._tell_watchers()
+        if self._log_starts.waits:
+            self._log_starts.go_on(self._member)
 
     def on_membership(self) -> None:
         if not self._checks_move and self._is_moving:
@@ -306,10 +541,10 @@ class Replica(GroupMember):
         self._checks_move = self.leads and self._is_moving
         if not self._checks_move:
             return
-        voters = node.membership.brokers
-        if sorted(voters) == sorted(node.wanted) and node.history.latest_offset < node.watermark:
-            move = self._services.metadata.topics[self._topic_id].partitions[self._number].moves
-            done = EndMove("", self._topic_id, self._number, move, voters)
+        membership = node.membership
+        is_done = membership.move == node.move and sorted(membership.brokers) == sorted(node.wanted)
+        if is_done and node.history.latest_offset < node.watermark:
+            done = EndMove("", self._topic_id, self._number, node.move, membership.brokers)
             self.send(Address("controller", "", self.node.broker), done)
         self.after(MOVE_CHECK_SECONDS, _CheckMove())
 
@@ -324,7 +559,7 @@ class Replica(GroupMember):
             if self._in_sync_count() < self._min_insync_replicas:
                 return
             append = appends.popleft()
-            append.reply.set(AppendResult(ErrorCode.NONE, append.base, append.term, ""))
+            append.reply.set(self._appended(append.base, append.term, append.append_time_ms))
 
     def _answer_reads(self) -> None:
         waiting, self._reads = self._reads, []
@@ -335,38 +570,49 @@ class Replica(GroupMember):
             else:
                 self._reads.append(read)
 
-    def _answer_later(self, request: AppendRecords, base: int, end: int) -> AppendResult | None:
+    def _answer_later(
+        self,
+        acks: int,
+        timeout_ms: int,
+        base: int,
+        end: int,
+        append_time_ms: int,
+        defer: Callable[[], Future[AppendResult]] | None = None,
+    ) -> AppendResult | None:
         """The answer to an append that is in our log: now, or once enough others have it."""
         node = self._member.node
-        if request.acks != ALL or (end <= node.watermark and self._in_sync_count() >= self._min_insync_replicas):
-            return AppendResult(ErrorCode.NONE, base, node.term, "")
-        reply: Future[AppendResult] = self.defer()
-        deadline = self._now + request.timeout_ms / 1000
-        self._appends.append(_WaitingAppend(end, base, node.term, reply, deadline))
+        if acks != ALL or (end <= node.watermark and self._in_sync_count() >= self._min_insync_replicas):
+            return self._appended(base, node.term, append_time_ms)
+        reply: Future[AppendResult] = (defer or self.defer)()
+        deadline = self._now + timeout_ms / 1000
+        self._appends.append(_WaitingAppend(end, base, node.term, append_time_ms, reply, deadline))
         self._expire_by(deadline)
         return None
 
-    def _refusal(self, request: AppendRecords) -> AppendResult | None:
+    def _appended(self, base: int, term: int, append_time_ms: int) -> AppendResult:
+        return AppendResult(ErrorCode.NONE, base, term, "", self._member.log.log_start_offset, append_time_ms)
+
+    def _refusal(self, acks: int, leader_epoch: int) -> AppendResult | None:
         node = self._member.node
         role = node.role
         if not isinstance(role, Leader) or role.successor is not None or not leading.has_quorum(node, self._now):
             leader = "nobody known" if node.leader in (None, node.broker) else f"broker {node.leader}"
             return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, node.term, f"the leader is {leader}")
-        if request.acks == ALL and self._in_sync_count() < self._min_insync_replicas:
+        if leader_epoch not in (-1, node.term):
+            return AppendResult(ErrorCode.FENCED_LEADER_EPOCH, -1, node.term, f"the leader's epoch is {node.term}")
+        if acks == ALL and self._in_sync_count() < self._min_insync_replicas:
             text = f"{self._in_sync_count()} in sync, {self._min_insync_replicas} needed"
             return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, node.term, text)
         if len(self._appends) >= WAITING_MAX:
             return AppendResult(ErrorCode.REQUEST_TIMED_OUT, -1, node.term, "too many appends wait; try again")
         return None
 
-    def _already_here(self, batches: RecordBatches) -> tuple[int, int] | None:
+    def _already_here(self, header: BatchHeader) -> tuple[int, int] | None:
         """Where a retried batch of an idempotent producer is, if it is here."""
-        for header in batches.headers:
-            if header.producer_id >= 0:
-                written = self._member.log.producers.check(header)
-                if written is not None:
-                    return written.last_offset - header.last_offset_delta, written.last_offset + 1
-        return None
+        written = self._member.log.producers.check(header) if header.producer_id >= 0 else None
+        if written is None:
+            return None
+        return written.last_offset - header.last_offset_delta, written.last_offset + 1
 
     def _refused(self, error: Exception) -> AppendResult:
         term = self._member.node.term
@@ -377,6 +623,12 @@ class Replica(GroupMember):
             return AppendResult(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, term, str(error))
         if isinstance(error, ProducerFenced):
             return AppendResult(ErrorCode.INVALID_PRODUCER_EPOCH, -1, term, str(error))
+        if isinstance(error, CoordinatorFenced):
+            return AppendResult(ErrorCode.TRANSACTION_COORDINATOR_FENCED, -1, term, str(error))
+        if isinstance(error, TooMuchParked):
+            return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, term, str(error))
+        if isinstance(error, WrongTransactionState):
+            return AppendResult(ErrorCode.INVALID_TXN_STATE, -1, term, str(error))
         if isinstance(error, ProtocolError):
             return AppendResult(error.code, -1, term, str(error))
         raise error
@@ -387,11 +639,17 @@ class Replica(GroupMember):
         facts = (node.watermark, log.log_start_offset, node.term)
         if not isinstance(node.role, Leader) or not leading.has_quorum(node, self._now):
             return ReadResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, *facts, nothing)
+        stable = log.last_stable_offset
+        up_to = stable if request.read_committed else node.watermark
         try:
-            data = log.read(request.offset, request.bytes_max, up_to=node.watermark).read()
+            data = log.read(request.offset, request.bytes_max, up_to=up_to).read()
         except OffsetOutOfRange:
             return ReadResult(ErrorCode.OFFSET_OUT_OF_RANGE, *facts, nothing)
-        return ReadResult(ErrorCode.NONE, *facts, Payload(memoryview(data)))
+        aborted: tuple[Aborted, ...] = ()
+        if request.read_committed and data:
+            found = log.aborted_transactions(request.offset, up_to)
+            aborted = tuple(sorted((Aborted(one.producer_id, one.first_offset) for one in found), key=_first_offset))
+        return ReadResult(ErrorCode.NONE, *facts, Payload(memoryview(data)), stable, aborted)
 
     def _in_sync_count(self) -> int:
         role = self._member.node.role
@@ -412,6 +670,9 @@ class Replica(GroupMember):
         reads, self._reads = self._reads, []
         for read in reads:
             read.reply.set(self._read(read.request))
+        watches, self._watches = self._watches, {}
+        for watch in watches.values():
+            self.send(watch.watcher, LogMoved(watch.number))
 
 
 def _writable(data: Payload) -> memoryview:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from attrs import frozen
 
 from actors.runtime import Address, Payload, wire
+from log.slice import Slice
+from log.transaction_index import AbortedTransaction
 
 _TOPIC_CHARS_MAX = 200  # a file's name has at most 255
 
@@ -20,17 +22,40 @@ class AppendRecords:
     acks: int
     timeout_ms: int
     batches: Payload
+    leader_epoch: int = -1
+    """Only if this is the leader's; -1 if it does not matter."""
+    own: bool = False
+    """From the partition's own coordinator: not looked at as a client's batches are, nor its producers vouched for."""
+    transactional_id: str = ""
+    adds: bool = False
+    """With transactions v2: the first batch of a transaction puts the partition into it."""
+
+
+@wire(0x0241)
+@frozen(slots=True)
+class AppendMarker:
+    """End a producer's transaction in this partition. Answered (AppendResult) once the marker is committed."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: int
+    leader_epoch: int = -1
+    """As in AppendRecords."""
 
 
 @wire(0x0221)
 @frozen(slots=True)
 class AppendResult:
-    """Where the records are, or why they are not."""
+    """Where the records are, or why they are not. `append_time_ms`: the time that was put into them, or -1."""
 
     error: int
     base_offset: int
     leader_epoch: int
     message: str
+    log_start_offset: int = -1
+    append_time_ms: int = -1
 
 
 @wire(0x0222)
@@ -42,6 +67,17 @@ class ReadRecords:
     bytes_max: int
     min_bytes: int
     wait_ms: int
+    read_committed: bool = False
+    """Only up to the last stable offset, and with the transactions in it that were aborted."""
+
+
+@wire(0x022E)
+@frozen(slots=True)
+class Aborted:
+    """A transaction that was aborted: whose, and where it begins."""
+
+    producer_id: int
+    first_offset: int
 
 
 @wire(0x0223)
@@ -54,6 +90,9 @@ class ReadResult:
     log_start_offset: int
     leader_epoch: int
     batches: Payload
+    last_stable_offset: int = -1
+    aborted: tuple[Aborted, ...] = ()
+    """By where they begin."""
 
 
 @wire(0x0224)
@@ -102,6 +141,8 @@ class FindOffset:
 
     timestamp: int
     read_committed: bool
+    known_epoch: int = -1
+    """The leader's, as the asker knows it; -1 if it does not."""
 
 
 @wire(0x0229)
@@ -113,6 +154,132 @@ class OffsetFound:
     offset: int
     timestamp: int
     leader_epoch: int
+
+
+@wire(0x022A)
+@frozen(slots=True)
+class MemberStarted:
+    """To the other members of its group: this broker's has just started, and has heard nothing of what was sent it."""
+
+    broker: int
+
+
+@frozen(slots=True)
+class ReadSlice:
+    """To a replica on this broker: whole batches from `offset`, at least one, where they lie.
+
+    Epochs as the reader knows them, -1 if it does not: the leader's, and that of the record before `offset`.
+    """
+
+    offset: int
+    bytes_max: int
+    read_committed: bool
+    leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+
+
+@frozen(slots=True)
+class SliceRead:
+    """A slice of a log, or why there is none. `diverged`: the reader's log parts from this one at (epoch, end)."""
+
+    error: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    slice: Slice
+    aborted: list[AbortedTransaction] | None = None
+    diverged: tuple[int, int] | None = None
+
+
+@frozen(slots=True)
+class WatchLog:
+    """To a replica on this broker: tell `watcher` LogMoved once there is more to read than up to `end`, or it is over.
+
+    Watching again replaces what the same watcher watched here before.
+    """
+
+    watcher: Address
+    number: int
+    end: int
+    read_committed: bool
+
+
+@frozen(slots=True)
+class LogMoved:
+    """What was watched under this number has more to read, or is not here any more."""
+
+    number: int
+
+
+@frozen(slots=True)
+class FetchExpired:
+    """To a connection, from itself: whoever asked under this number has waited long enough."""
+
+    number: int
+
+
+@frozen(slots=True)
+class DeleteRecords:
+    """To a replica on this broker: let the log start here; -1 for the high watermark.
+
+    Answered when all replicas that can be reached have done so, or when the time is up.
+    """
+
+    offset: int
+    timeout_ms: int
+
+
+@frozen(slots=True)
+class RecordsDeleted:
+    """The lowest log start of all replicas that can be reached, or why there is none."""
+
+    error: int
+    low_watermark: int
+    message: str = ""
+
+
+@wire(0x0240)
+@frozen(slots=True)
+class RaiseLogStart:
+    """From a replica's leader in this epoch: let your log start here. Answered with the log start once it is done."""
+
+    leader_epoch: int
+    offset: int
+
+
+@frozen(slots=True)
+class FindEpochEnd:
+    """To a replica on this broker: where does what this epoch wrote end? `known_epoch`: the leader's, -1 if unknown."""
+
+    epoch: int
+    known_epoch: int
+
+
+@frozen(slots=True)
+class EpochEnd:
+    """The largest epoch up to the one in question, and where it ends (exclusive); -1 and -1 if there is none."""
+
+    error: int
+    epoch: int
+    end_offset: int
+
+
+@frozen(slots=True)
+class DescribeProducers:
+    """To a replica on this broker: who wrote to you lately, with a producer id?"""
+
+
+@frozen(slots=True)
+class DescribeLog:
+    """To a replica on this broker: how large are you, and how far behind?"""
+
+
+@frozen(slots=True)
+class LogFacts:
+    """`lag`: how many offsets of what is committed, as far as is known here, are missing."""
+
+    size_bytes: int
+    lag: int
 
 
 @frozen(slots=True)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import trio
 from attrs import evolve, frozen
 
-from actors.controller import ClusterFacts
+from actors.cluster_facts import ClusterFacts
+from actors.fetch_sessions import FetchSessions
 from actors.group_member import GroupServices
 from actors.listener import serve_port
 from actors.partitions import is_settled, on_disk
@@ -28,6 +29,7 @@ from actors.replica_messages import HandOver
 from actors.runtime import LAUNCHER_ID, Actor, Address, Node, PeerDown, PeerUp, handles
 from actors.runtime.loop import drained
 from actors.runtime.peering import Peering
+from actors.serving import Serving, traced_clients
 
 if TYPE_CHECKING:
     from actors.runtime import Scheduler
@@ -65,8 +67,12 @@ class BrokerSpec:
     facts: ClusterFacts
     extra_actors: tuple[ExtraActor, ...] = ()
     log_level: str = "info"
+    trace: tuple[str, ...] = ()
+    """Ids of clients whose every request is logged."""
     cut_off: tuple[int, ...] = ()
     """Peers without a link to this broker until the launcher says otherwise."""
+    advertised: tuple[str, int] | None = None
+    """Where clients are told to find it, if that is not where it listens."""
 
 
 class Ending:
@@ -96,9 +102,12 @@ class _LookAgain:
 class Broker(Actor):
     """`broker@N`: the broker's own actor. Reports to the launcher and does what it says."""
 
-    def __init__(self, facts: ClusterFacts, services: GroupServices, peering: Peering, ending: Ending) -> None:
+    def __init__(
+        self, facts: ClusterFacts, port: int, services: GroupServices, peering: Peering, ending: Ending
+    ) -> None:
         super().__init__()
         self._facts = facts
+        self._port = port
         self._services = services
         self._peering = peering
         self._ending = ending
@@ -143,7 +152,7 @@ class Broker(Actor):
 
     def _report(self) -> None:
         linked = tuple(sorted(peer for peer in self.node.links if peer != LAUNCHER_ID))
-        self.send(LAUNCHER, BrokerStatus(self.node.broker, os.getpid(), self._facts.port, linked, self._settled))
+        self.send(LAUNCHER, BrokerStatus(self.node.broker, os.getpid(), self._port, linked, self._settled))
 
 
 async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> None:
@@ -159,17 +168,19 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> 
                 peering.cut(peer)
             try:
                 # Everybody is there before the first link is: a peer's first words find who they are for.
-                facts = evolve(spec.facts, host=dialled(spec.host), port=port)
+                told_host, told_port = spec.advertised or (dialled(spec.host), port)
+                facts = evolve(spec.facts, host=told_host, port=told_port)
                 services = partitions.enter_context(
                     on_disk(node, str(spec.data_dir), str(identity.directory_id), facts)
                 )
-                node.spawn(Broker, facts, services, peering, ending, address=broker_address(spec.id))
+                node.spawn(Broker, facts, port, services, peering, ending, address=broker_address(spec.id))
                 for extra in spec.extra_actors:
                     node.spawn(extra.load(), address=Address(extra.kind, "", spec.id))
                 await drained(scheduler)
                 async with trio.open_nursery() as nursery:
                     await nursery.start(peering.run)
-                    nursery.start_soon(serve_port, node, listener)
+                    serving = Serving(node, services, facts, FetchSessions(services.rng), traced_clients(spec.trace))
+                    nursery.start_soon(serve_port, serving, listener)
                     await ending.wait()
                     if ending.hand_over:
                         await _hand_over(node)

@@ -28,6 +28,9 @@ import attrs
 BROKERS_MAX: Final = 64
 PARTITIONS_MAX: Final = 10_000
 TOPIC_NAME_CHARS_MAX: Final = 249
+INT_MAX: Final = (1 << 31) - 1
+LONG_MAX: Final = (1 << 63) - 1
+CATCH_UP_BYTES_PER_S: Final = 64 << 20  # Kafka's is without limit; here all brokers share one machine's disk and cores
 
 Rule = Callable[[object], str | None]  # a value to the complaint about it, None when it is good
 Rules = Mapping[str, Rule]
@@ -92,6 +95,25 @@ def text(good: Callable[[str], bool], otherwise: str) -> Rule:
     return check
 
 
+def number(low: float, high: float) -> Rule:
+    def check(value: object) -> str | None:
+        if type(value) not in (int, float):
+            return f"expected a number, got {shown(value)}"
+        if not low <= value <= high:  # type: ignore[operator]
+            return f"{shown(value)} is out of range; give a number from {low:g} to {high:g}"
+        return None
+
+    return check
+
+
+def is_cleanup_policy(value: str) -> bool:
+    return all(word.strip() in {"delete", "compact"} for word in value.split(","))
+
+
+def one_of(*words: str) -> Rule:
+    return text(lambda value: value in words, f"is none of {', '.join(words)}; give one of them")
+
+
 def is_host(value: str) -> bool:
     """An IP address or a host name by its syntax; a name whose last label is a number could only be an address."""
     try:
@@ -101,6 +123,15 @@ def is_host(value: str) -> bool:
         named = all(re.fullmatch(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)", label) for label in labels)
         return named and len(value) <= 253 and not labels[-1].isdigit()
     return True
+
+
+def address_in(value: str) -> tuple[str, int] | None:
+    """The host and the port of `host:port`, or of `[IPv6 address]:port`; None if it is neither."""
+    match = re.fullmatch(r"(?:\[(?P<v6>[^\]]*:[^\]]*)\]|(?P<host>[^:\[\]]+)):(?P<port>[0-9]{1,5})", value)
+    if match is None:
+        return None
+    host, port = match["v6"] or match["host"], int(match["port"])
+    return (host, port) if is_host(host) and 1 <= port <= 65535 else None
 
 
 def is_topic_name(value: str) -> bool:
@@ -113,12 +144,101 @@ def _setting(name: str, rule: Rule, default: T) -> T:
 
 @attrs.frozen
 class KafkaConfig:
-    """Kafka's own settings with Kafka's names and defaults; a field here is all it takes for [config] to know one."""
+    """Kafka's own settings with Kafka's names and defaults (__consumer_offsets is smaller, and groups begin at once:
+    all of it is on one machine); a field here is all it takes for [config] to know one."""
 
     num_partitions: int = _setting("num.partitions", whole(1, PARTITIONS_MAX), default=1)
     default_replication_factor: int = _setting("default.replication.factor", whole(1, BROKERS_MAX), default=1)
     min_insync_replicas: int = _setting("min.insync.replicas", whole(1, BROKERS_MAX), default=1)
     auto_create_topics_enable: bool = _setting("auto.create.topics.enable", truth, default=True)
+    leader_replication_throttled_rate: int = _setting(
+        "leader.replication.throttled.rate", whole(1, 2**63 - 1), default=CATCH_UP_BYTES_PER_S
+    )
+    offsets_topic_num_partitions: int = _setting("offsets.topic.num.partitions", whole(1, PARTITIONS_MAX), default=8)
+    offsets_topic_replication_factor: int = _setting(
+        "offsets.topic.replication.factor", whole(1, BROKERS_MAX), default=3
+    )
+    offset_metadata_max_bytes: int = _setting("offset.metadata.max.bytes", whole(0, INT_MAX), default=4096)
+    offsets_retention_minutes: int = _setting("offsets.retention.minutes", whole(1, INT_MAX), default=10_080)
+    offsets_retention_check_interval_ms: int = _setting(
+        "offsets.retention.check.interval.ms", whole(1, LONG_MAX), default=600_000
+    )
+    group_min_session_timeout_ms: int = _setting("group.min.session.timeout.ms", whole(1, INT_MAX), default=6_000)
+    group_max_session_timeout_ms: int = _setting("group.max.session.timeout.ms", whole(1, INT_MAX), default=1_800_000)
+    group_initial_rebalance_delay_ms: int = _setting("group.initial.rebalance.delay.ms", whole(0, INT_MAX), default=0)
+    group_max_size: int = _setting("group.max.size", whole(1, INT_MAX), default=INT_MAX)
+    group_consumer_session_timeout_ms: int = _setting(
+        "group.consumer.session.timeout.ms", whole(1, INT_MAX), default=45_000
+    )
+    group_consumer_heartbeat_interval_ms: int = _setting(
+        "group.consumer.heartbeat.interval.ms", whole(1, INT_MAX), default=5_000
+    )
+    group_consumer_max_size: int = _setting("group.consumer.max.size", whole(1, INT_MAX), default=INT_MAX)
+    transaction_state_log_num_partitions: int = _setting(
+        "transaction.state.log.num.partitions", whole(1, PARTITIONS_MAX), default=8
+    )
+    transaction_state_log_replication_factor: int = _setting(
+        "transaction.state.log.replication.factor", whole(1, BROKERS_MAX), default=3
+    )
+    transaction_max_timeout_ms: int = _setting("transaction.max.timeout.ms", whole(1, INT_MAX), default=900_000)
+    transactional_id_expiration_ms: int = _setting(
+        "transactional.id.expiration.ms", whole(1, INT_MAX), default=604_800_000
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = _setting(
+        "transaction.remove.expired.transaction.cleanup.interval.ms", whole(1, INT_MAX), default=3_600_000
+    )
+    transaction_two_phase_commit_enable: bool = _setting("transaction.two.phase.commit.enable", truth, default=False)
+    # Defaults of topics that have no config of their own (log/machines/config_catalog.py)
+    log_segment_bytes: int | None = _setting("log.segment.bytes", whole(14, INT_MAX), default=None)
+    log_roll_ms: int | None = _setting("log.roll.ms", whole(1, LONG_MAX), default=None)
+    log_roll_hours: int | None = _setting("log.roll.hours", whole(1, INT_MAX), default=None)
+    log_index_size_max_bytes: int | None = _setting("log.index.size.max.bytes", whole(12, INT_MAX), default=None)
+    log_index_interval_bytes: int | None = _setting("log.index.interval.bytes", whole(0, INT_MAX), default=None)
+    log_flush_interval_messages: int | None = _setting("log.flush.interval.messages", whole(1, LONG_MAX), default=None)
+    log_flush_interval_ms: int | None = _setting("log.flush.interval.ms", whole(0, LONG_MAX), default=None)
+    log_retention_ms: int | None = _setting("log.retention.ms", whole(-1, LONG_MAX), default=None)
+    log_retention_minutes: int | None = _setting("log.retention.minutes", whole(-1, INT_MAX), default=None)
+    log_retention_hours: int | None = _setting("log.retention.hours", whole(-1, INT_MAX), default=None)
+    log_retention_bytes: int | None = _setting("log.retention.bytes", whole(-1, LONG_MAX), default=None)
+    log_cleanup_policy: str | None = _setting(
+        "log.cleanup.policy",
+        text(is_cleanup_policy, "is no cleanup policy; give delete, compact, or delete,compact"),
+        default=None,
+    )
+    log_cleaner_delete_retention_ms: int | None = _setting(
+        "log.cleaner.delete.retention.ms", whole(0, LONG_MAX), default=None
+    )
+    log_cleaner_min_compaction_lag_ms: int | None = _setting(
+        "log.cleaner.min.compaction.lag.ms", whole(0, LONG_MAX), default=None
+    )
+    log_cleaner_max_compaction_lag_ms: int | None = _setting(
+        "log.cleaner.max.compaction.lag.ms", whole(1, LONG_MAX), default=None
+    )
+    log_cleaner_min_cleanable_ratio: float | None = _setting(
+        "log.cleaner.min.cleanable.ratio", number(0, 1), default=None
+    )
+    message_max_bytes: int | None = _setting("message.max.bytes", whole(0, INT_MAX), default=None)
+    log_message_timestamp_type: str | None = _setting(
+        "log.message.timestamp.type", one_of("CreateTime", "LogAppendTime"), default=None
+    )
+    log_message_timestamp_before_max_ms: int | None = _setting(
+        "log.message.timestamp.before.max.ms", whole(0, LONG_MAX), default=None
+    )
+    log_message_timestamp_after_max_ms: int | None = _setting(
+        "log.message.timestamp.after.max.ms", whole(0, LONG_MAX), default=None
+    )
+    compression_type: str | None = _setting(
+        "compression.type", one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"), default=None
+    )
+
+    def spelled(self) -> dict[str, str]:
+        """Every setting that has a value, by Kafka's names, as Kafka writes it."""
+        values = {name: getattr(self, setting.name) for name, setting in SETTINGS.items()}
+        return {
+            name: str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in values.items()
+            if value is not None
+        }
 
 
 @attrs.frozen
@@ -126,6 +246,7 @@ class BrokerConfig:
     id: int
     port: int  # 0: any free port
     data_dir: Path  # absolute
+    advertised: tuple[str, int] | None = None  # where clients find it, if not where it listens
 
 
 @attrs.frozen
@@ -156,7 +277,15 @@ _CLUSTER: Rules = {
 }
 _CLUSTER_DEFAULTS: Final = {"name": "barnabas", "host": "127.0.0.1", "data_dir": "data"}
 _CONFIG: Rules = {name: setting.metadata["rule"] for name, setting in SETTINGS.items()}
-_BROKER: Rules = {"id": whole(0, 2**31 - 1), "port": whole(0, 65535), "data_dir": _DIRECTORY}
+_BROKER: Rules = {
+    "id": whole(0, 2**31 - 1),
+    "port": whole(0, 65535),
+    "data_dir": _DIRECTORY,
+    "advertised": text(
+        lambda value: address_in(value) is not None,
+        'is not an address; give "host:port", an IPv6 address in brackets, as clients are to dial it',
+    ),
+}
 _BROKER_REQUIRED: Final = {
     "id": "give the broker a number of its own",
     "port": "give the port to listen on, or 0 for a free one",
@@ -229,7 +358,11 @@ class _Reading:
             if name in unquoted:
                 self.refuse(_under("config", name), "the name has dots; write it in quotes, as here")
         self.refuse_unknown("config", unquoted, SETTINGS)
-        defaults = {name: setting.default for name, setting in SETTINGS.items() if name not in unquoted}
+        defaults = {
+            name: setting.default
+            for name, setting in SETTINGS.items()
+            if name not in unquoted and setting.default is not None
+        }
         settings = self.values("config", defaults | quoted, _CONFIG)
         factor, insync = settings.get("default.replication.factor"), settings.get("min.insync.replicas")
         if factor is not None:
@@ -250,10 +383,13 @@ class _Reading:
         for at, raw in tables:
             values = self.values(at, raw, _BROKER, _BROKER_REQUIRED)
             number, port, own = values.get("id"), values.get("port"), values.get("data_dir")
+            advertised = address_in(values["advertised"]) if "advertised" in values else None
             owner = at if number is None else f"broker {number}"
             unique = number is not None and self.claim(at, "id", number, at)
             if port:
                 self.claim(at, "port", port, owner)
+            if advertised is not None:
+                self.claim(at, "advertised", values["advertised"], owner)
             if own is not None:
                 directory = self.resolved(own)
             elif data_dir is not None and unique and "data_dir" not in raw:
@@ -262,7 +398,7 @@ class _Reading:
                 continue  # not to be known, for a reason already told
             self.claim(at, "data_dir", directory, owner)
             if number is not None and port is not None:
-                brokers.append(BrokerConfig(number, port, Path(directory)))
+                brokers.append(BrokerConfig(number, port, Path(directory), advertised))
         return tuple(brokers)
 
     def topics(self, tables: Sequence[tuple[str, Table]], settings: Table, brokers: int) -> tuple[TopicConfig, ...]:

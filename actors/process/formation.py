@@ -10,13 +10,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 
+import attrs
 import orjson
 
-from actors.controller import GROUP, ClusterFacts, TopicWanted
+from actors.cluster_facts import GROUP, ClusterFacts, TopicWanted
+from actors.coordinator_messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from actors.process.config import ClusterConfig
 from actors.process.identity import Identity
 from log.filesystem import DiskFilesystem
+from log.machines.config_catalog import topic_defaults
+from log.machines.group.config import GroupConfig
 from log.machines.placement import controllers
+from log.machines.transaction.config import TransactionConfig
 from log.raft.membership import Voter
 
 FILE_NAME = "formation"
@@ -39,8 +44,27 @@ def facts_of(config: ClusterConfig) -> ClusterFacts:
         tuple(TopicWanted(topic.name, topic.partitions, topic.replication_factor) for topic in config.topics),
         settings.num_partitions,
         settings.default_replication_factor,
-        (("min.insync.replicas", str(settings.min_insync_replicas)),),
+        tuple(topic_defaults(settings.spelled()).items()),
         str(uuid.uuid4()),
+        settings.leader_replication_throttled_rate,
+        settings.auto_create_topics_enable,
+        groups=GroupConfig(**{one.name: getattr(settings, one.name) for one in attrs.fields(GroupConfig)}),
+        transactions=TransactionConfig(
+            **{one.name: getattr(settings, one.name) for one in attrs.fields(TransactionConfig)}
+        ),
+        internal_topics=(
+            TopicWanted(
+                GROUPS_TOPIC,
+                settings.offsets_topic_num_partitions,
+                min(settings.offsets_topic_replication_factor, len(directories)),
+            ),
+            TopicWanted(
+                TRANSACTIONS_TOPIC,
+                settings.transaction_state_log_num_partitions,
+                min(settings.transaction_state_log_replication_factor, len(directories)),
+            ),
+        ),
+        broker_configs=tuple(settings.spelled().items()),
     )
 
 

@@ -243,6 +243,7 @@ async def open_launcher(
     *,
     extra_actors: tuple[ExtraActor, ...] = (),
     log_level: str = "info",
+    trace: tuple[str, ...] = (),
 ) -> AsyncIterator[Launcher]:
     """A launcher with its node running; no broker is started yet. On the way out every broker is ended."""
     socket_dir = Path(tempfile.mkdtemp(prefix=_SOCKET_DIR_PREFIX, dir=_short_directory()))
@@ -256,7 +257,7 @@ async def open_launcher(
             specs = [
                 BrokerSpec(
                     broker.id, config.name, config.host, broker.port, broker.data_dir, socket_dir, facts,
-                    extra_actors, log_level,
+                    extra_actors, log_level, trace, advertised=broker.advertised,
                 )
                 for broker in config.brokers
             ]  # fmt: skip

@@ -124,7 +124,7 @@ class Actor(pykka.Actor):
     def send(self, address: Address, message: Any) -> bool:
         """Tell whoever lives at `address`, and say whether it went out: for what may be lost, such as Raft messages."""
         try:
-            self.node.ref(address).tell(message)
+            self.node.tell(address, message)
         except (pykka.ActorDeadError, MailboxFull):
             return False
         return True

@@ -10,6 +10,7 @@ Silence is a loss too: each side pings when it has had nothing to say, and a pee
 
 from __future__ import annotations
 
+import logging
 import queue
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -123,15 +124,22 @@ class Link:
 
     # -- out -------------------------------------------------------------------------------------------------
 
+    def tell(self, address: Address, message: Any) -> None:
+        """Send a tell. Raises MailboxFull if the peer does not keep up, CodecError for what cannot travel."""
+        if self._transport.queued_bytes > OUTBOX_BYTES_MAX:
+            raise MailboxFull(f"{self._transport.queued_bytes} bytes wait for broker {self.peer}; try again later")
+        message_id, body, payload = encode(message)
+        self._write(Kind.TELL, message_id, 0, address.encoded, body, payload)
+
     def send(self, address: Address, envelope: Envelope[Any]) -> None:
-        """Send a tell or an ask. Raises MailboxFull if the peer does not keep up, CodecError for what cannot travel."""
+        """Send a tell or an ask, and raise what `tell` does."""
+        future = envelope.reply_to
+        if future is None:
+            self.tell(address, envelope.message)
+            return
         if self._transport.queued_bytes > OUTBOX_BYTES_MAX:
             raise MailboxFull(f"{self._transport.queued_bytes} bytes wait for broker {self.peer}; try again later")
         message_id, body, payload = encode(envelope.message)
-        future = envelope.reply_to
-        if future is None:
-            self._write(Kind.TELL, message_id, 0, address.encoded, body, payload)
-            return
         if len(self._asks) >= ASKS_MAX:
             raise MailboxFull(f"{ASKS_MAX} asks wait for answers of broker {self.peer}; try again later")
         self._last_ask += 1
@@ -219,9 +227,10 @@ class Link:
             if self._node.ending:
                 return  # everybody here is leaving: that is no news
             if self.undelivered & (self.undelivered - 1) == 0:
-                self._node.log.warning(
-                    "link: a tell from broker %s was not delivered (%d so far): %s", self.peer, self.undelivered, error
-                )
+                # Nobody there yet, or any more: actors come and go at other times elsewhere, and a tell may be lost.
+                level = logging.WARNING if isinstance(error, MailboxFull) else logging.DEBUG
+                text = "link: a tell from broker %s was not delivered (%d so far): %s"
+                self._node.log.log(level, text, self.peer, self.undelivered, error)
 
     def _receive_ask(self, frame: Frame) -> None:
         answer = RemoteAnswer(self, frame.ask_id)

@@ -29,6 +29,11 @@ class Parking:
         else:
             self._awake = True
 
+    def wake_if_waiting(self) -> None:
+        """Wake the task if it waits now. One that comes later looks for itself first."""
+        if self._task is not None:
+            self.wake()
+
     async def wait(self) -> None:
         if self._awake:
             self._awake = False

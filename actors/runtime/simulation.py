@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from actors.runtime.codec import Buffer
 
 Trace = Callable[[str], object]
+_INFINITY = float("inf")
 
 
 @frozen(slots=True)
@@ -149,6 +150,7 @@ class SimulatedTransport:
             if simulation.on_sent is not None:
                 simulation.on_sent(self.sender, self.to, frame)
             if wire.loss and rng.random() < wire.loss:
+                simulation.lost += 1
                 simulation.trace(f"lose {self._name} {len(frame)} bytes")
                 continue
             delay_s = wire.delay_s_min + (wire.delay_s_max - wire.delay_s_min) * rng.random()
@@ -220,13 +222,15 @@ class Simulation:
         self.paused: set[int] = set()
         self.blocked: set[tuple[int, int]] = set()
         self.clogged: set[tuple[int, int]] = set()
+        self.lost = 0
+        """How many frames the wire has lost."""
         self.on_sent: Callable[[int, int, bytes], None] | None = None
         self._processes: dict[int, SeededScheduler] = {}
         self._running: list[SeededScheduler] = [self.scheduler]
         self._transports: dict[tuple[int, int], SimulatedTransport] = {}
 
     def trace(self, text: str) -> None:
-        self._keep(f"{self.clock.now():.6f} {text}")
+        self._keep(f"{self.clock._now:.6f} {text}")
 
     # -- nodes and processes -----------------------------------------------------------------------------------
 
@@ -341,7 +345,7 @@ class Simulation:
 
     def _next(self) -> tuple[float, SeededScheduler | None]:
         """Whose timer is next."""
-        earliest, first = float("inf"), None
+        earliest, first = _INFINITY, None
         for scheduler in self._running:
             deadline = scheduler.timers.next_deadline
             if deadline is not None and deadline < earliest:

@@ -194,7 +194,7 @@ async def _shake_hands(
 
 
 async def _read(node: Node, link: Link, transport: SocketTransport, reader: FrameReader) -> str:
-    scheduler = node.scheduler
+    scheduler, sock = node.scheduler, transport.sock
     count = 0  # frames that came right behind the peer's hello are in the reader already
     try:
         while True:
@@ -204,7 +204,7 @@ async def _read(node: Node, link: Link, transport: SocketTransport, reader: Fram
                 link.reading = True
             if link.lost_because is not None:
                 return link.lost_because
-            count = await _receive(transport.sock, reader)
+            count = await _receive(sock, reader)
             if not count:
                 return "closed in the middle of a frame" if reader.unfinished else "closed by the peer"
     except (OSError, trio.ClosedResourceError) as error:
@@ -212,6 +212,10 @@ async def _read(node: Node, link: Link, transport: SocketTransport, reader: Fram
 
 
 async def _receive(sock: socket.socket, reader: FrameReader) -> int:
+    if reader.unfinished:  # the rest of a large frame is most likely here already
+        await trio.lowlevel.checkpoint()
+        with suppress(BlockingIOError):
+            return sock.recv_into(reader.space)
     while True:
         await trio.lowlevel.wait_readable(sock)
         try:

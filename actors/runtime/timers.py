@@ -20,19 +20,13 @@ _COMPACT_ABOVE = 64
 class Timer:
     """One deadline, or a row of them. `cancel` may be called at any time, also twice."""
 
-    __slots__ = ("_callback", "_timers", "deadline", "interval_s", "order")
+    __slots__ = ("_callback", "_timers", "deadline", "interval_s")
 
-    def __init__(
-        self, timers: Timers, deadline: float, order: int, interval_s: float | None, callback: Callable[[], None]
-    ) -> None:
+    def __init__(self, timers: Timers, deadline: float, interval_s: float | None, callback: Callable[[], None]) -> None:
         self._timers = timers
         self._callback: Callable[[], None] | None = callback
         self.deadline = deadline
-        self.order = order
         self.interval_s = interval_s
-
-    def __lt__(self, other: Timer) -> bool:
-        return (self.deadline, self.order) < (other.deadline, other.order)
 
     @property
     def active(self) -> bool:
@@ -57,7 +51,8 @@ class Timers:
     def __init__(self, clock: Clock, on_earlier: Callable[[], None]) -> None:
         self._clock = clock
         self._on_earlier = on_earlier
-        self._heap: list[Timer] = []
+        self._heap: list[tuple[float, int, Timer]] = []
+        """Deadline, order and timer; no two orders are the same, so timers themselves are never compared."""
         self._order = 0
         self._cancelled = 0
 
@@ -81,24 +76,27 @@ class Timers:
     @property
     def next_deadline(self) -> float | None:
         heap = self._heap
-        while heap and not heap[0].active:
+        while heap:
+            deadline, _, timer = heap[0]
+            if timer._callback is not None:
+                return deadline
             heapq.heappop(heap)
             self._cancelled -= 1
-        return heap[0].deadline if heap else None
+        return None
 
     def fire_due(self) -> int:
         """Fire what is due now, in order; what those callbacks add for now waits for the next call."""
         now, last = self._clock.now(), self._order
         heap = self._heap
         fired = 0
-        while heap and heap[0].deadline <= now and heap[0].order <= last:
-            timer = heapq.heappop(heap)
+        while heap and heap[0][0] <= now and heap[0][1] <= last:
+            _, order, timer = heapq.heappop(heap)
             if not timer.active:
                 self._cancelled -= 1
                 continue
             if timer.interval_s is not None:
                 timer.deadline = now + timer.interval_s
-                heapq.heappush(heap, timer)
+                heapq.heappush(heap, (timer.deadline, order, timer))
             timer.fire()
             fired += 1
         return fired
@@ -106,14 +104,16 @@ class Timers:
     def note_cancelled(self) -> None:
         self._cancelled += 1
         if self._cancelled > _COMPACT_ABOVE and self._cancelled * 2 > len(self._heap):
-            self._heap[:] = [timer for timer in self._heap if timer.active]  # in place: fire_due may be at work on it
+            self._heap[:] = [
+                entry for entry in self._heap if entry[2].active
+            ]  # in place: fire_due may be at work on it
             heapq.heapify(self._heap)
             self._cancelled = 0
 
     def _push(self, deadline: float, interval_s: float | None, callback: Callable[[], None]) -> Timer:
         self._order += 1
-        timer = Timer(self, deadline, self._order, interval_s, callback)
-        heapq.heappush(self._heap, timer)
-        if self._heap[0] is timer:
+        timer = Timer(self, deadline, interval_s, callback)
+        heapq.heappush(self._heap, (deadline, self._order, timer))
+        if self._heap[0][2] is timer:
             self._on_earlier()
         return timer

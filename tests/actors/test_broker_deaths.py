@@ -7,7 +7,6 @@ import gc
 import itertools
 import os
 import re
-import time
 
 import psutil
 import pytest
@@ -30,9 +29,7 @@ from tests.actors.probes import (
 )
 from tests.actors.waiting import wait_until
 
-KILLS = 50
 GROWTH_BYTES_MAX = 8 << 20  # of a process with one broker, over 30 deaths of its peers under load
-TOLD_SECONDS_MAX = 1.0  # milliseconds on an idle machine; these tests fill it
 
 
 @pytest.fixture
@@ -109,7 +106,6 @@ def kill_and_check(cluster: Cluster, victim: int) -> None:
             assert heard.gaps == 0, f"no link between two lives was lost, and yet broker {broker} heard {heard}"
     old_life = incarnation_of(cluster, victim)
     known = {broker: len(events_of(cluster, broker)) for broker in survivors}
-    killed_at = time.monotonic()
     cluster.kill(victim)
     cluster.restart(victim)
     new_life = incarnation_of(cluster, victim)
@@ -120,33 +116,41 @@ def kill_and_check(cluster: Cluster, victim: int) -> None:
         assert [event.broker for event in events[known[broker] :]] == [victim, victim]
         down, up = events[known[broker] :]
         assert (down.up, up.up, up.incarnation) == (False, True, new_life)
-        assert 0 <= down.at - killed_at < TOLD_SECONDS_MAX
+        assert "silent" not in down.reason, "it was told at once"
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
-def test_fifty_deaths_under_load(cluster: Cluster) -> None:
-    """Broker 1 outlives the first forty, so that what leaks in it or in us would add up; then each dies in turn."""
+@pytest.mark.timeout(240)
+def test_deaths_under_load(cluster: Cluster) -> None:
+    children, things = len(living_children()), nodes_and_links()
     stream_everywhere(cluster, *cluster.brokers)
-    victims = [
-        *itertools.islice(itertools.cycle((2, 3)), 40),
-        *itertools.islice(itertools.cycle((1, 2, 3)), KILLS - 40),
-    ]
-    for number, victim in enumerate(victims):
-        if number == 10:
-            before = quiet_sizes(cluster)
-        if number == 40:
-            for who, (fds, resident) in quiet_sizes(cluster).items():
-                assert fds <= before[who][0], who
-                assert resident - before[who][1] < GROWTH_BYTES_MAX * (1 if cluster.processes else 3), who
+    for victim in (2, 3, 2, 3, 1, 2, 3):
         kill_and_check(cluster, victim)
     everybody_hears_everybody(cluster, messages=100)
-    assert len(living_children()) == (3 if cluster.processes else 0)
+    assert (len(living_children()), nodes_and_links()) == (children, things)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_forty_deaths_under_load_leak_nothing(cluster: Cluster) -> None:
+    """Broker 1 outlives them all, so that what leaks in it or in us adds up."""
+    things = nodes_and_links()
+    stream_everywhere(cluster, *cluster.brokers)
+    for number, victim in enumerate(itertools.islice(itertools.cycle((2, 3)), 40)):
+        if number == 10:
+            before = quiet_sizes(cluster)
+        kill_and_check(cluster, victim)
+    for who, (fds, resident) in quiet_sizes(cluster).items():
+        assert fds <= before[who][0], who
+        assert resident - before[who][1] < GROWTH_BYTES_MAX * (1 if cluster.processes else 3), who
+    assert nodes_and_links() == things
+
+
+def nodes_and_links() -> tuple[list[int], int]:
+    """Those of other clusters too, which live as long as pytest does: nothing may be added to them."""
     gc.collect()
-    nodes = [thing for thing in gc.get_objects() if isinstance(thing, Node)]
-    links = [thing for thing in gc.get_objects() if isinstance(thing, Link)]
-    assert sorted(node.broker for node in nodes) == ([-1] if cluster.processes else [-1, 1, 2, 3])
-    assert len(links) == (3 if cluster.processes else 12)
+    nodes = [thing.broker for thing in gc.get_objects() if isinstance(thing, Node)]
+    return sorted(nodes), sum(1 for thing in gc.get_objects() if isinstance(thing, Link))
 
 
 def test_a_link_that_breaks_and_mends_loses_at_most_one_stretch_each_time(cluster: Cluster) -> None:
@@ -207,7 +211,6 @@ def test_a_stopped_broker_is_noticed_by_its_silence_and_linked_again_when_it_goe
     with processes as cluster:
         stream_everywhere(cluster, *cluster.brokers)
         known = len(events_of(cluster, 1))
-        paused_at = time.monotonic()
         cluster.pause(2)
         for broker in (1, 3):
             wait_until(
@@ -218,7 +221,6 @@ def test_a_stopped_broker_is_noticed_by_its_silence_and_linked_again_when_it_goe
             assert down.broker == 2
             (silent_s,) = re.findall(r"silent for ([\d.]+) s", down.reason)
             assert float(silent_s) >= SILENCE_SECONDS
-            assert down.at - paused_at < 3 * SILENCE_SECONDS, "one that is itself held up gives its peer more time"
         cluster.resume(2)
         for broker in (1, 3):
             wait_until(

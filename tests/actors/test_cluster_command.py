@@ -20,6 +20,9 @@ import pytest
 from actors.process.identity import Identity
 from actors.process.launcher import STOP_SECONDS, UNREADY_DEATHS_MAX
 from actors.runtime.link import SILENCE_SECONDS
+from protocol.apis import API_VERSIONS
+from protocol.framing import ClientConnection
+from protocol.messages.api_versions import ApiVersionsRequest
 from tests.actors.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -482,3 +485,15 @@ def test_a_broker_that_does_not_stop_is_killed_in_the_end(start: Start, cluster_
     assert f"broker 2 did not end within {STOP_SECONDS:g} s; killing it" in command.stderr
     wait_until(lambda: not command.left(), lambda: f"left: {command.left()}")
     assert list(own_tmp.iterdir()) == []
+
+
+def test_the_requests_of_a_client_are_logged_if_asked_for_and_no_others(start: Start, tmp_path: Path) -> None:
+    command = start(written(tmp_path, brokers=1), "--trace", "order-service")
+    host, _, port = command.ready().partition(":")
+    for client_id in ("somebody", "order-service"):
+        client = ClientConnection(client_id)
+        with socket.create_connection((host, int(port)), timeout=20) as sock:
+            sock.sendall(b"".join(client.send(API_VERSIONS, ApiVersionsRequest(), 0)))
+            assert sock.recv(1)
+    command.logged("request: api=ApiVersions version=0 correlation=0 client=order-service from=127.0.0.1:")
+    assert "client=somebody" not in command.stderr

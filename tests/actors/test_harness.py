@@ -11,6 +11,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,15 @@ import pykka
 import pytest
 import trio
 
-from actors.harness import Cluster, HarnessError
+from actors.harness import START_SECONDS, Cluster, HarnessError
 from actors.process.broker import ExtraActor
 from actors.process.directory_lock import DirectoryInUse
 from actors.process.identity import Identity
 from actors.process.messages import HealLinks
 from actors.runtime import LAUNCHER_ID, Actor, Address, CodecError, RemoteFailure
-from tests.actors.conftest import ClusterFactory, living_children
+from tests.actors.conftest import PLACEMENTS, ClusterFactory, living_children
 from tests.actors.probes import (
+    PROBES,
     AskFor,
     CountLives,
     Fail,
@@ -41,6 +43,7 @@ from tests.actors.probes import (
 from tests.actors.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
+TOLD_SECONDS_MAX = 0.9 * START_SECONDS
 
 
 class Deaf(Actor):
@@ -64,33 +67,54 @@ def identity_of(data_dir: Path, broker: int) -> Identity:
     return Identity.of(data_dir / str(broker), broker)
 
 
+@pytest.fixture(scope="module", params=["one process", pytest.param("a process each", marks=pytest.mark.slow)])
+def one_for_many(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    with Cluster(3, processes=PLACEMENTS[request.param], actors=PROBES) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def shared(one_for_many: Cluster) -> Iterator[Cluster]:
+    """For those who mind nothing that others have done to it before; whoever is dead or cut off is there again."""
+    yield one_for_many
+    for broker in one_for_many.brokers:
+        if broker not in one_for_many.alive:
+            one_for_many.restart(broker)
+    one_for_many.heal()
+
+
 # -- life ------------------------------------------------------------------------------------------------------
 
 
-def test_bootstrap_names_a_port_per_broker_that_takes_connections(cluster: Cluster) -> None:
-    assert len(ports_of(cluster)) == 3
-    for port in ports_of(cluster):
+def test_bootstrap_names_a_port_per_broker_that_takes_connections(shared: Cluster) -> None:
+    assert len(ports_of(shared)) == 3
+    for port in ports_of(shared):
         socket.create_connection(("127.0.0.1", port)).close()
 
 
-def test_brokers_have_the_processes_they_were_asked_for(cluster: Cluster) -> None:
+def test_brokers_have_the_processes_they_were_asked_for(shared: Cluster) -> None:
     own = os.getpid()
-    assert cluster.alive == cluster.brokers == (1, 2, 3)
-    if cluster.processes:
-        assert len({own, *cluster.pids.values()}) == 4
+    assert shared.alive == shared.brokers == (1, 2, 3)
+    if shared.processes:
+        assert len({own, *shared.pids.values()}) == 4
     else:
-        assert set(cluster.pids.values()) == {own}
+        assert set(shared.pids.values()) == {own}
 
 
 def test_three_brokers_are_up_in_under_a_second(cluster_factory: ClusterFactory) -> None:
-    """When they share a process; with processes, the machine may be busy with other tests meanwhile."""
-    best_s = 9.9
-    for _ in range(2):
+    """When they share a process; with processes, it takes them a second each until they have read their code.
+
+    The machine may be busy with other tests meanwhile: then they try again.
+    """
+    best_s = float("inf")
+    for _ in range(5):
         cluster = cluster_factory()
         began = time.monotonic()
         with cluster:
             best_s = min(best_s, time.monotonic() - began)
-    assert best_s < (5 if cluster.processes else 1)
+        if best_s < (10 if cluster.processes else 1):
+            return
+    raise AssertionError(f"{best_s:.1f} s")
 
 
 def test_one_broker_alone_is_a_cluster(cluster_factory: ClusterFactory) -> None:
@@ -132,6 +156,8 @@ def test_two_clusters_live_beside_each_other(cluster_factory: ClusterFactory) ->
 
 
 def test_nothing_is_left_when_the_test_fails(cluster_factory: ClusterFactory, own_tmp: Path) -> None:
+    children = living_children()
+
     def fail() -> None:
         with cluster_factory() as cluster:
             cluster.cut(1, 2)
@@ -140,7 +166,7 @@ def test_nothing_is_left_when_the_test_fails(cluster_factory: ClusterFactory, ow
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert not living_children()
+    assert living_children() <= children
     assert list(own_tmp.iterdir()) == []
 
 
@@ -167,18 +193,18 @@ def test_a_data_directory_in_use_is_refused_with_the_owners_pid(
 # -- actors ----------------------------------------------------------------------------------------------------
 
 
-def test_the_test_asks_and_tells_any_actor(cluster: Cluster) -> None:
-    for broker in cluster.brokers:
-        answer = cluster.ask(f"echo@{broker}", say(broker, "grüße", b"x" * 100_000))
+def test_the_test_asks_and_tells_any_actor(shared: Cluster) -> None:
+    for broker in shared.brokers:
+        answer = shared.ask(f"echo@{broker}", say(broker, "grüße", b"x" * 100_000))
         assert (answer.number, answer.text, bytes(answer.bulk)) == (broker, "grüße", b"x" * 100_000)
-        cluster.tell(Address("streamer", "", broker), SendOnce(1, 10))
-    assert cluster.ask("streamer@1", ReadSent(1)).accepted == 1
+        shared.tell(Address("streamer", "", broker), SendOnce(1, 10))
+    assert shared.ask("streamer@1", ReadSent(1)).accepted == 1
 
 
-def test_actors_ask_actors_on_every_other_broker(cluster: Cluster) -> None:
-    for asker in cluster.brokers:
-        for answerer in cluster.brokers:
-            assert cluster.ask(f"relay@{asker}", AskFor(Address("echo", "", answerer), 42)) == 42
+def test_actors_ask_actors_on_every_other_broker(shared: Cluster) -> None:
+    for asker in shared.brokers:
+        for answerer in shared.brokers:
+            assert shared.ask(f"relay@{asker}", AskFor(Address("echo", "", answerer), 42)) == 42
 
 
 def test_streams_between_all_brokers_arrive_whole_and_in_order(cluster: Cluster) -> None:
@@ -203,85 +229,88 @@ def test_streams_between_all_brokers_arrive_whole_and_in_order(cluster: Cluster)
             assert (heard.first, heard.gaps, heard.disorder) == (0, 0, "")
 
 
-def test_an_ask_of_nobody_fails_at_once(cluster: Cluster) -> None:
+def test_an_ask_of_nobody_fails_at_once(shared: Cluster) -> None:
     with pytest.raises(pykka.ActorDeadError, match="nobody@2 not found"):
-        cluster.ask("nobody@2", say(1), timeout=60)
+        shared.ask("nobody@2", say(1), timeout=60)
 
 
-def test_what_cannot_travel_fails_alone(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_cannot_travel_fails_alone(shared: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(CodecError, match="not registered with @wire"):
-        cluster.ask("echo@1", object())
-    cluster.tell("echo@1", object())
-    assert cluster.ask("echo@1", say(1)).number == 1
+        shared.ask("echo@1", object())
+    shared.tell("echo@1", object())
+    assert shared.ask("echo@1", say(1)).number == 1
     assert "was not delivered" in caplog.text
 
 
 def test_a_failing_handler_is_the_askers_to_know_and_its_own_broker_to_restart(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
+    shared: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
+    before = {broker: events_of(shared, broker) for broker in shared.brokers}
     with pytest.raises(RemoteFailure, match=r"ValueError: on an ask"):
-        cluster.ask("failing@2", Fail("on an ask"))
-    assert cluster.ask("failing@2", CountLives()) == 1
-    cluster.tell("failing@2", Fail("on a tell"))
+        shared.ask("failing@2", Fail("on an ask"))
+    assert shared.ask("failing@2", CountLives()) == 1
+    shared.tell("failing@2", Fail("on a tell"))
 
     def restarted() -> bool:
         try:
-            return bool(cluster.ask("failing@2", CountLives()) == 2)
+            return bool(shared.ask("failing@2", CountLives()) == 2)
         except pykka.ActorDeadError:
             return False
 
     wait_until(restarted, lambda: "it was not made anew")
-    for broker in cluster.brokers:
-        assert cluster.ask(f"echo@{broker}", say(1)).number == 1
-        assert cluster.ask(f"failing@{broker}", CountLives()) == (2 if broker == 2 else 1)
-        assert all(event.up for event in events_of(cluster, broker))
+    for broker in shared.brokers:
+        assert shared.ask(f"echo@{broker}", say(1)).number == 1
+        assert shared.ask(f"failing@{broker}", CountLives()) == (2 if broker == 2 else 1)
+        assert events_of(shared, broker) == before[broker]
 
 
 # -- kill and restart --------------------------------------------------------------------------------------------
 
 
-def test_peers_of_a_killed_broker_are_told_within_milliseconds(cluster: Cluster) -> None:
-    """Milliseconds; a tenth of a second is allowed, because the machine may be busy with other tests."""
-    fastest_s = {1: 9.9, 3: 9.9}
-    for _ in range(3):
-        before = {broker: len(events_of(cluster, broker)) for broker in (1, 3)}
+def test_peers_of_a_killed_broker_are_told_within_milliseconds(shared: Cluster) -> None:
+    """Milliseconds; a second is allowed, because the machine may be busy with other tests."""
+    fastest_s = dict.fromkeys((1, 3), float("inf"))
+    for _ in range(5):
+        before = {broker: len(events_of(shared, broker)) for broker in (1, 3)}
         killed_at = time.monotonic()
-        cluster.kill(2)
+        shared.kill(2)
         for broker in (1, 3):
-            down, *more = events_of(cluster, broker)[before[broker] :]
+            down, *more = events_of(shared, broker)[before[broker] :]
             assert (down.up, down.broker, more) == (False, 2, [])
             fastest_s[broker] = min(fastest_s[broker], down.at - killed_at)
-        cluster.restart(2)
-    assert max(fastest_s.values()) < 0.1
+        shared.restart(2)
+        if max(fastest_s.values()) < 1:
+            return
+    raise AssertionError(f"{fastest_s}")
 
 
-def test_a_killed_broker_is_gone_and_the_others_work_on(cluster: Cluster) -> None:
-    port = ports_of(cluster)[1]
-    cluster.kill(2)
-    assert cluster.alive == (1, 3)
-    assert port not in ports_of(cluster)
+def test_a_killed_broker_is_gone_and_the_others_work_on(shared: Cluster) -> None:
+    port = ports_of(shared)[1]
+    shared.kill(2)
+    assert shared.alive == (1, 3)
+    assert port not in ports_of(shared)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
     with pytest.raises(pykka.ActorDeadError):
-        cluster.ask("echo@2", say(1))
+        shared.ask("echo@2", say(1))
     with pytest.raises((pykka.ActorDeadError, RemoteFailure)):
-        cluster.ask("relay@1", AskFor(Address("echo", "", 2), 1))
-    assert cluster.ask("relay@1", AskFor(Address("echo", "", 3), 1)) == 1
+        shared.ask("relay@1", AskFor(Address("echo", "", 2), 1))
+    assert shared.ask("relay@1", AskFor(Address("echo", "", 3), 1)) == 1
 
 
-def test_killing_the_dead_does_nothing(cluster: Cluster) -> None:
-    cluster.kill(2)
-    cluster.kill(2)
-    assert cluster.alive == (1, 3)
+def test_killing_the_dead_does_nothing(shared: Cluster) -> None:
+    shared.kill(2)
+    shared.kill(2)
+    assert shared.alive == (1, 3)
 
 
-def test_restart_waits_until_the_broker_is_there(cluster: Cluster) -> None:
-    for broker in cluster.brokers:
-        cluster.kill(broker)
-        cluster.restart(broker)
-        assert cluster.alive == cluster.brokers
-        assert cluster.ask(f"relay@{broker}", AskFor(Address("echo", "", broker % 3 + 1), 5)) == 5
+def test_restart_waits_until_the_broker_is_there(shared: Cluster) -> None:
+    for broker in shared.brokers:
+        shared.kill(broker)
+        shared.restart(broker)
+        assert shared.alive == shared.brokers
+        assert shared.ask(f"relay@{broker}", AskFor(Address("echo", "", broker % 3 + 1), 5)) == 5
 
 
 def test_a_restarted_broker_keeps_its_port_and_its_directory(cluster_factory: ClusterFactory, tmp_path: Path) -> None:
@@ -295,86 +324,87 @@ def test_a_restarted_broker_keeps_its_port_and_its_directory(cluster_factory: Cl
         assert cluster.ask("peerwatcher@2", ReadPeerEvents()).incarnation != incarnation
 
 
-def test_a_new_life_has_a_new_incarnation_that_peers_are_told(cluster: Cluster) -> None:
-    first = cluster.ask("peerwatcher@2", ReadPeerEvents()).incarnation
-    cluster.kill(2)
-    cluster.restart(2)
-    second = cluster.ask("peerwatcher@2", ReadPeerEvents()).incarnation
+def test_a_new_life_has_a_new_incarnation_that_peers_are_told(shared: Cluster) -> None:
+    first = shared.ask("peerwatcher@2", ReadPeerEvents()).incarnation
+    shared.kill(2)
+    shared.restart(2)
+    second = shared.ask("peerwatcher@2", ReadPeerEvents()).incarnation
     for broker in (1, 3):
-        seen = [(event.up, event.incarnation) for event in events_of(cluster, broker) if event.broker == 2]
-        assert seen == [(True, first), (False, 0), (True, second)]
+        seen = [(event.up, event.incarnation) for event in events_of(shared, broker) if event.broker == 2]
+        assert seen[-3:] == [(True, first), (False, 0), (True, second)]
 
 
-def test_every_broker_may_be_dead_at_once(cluster: Cluster) -> None:
-    for broker in cluster.brokers:
-        cluster.kill(broker)
-    assert cluster.alive == ()
-    for broker in cluster.brokers:
-        cluster.restart(broker)
-    assert cluster.ask("relay@3", AskFor(Address("echo", "", 1), 5)) == 5
+def test_every_broker_may_be_dead_at_once(shared: Cluster) -> None:
+    for broker in shared.brokers:
+        shared.kill(broker)
+    assert shared.alive == ()
+    for broker in shared.brokers:
+        shared.restart(broker)
+    assert shared.ask("relay@3", AskFor(Address("echo", "", 1), 5)) == 5
 
 
-def test_a_clients_connection_to_another_broker_outlives_a_kill(cluster: Cluster) -> None:
-    with socket.create_connection(("127.0.0.1", ports_of(cluster)[0])) as client, client.makefile("rwb") as lines:
+def test_a_clients_connection_to_another_broker_outlives_a_kill(shared: Cluster) -> None:
+    with socket.create_connection(("127.0.0.1", ports_of(shared)[0])) as client, client.makefile("rwb") as lines:
         for linked in (b'"linked":[2,3]', b'"linked":[3]', b'"linked":[2,3]'):
             lines.write(b'{"op":"status"}\n')
             lines.flush()
             assert linked in lines.readline()
-            if cluster.alive == (1, 2, 3):
-                cluster.kill(2)
+            if shared.alive == (1, 2, 3):
+                shared.kill(2)
             else:
-                cluster.restart(2)
+                shared.restart(2)
 
 
 # -- cut and heal ------------------------------------------------------------------------------------------------
 
 
-def test_a_cut_separates_two_brokers_and_nobody_else(cluster: Cluster) -> None:
-    cluster.cut(1, 2)
+def test_a_cut_separates_two_brokers_and_nobody_else(shared: Cluster) -> None:
+    before = {broker: len(events_of(shared, broker)) for broker in shared.brokers}
+    shared.cut(1, 2)
     for a, b in ((1, 2), (2, 1)):
-        assert [event.broker for event in events_of(cluster, a) if not event.up] == [b]
+        assert [event.broker for event in events_of(shared, a)[before[a] :] if not event.up] == [b]
         with pytest.raises((pykka.ActorDeadError, RemoteFailure)):
-            cluster.ask(f"relay@{a}", AskFor(Address("echo", "", b), 1))
-        assert cluster.ask(f"relay@{a}", AskFor(Address("echo", "", 3), 1)) == 1
-    assert all(event.up for event in events_of(cluster, 3))
-    cluster.heal()
+            shared.ask(f"relay@{a}", AskFor(Address("echo", "", b), 1))
+        assert shared.ask(f"relay@{a}", AskFor(Address("echo", "", 3), 1)) == 1
+    assert len(events_of(shared, 3)) == before[3]
+    shared.heal()
     for a, b in ((1, 2), (2, 1)):
-        assert cluster.ask(f"relay@{a}", AskFor(Address("echo", "", b), 1)) == 1
+        assert shared.ask(f"relay@{a}", AskFor(Address("echo", "", b), 1)) == 1
 
 
-def test_a_cut_holds_when_its_brokers_are_restarted(cluster: Cluster) -> None:
-    cluster.cut(1, 2)
+def test_a_cut_holds_when_its_brokers_are_restarted(shared: Cluster) -> None:
+    shared.cut(1, 2)
     for killed in ((2,), (1,), (1, 2)):
         for broker in killed:
-            cluster.kill(broker)
+            shared.kill(broker)
         for broker in killed:
-            cluster.restart(broker)
+            shared.restart(broker)
         with pytest.raises((pykka.ActorDeadError, RemoteFailure)):
-            cluster.ask("relay@1", AskFor(Address("echo", "", 2), 1))
-    assert not any(event.broker == 1 for event in events_of(cluster, 2))
-    cluster.heal()
-    assert cluster.ask("relay@1", AskFor(Address("echo", "", 2), 1)) == 1
+            shared.ask("relay@1", AskFor(Address("echo", "", 2), 1))
+    assert not any(event.broker == 1 for event in events_of(shared, 2))
+    shared.heal()
+    assert shared.ask("relay@1", AskFor(Address("echo", "", 2), 1)) == 1
 
 
-def test_a_dead_broker_may_be_cut_off_and_healed(cluster: Cluster) -> None:
-    cluster.kill(1)
-    cluster.cut(1, 3)
-    cluster.restart(1)
+def test_a_dead_broker_may_be_cut_off_and_healed(shared: Cluster) -> None:
+    shared.kill(1)
+    shared.cut(1, 3)
+    shared.restart(1)
     with pytest.raises((pykka.ActorDeadError, RemoteFailure)):
-        cluster.ask("relay@3", AskFor(Address("echo", "", 1), 1))
-    cluster.kill(1)
-    cluster.heal()
-    cluster.restart(1)
-    assert cluster.ask("relay@3", AskFor(Address("echo", "", 1), 1)) == 1
+        shared.ask("relay@3", AskFor(Address("echo", "", 1), 1))
+    shared.kill(1)
+    shared.heal()
+    shared.restart(1)
+    assert shared.ask("relay@3", AskFor(Address("echo", "", 1), 1)) == 1
 
 
-def test_everybody_may_be_cut_off_from_everybody(cluster: Cluster) -> None:
+def test_everybody_may_be_cut_off_from_everybody(shared: Cluster) -> None:
     for a, b in ((1, 2), (1, 3), (2, 3)):
-        cluster.cut(a, b)
-    for broker in cluster.brokers:
-        assert cluster.ask(f"echo@{broker}", say(1)).number == 1
-    cluster.heal()
-    assert cluster.ask("relay@3", AskFor(Address("echo", "", 1), 1)) == 1
+        shared.cut(a, b)
+    for broker in shared.brokers:
+        assert shared.ask(f"echo@{broker}", say(1)).number == 1
+    shared.heal()
+    assert shared.ask("relay@3", AskFor(Address("echo", "", 1), 1)) == 1
 
 
 # -- trio, scripts -------------------------------------------------------------------------------------------------
@@ -428,11 +458,11 @@ def test_a_broker_that_cannot_start_is_told_at_once(
 ) -> None:
     caplog.set_level(logging.CRITICAL)
     cluster = cluster_factory(actors=[ExtraActor("tests.actors.test_harness:Deaf", "deaf")])
-    began = time.monotonic()
+    children, began = living_children(), time.monotonic()
     with pytest.raises(HarnessError, match=r"did not start: broker \d ended"):
         cluster.start()
-    assert time.monotonic() - began < 10
-    assert not living_children()
+    assert time.monotonic() - began < TOLD_SECONDS_MAX
+    assert living_children() <= children
     assert list(own_tmp.iterdir()) == []
 
 
@@ -455,7 +485,7 @@ def test_an_interrupted_start_leaves_nothing(
     cluster_factory: ClusterFactory, own_tmp: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As Ctrl-C or a test's timeout would, at a moment when the brokers cannot be ready yet."""
-    cluster = cluster_factory()
+    cluster, children = cluster_factory(), living_children()
     monkeypatch.setattr(cluster, "_all_linked", lambda *_: False)
     main_thread = threading.main_thread().ident
     assert main_thread is not None
@@ -464,7 +494,7 @@ def test_an_interrupted_start_leaves_nothing(
     with pytest.raises(KeyboardInterrupt):
         cluster.start()
     begun.join()
-    assert not living_children()
+    assert living_children() <= children
     assert list(own_tmp.iterdir()) == []
 
 
@@ -530,9 +560,9 @@ def test_the_dead_cannot_be_paused(leaves_nothing: None) -> None:
             cluster.pause(1)
 
 
-def test_another_loop_awaits_the_answer_of_an_actor_of_the_cluster(cluster: Cluster) -> None:
+def test_another_loop_awaits_the_answer_of_an_actor_of_the_cluster(shared: Cluster) -> None:
     async def main() -> object:
-        return await cluster.ref("broker@1").ask(HealLinks(), block=False, timeout=5)
+        return await shared.ref("broker@1").ask(HealLinks(), block=False, timeout=5)
 
     assert trio.run(main) is None
 

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from actors.connection import LINE_BYTES_MAX
 from actors.harness import Cluster
+from protocol.json_lines import LINE_BYTES_MAX
 from tests.actors.waiting import wait_until
 
 DEEP = 400  # deeper than JSON can be written, not deeper than it can be read
@@ -72,8 +72,8 @@ def test_an_answer_carries_the_id_of_its_request(cluster: Cluster, request_id: s
         (b"[" * 100_000, "not JSON: "),
         (b'["status"]', "a request is a JSON object"),
         (b"null", "a request is a JSON object"),
-        (b"{}", "unknown op None; known: status"),
-        (b'{"op":"dance"}', "unknown op 'dance'; known: status"),
+        (b"{}", "unknown op null; "),
+        (b'{"op":"dance"}', 'unknown op "dance"; known: status'),
         (b'{"op":{"status":1}}', "an op is a word"),
         (b'{"op":"status","id":[1]}', "an id is a word or a number"),
         (b'{"op":"status","id":' + b"[" * DEEP + b"]" * DEEP + b"}", "an id is a word or a number"),
@@ -84,6 +84,7 @@ def test_a_bad_request_is_told_why_and_the_connection_lives_on(
     cluster: Cluster, request_line: bytes, complaint: str
 ) -> None:
     with connected(cluster) as lines:
+        assert asked(lines, b'{"op":"status"}')["broker"] == 1  # what comes first tells the dialect
         error = asked(lines, request_line)["error"]
         assert (error["code"], error["name"]) == (42, "INVALID_REQUEST")
         assert error["message"].startswith(complaint)
@@ -102,8 +103,10 @@ def test_requests_may_come_in_pieces_and_in_heaps(cluster: Cluster) -> None:
 def test_a_line_without_an_end_closes_its_connection_alone(cluster: Cluster) -> None:
     with connected(cluster) as good, connected(cluster) as bad:
         with suppress(BrokenPipeError, ConnectionResetError):
-            bad.write(b"x" * (2 * LINE_BYTES_MAX))
+            bad.write(b"{" * (2 * LINE_BYTES_MAX))
         with suppress(ConnectionResetError):
+            told = json.loads(bad.readline())["error"]
+            assert (told["name"], told["message"][:29]) == ("INVALID_REQUEST", "a line of more than 1048576 b")
             assert bad.read() == b""
         assert asked(good, b'{"op":"status"}')["broker"] == 1
     wait_until(lambda: connections(cluster) == 0, lambda: "a closed connection keeps its actor")
@@ -111,7 +114,7 @@ def test_a_line_without_an_end_closes_its_connection_alone(cluster: Cluster) -> 
 
 def test_a_line_of_the_longest_size_is_taken(cluster: Cluster) -> None:
     with connected(cluster) as lines:
-        head, tail = b'{"op":"status","x":"', b'"}'
+        head, tail = b'{"op":"status","id":"', b'"}'
         assert asked(lines, head + b"x" * (LINE_BYTES_MAX - len(head) - len(tail)) + tail)["broker"] == 1
 
 
@@ -149,6 +152,7 @@ def test_one_client_too_many_is_turned_away(cluster: Cluster, monkeypatch: pytes
 def test_a_client_that_vanishes_leaves_nothing(cluster: Cluster, how: str) -> None:
     host, _, port = cluster.bootstrap.partition(":")
     with connected(cluster) as other:
+        assert asked(other, b'{"op":"status"}')["broker"] == 1
         client = socket.create_connection((host, int(port)), timeout=20)
         client.sendall(b'{"op":"status"}\n' * (1 if how != "unread" else 20_000) + b'{"op":')
         if how == "reset":
@@ -182,8 +186,9 @@ def test_a_connections_failure_is_its_own(
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch, connected(cluster) as lines:
-        patch.setattr("actors.connection._with_id", fail)
+        patch.setattr("actors.json_handlers.handler.Handler.begin", fail)
         lines.write(b'{"op":"status"}\n')
         assert lines.readline() == b""
     wait_until(lambda: "ZeroDivisionError" in caplog.text, lambda: caplog.text)
+    caplog.clear()  # what was logged holds on to everything that was in sight where it failed
     assert status(cluster)["broker"] == 1

@@ -11,6 +11,7 @@ import pytest
 
 from actors.process.config import (
     BROKERS_MAX,
+    SETTINGS,
     BrokerConfig,
     ClusterConfig,
     ConfigError,
@@ -18,6 +19,8 @@ from actors.process.config import (
     TopicConfig,
     load,
 )
+from log.machines.config_catalog import CATALOG, topic_defaults
+from log.machines.topic_configs import InvalidConfig, check
 
 ONE_BROKER = "[[broker]]\nid = 1\nport = 9092\n"
 TWO_BROKERS = ONE_BROKER + "[[broker]]\nid = 2\nport = 9093\n"
@@ -93,6 +96,25 @@ def test_several_brokers_may_ask_for_any_free_port(tmp_path: Path) -> None:
     assert [broker.port for broker in config.brokers] == [0, 0]
 
 
+@pytest.mark.parametrize(
+    ("advertised", "address"),
+    [
+        ("localhost:19092", ("localhost", 19092)),
+        ("kafka.example:1", ("kafka.example", 1)),
+        ("10.0.0.1:65535", ("10.0.0.1", 65535)),
+        ("[::1]:9092", ("::1", 9092)),
+    ],
+)
+def test_a_broker_may_be_found_elsewhere_than_it_listens(
+    tmp_path: Path, advertised: str, address: tuple[str, int]
+) -> None:
+    first, second = load(
+        written(tmp_path, f'{ONE_BROKER}advertised = "{advertised}"\n[[broker]]\nid=2\nport=1\n')
+    ).brokers
+    assert (first.port, first.advertised) == (9092, address)
+    assert second.advertised is None
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::1", "::", "localhost", "a-b.example", "kafka_1", "example.com."])
 def test_good_hosts(tmp_path: Path, host: str) -> None:
     assert load(written(tmp_path, f'[cluster]\nhost = "{host}"\n{ONE_BROKER}')).host == host
@@ -109,8 +131,9 @@ def test_limits_themselves_are_allowed(tmp_path: Path) -> None:
 
 
 TOPIC_RULE = 'is not a topic name; use 1 to 249 of a-z, A-Z, 0-9, ".", "_", "-", but not "." or ".."'
+ADVERTISED_RULE = 'is not an address; give "host:port", an IPv6 address in brackets, as clients are to dial it'
 HOST_RULE = "is not a host; give an IP address or a host name, without a port"
-CONFIG_KEYS = '"num.partitions", "default.replication.factor", "min.insync.replicas", "auto.create.topics.enable"'
+CONFIG_KEYS = ", ".join(f'"{name}"' for name in SETTINGS)
 
 
 def cluster(line: str) -> str:
@@ -146,21 +169,27 @@ BAD = {
         config("num_partitions = 3"),
         'config.num_partitions: unknown; did you mean "num.partitions"?',
     ),
-    "other config key": (config('"log.dirs" = "x"'), f'config."log.dirs": unknown; remove it (known: {CONFIG_KEYS})'),
+    "other config key": (
+        config('"zookeeper.connect" = "x"'),
+        f'config."zookeeper.connect": unknown; remove it (known: {CONFIG_KEYS})',
+    ),
     "config key without quotes": (
         config("num.partitions = 3"),
         'config."num.partitions": the name has dots; write it in quotes, as here',
     ),
     "other key without quotes": (
-        config("log.dirs = 3"),
-        f'config."log.dirs": unknown; remove it (known: {CONFIG_KEYS})',
+        config("zookeeper.connect = 3"),
+        f'config."zookeeper.connect": unknown; remove it (known: {CONFIG_KEYS})',
     ),
     "near broker key": (ONE_BROKER + "Port = 1", "broker[1].Port: unknown; did you mean port?"),
-    "other broker key": (ONE_BROKER + "rack = 1", "broker[1].rack: unknown; remove it (known: id, port, data_dir)"),
+    "other broker key": (
+        ONE_BROKER + "rack = 1",
+        "broker[1].rack: unknown; remove it (known: id, port, data_dir, advertised)",
+    ),
     "near topic key": (topic('name = "a"\npartition = 2'), "topic[1].partition: unknown; did you mean partitions?"),
     "key with a line break": (
         ONE_BROKER + '"a\\nb" = 1',
-        'broker[1]."a\\nb": unknown; remove it (known: id, port, data_dir)',
+        'broker[1]."a\\nb": unknown; remove it (known: id, port, data_dir, advertised)',
     ),
     # tables that are none
     "cluster is a value": (
@@ -306,6 +335,30 @@ BAD = {
         broker('id = 2\nport = 1\ndata_dir = ""'),
         'broker[2].data_dir: "" is not a path; give a directory',
     ),
+    "advertised is a number": (
+        broker("id = 2\nport = 1\nadvertised = 19092"),
+        "broker[2].advertised: expected text in quotes, got 19092",
+    ),
+    **{
+        f"advertised {what}": (
+            broker(f'id = 2\nport = 1\nadvertised = "{value}"'),
+            f'broker[2].advertised: "{value}" {ADVERTISED_RULE}',
+        )
+        for what, value in {
+            "without a port": "localhost",
+            "without a host": ":9092",
+            "with a bad host": "my host:9092",
+            "with a port of 0": "localhost:0",
+            "with a port too large": "localhost:65536",
+            "with a bare IPv6 address": "::1:9092",
+            "with a host name in brackets": "[localhost]:9092",
+            "with an unfinished bracket": "[::1:9092",
+        }.items()
+    },
+    "advertised taken": (
+        ONE_BROKER + 'advertised = "a:1"\n[[broker]]\nid = 2\nport = 1\nadvertised = "a:1"\n',
+        'broker[2].advertised: "a:1" is already taken by broker 1; give each broker its own advertised',
+    ),
     # mistakes in a topic table
     "no topic name": (topic("partitions = 1"), "topic[1].name: missing; give the topic a name"),
     "topic name is a number": (topic("name = 7"), "topic[1].name: expected text in quotes, got 7"),
@@ -413,7 +466,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
         "num.partitions" = "three"
         "default.replication.factor" = 4
         "min.insync.replicas" = 5
-        log.dirs = "x"
+        zookeeper.connect = "x"
         [[broker]]
         id = 1
         port = 9092
@@ -436,7 +489,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
         "color: unknown; remove it (known: cluster, config, broker, topic)",
         "cluster.dat_dir: unknown; did you mean data_dir?",
         'cluster.host: "a b" is not a host; give an IP address or a host name, without a port',
-        f'config."log.dirs": unknown; remove it (known: {CONFIG_KEYS})',
+        f'config."zookeeper.connect": unknown; remove it (known: {CONFIG_KEYS})',
         'config."num.partitions": expected a whole number, got "three"',
         'config."default.replication.factor": 4 is more than the number of brokers (3); lower it or add brokers',
         'config."min.insync.replicas": 5 is more than default.replication.factor (4); lower it or raise that',
@@ -464,3 +517,81 @@ def test_importing_the_module_is_cheap() -> None:
     root = Path(__file__).parents[3]
     ran = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert ran.stdout.split() == []
+
+
+# -- defaults of topics ------------------------------------------------------------------------------------------
+
+TOPIC_DEFAULTS = {
+    synonym.name: (topic_config, synonym)
+    for topic_config, facts in CATALOG.items()
+    for synonym in facts.synonyms
+    if topic_config != "min.insync.replicas"
+}
+GOOD_VALUES = {
+    "log.cleanup.policy": '"compact"', "log.cleaner.min.cleanable.ratio": "0.25",
+    "log.message.timestamp.type": '"LogAppendTime"', "compression.type": '"zstd"',
+}  # fmt: skip
+
+
+def of_file(directory: Path, setting: str, value: str) -> KafkaConfig:
+    return load(written(directory, f'[config]\n"{setting}" = {value}\n{ONE_BROKER}')).config
+
+
+def test_every_synonym_of_a_topic_config_may_be_in_the_file() -> None:
+    assert set(TOPIC_DEFAULTS) <= set(SETTINGS)
+
+
+@pytest.mark.parametrize("setting", TOPIC_DEFAULTS)
+def test_a_setting_of_the_file_becomes_the_default_of_topics(tmp_path: Path, setting: str) -> None:
+    topic_config, synonym = TOPIC_DEFAULTS[setting]
+    value = GOOD_VALUES.get(setting, "20")
+    config = of_file(tmp_path, setting, value)
+    text = value.strip('"')
+    expected = str(int(text) * synonym.factor) if synonym.factor != 1 else text
+    assert topic_defaults(config.spelled()) == {topic_config: expected, "min.insync.replicas": "1"}
+    check(topic_config, expected)
+    assert topic_defaults(KafkaConfig().spelled()) == {"min.insync.replicas": "1"}
+
+
+@pytest.mark.parametrize("setting", [name for name in TOPIC_DEFAULTS if name not in GOOD_VALUES])
+def test_what_the_file_may_say_of_topics_is_what_topics_may_have(tmp_path: Path, setting: str) -> None:
+    topic_config, synonym = TOPIC_DEFAULTS[setting]
+    for value in (-2, -1, 0, 1, 11, 12, 13, 14, 2**31 - 1):
+        try:
+            check(topic_config, synonym.of_topic(str(value)))
+        except InvalidConfig:
+            (line,) = problems_of(written(tmp_path, f'[config]\n"{setting}" = {value}\n{ONE_BROKER}'))
+            assert line.startswith(f'config."{setting}": {value} is out of range; give a whole number from ')
+        else:
+            assert of_file(tmp_path, setting, str(value)).spelled()[setting] == str(value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "complaint"),
+    [
+        ("log.cleanup.policy", '"shred"', '"shred" is no cleanup policy; give delete, compact, or delete,compact'),
+        ("log.cleaner.min.cleanable.ratio", "1.5", "1.5 is out of range; give a number from 0 to 1"),
+        ("log.cleaner.min.cleanable.ratio", "nan", "nan is out of range; give a number from 0 to 1"),
+        ("log.cleaner.min.cleanable.ratio", '"0.5"', 'expected a number, got "0.5"'),
+        ("log.cleaner.min.cleanable.ratio", "true", "expected a number, got true"),
+        (
+            "log.message.timestamp.type",
+            '"Now"',
+            '"Now" is none of CreateTime, LogAppendTime; give one of them',
+        ),
+        ("log.segment.bytes", "1e6", "expected a whole number, got 1000000.0"),
+    ],
+)
+def test_settings_of_topics_that_cannot_be(tmp_path: Path, setting: str, value: str, complaint: str) -> None:
+    path = written(tmp_path, f'[config]\n"{setting}" = {value}\n{ONE_BROKER}')
+    assert problems_of(path) == [f'config."{setting}": {complaint}']
+
+
+def test_the_finest_unit_counts_and_less_than_nothing_is_without_limit(tmp_path: Path) -> None:
+    hours = KafkaConfig(log_retention_hours=2)
+    assert topic_defaults(hours.spelled())["retention.ms"] == "7200000"
+    minutes = KafkaConfig(log_retention_hours=2, log_retention_minutes=3)
+    assert topic_defaults(minutes.spelled())["retention.ms"] == "180000"
+    every = KafkaConfig(log_retention_hours=2, log_retention_minutes=3, log_retention_ms=4)
+    assert topic_defaults(every.spelled())["retention.ms"] == "4"
+    assert topic_defaults(KafkaConfig(log_retention_hours=-1).spelled())["retention.ms"] == "-1"

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.runtime import frames
+from actors.runtime import read_buffer
 from actors.runtime.errors import FrameError
 from actors.runtime.frames import FRAME_BYTES_MAX, Frame, FrameReader, Kind, header
 from tests.actors.runtime.probes import PATIENT
 
+READ_BYTES = read_buffer._READ_BYTES
 Plain = tuple[Kind, int, int, bytes, bytes, bytes]
 
 FRAMES = st.lists(
@@ -32,8 +33,8 @@ PIECES = st.lists(st.integers(1, 300), min_size=1, max_size=20)
 @pytest.fixture
 def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every border of the reader's buffers comes into play with small frames."""
-    monkeypatch.setattr(frames, "_READ_BYTES", 128)
-    monkeypatch.setattr(frames, "_LEND_ABOVE", 16)
+    monkeypatch.setattr(read_buffer, "_READ_BYTES", 128)
+    monkeypatch.setattr(read_buffer, "_LEND_ABOVE", 16)
 
 
 def to_bytes(frame: Plain) -> bytes:
@@ -110,7 +111,7 @@ def test_one_byte_at_a_time_is_enough() -> None:
     _check(sent, [1])
 
 
-@pytest.mark.parametrize("size", [frames._READ_BYTES - 64, frames._READ_BYTES, 3 * frames._READ_BYTES + 17, 5 << 20])
+@pytest.mark.parametrize("size", [READ_BYTES - 64, READ_BYTES, 3 * READ_BYTES + 17, 5 << 20])
 def test_a_frame_larger_than_the_read_buffer_comes_out_whole_and_so_does_what_follows(size: int) -> None:
     large = bytes(range(256)) * (size // 256 + 1)
     _check(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 from typing import Any
 
@@ -305,6 +306,7 @@ def _tell(number: int, address: bytes) -> bytes:
 
 def test_tells_to_nobody_are_counted_and_logged_ever_more_rarely(caplog: pytest.LogCaptureFixture) -> None:
     end = End()
+    caplog.set_level(logging.DEBUG, "barnabas")
     caplog.clear()
     for _ in range(9):
         end.receive(Kind.TELL, Note("x"), address=b"probe/nobody@1")

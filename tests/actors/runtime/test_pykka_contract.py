@@ -282,8 +282,14 @@ def test_stop_is_true_for_the_living_and_false_for_the_dead(start: Start) -> Non
 
 def test_a_second_stop_that_waits_behind_the_first_is_true(start: Start) -> None:
     ref = start([])
-    gate = threading.Event()
-    ref.tell(lambda: gate.wait(PATIENCE_SECONDS))
+    busy, gate = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        busy.set()
+        gate.wait(PATIENCE_SECONDS)
+
+    ref.tell(wait)
+    assert busy.wait(PATIENCE_SECONDS), "else the first could be through before the second comes"
     both = [ref.stop(block=False), ref.stop(block=False)]
     gate.set()
     assert [stop.get(timeout=PATIENCE_SECONDS) for stop in both] == [True, True]

@@ -1,0 +1,47 @@
+"""What a broker knows of its cluster before it has heard anything from it."""
+
+from __future__ import annotations
+
+from attrs import Factory, frozen
+
+from log.machines.group.config import GroupConfig
+from log.machines.transaction.config import TransactionConfig
+from log.raft.membership import Voter
+
+GROUP = "__cluster_metadata-0"
+"""The group of the metadata log."""
+
+
+@frozen(slots=True)
+class TopicWanted:
+    """A topic of cluster.toml."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+
+
+@frozen(slots=True)
+class ClusterFacts:
+    """What cluster.toml says, for whoever has to make it so."""
+
+    brokers: tuple[int, ...]
+    first_voters: tuple[Voter, ...]
+    """With whom the metadata group began."""
+    host: str
+    port: int
+    topics: tuple[TopicWanted, ...] = ()
+    partitions_default: int = 1
+    replication_factor_default: int = 1
+    topic_defaults: tuple[tuple[str, str], ...] = ()
+    """Configs of topics that have none of their own."""
+    launch: str = ""
+    """Another one each time that the cluster is started."""
+    catch_up_bytes_per_s: float = float("inf")
+    auto_create_topics: bool = True
+    groups: GroupConfig = Factory(GroupConfig)
+    transactions: TransactionConfig = Factory(TransactionConfig)
+    internal_topics: tuple[TopicWanted, ...] = ()
+    """Those of the coordinators, made when they are first needed."""
+    broker_configs: tuple[tuple[str, str], ...] = ()
+    """What the file says of all brokers, and the defaults of what it does not, by Kafka's names."""

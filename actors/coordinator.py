@@ -1,0 +1,420 @@
+"""A coordinator: it drives the state machine of one partition of an internal topic, where this broker leads that.
+
+    not leading ──LeadershipChanged──► loading ──everything committed is replayed──► serving
+         ▲                                ▲                                             │
+         └──────── not the leader ────────┴────────── an append failed ────────────────┘
+
+The machine (log/machines/coordination.py) decides at once and runs ahead of the log. One flight is under way at a time:
+an append of all records that were decided on since the last one, or, where there are none, a question to the replica
+whether it still leads with a majority behind it. What was answered meanwhile goes out when the flight has come home. So
+nobody is ever told what is not committed, or what a newer leader may have changed; and a thousand commits at once are
+one append.
+
+When a flight fails, nobody knows what is committed: everybody who waits is told to ask again, and the machine is made
+anew from the log. Appends wait for their commit as long as this replica leads: the log has no other writer, so what
+is replayed up to the high watermark is then all there is.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, Protocol
+
+from attrs import frozen
+
+from actors.controller_messages import MetadataChanged
+from actors.coordinator_messages import Coordinate, CoordinateBytes, CoordinatedBytes, LeadershipChanged
+from actors.group_member import GroupServices
+from actors.replica_messages import (
+    ALL,
+    EARLIEST,
+    LATEST,
+    AppendRecords,
+    DescribeReplica,
+    FindOffset,
+    ReadRecords,
+    ReadResult,
+    group_name,
+    replica_address,
+)
+from actors.runtime import Actor, Address, Future, Payload, handles
+from actors.runtime.timers import Timer
+from log.machines.coordination import Caller, Effects, Moment
+from protocol.apis import APIS
+from protocol.codec import decode, encode
+from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError
+from protocol.records import BatchHeader, Record, build_batch, parse_batches, records
+
+APPEND_MS_MAX = 2**31 - 1
+LOAD_BYTES = 1 << 20
+BATCH_BYTES_MAX = 1 << 19
+RECORD_BYTES_MAX = 1 << 26
+LOOK_SECONDS = 1.0
+RETRY_SECONDS = 0.02
+OPEN_MAX = 100_000
+_RECORD_OVERHEAD = 32
+
+
+class Machine(Protocol):
+    """What a coordinator drives; see log/machines/coordination.py."""
+
+    @property
+    def next_deadline(self) -> float | None: ...
+
+    def replay(self, key: bytes, value: bytes | None) -> None: ...
+
+    def loaded(self, moment: Moment) -> None: ...
+
+    def handle(self, request: Any, caller: Caller, moment: Moment) -> None: ...
+
+    def tick(self, moment: Moment) -> None: ...
+
+    def take_effects(self) -> Effects: ...
+
+
+@frozen(slots=True)
+class _Tick:
+    pass
+
+
+@frozen(slots=True)
+class _Look:
+    pass
+
+
+@frozen(slots=True)
+class _LoadAgain:
+    life: int
+
+
+class Coordinator(Actor):
+    """See the module's docstring."""
+
+    mailbox_capacity: ClassVar[int] = 1 << 16
+
+    def __init__(self, topic: str, number: int, services: GroupServices) -> None:
+        super().__init__()
+        self._services = services
+        self._topic = topic
+        self._number = number
+        self._replica = self._replica_now()
+        """A topic that is deleted and made again has others."""
+        self._epoch = -1
+        """In which this replica leads, or -1."""
+        self._life = 0
+        """Counts machines: what was begun for an earlier one is of no use to the next."""
+        self._machine: Machine | None = None
+        self._ready = False
+        """Is everything replayed?"""
+        self._open: dict[Future[Any], None] = {}
+        """Those who wait for an answer, in the order in which they asked."""
+        self._queue: list[Effects] = []
+        """What was decided and is not on its way yet."""
+        self._flying = False
+        self._timer: Timer | None = None
+        self._tick_at: float | None = None
+
+    # -- what those who inherit from it fill in ----------------------------------------------------------------
+
+    @abc.abstractmethod
+    def machine(self, epoch: int) -> Machine:
+        """A new one, of which nothing is known yet."""
+
+    def replay_batch(self, machine: Machine, header: BatchHeader, batch: Sequence[Record]) -> None:
+        """Take in one committed batch of the log."""
+        if not header.is_control:
+            for record in batch:
+                assert record.key is not None, "a compacted topic has keys"
+                machine.replay(record.key, record.value)
+
+    def topics_changed(self, machine: Machine) -> None:
+        """Topics may have come, gone or grown, perhaps while nobody looked."""
+
+    def on_served(self, effects: Effects) -> None:
+        """What was decided is committed, and the answers are out."""
+
+    def on_refused(self, flight: list[Effects], error: ErrorCode) -> None:
+        """This was not written. Whoever still waits afterwards is told to ask again."""
+
+    # -- what is asked -------------------------------------------------------------------------------------------
+
+    @handles(Coordinate)
+    def coordinate(self, message: Coordinate) -> object:
+        return self._handle(message.request, message.version, message.client_id, message.client_host, self.defer)
+
+    @handles(CoordinateBytes)
+    def coordinate_bytes(self, message: CoordinateBytes) -> CoordinatedBytes | None:
+        api, reply = APIS[message.api_key], self.defer()
+        try:
+            request, _ = decode(api.request, message.version, memoryview(message.request))
+        except ProtocolError as error:
+            self.log.warning("coordinator: %s cannot read a request: %s", self.address, error)
+            reply.set(_encoded(ErrorCode.INVALID_REQUEST, message.version))
+            return None
+        answered: Future[Any] = Future(self.node.scheduler)
+        answered.add_callback(lambda done: reply.set(_encoded(done.get(), message.version)))
+        refusal = self._handle(request, message.version, message.client_id, message.client_host, lambda: answered)
+        if refusal is not None:
+            answered.set(refusal)
+        return None
+
+    def _handle(
+        self, request: object, version: int, client_id: str, client_host: str, defer: Callable[[], Future[Any]]
+    ) -> ErrorCode | None:
+        if self._epoch < 0:
+            return ErrorCode.NOT_COORDINATOR
+        if self._machine is None or not self._ready:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if len(self._open) >= OPEN_MAX:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        token = defer()
+        self._open[token] = None
+        self.decide(request, Caller(token, version, client_id, client_host))
+        return None
+
+    def decide(self, request: object, caller: Caller) -> None:
+        """Let the machine decide on a request."""
+        assert self._machine is not None
+        try:
+            self._machine.handle(request, caller, self._moment)
+        except Exception:
+            # Raised here, it would be told to whoever asks, and the machine would live on with half of a decision.
+            self.log.exception("coordinator: %s failed on %s", self.address, type(request).__name__)
+            self._begin_anew(ErrorCode.UNKNOWN_SERVER_ERROR)
+        else:
+            self._decided()
+
+    @handles(MetadataChanged)
+    def metadata_changed(self, _message: MetadataChanged) -> None:
+        if self._machine is not None and self._ready:
+            self.topics_changed(self._machine)
+            self._decided()
+
+    @handles(_Tick)
+    def tick(self, _message: _Tick) -> None:
+        self._tick_at = self._timer = None
+        if self._machine is not None and self._ready:
+            self._machine.tick(self._moment)
+            self._decided()
+
+    # -- leading, or not -----------------------------------------------------------------------------------------
+
+    def on_start(self) -> None:
+        self.every(LOOK_SECONDS, _Look())
+        self._look()
+
+    @handles(_Look)
+    def look(self, _message: _Look) -> None:
+        """While it does not lead as far as it knows: word of it may have been lost."""
+        if self._epoch < 0:
+            self._look()
+
+    def _look(self) -> None:
+        replica = self._replica_now()
+
+        def told(future: Future[Any]) -> None:
+            if future.exception is None and self._epoch < 0 and future.get().role == "Leader":
+                self._lead(replica, future.get().leader_epoch)
+
+        self.ask(replica, DescribeReplica(), told)
+
+    def _replica_now(self) -> Address:
+        topic = self._services.metadata.topic(self._topic)
+        return replica_address(
+            group_name(self._topic, self._number, "" if topic is None else topic.id), self.node.broker
+        )
+
+    @handles(LeadershipChanged)
+    def leadership_changed(self, message: LeadershipChanged) -> None:
+        known = message.group == self._replica.name
+        if message.epoch < 0 and known:
+            self._forget(ErrorCode.NOT_COORDINATOR)
+            self._epoch = -1
+        elif message.epoch >= 0 and (not known or message.epoch > self._epoch):
+            self._lead(replica_address(message.group, self.node.broker), message.epoch)
+
+    def _lead(self, replica: Address, epoch: int) -> None:
+        self._forget(ErrorCode.NOT_COORDINATOR)
+        self._replica, self._epoch = replica, epoch
+        self._load()
+
+    def _forget(self, error: ErrorCode) -> None:
+        """Nothing of what was known here counts any more."""
+        self._life += 1
+        self._machine, self._ready, self._flying, self._queue = None, False, False, []
+        waiting, self._open = self._open, {}
+        for reply in waiting:
+            if not reply.done:
+                reply.set(error)
+
+    def _begin_anew(self, error: ErrorCode) -> None:
+        self._forget(error)
+        self.after(RETRY_SECONDS, _LoadAgain(self._life))
+
+    # -- loading -------------------------------------------------------------------------------------------------
+
+    @handles(_LoadAgain)
+    def load_again(self, message: _LoadAgain) -> None:
+        if message.life == self._life and self._epoch >= 0:
+            self._load()
+
+    def _load(self) -> None:
+        """Replay everything that is committed, once it is certain how far that goes."""
+        self._machine = self.machine(self._epoch)
+        life = self._life
+        starts: list[int] = []
+
+        def end_found(future: Future[Any]) -> None:
+            if life != self._life:
+                return
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER if future.exception is not None else future.get().error
+            if error == ErrorCode.NONE:
+                self._read_on(starts[0], future.get().offset)
+            else:
+                self._not_loaded(error)
+
+        def start_found(future: Future[Any]) -> None:
+            if life != self._life:
+                return
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER if future.exception is not None else future.get().error
+            if error == ErrorCode.NONE:
+                starts.append(future.get().offset)
+                self.ask(self._replica, FindOffset(LATEST, False, self._epoch), end_found)
+            else:
+                self._not_loaded(error)
+
+        self.ask(self._replica, FindOffset(EARLIEST, False, self._epoch), start_found)
+
+    def _not_loaded(self, error: int) -> None:
+        """Not yet; or another leads, and if this one does again, it is told."""
+        if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
+            self._forget(ErrorCode.NOT_COORDINATOR)
+            self._epoch = -1
+        else:
+            self.after(RETRY_SECONDS, _LoadAgain(self._life))
+
+    def _read_on(self, offset: int, end: int) -> None:
+        if offset >= end:
+            self._loaded()
+            return
+        self.ask(self._replica, ReadRecords(offset, LOAD_BYTES, 0, 0), partial(self._read, self._life, offset, end))
+
+    def _read(self, life: int, offset: int, end: int, future: Future[Any]) -> None:
+        if life != self._life:
+            return
+        result: ReadResult | None = future.get() if future.exception is None else None
+        if result is None or result.error != ErrorCode.NONE:
+            self._not_loaded(ErrorCode.NOT_LEADER_OR_FOLLOWER if result is None else result.error)
+            return
+        assert self._machine is not None
+        batches = parse_batches(result.batches)
+        for position, header in zip(batches.positions, batches.headers, strict=True):
+            if offset <= header.base_offset < end:
+                read = records(batches.data, position, limit=RECORD_BYTES_MAX)
+                self.replay_batch(self._machine, header, read)
+            offset = max(offset, header.next_offset)
+        self._read_on(offset if batches.headers else end, end)
+
+    def _loaded(self) -> None:
+        assert self._machine is not None
+        self._ready = True
+        self._machine.loaded(self._moment)
+        self.topics_changed(self._machine)
+        self._decided()
+
+    # -- records first, then answers -------------------------------------------------------------------------------
+
+    def _decided(self) -> None:
+        """The machine was asked something: let what it decided take its way."""
+        assert self._machine is not None
+        effects = self._machine.take_effects()
+        if effects:
+            self._enqueue(effects)
+        self._arrange_tick()
+
+    def _enqueue(self, effects: Effects) -> None:
+        self._queue.append(effects)
+        if not self._flying:
+            self._fly()
+
+    def _fly(self) -> None:
+        """Write what waits, or make sure that it may be told."""
+        flight = self._take_flight()
+        if flight is None:
+            return
+        self._flying = True
+        self.ask(self._replica, self.question(flight), partial(self._landed, self._life, flight))
+
+    def _take_flight(self) -> list[Effects] | None:
+        """As many of those that wait as go together in one batch, in order."""
+        if not self._queue:
+            return None
+        size, count = 0, 0
+        for effects in self._queue:
+            size += sum(len(key) + len(value or b"") + _RECORD_OVERHEAD for key, value in effects.records)
+            if count and (size > BATCH_BYTES_MAX or not self.go_together(self._queue[0], effects)):
+                break
+            count += 1
+        flight, self._queue = self._queue[:count], self._queue[count:]
+        return flight
+
+    def go_together(self, first: Effects, other: Effects) -> bool:
+        """May the records of both be in one batch?"""
+        return first.producer is None and other.producer is None
+
+    def question(self, flight: list[Effects]) -> object:
+        """What the replica is asked for this flight; its answer has an `error`."""
+        writes = [write for effects in flight for write in effects.records]
+        if not writes:
+            return FindOffset(LATEST, False, self._epoch)
+        timestamp, producer = self._services.wall_ms(), flight[0].producer
+        made = [Record(at, timestamp, key, value, ()) for at, (key, value) in enumerate(writes)]
+        if producer is None:
+            batch = build_batch(made)
+        else:
+            batch = build_batch(made, producer_id=producer[0], producer_epoch=producer[1], transactional=True)
+        return AppendRecords(ALL, APPEND_MS_MAX, Payload(memoryview(batch)), self._epoch, own=True)
+
+    def _landed(self, life: int, flight: list[Effects], future: Future[Any]) -> None:
+        if life != self._life:
+            return
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER if future.exception is not None else future.get().error
+        if error != ErrorCode.NONE:
+            self.log.info("coordinator: %s begins anew: %s", self.address, ErrorCode(error).name)
+            self.on_refused(flight, ErrorCode(error))
+            self._begin_anew(ErrorCode.NOT_COORDINATOR)
+            return
+        self._flying = False
+        for effects in flight:
+            for token, response in effects.replies:
+                self._answer(token, response)
+            self.on_served(effects)  # which may have decided something more
+        if not self._flying:
+            self._fly()
+
+    def _answer(self, token: Any, response: object) -> None:
+        self._open.pop(token, None)
+        if not token.done:
+            token.set(response)
+
+    @property
+    def _moment(self) -> Moment:
+        return Moment(self.node.scheduler.clock.now(), self._services.wall_ms())
+
+    def _arrange_tick(self) -> None:
+        """One timer at a time: a deadline that went further away is found out when it fires."""
+        deadline = None if self._machine is None else self._machine.next_deadline
+        if deadline is not None and (self._tick_at is None or deadline < self._tick_at):
+            if self._timer is not None:
+                self._timer.cancel()
+            self._tick_at = deadline
+            self._timer = self.after(max(deadline - self.node.scheduler.clock.now(), 0.0), _Tick())
+
+
+def _encoded(answer: object, version: int) -> CoordinatedBytes:
+    if isinstance(answer, ErrorCode):
+        return CoordinatedBytes(answer, Payload(memoryview(b"")))
+    return CoordinatedBytes(ErrorCode.NONE, Payload(memoryview(b"".join(map(bytes, encode(answer, version))))))

@@ -1,0 +1,122 @@
+"""Fetch sessions (KIP-227): a client names its partitions once, and afterwards only says and hears what has changed.
+
+Sessions belong to a broker, not to a connection: a client may go on over another one. There are so many at a time; a
+new one takes the place of the one that was not used for longest, if that was not used for two minutes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+
+from attrs import Factory, define
+
+from protocol.error_codes import ErrorCode
+from protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+SESSIONS_MAX = 1000  # max.incremental.fetch.session.cache.slots
+EVICT_SECONDS = 120.0  # min.incremental.fetch.session.eviction.ms
+INITIAL_EPOCH, FINAL_EPOCH = 0, -1
+_EPOCH_MAX = (1 << 31) - 1
+_ID_MAX = (1 << 31) - 1
+
+Key = tuple[str, bytes, int]
+
+
+@define(slots=True, eq=False)
+class Wanted:
+    """A partition that a client reads, and what it was last told of it."""
+
+    topic: str
+    topic_id: bytes
+    partition: FetchPartition
+    high_watermark: int = -1
+    log_start_offset: int = -1
+
+    @property
+    def key(self) -> Key:
+        return self.topic, self.topic_id, self.partition.partition
+
+    def is_news(self, answer: PartitionData) -> bool:
+        """Must the client be told this? Noted as told."""
+        told = (self.high_watermark, self.log_start_offset)
+        self.high_watermark, self.log_start_offset = answer.high_watermark, answer.log_start_offset
+        if answer.error_code != ErrorCode.NONE:
+            self.high_watermark = -1  # that it is over is news too
+            return True
+        changed = told != (answer.high_watermark, answer.log_start_offset)
+        return changed or bool(answer.records) or answer.diverging_epoch is not None
+
+
+@define(slots=True, eq=False)
+class FetchSession:
+    """What one client reads."""
+
+    id: int
+    epoch: int = INITIAL_EPOCH
+    """The one that the client's next request must have."""
+    partitions: OrderedDict[Key, Wanted] = Factory(OrderedDict)
+    used_at: float = 0.0
+
+    def update(self, request: FetchRequest) -> None:
+        for wanted in partitions_of(request):
+            known = self.partitions.get(wanted.key)
+            if known is None:
+                self.partitions[wanted.key] = wanted
+            else:
+                known.partition = wanted.partition
+        for forgotten in request.forgotten_topics_data:
+            for number in forgotten.partitions:
+                self.partitions.pop((forgotten.topic, forgotten.topic_id, number), None)
+
+    def next_epoch(self) -> None:
+        self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
+
+
+class FetchSessions:
+    """The sessions of one broker."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # the least recently used first
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def find(self, request: FetchRequest, now: float) -> FetchSession | ErrorCode | None:
+        """The session of this request, brought up to date; None if it has none; or why it has to begin anew."""
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(request.session_id, None)
+            return None
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != request.session_epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        self._sessions.move_to_end(session.id)
+        session.used_at = now
+        session.update(request)
+        session.next_epoch()
+        return session
+
+    def open(self, wanted: Iterable[Wanted], now: float) -> int:
+        """A session for these partitions; 0 if there are too many sessions."""
+        if len(self._sessions) >= SESSIONS_MAX:
+            oldest = next(iter(self._sessions.values()))
+            if now - oldest.used_at < EVICT_SECONDS:
+                return 0
+            del self._sessions[oldest.id]
+        number = self._rng.randint(1, _ID_MAX)
+        while number in self._sessions:
+            number = self._rng.randint(1, _ID_MAX)
+        partitions = OrderedDict((one.key, one) for one in wanted)
+        self._sessions[number] = FetchSession(number, INITIAL_EPOCH + 1, partitions, now)
+        return number
+
+
+def partitions_of(request: FetchRequest) -> Iterator[Wanted]:
+    """The partitions that a request names."""
+    for topic in request.topics:
+        for partition in topic.partitions:
+            yield Wanted(topic.topic, topic.topic_id, partition)

@@ -1,0 +1,167 @@
+"""`group_coordinator/3@1`: the consumer groups of one partition of __consumer_offsets, where this broker leads it.
+
+Offsets that are committed in a transaction are vouched for by the transaction's coordinator first, as any record of a
+transaction is. A marker that comes in between makes them void: they were of the transaction that it ended.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+import orjson
+from attrs import define
+
+from actors.coordinator import Coordinator
+from actors.coordinator import Machine as AnyMachine
+from actors.coordinator_messages import (
+    GROUPS_TOPIC,
+    EndTransaction,
+    RebalancesTold,
+    TellRebalances,
+)
+from actors.replica_messages import AppendMarker, AppendResult
+from actors.runtime import Future, handles
+from actors.transaction_gate import ask_to_vouch
+from log.machines.coordination import Caller, Effects
+from log.machines.group.machine import GroupMachine
+from log.machines.transaction.transaction import VERSION_2
+from protocol.error_codes import ErrorCode
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from protocol.records import BatchHeader, ControlType, Record, read_control
+
+ADDS_FROM = 5
+"""The version of TxnOffsetCommit that puts the group's offsets into the transaction itself (transactions v2)."""
+ABORTABLE_FROM = 4
+"""The version of TxnOffsetCommit that knows TRANSACTION_ABORTABLE."""
+GUARDS_MAX = 100_000
+_NO_MARKER = (0, 1 << 15)
+
+
+@define(slots=True)
+class _MarkerEffects(Effects):
+    """A marker to write: alone, in its place among the records."""
+
+    marker: AppendMarker | None = None
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class GroupCoordinator(Coordinator):
+    """What groups do is in log/machines/group/."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._markers: dict[int, tuple[int, int]] = {}
+        """How many came for each producer, and the first epoch that the last one was not meant for."""
+        """How many markers have come for each producer, of those that came lately."""
+
+    def machine(self, _epoch: int) -> GroupMachine:
+        return GroupMachine(self._services.metadata, self._services.groups, self._new_id)
+
+    def replay_batch(self, machine: AnyMachine, header: BatchHeader, batch: Sequence[Record]) -> None:
+        assert isinstance(machine, GroupMachine)
+        if not header.is_control:
+            producer_id = header.producer_id if header.is_transactional else -1
+            for record in batch:
+                assert record.key is not None, "a compacted topic has keys"
+                machine.replay(record.key, record.value, producer_id)
+        elif header.producer_id >= 0:
+            kind, _ = read_control(batch[0])
+            machine.replay_marker(header.producer_id, committed=kind is ControlType.COMMIT)
+
+    def topics_changed(self, machine: AnyMachine) -> None:
+        assert isinstance(machine, GroupMachine)
+        machine.metadata_changed(self._moment)
+
+    # -- transactions ----------------------------------------------------------------------------------------------
+
+    def decide(self, request: object, caller: Caller) -> None:
+        if not isinstance(request, TxnOffsetCommitRequest):
+            super().decide(request, caller)
+            return
+        guard, _ = self._markers.get(request.producer_id, _NO_MARKER)
+        ask_to_vouch(
+            self, self._services, request.transactional_id, request.producer_id, request.producer_epoch,
+            GROUPS_TOPIC, self._number, partial(self._vouched, self._life, request, caller, guard),
+            adds=caller.version >= ADDS_FROM,
+        )  # fmt: skip
+
+    def _vouched(
+        self, life: int, request: TxnOffsetCommitRequest, caller: Caller, guard: int, error: ErrorCode
+    ) -> None:
+        if life != self._life:
+            return  # whoever asked was told when this coordinator began anew
+        count, next_epoch = self._markers.get(request.producer_id, _NO_MARKER)
+        if error == ErrorCode.NONE and count != guard and request.producer_epoch < next_epoch:
+            error = ErrorCode.INVALID_TXN_STATE
+        if error == ErrorCode.TRANSACTION_ABORTABLE and caller.version < ABORTABLE_FROM:
+            error = ErrorCode.INVALID_TXN_STATE
+        if error == ErrorCode.NONE:
+            super().decide(request, caller)
+        else:
+            self._answer(caller.token, error)
+
+    @handles(EndTransaction)
+    def end_transaction(self, message: EndTransaction) -> AppendResult | None:
+        """From a transaction's coordinator: its offsets count from now on, or never did."""
+        machine, marker = self._machine, message.marker
+        if not isinstance(machine, GroupMachine) or not self._ready:
+            return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, "not the coordinator, or not yet")
+        if len(self._markers) >= GUARDS_MAX:
+            self._markers.clear()
+        count, _ = self._markers.get(marker.producer_id, _NO_MARKER)
+        next_epoch = marker.producer_epoch + (marker.transaction_version < VERSION_2)
+        self._markers[marker.producer_id] = count + 1, next_epoch
+        machine.transaction_ended(marker.producer_id, committed=marker.commit)
+        reply = self.defer()
+        token: Future[Any] = Future(self.node.scheduler)
+        token.add_callback(lambda told: reply.set(_result(told.get())))
+        self._open[token] = None
+        done = AppendResult(ErrorCode.NONE, -1, self._epoch, "")
+        mine = attrs.evolve(marker, leader_epoch=self._epoch)
+        self._decided()
+        self._enqueue(_MarkerEffects(replies=[(token, done)], marker=mine))
+        return None
+
+    def on_refused(self, flight: list[Effects], error: ErrorCode) -> None:
+        """A marker that comes late is refused for good: whoever sent it must know that, or would ask for ever."""
+        first = flight[0]
+        if isinstance(first, _MarkerEffects):
+            for token, _ in first.replies:
+                self._answer(token, AppendResult(error, -1, self._epoch, "refused by the replica"))
+
+    def go_together(self, first: Effects, other: Effects) -> bool:
+        markers = isinstance(first, _MarkerEffects) or isinstance(other, _MarkerEffects)
+        return not markers and super().go_together(first, other)
+
+    def question(self, flight: list[Effects]) -> object:
+        first = flight[0]
+        return first.marker if isinstance(first, _MarkerEffects) else super().question(flight)
+
+    # -- rebalances ------------------------------------------------------------------------------------------------
+
+    @handles(TellRebalances)
+    def tell_rebalances(self, message: TellRebalances) -> RebalancesTold:
+        machine = self._machine
+        if not isinstance(machine, GroupMachine) or not self._ready:
+            return RebalancesTold(ErrorCode.NOT_COORDINATOR, "")
+        if machine.facts(message.group) is None:
+            return RebalancesTold(ErrorCode.GROUP_ID_NOT_FOUND, "")
+        kept = [attrs.asdict(one) for one in machine.rebalances(message.group)]
+        return RebalancesTold(ErrorCode.NONE, orjson.dumps(kept).decode())
+
+    def _new_id(self) -> str:
+        return str(uuid.UUID(int=self._services.rng.getrandbits(128), version=4))
+
+
+def _result(told: AppendResult | ErrorCode) -> AppendResult:
+    """The answer to a marker, also where everybody who waits is told the same."""
+    if isinstance(told, AppendResult):
+        return told
+    error = ErrorCode.NOT_LEADER_OR_FOLLOWER if told == ErrorCode.NOT_COORDINATOR else told
+    return AppendResult(error, -1, -1, f"the coordinator begins anew: {told.name}")

@@ -1,0 +1,106 @@
+"""CreateTopics: each topic is an operation of its own, and all of them are answered together.
+
+Left out: quotas on making partitions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+from actors.handlers.config_entries import topic_entries
+from actors.handlers.operations import Facts, Outcome, Together, new_id, operate, said
+from log.machines.plans import CreateTopic
+from log.machines.topic_ids import id_bytes
+from protocol.error_codes import ErrorCode
+from protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from actors.kafka_connection import Call
+
+
+def handle(call: Call[CreateTopicsRequest]) -> None:
+    request, response = call.request, CreateTopicsResponse()
+    together = Together(call, response)
+    times = Counter(topic.name for topic in request.topics)
+    for topic in {topic.name: topic for topic in request.topics}.values():
+        result = CreatableTopicResult(name=topic.name, error_message=None)
+        response.topics.append(result)
+        problem = "the request has this topic twice" if times[topic.name] > 1 else None
+        if problem is not None:
+            result.error_code, result.error_message = ErrorCode.INVALID_REQUEST, problem
+            continue
+        problem = _assignment_problem(topic.assignments)
+        if problem is not None:
+            result.error_code, result.error_message = ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem
+            continue
+        missing = [config.name for config in topic.configs if config.value is None]
+        if missing:
+            result.error_code = ErrorCode.INVALID_CONFIG
+            result.error_message = f"{said(missing[0])} has no value; give one, or leave it out"
+            continue
+        together.begin()
+        operate(
+            call,
+            _operation(topic, validate_only=request.validate_only),
+            request.timeout_ms / 1000,
+            partial(_made, call, together, topic, result),
+            seen=None if request.validate_only else partial(_seen, call),
+        )
+    together.done()
+
+
+def _operation(topic: CreatableTopic, *, validate_only: bool) -> CreateTopic:
+    assignment = {one.partition_index: tuple(one.broker_ids) for one in topic.assignments}
+    return CreateTopic(
+        new_id(),
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        tuple(assignment[number] for number in range(len(assignment))),
+        tuple((config.name, config.value) for config in topic.configs if config.value is not None),
+        validate_only,
+    )
+
+
+def _assignment_problem(assignments: list[CreatableReplicaAssignment]) -> str | None:
+    numbers = sorted(one.partition_index for one in assignments)
+    if numbers != list(range(len(numbers))):
+        return f"partitions {numbers} are assigned; number them from 0 on, each once"
+    empty = [one.partition_index for one in assignments if not one.broker_ids]
+    return f"partition {empty[0]} has no replicas; name at least one broker" if empty else None
+
+
+def _seen(call: Call[CreateTopicsRequest], facts: Facts) -> bool:
+    return facts["topic_id"] in call.serving.metadata.topics
+
+
+def _made(
+    call: Call[CreateTopicsRequest],
+    together: Together,
+    topic: CreatableTopic,
+    result: CreatableTopicResult,
+    outcome: Outcome,
+) -> None:
+    result.error_code, result.error_message = outcome.error, outcome.error_message
+    if outcome.error == ErrorCode.NONE:
+        facts = outcome.facts
+        result.num_partitions, result.replication_factor = facts["partitions"], facts["replication_factor"]
+        if not call.request.validate_only:
+            result.topic_id = id_bytes(facts["topic_id"])
+        own = {config.name: config.value for config in topic.configs if config.value is not None}
+        result.configs = [
+            CreatableTopicConfigs(
+                name=entry.name, value=entry.value, read_only=entry.read_only, config_source=entry.source
+            )
+            for entry in topic_entries(call.serving, own)
+        ]
+    together.done()

@@ -1,0 +1,29 @@
+"""DeleteGroups: groups that have no members, with the offsets that they committed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.coordinator_messages import GROUPS_TOPIC
+from actors.handlers.coordinators import PerKey
+from protocol.error_codes import ErrorCode
+from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+
+if TYPE_CHECKING:
+    from actors.kafka_connection import Call
+
+
+def handle(call: Call[DeleteGroupsRequest]) -> None:
+    names = call.request.groups_names
+
+    def respond(answers: list[Any]) -> DeleteGroupsResponse:
+        return DeleteGroupsResponse(
+            results=[
+                DeletableGroupResult(group_id=name, error_code=answer)
+                if isinstance(answer, ErrorCode)
+                else answer.results[0]
+                for name, answer in zip(names, answers, strict=True)
+            ]
+        )
+
+    PerKey(call, GROUPS_TOPIC, [(name, DeleteGroupsRequest(groups_names=[name])) for name in names], respond)

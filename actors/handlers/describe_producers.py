@@ -1,0 +1,60 @@
+"""DescribeProducers: who wrote to partitions lately with a producer id, and whose transactions are open there."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from actors.handlers.operations import Together
+from actors.replica_messages import DescribeProducers
+from actors.runtime import Future
+from protocol.error_codes import ErrorCode
+from protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+if TYPE_CHECKING:
+    from actors.kafka_connection import Call
+    from log.producer_state import Producer
+
+
+def handle(call: Call[DescribeProducersRequest]) -> None:
+    response = DescribeProducersResponse()
+    together = Together(call, response)
+    for wanted in call.request.topics:
+        topic = call.serving.metadata.topic(wanted.name)
+        told = TopicResponse(name=wanted.name)
+        response.topics.append(told)
+        for number in wanted.partition_indexes:
+            answer = PartitionResponse(partition_index=number)
+            told.partitions.append(answer)
+            if topic is None or not 0 <= number < len(topic.partitions):
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            together.begin()
+            replica = call.serving.replica(topic, number)
+            call.connection.ask(replica, DescribeProducers(), partial(_described, together, answer))
+    together.done()
+
+
+def _described(together: Together, answer: PartitionResponse, future: Future[Any]) -> None:
+    producers: list[Producer] | None = future.get() if future.exception is None else None
+    if producers is None:
+        answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    else:
+        answer.active_producers = [
+            ProducerState(
+                producer_id=one.id,
+                producer_epoch=one.epoch,
+                last_sequence=one.last_sequence,
+                last_timestamp=one.last_timestamp,
+                coordinator_epoch=one.coordinator_epoch,
+                current_txn_start_offset=-1 if one.transaction_start is None else one.transaction_start,
+            )
+            for one in producers
+        ]
+    together.done()

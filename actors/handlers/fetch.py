@@ -1,0 +1,273 @@
+"""Fetch: what is committed of some partitions, held back until there is enough of it or the time is up.
+
+The records are slices of files, which the kernel sends. Every partition is read at once; where together they are more
+than was asked for, those at the end are left for the next request. The first batch may be larger than any limit, or it
+could never be read. While nothing is there, the replicas are asked to say when that changes.
+
+Left out: fetching by followers, which replicate in another way, and preferred read replicas.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from attrs import define
+
+from actors.fetch_sessions import INITIAL_EPOCH, FetchSession, Wanted, partitions_of
+from actors.handlers.leaders import endpoints
+from actors.replica_messages import FetchExpired, ReadSlice, SliceRead, WatchLog
+from actors.runtime import Future
+from log.slice import Slice
+from protocol.compression import Codec
+from protocol.error_codes import ErrorCode
+from protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from protocol.records import parse_batches
+
+if TYPE_CHECKING:
+    from actors.kafka_connection import Call
+    from actors.runtime.timers import Timer
+    from log.machines.metadata import Topic
+
+SLICE_BYTES_MIN = 1025  # what the codec would copy is read
+BYTES_MAX = 55 << 20  # fetch.max.bytes of a broker
+READ_COMMITTED = 1
+ZSTD_FROM = 10
+
+
+def handle(call: Call[FetchRequest]) -> FetchResponse | None:
+    request, serving = call.request, call.serving
+    if request.replica_id >= 0 or (request.replica_state is not None and request.replica_state.replica_id >= 0):
+        return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)  # replicas here do not fetch
+    now = serving.node.scheduler.clock.now()
+    found = serving.sessions.find(request, now)
+    if isinstance(found, ErrorCode):
+        return FetchResponse(error_code=found)
+    _Fetch(call, found)
+    return None
+
+
+@define(slots=True, eq=False)
+class _Read:
+    """One partition of one fetch."""
+
+    wanted: Wanted
+    topic: Topic | None
+    answer: PartitionData
+
+
+class _Fetch:
+    """One request until it is answered."""
+
+    __slots__ = ("_call", "_deadline", "_moved", "_number", "_open", "_reads", "_session", "_timer")
+
+    def __init__(self, call: Call[FetchRequest], session: FetchSession | None) -> None:
+        serving = call.serving
+        self._call = call
+        self._session = session
+        wanted = list(partitions_of(call.request)) if session is None else list(session.partitions.values())
+        self._reads = [_Read(one, serving.topic_by(one.topic, one.topic_id), _nothing(one)) for one in wanted]
+        self._number = 0
+        self._timer: Timer | None = None
+        self._deadline = serving.node.scheduler.clock.now() + call.request.max_wait_ms / 1000
+        self._moved = False
+        self._open = 0
+        self._read_all()
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def _read_all(self) -> None:
+        request, connection, serving = self._call.request, self._call.connection, self._call.serving
+        self._moved = False
+        self._open = 1  # ours, until all are asked
+        for read in self._reads:
+            wanted, topic, number = read.wanted, read.topic, read.wanted.partition.partition
+            if topic is None:
+                by_id = any(wanted.topic_id)
+                missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                read.answer = _failed(wanted, missing)
+            elif not 0 <= number < len(topic.partitions):
+                read.answer = _failed(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                self._open += 1
+                asked = wanted.partition
+                limit = max(min(asked.partition_max_bytes, request.max_bytes, BYTES_MAX), 1)
+                message = ReadSlice(
+                    asked.fetch_offset, limit, request.isolation_level == READ_COMMITTED,
+                    asked.current_leader_epoch, asked.last_fetched_epoch,
+                )  # fmt: skip
+                connection.ask(serving.replica(topic, number), message, partial(self._was_read, read))
+        self._done_one()
+
+    def _was_read(self, read: _Read, future: Future[Any]) -> None:
+        if future.exception is not None:  # there is no replica here, or it ended before it answered
+            read.answer = _failed(read.wanted, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        else:
+            read.answer = _answer(read.wanted, future.get())
+        self._done_one()
+
+    def _done_one(self) -> None:
+        self._open -= 1
+        if self._open:
+            return
+        now = self._call.serving.node.scheduler.clock.now()
+        if self._is_enough() or now >= self._deadline or self._call.connection.heard_all:
+            self._answer()
+        elif self._moved:
+            self._read_all()
+        else:
+            self._watch(now)
+
+    def _is_enough(self) -> bool:
+        request = self._call.request
+        if request.max_wait_ms <= 0 or not self._reads:
+            return True
+        size = 0
+        for read in self._reads:
+            answer = read.answer
+            if answer.error_code != ErrorCode.NONE or answer.diverging_epoch is not None:
+                return True
+            size += len(answer.records or b"")
+        return size >= request.min_bytes
+
+    # -- waiting -----------------------------------------------------------------------------------------------
+
+    def _watch(self, now: float) -> None:
+        """Nothing, or not enough, is there: wait until some replica has more."""
+        connection, serving = self._call.connection, self._call.serving
+        if self._timer is None:
+            self._number = connection.wait_for_more(self)
+            self._timer = connection.after(max(self._deadline - now, 0.0), FetchExpired(self._number))
+        committed = self._call.request.isolation_level == READ_COMMITTED
+        for read in self._reads:
+            assert read.topic is not None
+            end = read.answer.last_stable_offset if committed else read.answer.high_watermark
+            watch = WatchLog(connection.address, self._number, end, committed)
+            if not connection.send(serving.replica(read.topic, read.wanted.partition.partition), watch):
+                self._moved = True
+        if self._moved:
+            self._read_all()
+
+    def more(self) -> None:
+        """Some replica has more to read, or is gone."""
+        if self._open:
+            self._moved = True
+        else:
+            self._read_all()
+
+    def expired(self) -> None:
+        if not self._open:  # else what is being read is the answer
+            self._answer()
+
+    # -- answering ---------------------------------------------------------------------------------------------
+
+    def _answer(self) -> None:
+        call, session = self._call, self._session
+        connection, serving, request = call.connection, call.serving, call.request
+        if self._timer is not None:
+            self._timer.cancel()
+            connection.wait_no_longer(self._number)
+        self._keep_within(request.max_bytes)
+        if call.version < ZSTD_FROM:
+            self._keep_from_zstd()
+        response = FetchResponse()
+        told = self._reads
+        if session is not None:
+            response.session_id = session.id
+            told = [read for read in told if read.wanted.is_news(read.answer)]
+            for read in told:
+                if read.answer.records and read.wanted.key in session.partitions:
+                    session.partitions.move_to_end(read.wanted.key)  # the others come first next time
+        elif call.version >= 7 and request.session_epoch == INITIAL_EPOCH:
+            for read in told:
+                read.wanted.is_news(read.answer)
+            now = serving.node.scheduler.clock.now()
+            response.session_id = serving.sessions.open((read.wanted for read in told), now)
+        leaders = self._fill(response, told)
+        if leaders and call.version >= 16:
+            response.node_endpoints = [
+                NodeEndpoint(node_id=one.broker, host=one.host, port=one.port) for one in endpoints(serving, leaders)
+            ]
+        call.answer(response)
+
+    def _keep_within(self, bytes_max: int) -> None:
+        """What is too much goes, but for the first."""
+        left, is_first = min(bytes_max, BYTES_MAX), True
+        for read in self._reads:
+            size = len(read.answer.records or b"")
+            if size and not is_first and size > left:
+                read.answer.records = b""
+                continue
+            left -= size
+            is_first = is_first and not size
+
+    def _keep_from_zstd(self) -> None:
+        """Clients that are so old could not read it."""
+        for read in self._reads:
+            records: object = read.answer.records
+            data = records.read() if isinstance(records, Slice) else read.answer.records or b""
+            if any(header.codec is Codec.ZSTD for header in parse_batches(data).headers):
+                read.answer = _failed(read.wanted, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+    def _fill(self, response: FetchResponse, told: list[_Read]) -> set[int]:
+        """Put the answers in, by topic. Gives the leaders that are named in them."""
+        leaders: set[int] = set()
+        by_topic: dict[tuple[str, bytes], FetchableTopicResponse] = {}
+        for read in told:
+            wanted, answer = read.wanted, read.answer
+            if answer.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH) and read.topic:
+                led = self._call.serving.led(read.topic, answer.partition_index)
+                if self._call.version >= 12 and led is not None and led.broker is not None:
+                    answer.current_leader = LeaderIdAndEpoch(leader_id=led.broker, leader_epoch=led.epoch)
+                    leaders.add(led.broker)
+            topic = by_topic.get((wanted.topic, wanted.topic_id))
+            if topic is None:
+                topic = FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id)
+                by_topic[wanted.topic, wanted.topic_id] = topic
+                response.responses.append(topic)
+            topic.partitions.append(answer)
+        return leaders
+
+
+def _nothing(wanted: Wanted) -> PartitionData:
+    return PartitionData(partition_index=wanted.partition.partition, records=b"")
+
+
+def _failed(wanted: Wanted, error: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=wanted.partition.partition, error_code=error, high_watermark=-1, records=b"",
+        aborted_transactions=None,
+    )  # fmt: skip
+
+
+def _answer(wanted: Wanted, read: SliceRead) -> PartitionData:
+    if read.error != ErrorCode.NONE:
+        answer = _failed(wanted, ErrorCode(read.error))
+        if read.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            answer.high_watermark, answer.log_start_offset = read.high_watermark, read.log_start_offset
+        return answer
+    found = read.slice
+    answer = PartitionData(
+        partition_index=wanted.partition.partition,
+        high_watermark=read.high_watermark,
+        last_stable_offset=read.last_stable_offset,
+        log_start_offset=read.log_start_offset,
+        aborted_transactions=None,
+        records=found if found.size >= SLICE_BYTES_MIN else found.read(),  # type: ignore[arg-type]
+    )
+    if read.aborted is not None:
+        answer.aborted_transactions = [
+            AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset) for one in read.aborted
+        ]
+    if read.diverged is not None:
+        answer.diverging_epoch = EpochEndOffset(epoch=read.diverged[0], end_offset=read.diverged[1])
+    return answer

@@ -1,0 +1,75 @@
+"""ListOffsets: the offset at a time, or at an end of the log.
+
+Left out: tiered storage; what is asked of it (-5, -6) finds nothing.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from actors.replica_messages import EARLIEST, FindOffset
+from actors.runtime import Future
+from protocol.error_codes import ErrorCode
+from protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from actors.kafka_connection import Call
+
+EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6
+
+
+def handle(call: Call[ListOffsetsRequest]) -> None:
+    _ListOffsets(call)
+
+
+class _ListOffsets:
+    """One request until every partition has answered."""
+
+    __slots__ = ("_call", "_open", "_response")
+
+    def __init__(self, call: Call[ListOffsetsRequest]) -> None:
+        request, serving = call.request, call.serving
+        self._call = call
+        self._response = ListOffsetsResponse()
+        self._open = 1
+        for wanted in request.topics:
+            topic = serving.metadata.topic(wanted.name)
+            told = ListOffsetsTopicResponse(name=wanted.name)
+            self._response.topics.append(told)
+            for partition in wanted.partitions:
+                answer = ListOffsetsPartitionResponse(partition_index=partition.partition_index)
+                told.partitions.append(answer)
+                if topic is None or not 0 <= partition.partition_index < len(topic.partitions):
+                    answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    continue
+                if partition.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+                    continue
+                self._open += 1
+                timestamp = EARLIEST if partition.timestamp == EARLIEST_LOCAL else partition.timestamp
+                find = FindOffset(timestamp, request.isolation_level == 1, partition.current_leader_epoch)
+                replica = serving.replica(topic, partition.partition_index)
+                call.connection.ask(replica, find, partial(self._found, answer))
+        self._done()
+
+    def _found(self, answer: ListOffsetsPartitionResponse, future: Future[Any]) -> None:
+        if future.exception is not None:
+            answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        else:
+            found = future.get()
+            answer.error_code = found.error
+            if found.error == ErrorCode.NONE:
+                answer.offset, answer.timestamp = found.offset, found.timestamp
+                if self._call.version >= 4:
+                    answer.leader_epoch = found.leader_epoch
+        self._done()
+
+    def _done(self) -> None:
+        self._open -= 1
+        if not self._open:
+            self._call.answer(self._response)

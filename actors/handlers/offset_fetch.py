@@ -1,0 +1,65 @@
+"""OffsetFetch: how far groups have read: one up to version 7, several from 8 on.
+
+An error of the group is told for every partition too, as far as versions have a place for both. Apache Kafka does so
+only where there is no other place; aiokafka looks at nothing else, and takes a group whose coordinator is just moving
+for one that has read nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.coordinator_messages import GROUPS_TOPIC
+from actors.handlers.coordinators import PerKey, at_coordinator
+from protocol.error_codes import ErrorCode
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from actors.kafka_connection import Call
+
+SEVERAL_FROM, ERROR_FROM = 8, 2
+
+
+def handle(call: Call[OffsetFetchRequest]) -> None:
+    request = call.request
+    if call.version < SEVERAL_FROM:
+        at_coordinator(call, GROUPS_TOPIC, request.group_id, lambda error: _refused(call, error))
+        return
+
+    def respond(answers: list[Any]) -> OffsetFetchResponse:
+        return OffsetFetchResponse(
+            groups=[
+                OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=answer)
+                if isinstance(answer, ErrorCode)
+                else answer.groups[0]
+                for wanted, answer in zip(request.groups, answers, strict=True)
+            ]
+        )
+
+    parts = [
+        (one.group_id, OffsetFetchRequest(groups=[one], require_stable=request.require_stable))
+        for one in request.groups
+    ]
+    PerKey(call, GROUPS_TOPIC, parts, respond)
+
+
+def _refused(call: Call[OffsetFetchRequest], error: ErrorCode) -> OffsetFetchResponse:
+    return OffsetFetchResponse(
+        error_code=error if call.version >= ERROR_FROM else ErrorCode.NONE,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(partition_index=number, committed_offset=-1, error_code=error)
+                    for number in topic.partition_indexes
+                ],
+            )
+            for topic in call.request.topics or ()
+        ],
+    )

@@ -1,0 +1,132 @@
+"""What a request asks of the controllers, and how it waits for all of that.
+
+The wire has no ids of requests that would outlive a connection, so every operation gets one here: asked again because
+its answer was lost, or because another broker has become the controller, it is done once. An operation is answered when
+this broker knows of it too, so that a client that asks the same broker next finds what it did.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pykka
+from attrs import frozen
+
+from actors.runtime import MailboxFull
+from protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from actors.kafka_connection import Call, KafkaConnection
+    from actors.runtime import Future
+
+SECONDS = 15.0
+"""For requests that do not say how long they wait. Longer than a controller waits for another one."""
+RETRY_SECONDS = 0.05
+SEEN_SECONDS_MAX = 1.0
+LOOK_SECONDS, LOOK_SECONDS_MAX = 0.005, 0.1
+_SAID_CHARS_MAX = 300
+
+Facts = dict[str, Any]
+
+
+@frozen(slots=True)
+class Outcome:
+    """What became of an operation."""
+
+    error: ErrorCode
+    message: str
+    facts: Facts
+
+    @property
+    def error_message(self) -> str | None:
+        """As it travels: null where nothing is wrong."""
+        return self.message if self.error else None
+
+
+class Together:
+    """The answer to a request that begins several things: it goes out when all of them are done."""
+
+    __slots__ = ("_call", "_open", "_response")
+
+    def __init__(self, call: Call[Any], response: object) -> None:
+        self._call = call
+        self._response = response
+        self._open = 1  # ours, until everything is begun
+
+    def begin(self) -> None:
+        self._open += 1
+
+    def done(self) -> None:
+        """One of them is, or everything is begun."""
+        self._open -= 1
+        if not self._open:
+            self._call.answer(self._response)
+
+
+def said(name: str) -> str:
+    """A name as it came, short enough for a message: it may be as long as a string can be."""
+    return name[:_SAID_CHARS_MAX]
+
+
+def new_id() -> str:
+    """Of an operation, in the controllers' memory. Those of other askers begin with other words."""
+    return f"kafka {uuid.uuid4()}"
+
+
+def operate(
+    call: Call[Any],
+    operation: object,
+    seconds: float,
+    then: Callable[[Outcome], None],
+    *,
+    seen: Callable[[Facts], bool] | None = None,
+) -> None:
+    """Have this done within so many seconds. `seen(facts)` says whether this broker knows of it."""
+    connection, clock = call.connection, call.serving.node.scheduler.clock
+    deadline = clock.now() + seconds
+
+    def ask() -> None:
+        connection.ask(call.serving.controller, operation, answered, timeout=max(deadline - clock.now(), 0.0))
+
+    def answered(future: Future[Any]) -> None:
+        outcome = _outcome(future)
+        if outcome.error == ErrorCode.NOT_CONTROLLER and clock.now() + RETRY_SECONDS < deadline:
+            connection.later(RETRY_SECONDS, ask)
+        elif outcome.error or seen is None:
+            then(outcome)
+        else:
+            look_until(connection, partial(seen, outcome.facts), SEEN_SECONDS_MAX, partial(then, outcome))
+
+    ask()
+
+
+def look_until(
+    connection: KafkaConnection, condition: Callable[[], bool], seconds: float, then: Callable[[], None]
+) -> None:
+    """Go on once this holds, or after so many seconds. Looks less and less often: many may wait for the same."""
+    clock = connection.node.scheduler.clock
+    until = clock.now() + seconds
+
+    def look(pause: float) -> None:
+        if condition() or clock.now() >= until:
+            then()
+        else:
+            connection.later(pause, partial(look, min(2 * pause, LOOK_SECONDS_MAX)))
+
+    look(LOOK_SECONDS)
+
+
+def _outcome(future: Future[Any]) -> Outcome:
+    error = future.exception
+    if error is None:
+        facts = orjson.loads(future.get().answer)
+        return Outcome(ErrorCode(facts["error"]), facts["message"], facts)
+    if isinstance(error, pykka.Timeout):
+        return Outcome(ErrorCode.REQUEST_TIMED_OUT, "no controller answered in time; it may still be done", {})
+    if isinstance(error, pykka.ActorDeadError | MailboxFull):
+        return Outcome(ErrorCode.NOT_CONTROLLER, f"no controller can be asked: {error}", {})
+    return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller failed: {error!r}", {})

@@ -1,0 +1,36 @@
+"""TxnOffsetCommit: offsets of a group that count once their transaction is committed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.coordinator_messages import GROUPS_TOPIC
+from actors.handlers.coordinators import at_coordinator
+from protocol.error_codes import ErrorCode
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from actors.kafka_connection import Call
+
+
+def handle(call: Call[TxnOffsetCommitRequest]) -> None:
+    def refused(error: ErrorCode) -> TxnOffsetCommitResponse:
+        return TxnOffsetCommitResponse(
+            topics=[
+                TxnOffsetCommitResponseTopic(
+                    name=topic.name,
+                    partitions=[
+                        TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=error)
+                        for one in topic.partitions
+                    ],
+                )
+                for topic in call.request.topics
+            ]
+        )
+
+    at_coordinator(call, GROUPS_TOPIC, call.request.group_id, refused)

@@ -1,0 +1,78 @@
+"""WriteTxnMarkers: end a transaction in partitions, as administrators do with those that hang.
+
+Markers of our own coordinators travel between actors.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from actors.coordinator_messages import GROUPS_TOPIC, EndTransaction, coordinator_address
+from actors.handlers.operations import Together
+from actors.replica_messages import AppendMarker
+from actors.runtime import Future
+from protocol.error_codes import ErrorCode
+from protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from actors.kafka_connection import Call
+
+SECONDS = 15.0
+
+
+def handle(call: Call[WriteTxnMarkersRequest]) -> None:
+    response = WriteTxnMarkersResponse()
+    together = Together(call, response)
+    for marker in call.request.markers:
+        result = WritableTxnMarkerResult(producer_id=marker.producer_id)
+        response.markers.append(result)
+        for wanted in marker.topics:
+            told = WritableTxnMarkerTopicResult(name=wanted.name)
+            result.topics.append(told)
+            for number in wanted.partition_indexes:
+                answer = WritableTxnMarkerPartitionResult(partition_index=number)
+                told.partitions.append(answer)
+                _write(call, together, marker, wanted.name, answer)
+    together.done()
+
+
+def _write(
+    call: Call[WriteTxnMarkersRequest],
+    together: Together,
+    marker: WritableTxnMarker,
+    name: str,
+    answer: WritableTxnMarkerPartitionResult,
+) -> None:
+    serving, number = call.serving, answer.partition_index
+    topic = serving.metadata.topic(name)
+    if topic is None or not 0 <= number < len(topic.partitions):
+        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return
+    append = AppendMarker(
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.transaction_result,
+        marker.coordinator_epoch,
+        marker.transaction_version,
+    )
+    address, message = serving.replica(topic, number), append
+    together.begin()
+    then = partial(_written, together, answer)
+    if name == GROUPS_TOPIC:
+        address = coordinator_address(name, number, serving.broker)
+        call.connection.ask(address, EndTransaction(append), then, timeout=SECONDS)
+    else:
+        call.connection.ask(address, message, then, timeout=SECONDS)
+
+
+def _written(together: Together, answer: WritableTxnMarkerPartitionResult, future: Future[Any]) -> None:
+    answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if future.exception is not None else future.get().error
+    together.done()

@@ -1,0 +1,19 @@
+"""The topics in which coordinators keep what they know. They are made when somebody first needs a coordinator."""
+
+from __future__ import annotations
+
+from actors.cluster_facts import ClusterFacts
+from log.machines.plans import CreateTopic
+
+CONFIGS: tuple[tuple[str, str], ...] = (
+    ("cleanup.policy", "compact"),
+    ("compression.type", "producer"),
+    ("max.message.bytes", str(64 << 20)),
+    ("segment.bytes", str(100 << 20)),
+)
+
+
+def making_of(facts: ClusterFacts, name: str, request_id: str) -> CreateTopic:
+    """What the controller is asked."""
+    wanted = next(topic for topic in facts.internal_topics if topic.name == name)
+    return CreateTopic(request_id, name, wanted.partitions, wanted.replication_factor, configs=CONFIGS)

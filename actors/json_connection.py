@@ -1,0 +1,105 @@
+"""A connection that speaks newline JSON: one object per line in, one per line out, in the order of the requests.
+
+Any broker takes any request and hands it to whoever can do it. Requests do not wait for each other, but records that go
+to one partition keep their order (json_handlers/lanes.py). What each operation does is in json_handlers/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from actors.connection import Connection, Received
+from actors.json_handlers import HANDLERS
+from actors.json_handlers.fetch_gate import FetchGate
+from actors.json_handlers.lanes import Lanes
+from actors.json_handlers.topic_search import TopicSearch
+from actors.runtime import handles
+from protocol.error_codes import ErrorCode
+from protocol.json_fields import BadField
+from protocol.json_lines import BadRequest, Facts, quoted, read_request, refusal, write_answer
+
+if TYPE_CHECKING:
+    from actors.answers import Answers, Slot
+    from actors.json_handlers.group_reader import GroupReader
+    from actors.serving import Serving
+
+
+@frozen(slots=True)
+class Later:
+    """To a connection, from itself: go on with this."""
+
+    function: Callable[[], None]
+
+
+@frozen(slots=True)
+class Call:
+    """One request, for whoever answers it: at once, or later."""
+
+    connection: JsonConnection
+    id: Any
+    slot: Slot
+
+    @property
+    def serving(self) -> Serving:
+        return self.connection.serving
+
+    def answer(self, facts: Facts) -> None:
+        """Send this. Once."""
+        self.connection.answers.fill(self.slot, [write_answer(self.id, facts)])
+
+    def refuse(self, code: int, message: str) -> None:
+        self.answer(refusal(code, message))
+
+
+class JsonConnection(Connection):
+    """`connection/17@1`."""
+
+    def __init__(self, answers: Answers, serving: Serving, peer: str) -> None:
+        super().__init__(answers, serving, peer)
+        self.lanes = Lanes(self)
+        self.fetch_gate = FetchGate(self)
+        self.topic_search = TopicSearch(self)
+        self.group: GroupReader | None = None
+        """Its membership in a group, if it has subscribed."""
+
+    def on_stop(self) -> None:
+        if self.group is not None:
+            self.group.membership.abandon()
+
+    @property
+    def now(self) -> float:
+        return self.node.scheduler.clock.now()
+
+    def later(self, seconds: float, function: Callable[[], None]) -> None:
+        """Go on with this in a while, unless the client is gone by then."""
+        self.after(seconds, Later(function))
+
+    @handles(Later)
+    def go_on(self, message: Later) -> None:
+        message.function()
+
+    @handles(Received)
+    def received(self, message: Received) -> None:
+        for line in message.requests:
+            self._begin(line)
+
+    def _begin(self, line: memoryview) -> None:
+        slot = self.answers.begin(len(line))
+        try:
+            request = read_request(line)
+        except BadRequest as error:
+            Call(self, error.own_id, slot).refuse(ErrorCode.INVALID_REQUEST, str(error))
+            return
+        call = Call(self, request.id, slot)
+        handler = HANDLERS.get(request.op)
+        if handler is None:
+            text = f"unknown op {quoted(request.op)}; known: {', '.join(HANDLERS)}"
+            call.refuse(ErrorCode.INVALID_REQUEST, text)
+            return
+        try:
+            handler.begin(call, request.fields)
+        except BadField as error:
+            call.refuse(ErrorCode.INVALID_REQUEST, str(error))

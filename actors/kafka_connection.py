@@ -1,0 +1,159 @@
+"""A connection that speaks Kafka's binary protocol. What each API does is in handlers/."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from attrs import frozen
+
+from actors.connection import Connection, HeardAll, Received
+from actors.handlers import handler_of, served
+from actors.replica_messages import FetchExpired, LogMoved
+from actors.runtime import handles
+from actors.serving import EVERY_CLIENT
+from protocol.apis import PRODUCE
+from protocol.errors import ProtocolError
+from protocol.framing import Request, ServerConnection, UnsupportedApiVersions
+
+if TYPE_CHECKING:
+    from actors.answers import Answers, Slot
+    from actors.serving import Serving
+
+SMALL_BYTES_MAX = 8 << 20
+"""Of requests without records: a few bytes of these may become an object of many."""
+Q = TypeVar("Q")
+
+
+@frozen(slots=True)
+class Call(Generic[Q]):
+    """One request, for whoever answers it: at once, or later by `answer`."""
+
+    connection: KafkaConnection
+    head: Request
+    request: Q
+    slot: Slot
+
+    @property
+    def version(self) -> int:
+        return self.head.version
+
+    @property
+    def serving(self) -> Serving:
+        return self.connection.serving
+
+    def answer(self, response: object) -> None:
+        """Send this. Once."""
+        connection = self.connection
+        parts = connection.protocol.respond(self.head, response)
+        if connection.serving.traced:
+            connection.trace(self, sum(map(len, parts)))
+        connection.answers.fill(self.slot, parts)  # type: ignore[arg-type]
+
+    def answer_nothing(self) -> None:
+        """The client waits for no answer."""
+        if self.connection.serving.traced:
+            self.connection.trace(self, 0)
+        self.connection.answers.fill(self.slot, [])
+
+
+class Waiting(Protocol):
+    """A fetch that waits for more to read."""
+
+    def more(self) -> None: ...
+
+    def expired(self) -> None: ...
+
+
+@frozen(slots=True)
+class _Later:
+    function: Callable[[], None]
+
+
+class KafkaConnection(Connection):
+    """`connection/17@1`."""
+
+    def __init__(self, answers: Answers, serving: Serving, peer: str) -> None:
+        super().__init__(answers, serving, peer)
+        self.protocol = ServerConnection(served(serving.facts.transactions))
+        self._waiting: dict[int, Waiting] = {}
+        self._numbers = itertools.count(1)
+
+    @handles(Received)
+    def received(self, message: Received) -> None:
+        for frame in message.requests:
+            if self.ending:
+                return
+            try:
+                self._begin(frame)
+            except ProtocolError as error:
+                self.end(str(error))
+
+    def trace(self, call: Call[Any], answer_bytes: int) -> None:
+        """A line about a request that is answered now, if its client is one of those that are traced."""
+        head, traced = call.head, self.serving.traced
+        if EVERY_CLIENT in traced or head.client_id in traced:
+            self.log.info(
+                "request: api=%s version=%d correlation=%d client=%s from=%s bytes=%d answered=%d",
+                head.api.name, head.version, head.correlation_id, head.client_id, self.peer, call.slot.request_bytes,
+                answer_bytes,
+            )  # fmt: skip
+
+    # -- fetches that wait ---------------------------------------------------------------------------------------
+
+    def wait_for_more(self, fetch: Waiting) -> int:
+        """A number for this fetch, under which replicas tell it that there is more to read."""
+        number = next(self._numbers)
+        self._waiting[number] = fetch
+        return number
+
+    def wait_no_longer(self, number: int) -> None:
+        self._waiting.pop(number, None)
+
+    @handles(LogMoved)
+    def log_moved(self, message: LogMoved) -> None:
+        fetch = self._waiting.get(message.number)
+        if fetch is not None:
+            fetch.more()
+
+    @handles(FetchExpired)
+    def fetch_expired(self, message: FetchExpired) -> None:
+        fetch = self._waiting.get(message.number)
+        if fetch is not None:
+            fetch.expired()
+
+    def all_was_heard(self, message: HeardAll) -> None:
+        """Whoever asks for nothing more is not kept waiting for records that may come."""
+        super().all_was_heard(message)
+        for fetch in list(self._waiting.values()):
+            fetch.expired()
+
+    # -- requests that look again --------------------------------------------------------------------------------
+
+    def later(self, seconds: float, function: Callable[[], None]) -> None:
+        """Go on with this after a while, in a turn of this connection, unless it is gone by then."""
+        self.after(seconds, _Later(function))
+
+    @handles(_Later)
+    def go_on(self, message: _Later) -> None:
+        message.function()
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _begin(self, frame: memoryview) -> None:
+        head = self.protocol.request_in(frame)
+        slot = self.answers.begin(len(frame))
+        if isinstance(head, Request):
+            if len(frame) > SMALL_BYTES_MAX and head.api is not PRODUCE:
+                self.end(f"{head.api.name} of {len(frame)} bytes; only Produce may have more than {SMALL_BYTES_MAX}")
+                return
+            request: Any = head.read(head.api.request)
+            call = Call(self, head, request, slot)
+            response = handler_of(head.api)(call)
+            if response is not None:
+                call.answer(response)
+        elif isinstance(head, UnsupportedApiVersions):
+            self.answers.fill(slot, self.protocol.refuse(head))  # type: ignore[arg-type]
+        else:
+            self.end(f"api key {head.api_key} in version {head.version} is not served here")

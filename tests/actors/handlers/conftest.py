@@ -1,0 +1,41 @@
+"""A cluster per module, clients of its brokers, and names that no other test has."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from actors.harness import Cluster
+from actors.process.config import TopicConfig
+from tests.actors.handlers.wire_client import WireClient
+
+BROKERS = (1, 2, 3)
+FIRST = TopicConfig("first", 1, 3)
+"""A topic of the file is made once all brokers are registered: a cluster that has it is complete."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(len(BROKERS), topics=[FIRST], log_level="error") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def clients(cluster: Cluster) -> Iterator[dict[int, WireClient]]:
+    """One per broker."""
+    made = {broker: WireClient(cluster, broker) for broker in BROKERS}
+    yield made
+    for client in made.values():
+        client.close()
+
+
+@pytest.fixture
+def client(clients: dict[int, WireClient]) -> WireClient:
+    return clients[2]
+
+
+@pytest.fixture
+def name() -> str:
+    return f"topic-{uuid.uuid4().hex}"

@@ -1,0 +1,76 @@
+"""Configs that are not the log's own do something too, as soon as they are altered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from actors.harness import Cluster
+from actors.process.config import KafkaConfig
+from protocol.error_codes import ErrorCode
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records import Record, build_batch
+from tests.actors.handlers.conftest import FIRST
+from tests.actors.handlers.wire_client import PRODUCE_BY_NAME, WireClient
+from tests.actors.waiting import wait_until
+
+SMALL, LARGE = 200, 2000
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    config = KafkaConfig(auto_create_topics_enable=False, num_partitions=3, message_max_bytes=LARGE)
+    with Cluster(3, topics=[FIRST], config=config, log_level="error") as cluster:
+        yield cluster
+
+
+def produced(client: WireClient, topic: str, size: int = 10) -> ErrorCode:
+    batch = build_batch([Record(0, 0, b"k", bytes(size), ())])
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
+    request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data])
+    return ErrorCode(client.ask(request, PRODUCE_BY_NAME).responses[0].partition_responses[0].error_code)
+
+
+def soon(condition: Callable[[], object]) -> None:
+    """Replicas hear of it a moment later than the controller."""
+    wait_until(condition, lambda: "it takes no effect")
+
+
+@pytest.fixture
+def topic(cluster: Cluster, clients: dict[int, WireClient], name: str) -> str:
+    """One that broker 2 leads alone."""
+    cluster.admin.create_topic(name, assignment=[[2]])
+    clients[2].until_led(name)
+    return name
+
+
+def test_max_message_bytes(cluster: Cluster, client: WireClient, topic: str) -> None:
+    """The file's, the topic's own, and the file's again."""
+    assert produced(client, topic, SMALL) == ErrorCode.NONE
+    assert produced(client, topic, LARGE) == ErrorCode.MESSAGE_TOO_LARGE
+    cluster.admin.alter_configs(topic, {"max.message.bytes": str(2 * LARGE)})
+    soon(lambda: produced(client, topic, LARGE) == ErrorCode.NONE)
+    cluster.admin.alter_configs(topic, {"max.message.bytes": str(SMALL)})
+    soon(lambda: produced(client, topic, SMALL) == ErrorCode.MESSAGE_TOO_LARGE)
+    cluster.admin.alter_configs(topic, {"max.message.bytes": None})
+    soon(lambda: produced(client, topic, SMALL) == ErrorCode.NONE)
+
+
+def test_min_insync_replicas(cluster: Cluster, client: WireClient, topic: str) -> None:
+    assert produced(client, topic) == ErrorCode.NONE
+    cluster.admin.alter_configs(topic, {"min.insync.replicas": "2"})
+    soon(lambda: produced(client, topic) == ErrorCode.NOT_ENOUGH_REPLICAS)
+    cluster.admin.alter_configs(topic, {"min.insync.replicas": "1"})
+    soon(lambda: produced(client, topic) == ErrorCode.NONE)
+
+
+def test_num_partitions(cluster: Cluster, name: str) -> None:
+    assert cluster.admin.create_topic(name)["partitions"] == 3
+
+
+def test_auto_create_topics_enable(client: WireClient, name: str) -> None:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
+    for _ in range(3):
+        assert client.ask(request).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

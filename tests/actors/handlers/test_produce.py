@@ -1,0 +1,154 @@
+"""Produce over the wire: where records go, and what is answered where they do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.harness import Cluster
+from protocol.apis import PRODUCE
+from protocol.compression import Codec
+from protocol.error_codes import ErrorCode
+from protocol.messages.metadata import MetadataResponseTopic
+from protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from protocol.records import Record, build_batch
+from tests.actors.handlers.wire_client import WireClient
+
+TIME = 1_700_000_000_000
+
+
+@pytest.fixture
+def topic(cluster: Cluster, client: WireClient, name: str) -> MetadataResponseTopic:
+    cluster.admin.create_topic(name, 2, 3)
+    return client.until_led(name)
+
+
+def batch(*values: bytes, **options: object) -> bytes:
+    made = [Record(at, TIME, b"k", value) for at, value in enumerate(values or (b"v",))]
+    return bytes(build_batch(made, **options))  # type: ignore[arg-type]
+
+
+def leader_of(clients: dict[int, WireClient], topic: MetadataResponseTopic, partition: int = 0) -> WireClient:
+    return clients[topic.partitions[partition].leader_id]
+
+
+def request(
+    topic: MetadataResponseTopic, records: bytes | None, *, acks: int = -1, version: int = 13, partition: int = 0
+) -> ProduceRequest:
+    data = TopicProduceData(partition_data=[PartitionProduceData(index=partition, records=records)])
+    if version >= 13:
+        data.topic_id = topic.topic_id
+    else:
+        data.name = topic.name or ""
+    return ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[data])
+
+
+def produce(
+    client: WireClient, topic: MetadataResponseTopic, records: bytes | None, *, acks: int = -1, version: int = 13,
+    partition: int = 0,
+) -> PartitionProduceResponse:  # fmt: skip
+    asked = request(topic, records, acks=acks, version=version, partition=partition)
+    answer: PartitionProduceResponse = client.ask(asked, version).responses[0].partition_responses[0]
+    return answer
+
+
+@pytest.mark.parametrize("version", list(PRODUCE.versions))
+def test_records_get_their_offsets_in_every_version(
+    clients: dict[int, WireClient], topic: MetadataResponseTopic, version: int
+) -> None:
+    client = leader_of(clients, topic)
+    for acks, base in ((-1, 0), (1, 2)):
+        answer = produce(client, topic, batch(b"a", b"b"), acks=acks, version=version)
+        assert (answer.error_code, answer.base_offset, answer.log_append_time_ms) == (0, base, -1)
+        assert answer.log_start_offset == (0 if version >= 5 else -1)
+
+
+def test_partitions_are_answered_each_for_itself(clients: dict[int, WireClient], topic: MetadataResponseTopic) -> None:
+    client = leader_of(clients, topic)
+    known = TopicProduceData(
+        topic_id=topic.topic_id,
+        partition_data=[
+            PartitionProduceData(index=0, records=batch()),
+            PartitionProduceData(index=7, records=batch()),
+            PartitionProduceData(index=-1, records=batch()),
+        ],
+    )
+    unknown = TopicProduceData(topic_id=b"x" * 16, partition_data=[PartitionProduceData(index=0, records=batch())])
+    answers = client.ask(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[known, unknown])).responses
+    assert [one.error_code for topic in answers for one in topic.partition_responses] == [
+        ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    ]  # fmt: skip
+
+
+def test_whoever_does_not_lead_says_who_does(clients: dict[int, WireClient], topic: MetadataResponseTopic) -> None:
+    leader = topic.partitions[0].leader_id
+    other = next(client for broker, client in clients.items() if broker != leader)
+    response = other.ask(request(topic, batch()))
+    answer = response.responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert answer.current_leader is not None
+    assert answer.current_leader.leader_id == leader
+    assert [one.node_id for one in response.node_endpoints] == [leader]
+
+
+@pytest.mark.parametrize(
+    ("records", "error"),
+    [
+        (None, ErrorCode.INVALID_RECORD),
+        (b"", ErrorCode.INVALID_RECORD),
+        (batch() + batch(), ErrorCode.INVALID_RECORD),
+        (batch(control=True), ErrorCode.INVALID_RECORD),
+        (batch()[:-1] + b"!", ErrorCode.CORRUPT_MESSAGE),
+        (batch()[:40], ErrorCode.CORRUPT_MESSAGE),
+        (batch(bytes(1_100_000)), ErrorCode.MESSAGE_TOO_LARGE),
+        (batch(producer_id=5, producer_epoch=0, base_sequence=7), ErrorCode.NONE),
+    ],
+)
+def test_what_may_not_be_sent_is_refused_with_kafkas_error(
+    clients: dict[int, WireClient], topic: MetadataResponseTopic, records: bytes | None, error: ErrorCode
+) -> None:
+    answer = produce(leader_of(clients, topic), topic, records)
+    assert answer.error_code == error
+    assert (answer.error_message is None) == (error is ErrorCode.NONE)
+
+
+def test_acks_are_none_one_or_all(clients: dict[int, WireClient], topic: MetadataResponseTopic) -> None:
+    assert produce(leader_of(clients, topic), topic, batch(), acks=2).error_code == ErrorCode.INVALID_REQUIRED_ACKS
+
+
+def test_zstd_came_with_a_later_version(clients: dict[int, WireClient], topic: MetadataResponseTopic) -> None:
+    client, data = leader_of(clients, topic), batch(codec=Codec.ZSTD)
+    assert produce(client, topic, data, version=6).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert produce(client, topic, data, version=7).error_code == ErrorCode.NONE
+
+
+def test_a_batch_that_is_sent_again_is_answered_again(
+    clients: dict[int, WireClient], topic: MetadataResponseTopic
+) -> None:
+    client = leader_of(clients, topic)
+
+    def send(sequence: int, epoch: int = 1) -> PartitionProduceResponse:
+        data = batch(b"a", b"b", producer_id=900, producer_epoch=epoch, base_sequence=sequence)
+        return produce(client, topic, data)
+
+    first, second = send(0), send(2)
+    assert (first.base_offset, second.base_offset) == (0, 2)
+    assert (send(0).base_offset, send(2).base_offset) == (0, 2)
+    assert send(8).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(4, epoch=0).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_without_acks_there_is_no_answer_and_a_failure_ends_the_connection(
+    cluster: Cluster, topic: MetadataResponseTopic
+) -> None:
+    leader = topic.partitions[0].leader_id
+    with WireClient(cluster, leader) as client:
+        client.send_unanswered(request(topic, batch(b"a"), acks=0))
+        assert produce(client, topic, batch(b"b")).base_offset == 1
+        client.send_unanswered(request(topic, b"nonsense", acks=0))
+        assert client.is_closed_by_peer()

@@ -1,0 +1,39 @@
+"""Markers of transactions that come to a group's coordinator while it ceases to be one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.coordinator_messages import GROUPS_TOPIC, EndTransaction, LeadershipChanged, coordinator_address
+from actors.harness import Cluster
+from actors.replica_messages import AppendMarker, AppendResult, group_name
+from protocol.error_codes import ErrorCode
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.actors.handlers.wire_client import WireClient
+from tests.actors.topics import leader_of
+from tests.actors.waiting import wait_until
+
+
+def test_who_brings_a_marker_is_answered_as_a_replica_answers() -> None:
+    """It comes from another actor, perhaps of another process, which knows no other answer."""
+    with Cluster(3, log_level="error") as cluster:
+        with WireClient(cluster, 1) as client:
+            wait_until(lambda: _found(client), lambda: "no coordinator is found")
+        leader = leader_of(cluster, GROUPS_TOPIC, 0)
+        coordinator = cluster.ref(coordinator_address(GROUPS_TOPIC, 0, leader))
+        marker = EndTransaction(AppendMarker(4711, 0, commit=True, coordinator_epoch=0, transaction_version=1))
+        wait_until(lambda: coordinator.ask(marker, timeout=10).error == ErrorCode.NONE, lambda: "it is not loaded")
+        for other in cluster.brokers:
+            if other != leader:
+                cluster.cut(leader, other)  # so that nothing is committed there
+        answer: Any = coordinator.ask(marker, block=False)
+        (topic,) = [one for one in cluster.admin.describe()["topics"] if one["name"] == GROUPS_TOPIC]
+        coordinator.tell(LeadershipChanged(group_name(GROUPS_TOPIC, 0, topic["topic_id"]), -1))
+        told = answer.get(timeout=10)
+        assert isinstance(told, AppendResult)
+        assert told.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _found(client: WireClient) -> bool:
+    told = client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["group"]))
+    return bool(told.coordinators[0].error_code == ErrorCode.NONE)

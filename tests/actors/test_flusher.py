@@ -1,0 +1,98 @@
+"""What is synced together, and in which order."""
+
+from __future__ import annotations
+
+from actors.background import Done, Work
+from actors.flusher import LOGS_AT_ONCE, Flusher, LogSynced, SaveVote, SyncLog, VoteSaved
+from actors.runtime import Actor, Address, handles
+from actors.runtime.simulation import Simulation
+from log.config import LogConfig
+from log.handles import Handles
+from log.memory_filesystem import Fault, MemoryFilesystem
+from log.partition_log import PartitionLog
+from log.raft.ready import Vote
+from log.raft.vote_journal import VoteJournal
+
+FLUSHER, REPLICA = Address("flusher", "", 1), Address("replica", "t-0", 1)
+
+
+class Asker(Actor):
+    """Whoever asks for a sync."""
+
+    def __init__(self, told: list[object]) -> None:
+        super().__init__()
+        self._told = told
+
+    @handles(VoteSaved, LogSynced)
+    def done(self, message: object) -> None:
+        self._told.append(message)
+
+
+class ByHand:
+    """Work that waits until it is done by hand."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Work, Done]] = []
+
+    def submit(self, work: Work, done: Done) -> None:
+        self.waiting.append((work, done))
+
+    def do_one(self) -> None:
+        work, done = self.waiting.pop(0)
+        try:
+            work()
+        except OSError as error:
+            done(error)
+        else:
+            done(None)
+
+
+class Disk:
+    """A flusher, and somebody who asks it for syncs of many logs."""
+
+    def __init__(self) -> None:
+        self.files = MemoryFilesystem()
+        self.files.make_directory("/data")
+        self.sim = Simulation(1)
+        self.background = ByHand()
+        self.told: list[object] = []
+        node = self.sim.add_node(1)
+        self.journal = VoteJournal(self.files, "/data/votes")
+        self._flusher = node.spawn(Flusher, self.journal, self.files, self.background, address=FLUSHER)
+        node.spawn(Asker, self.told, address=REPLICA)
+        self.sim.run()
+
+    def ask(self, logs: int, *votes: Vote) -> None:
+        for number in range(logs):
+            log = PartitionLog.open(f"/data/t-{number}", LogConfig(), Handles(self.files))
+            self._flusher.tell(SyncLog(log.begin_flush(), REPLICA))
+        for vote in votes:
+            self._flusher.tell(SaveVote("t-0", vote, REPLICA))
+        self.sim.run()
+
+    def do_one(self) -> None:
+        self.background.do_one()
+        self.sim.run()
+
+
+def test_a_vote_waits_for_few_logs_however_many_are_to_be_synced() -> None:
+    disk = Disk()
+    disk.ask(5 * LOGS_AT_ONCE, Vote(1, 1))
+    disk.do_one()  # the one that was under way
+    disk.do_one()
+    assert VoteSaved(Vote(1, 1)) in disk.told
+    assert len(disk.told) < 2 * LOGS_AT_ONCE + 2
+    while disk.background.waiting:
+        disk.do_one()
+    assert len(disk.told) == 5 * LOGS_AT_ONCE + 1
+
+
+def test_logs_are_synced_though_votes_cannot_be_saved() -> None:
+    disk = Disk()
+    disk.ask(0, Vote(1, 1))
+    disk.ask(3, Vote(2, 2))
+    disk.files.faults.append(Fault("sync", path="/data/votes", after=1))
+    disk.do_one()
+    disk.do_one()
+    assert [type(one) for one in disk.told] == [VoteSaved, LogSynced, LogSynced, LogSynced]
+    assert disk.journal.get("t-0") == Vote(1, 1)

@@ -1,0 +1,214 @@
+"""Groups in newline JSON: a connection is a member, at any broker; partitions move when members come and go."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from actors.harness import Cluster
+from tests.actors.json_lines import Lines, wait_until_registered
+from tests.actors.waiting import wait_until
+
+BROKERS = (1, 2, 3)
+PARTITIONS = 4
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(len(BROKERS), log_level="error") as cluster:
+        wait_until_registered(cluster)
+        yield cluster
+
+
+@pytest.fixture
+def clients(cluster: Cluster) -> Iterator[list[Lines]]:
+    """One at each broker."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(Lines(where)) for where in cluster.bootstrap.split(",")]
+
+
+@pytest.fixture
+def topic(clients: list[Lines]) -> str:
+    name = f"topic-{uuid.uuid4().hex}"
+    assert "error" not in clients[0].ask("create_topic", name=name, partitions=PARTITIONS, replication_factor=3)
+    return name
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{uuid.uuid4().hex}"
+
+
+def partitions_in(answer: dict[str, Any]) -> list[int]:
+    return [number for one in answer["assignment"] for number in one["partitions"]]
+
+
+class Member:
+    """A connection that polls, and remembers what it is assigned and what it has read."""
+
+    def __init__(self, lines: Lines, group: str, topic: str, **options: Any) -> None:
+        self.lines = lines
+        self.read: list[str] = []
+        answer = lines.ask("subscribe", group=group, topics=[topic], **options)
+        self.assigned = partitions_in(answer)
+
+    def poll(self, wait_ms: int = 50, **options: Any) -> list[dict[str, Any]]:
+        answer = self.lines.ask("poll", wait_ms=wait_ms, **options)
+        assert "error" not in answer, answer
+        if "assignment" in answer:
+            self.assigned = partitions_in(answer)
+        self.read += [record["value"] for record in answer["records"]]
+        records: list[dict[str, Any]] = answer["records"]
+        return records
+
+    def read_until(self, count: int) -> None:
+        """Poll until so many records were read."""
+
+        def has_read() -> bool:
+            self.poll()
+            return len(self.read) >= count
+
+        wait_until(has_read, lambda: f"only {self.read} were read")
+
+    def owns(self, count: int) -> bool:
+        self.poll()
+        return len(self.assigned) == count
+
+
+def produce(lines: Lines, topic: str, values: list[str]) -> None:
+    records = [{"value": value, "partition": at % PARTITIONS} for at, value in enumerate(values)]
+    assert "error" not in lines.ask("produce", topic=topic, records=records)
+
+
+def test_one_member_gets_every_partition_and_reads_everything(clients: list[Lines], topic: str, group: str) -> None:
+    values = [f"v{at}" for at in range(20)]
+    produce(clients[0], topic, values)
+    member = Member(clients[1], group, topic)
+    member.read_until(20)
+    assert sorted(member.read) == sorted(values)
+    assert sorted(member.assigned) == list(range(PARTITIONS))
+
+
+def test_two_members_share_the_partitions_and_one_inherits_them(cluster: Cluster, topic: str, group: str) -> None:
+    first_at, second_at = cluster.bootstrap.split(",")[:2]
+    with Lines(first_at) as one:
+        first = Member(one, group, topic)
+        wait_until(lambda: first.owns(PARTITIONS), lambda: str(first.assigned))
+        with Lines(second_at) as two:
+            second = Member(two, group, topic)
+            wait_until(lambda: first.owns(2) and second.owns(2), lambda: f"{first.assigned} {second.assigned}")
+            assert sorted(first.assigned + second.assigned) == list(range(PARTITIONS))
+        # The second one's connection is closed: it has left.
+        wait_until(lambda: first.owns(PARTITIONS), lambda: str(first.assigned))
+
+
+def test_what_was_committed_is_not_read_again(clients: list[Lines], cluster: Cluster, topic: str, group: str) -> None:
+    produce(clients[0], topic, [f"v{at}" for at in range(8)])
+    with Lines(cluster.bootstrap.split(",")[2]) as lines:
+        member = Member(lines, group, topic)
+        member.read_until(8)
+        committed = lines.ask("commit")["committed"]
+        assert [(one["partition"], one["offset"]) for one in committed] == [(number, 2) for number in range(PARTITIONS)]
+    produce(clients[0], topic, [f"w{at}" for at in range(4)])
+    member = Member(clients[1], group, topic)
+    member.read_until(4)
+    assert sorted(member.read) == [f"w{at}" for at in range(4)]
+
+
+def test_a_commit_counts_what_the_polls_before_it_told(clients: list[Lines], topic: str, group: str) -> None:
+    """Though all of them came at once."""
+    produce(clients[0], topic, ["a"])
+    clients[1].send(
+        {"op": "subscribe", "group": group, "topics": [topic]}, {"op": "poll", "wait_ms": 10_000}, {"op": "commit"}
+    )
+    assert "error" not in clients[1].receive()
+    (record,) = clients[1].receive()["records"]
+    assert clients[1].receive() == {"committed": [{"topic": topic, "partition": record["partition"], "offset": 1}]}
+
+
+def test_what_was_not_committed_is_read_again(clients: list[Lines], cluster: Cluster, topic: str, group: str) -> None:
+    produce(clients[0], topic, ["a", "b", "c", "d"])
+    for _ in range(2):
+        with Lines(cluster.bootstrap.split(",")[1]) as lines:
+            member = Member(lines, group, topic)
+            member.read_until(4)
+
+
+def test_offsets_can_be_committed_by_name(clients: list[Lines], topic: str, group: str) -> None:
+    produce(clients[0], topic, [f"v{at}" for at in range(8)])
+    member = Member(clients[0], group, topic)
+    wait_until(lambda: member.owns(PARTITIONS), lambda: str(member.assigned))
+    offsets = [{"topic": topic, "partition": 0, "offset": 1}]
+    assert clients[0].ask("commit", offsets=offsets) == {"committed": offsets}
+    assert clients[0].ask("unsubscribe") == {"group": group}
+    again = Member(clients[1], group, topic)
+    again.read_until(7)
+    assert "v0" not in again.read
+
+
+def test_a_group_that_begins_at_the_end_reads_only_what_is_new(clients: list[Lines], topic: str, group: str) -> None:
+    produce(clients[0], topic, ["old"] * PARTITIONS)
+    member = Member(clients[1], group, topic, **{"from": "latest"})
+    wait_until(lambda: member.owns(PARTITIONS), lambda: str(member.assigned))
+    values = iter(range(1_000_000))
+
+    def reads_new() -> bool:
+        produce(clients[0], topic, [f"new{next(values)}" for _ in range(PARTITIONS)])
+        return bool(member.poll())
+
+    wait_until(reads_new, lambda: "nothing was read")
+    assert "old" not in member.read
+
+
+def test_who_is_in_no_group_is_told_to_subscribe(clients: list[Lines]) -> None:
+    for op in ("poll", "commit"):
+        name, message = clients[0].refused(op)
+        assert name == "UNKNOWN_MEMBER_ID"
+        assert "subscribe first" in message
+    assert clients[0].ask("unsubscribe") == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"topics": ["t"]}, "group: is missing"),
+        ({"group": "g", "topics": []}, "topics: must name 1 to 1000 topics"),
+        ({"group": "g", "topics": ["t"], "from": "middle"}, "from: must be one of"),
+        ({"group": "g", "topics": ["t"], "max_poll_interval_ms": 1}, "max_poll_interval_ms: must be a whole number"),
+    ],
+)
+def test_a_subscription_that_is_none_is_refused(clients: list[Lines], fields: dict[str, Any], said: str) -> None:
+    name, message = clients[0].refused("subscribe", **fields)
+    assert name == "INVALID_REQUEST"
+    assert said in message
+
+
+def test_it_is_told_why_a_group_rebalanced(clients: list[Lines], topic: str, group: str) -> None:
+    member = Member(clients[0], group, topic)
+    wait_until(lambda: member.owns(PARTITIONS), lambda: str(member.assigned))
+    told = clients[2].ask("rebalances", group=group)
+    assert told["group"] == group
+    assert any("join" in one["cause"] for one in told["rebalances"]), told
+    assert clients[1].refused("rebalances", group=f"no-{group}")[0] == "GROUP_ID_NOT_FOUND"
+
+
+def test_a_member_goes_on_when_the_coordinator_is_killed(topic: str, group: str, cluster: Cluster) -> None:
+    with Cluster(3, log_level="error") as own, Lines(own.bootstrap.split(",")[0]) as lines:
+        wait_until_registered(own)
+        assert "error" not in lines.ask("create_topic", name=topic, partitions=PARTITIONS, replication_factor=3)
+        member = Member(lines, group, topic)
+        wait_until(lambda: member.owns(PARTITIONS), lambda: str(member.assigned))
+        for round_ in range(2, 4):
+            own.kill(round_)
+            produce(lines, topic, [f"{round_}-{at}" for at in range(PARTITIONS)])
+            wanted = {f"{round_}-{at}" for at in range(PARTITIONS)}
+            wait_until(lambda: member.poll() and wanted <= set(member.read), lambda: str(member.read))  # noqa: B023
+            committed = lines.ask("commit")
+            assert "error" not in committed, committed
+            own.restart(round_)
+            wait_until_registered(own)
+        assert len(member.read) == len(set(member.read)), "a member that stays reads nothing twice"

@@ -1,0 +1,168 @@
+"""What becomes of replicas while brokers start, stop and lose things, step by step on a virtual clock."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from actors.background import Done, Work
+from actors.cluster_facts import ClusterFacts
+from actors.group_member import GroupServices
+from actors.partitions import LEADERLESS_MAX, start_partitions
+from actors.replica import Replica
+from actors.replica_messages import group_name, replica_address
+from actors.runtime import Address
+from actors.runtime.simulation import Simulation
+from log import checkpoint, losses
+from log.machines.plans import CreateTopic, DeleteTopic
+from log.memory_filesystem import MemoryFilesystem
+from log.raft.membership import Voter
+
+DATA = "/data"
+STEPS_MAX = 200_000
+
+
+class LaterBackground:
+    """Does its work a moment later."""
+
+    def __init__(self, simulation: Simulation, broker: int) -> None:
+        self._timers = simulation.nodes[broker].scheduler.timers
+
+    def submit(self, work: Work, done: Done) -> None:
+        self._timers.after(0.001, partial(self._work, work, done))
+
+    def _work(self, work: Work, done: Done) -> None:
+        work()
+        done(None)
+
+
+class Brokers:
+    """A few brokers with disks in memory."""
+
+    def __init__(self, count: int) -> None:
+        self.sim = Simulation(1)
+        self.numbers = tuple(range(1, count + 1))
+        self.disks = {number: MemoryFilesystem() for number in self.numbers}
+        self.services: dict[int, GroupServices] = {}
+        voters = tuple(Voter(number, f"dir-{number}") for number in self.numbers)
+        self.facts = ClusterFacts(self.numbers, voters, "host", 9092)
+        for number in self.numbers:
+            self.disks[number].make_directory(DATA)
+            self.start(number)
+        self.until(lambda: all(len(one.metadata.brokers) == count for one in self.services.values()))
+
+    def start(self, number: int) -> None:
+        node = self.sim.add_process(number)
+        background = LaterBackground(self.sim, number)
+        self.services[number] = start_partitions(
+            node, DATA, f"dir-{number}", self.facts, self.disks[number], background, background,
+            random.Random(number), boot="first",
+        )  # fmt: skip
+        for other in self.numbers:
+            if other != number and other in self.sim.nodes:
+                self.sim.connect(number, other)
+
+    def kill(self, number: int) -> None:
+        self.sim.kill(number)
+        self.disks[number].crash(mode="keep_all")
+
+    def tell_controller(self, request: CreateTopic | DeleteTopic) -> None:
+        self.sim.nodes[1].ref(Address("controller", "", 1)).tell(request)
+
+    def create(self, partitions: int) -> list[str]:
+        """Make a topic; gives its groups, which are led and in sync."""
+        self.tell_controller(CreateTopic("make it", "many", partitions, len(self.numbers)))
+        self.until(lambda: self.services[1].metadata.topic("many") is not None)
+        topic = self.services[1].metadata.topic("many")
+        assert topic is not None
+        groups = [group_name("many", number, topic.id) for number in range(partitions)]
+        self.until(lambda: self.are_in_sync(groups))
+        return groups
+
+    def are_in_sync(self, groups: list[str]) -> bool:
+        found = [one.leadership.of(group) for one in self.services.values() for group in groups]
+        return all(led is not None and led.in_sync == self.numbers for led in found)
+
+    def replicas(self, number: int) -> int:
+        return sum(address.kind == "replica" for address in self.sim.nodes[number].addresses)
+
+    def until(self, reached: Callable[[], bool]) -> None:
+        for _ in range(STEPS_MAX):
+            if reached():
+                return
+            assert self.sim.step(), "nothing is left to do"
+        pytest.fail(f"not reached in {STEPS_MAX} steps")
+
+
+def directories(disk: MemoryFilesystem) -> list[str]:
+    return [name for name in disk.list(DATA) if name.startswith("many-")]
+
+
+def test_a_topic_deleted_while_its_replicas_are_started_again_leaves_nothing_behind() -> None:
+    brokers = Brokers(1)
+    brokers.create(40)
+    brokers.kill(1)
+    brokers.start(1)
+    brokers.until(lambda: brokers.replicas(1) > 3)
+    assert brokers.replicas(1) < 40
+    brokers.tell_controller(DeleteTopic("delete it", "many"))
+    brokers.until(lambda: not directories(brokers.disks[1]))
+    assert brokers.replicas(1) == 0
+
+
+def test_no_more_replicas_are_made_while_many_have_no_leader() -> None:
+    brokers = Brokers(3)
+    for other in (2, 3):
+        brokers.sim.nodes[other].supervisor.forget(Address("partitions", "", other))
+        brokers.sim.nodes[other].ref(Address("partitions", "", other)).stop(block=False)
+    brokers.sim.run(seconds=0.1)
+    brokers.tell_controller(CreateTopic("make it", "many", 100, 3))
+    brokers.until(lambda: brokers.replicas(1) == LEADERLESS_MAX)
+    brokers.sim.run(seconds=0.1)
+    assert brokers.replicas(1) == LEADERLESS_MAX
+    brokers.until(lambda: brokers.replicas(1) == 100)  # but nobody waits for ever
+
+
+def test_a_replica_that_starts_after_its_leader_has_asked_is_asked_again_at_once() -> None:
+    brokers = Brokers(3)
+    groups = brokers.create(20)
+    brokers.kill(3)
+    brokers.until(lambda: not any(3 in brokers.services[1].leadership.of(group).in_sync for group in groups))  # type: ignore[union-attr]
+    brokers.start(3)
+    brokers.until(lambda: brokers.replicas(3) == 20)
+    started = brokers.sim.clock.now()
+    brokers.until(lambda: brokers.are_in_sync(groups))
+    assert brokers.sim.clock.now() - started < brokers.services[1].raft.append_timeout_s / 2
+
+
+def test_a_replica_whose_topic_is_gone_ends_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    brokers = Brokers(1)
+    address = replica_address("gone-0.AAAAAAAAAAAAAAAAAAAAAA", 1)
+    with caplog.at_level(logging.INFO):
+        brokers.sim.nodes[1].spawn(Replica, "AAAAAAAAAAAAAAAAAAAAAA", 0, brokers.services[1], address=address)
+        brokers.until(lambda: address not in brokers.sim.nodes[1].addresses)
+    assert [record for record in caplog.records if "gone-0" in record.getMessage()] == []
+    assert not brokers.disks[1].exists(f"{DATA}/{address.name}")
+
+
+@pytest.mark.parametrize("left", ["nothing", "an empty directory", "blank metadata", "garbage"])
+def test_a_replica_that_voted_and_finds_no_log_does_not_count_until_it_has_caught_up(left: str) -> None:
+    brokers = Brokers(3)
+    (group,) = brokers.create(1)
+    disk, directory = brokers.disks[3], f"{DATA}/{group}"
+    brokers.kill(3)
+    assert not losses.is_marked(disk, directory)
+    disk.remove_tree(directory)
+    if left != "nothing":
+        disk.make_directory(directory)
+    for name, data in (("blank metadata", bytes(40)), ("garbage", b"\xe8" * 9)):
+        if left == name:
+            disk.create(f"{directory}/{checkpoint.METADATA}").pwrite(data, 0)
+    brokers.start(3)
+    brokers.until(lambda: checkpoint.read_metadata(disk, directory) is not None)
+    assert losses.is_marked(disk, directory)
+    brokers.until(lambda: not losses.is_marked(disk, directory) and brokers.are_in_sync([group]))
