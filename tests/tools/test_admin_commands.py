@@ -18,9 +18,10 @@ import pytest
 
 from actors.harness import Cluster
 from tests.actors.waiting import wait_until
-from tools.cli import client as client_module
 from tools.cli.__main__ import main
-from tools.cli.client import Client, NotABroker, Refused, Unreachable, addresses, shown
+from tools.client import json_conversation
+from tools.client.json_client import JsonClient
+from tools.client.json_conversation import NotABroker, Refused, Unreachable, addresses, shown
 
 ROOT = Path(__file__).parents[2]
 Command = Callable[..., "Output"]
@@ -307,7 +308,7 @@ def broker(*answers: bytes) -> Iterator[tuple[str, list[bytes]]]:
 
 @pytest.mark.parametrize("trouble", [NOT_CONTROLLER, b""], ids=["no controller", "closed"])
 def test_trouble_that_passes_is_waited_for_with_one_request(trouble: bytes) -> None:
-    with broker(trouble, trouble, b'{"warnings":[]}\n') as (where, heard), Client(addresses(where)) as client:
+    with broker(trouble, trouble, b'{"warnings":[]}\n') as (where, heard), JsonClient(addresses(where)) as client:
         assert client.call("delete_topic", name="a") == {"warnings": []}
     assert len(heard) == 3
     assert len(set(heard)) == 1
@@ -315,7 +316,7 @@ def test_trouble_that_passes_is_waited_for_with_one_request(trouble: bytes) -> N
 
 
 def test_trouble_that_stays_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(client_module, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(json_conversation, "RETRY_SECONDS", 0.0)
     with broker(NOT_CONTROLLER) as (where, _):
         assert main(["brokers", "--bootstrap", where]) == 1
     assert capsys.readouterr().err == "NOT_CONTROLLER: try again\n"
@@ -326,7 +327,7 @@ def test_trouble_that_stays_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n", b"[]\n", b"\xff\n"])
 def test_somebody_else_at_the_address_is_told(answer: bytes) -> None:
-    with broker(answer) as (where, heard), Client(addresses(where)) as client:
+    with broker(answer) as (where, heard), JsonClient(addresses(where)) as client:
         with pytest.raises(NotABroker, match=where):
             client.call("topics")
         assert len(heard) == 1
@@ -334,26 +335,26 @@ def test_somebody_else_at_the_address_is_told(answer: bytes) -> None:
 
 def test_a_refusal_is_not_asked_again() -> None:
     answer = b'{"error":{"code":36,"name":"TOPIC_ALREADY_EXISTS","message":"there"}}\n'
-    with broker(answer) as (where, heard), Client(addresses(where)) as client:
+    with broker(answer) as (where, heard), JsonClient(addresses(where)) as client:
         with pytest.raises(Refused, match="TOPIC_ALREADY_EXISTS: there"):
             client.call("create_topic", name="a")
         assert len(heard) == 1
 
 
 def test_addresses_are_tried_in_turn() -> None:
-    with broker(b'{"topics":[]}\n') as (where, _), Client(addresses(f"127.0.0.1:1,{where}")) as client:
+    with broker(b'{"topics":[]}\n') as (where, _), JsonClient(addresses(f"127.0.0.1:1,{where}")) as client:
         assert client.call("topics") == {"topics": []}
     with (
         broker(NOT_CONTROLLER) as (one, _),
         broker(b'{"topics":[]}\n') as (other, _),
-        Client(addresses(f"{one},{other}")) as client,
+        JsonClient(addresses(f"{one},{other}")) as client,
     ):
         assert client.call("topics") == {"topics": []}
 
 
 def test_nobody_at_any_address_is_told_with_each() -> None:
     each = r"127\.0\.0\.1:1 \(.*\), \[::1\]:2 \(.*\), no\.such\.host\.invalid:9092 \("
-    client = Client(addresses("127.0.0.1:1,[::1]:2,no.such.host.invalid"))
+    client = JsonClient(addresses("127.0.0.1:1,[::1]:2,no.such.host.invalid"))
     with pytest.raises(Unreachable, match=each):
         client.call("topics")
 

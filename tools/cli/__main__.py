@@ -6,9 +6,19 @@ import argparse
 import os
 import sys
 
-from tools.cli import brokers, drain, dump_log, move, topics
+from tools.cli import brokers, consume, drain, dump_log, groups, move, produce, topics, transactions
 
-COMMANDS = {"topics": topics, "brokers": brokers, "move": move, "drain": drain, "dump-log": dump_log}
+COMMANDS = {
+    "topics": topics,
+    "produce": produce,
+    "consume": consume,
+    "groups": groups,
+    "transactions": transactions,
+    "brokers": brokers,
+    "move": move,
+    "drain": drain,
+    "dump-log": dump_log,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

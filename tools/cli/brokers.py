@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 
 from tools.cli import output
-from tools.cli.client import Client, shown
+from tools.client.json_client import JsonClient
+from tools.client.json_conversation import shown
 
 HELP = "list the brokers, what each keeps and leads"
 
@@ -22,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     return output.run_with_client(_brokers, options)
 
 
-def _brokers(client: Client, options: argparse.Namespace) -> int:
+def _brokers(client: JsonClient, options: argparse.Namespace) -> int:
     answer = client.call("brokers")
     if options.json:
         output.tell(options, answer, "")

@@ -7,7 +7,8 @@ import time
 from typing import Any
 
 from tools.cli import output
-from tools.cli.client import Client, ClientError
+from tools.client.json_client import JsonClient
+from tools.client.json_conversation import ClientError
 
 HELP = "move everything away from a broker"
 _LOOK_SECONDS = 0.2
@@ -25,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     return output.run_with_client(_drain, options)
 
 
-def _drain(client: Client, options: argparse.Namespace) -> int:
+def _drain(client: JsonClient, options: argparse.Namespace) -> int:
     answer = client.call("drain", broker=options.broker, draining=not options.undo)
     if options.undo:
         text = f"broker {options.broker} may have partitions again"
@@ -38,7 +39,7 @@ def _drain(client: Client, options: argparse.Namespace) -> int:
     return 0
 
 
-def _wait(client: Client, broker: int, show: output.Progress) -> None:
+def _wait(client: JsonClient, broker: int, show: output.Progress) -> None:
     """Until the broker keeps no replica."""
     begun = False
     while True:
@@ -52,7 +53,7 @@ def _wait(client: Client, broker: int, show: output.Progress) -> None:
         time.sleep(_LOOK_SECONDS)
 
 
-def _broker(client: Client, broker: int) -> dict[str, Any]:
+def _broker(client: JsonClient, broker: int) -> dict[str, Any]:
     for one in client.call("brokers")["brokers"]:
         if one["broker"] == broker:
             found: dict[str, Any] = one

@@ -7,7 +7,8 @@ import time
 from typing import Any
 
 from tools.cli import output
-from tools.cli.client import Client, ClientError
+from tools.client.json_client import JsonClient
+from tools.client.json_conversation import ClientError
 
 HELP = "move a partition to other brokers"
 _LOOK_SECONDS = 0.2
@@ -29,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     return output.run_with_client(_move, options)
 
 
-def _move(client: Client, options: argparse.Namespace) -> int:
+def _move(client: JsonClient, options: argparse.Namespace) -> int:
     what = f"{options.topic}-{options.partition}"
     if options.cancel:
         answer = client.call("cancel_move", topic=options.topic, partition=options.partition)
@@ -43,7 +44,7 @@ def _move(client: Client, options: argparse.Namespace) -> int:
     return 0
 
 
-def _wait(client: Client, options: argparse.Namespace, show: output.Progress) -> None:
+def _wait(client: JsonClient, options: argparse.Namespace, show: output.Progress) -> None:
     """Until nothing of it moves. Whoever answers may not have heard of the move yet: what it says is older then."""
     begun = False
     while True:
@@ -59,7 +60,7 @@ def _wait(client: Client, options: argparse.Namespace, show: output.Progress) ->
         time.sleep(_LOOK_SECONDS)
 
 
-def _partition(client: Client, options: argparse.Namespace) -> dict[str, Any] | None:
+def _partition(client: JsonClient, options: argparse.Namespace) -> dict[str, Any] | None:
     for topic in client.call("topics")["topics"]:
         if topic["name"] == options.topic and options.partition < len(topic["partitions"]):
             found: dict[str, Any] = topic["partitions"][options.partition]

@@ -9,11 +9,13 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, Protocol
 
 import orjson
 
-from tools.cli.client import BOOTSTRAP_DEFAULT, AddressPair, Client, ClientError, Refused, addresses
+from tools.client.json_client import JsonClient
+from tools.client.json_conversation import BOOTSTRAP_DEFAULT, AddressPair, ClientError, Refused, addresses
 
 BAD_STYLE = "yellow"
 Row = Sequence[object]
@@ -22,7 +24,7 @@ Row = Sequence[object]
 class Run(Protocol):
     """What a command does with a client; gives the exit code."""
 
-    def __call__(self, client: Client, options: argparse.Namespace, /) -> int: ...
+    def __call__(self, client: JsonClient, options: argparse.Namespace, /) -> int: ...
 
 
 def add_connection_arguments(parser: argparse.ArgumentParser, example: str) -> None:
@@ -42,7 +44,7 @@ def add_connection_arguments(parser: argparse.ArgumentParser, example: str) -> N
 def run_with_client(run: Run, options: argparse.Namespace) -> int:
     """Run a command, and say in one line why it came to nothing."""
     try:
-        with Client(options.bootstrap) as client:
+        with JsonClient(options.bootstrap) as client:
             return run(client, options)
     except ClientError as error:
         if options.json and isinstance(error, Refused):
@@ -152,6 +154,26 @@ def brokers(text: str) -> list[int]:
         return [int(one) for one in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no list of broker ids; write 1,2,3") from None
+
+
+def numbers(text: str) -> list[int]:
+    """`0,1,2`, as an argument's type."""
+    try:
+        return [int(one) for one in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of partitions; write 0,1,2") from None
+
+
+def moment(text: str) -> int:
+    """`2026-01-31T12:00` or `@1769860800000`, in milliseconds, as an argument's type."""
+    if text.startswith("@") and text[1:].isascii() and text[1:].isdigit():
+        return int(text[1:])
+    try:
+        return max(int(datetime.fromisoformat(text).timestamp() * 1000), 0)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time; write one as 2026-01-31T12:00 or @1769860800000"
+        ) from None
 
 
 def assignment(text: str) -> list[list[int]]:

@@ -10,7 +10,8 @@ import argparse
 from typing import Any
 
 from tools.cli import output
-from tools.cli.client import Client, Refused
+from tools.client.json_client import JsonClient
+from tools.client.json_conversation import Refused
 
 HELP = "list, describe, make, change and delete topics"
 Parsers = Any  # argparse's own class for subparsers is private
@@ -69,7 +70,7 @@ def _add_create(actions: Parsers) -> None:
 # -- actions -----------------------------------------------------------------------------------------------------
 
 
-def _list(client: Client, options: argparse.Namespace) -> int:
+def _list(client: JsonClient, options: argparse.Namespace) -> int:
     answer = client.call("topics")
     if options.json:
         output.tell(options, answer, "")
@@ -83,7 +84,7 @@ def _list(client: Client, options: argparse.Namespace) -> int:
     return 0
 
 
-def _describe(client: Client, options: argparse.Namespace) -> int:
+def _describe(client: JsonClient, options: argparse.Namespace) -> int:
     topic = _topic_named(client, options.name)
     if options.json:
         output.tell(options, topic, "")
@@ -100,7 +101,7 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
     return 0
 
 
-def _create(client: Client, options: argparse.Namespace) -> int:
+def _create(client: JsonClient, options: argparse.Namespace) -> int:
     answer = client.call(
         "create_topic",
         name=options.name,
@@ -116,12 +117,12 @@ def _create(client: Client, options: argparse.Namespace) -> int:
     return 0
 
 
-def _delete(client: Client, options: argparse.Namespace) -> int:
+def _delete(client: JsonClient, options: argparse.Namespace) -> int:
     output.tell(options, client.call("delete_topic", name=options.name), f"topic {options.name} deleted")
     return 0
 
 
-def _more(client: Client, options: argparse.Namespace) -> int:
+def _more(client: JsonClient, options: argparse.Namespace) -> int:
     answer = client.call(
         "create_partitions",
         name=options.name,
@@ -134,7 +135,7 @@ def _more(client: Client, options: argparse.Namespace) -> int:
     return 0
 
 
-def _config(client: Client, options: argparse.Namespace) -> int:
+def _config(client: JsonClient, options: argparse.Namespace) -> int:
     changes = {name: value or None for name, value in options.configs}
     answer = client.call("alter_configs", name=options.name, configs=changes, validate_only=options.dry_run)
     done = "could be changed" if options.dry_run else "changed"
@@ -142,7 +143,7 @@ def _config(client: Client, options: argparse.Namespace) -> int:
     return 0
 
 
-def _elect(client: Client, options: argparse.Namespace) -> int:
+def _elect(client: JsonClient, options: argparse.Namespace) -> int:
     answer = client.call("elect_leaders", topic=options.name)
     count = answer["elections"]
     text = f"{count} partitions get their preferred leader" if count else "every preferred replica that can lead does"
@@ -153,7 +154,7 @@ def _elect(client: Client, options: argparse.Namespace) -> int:
 # -- how a topic stands ------------------------------------------------------------------------------------------
 
 
-def _topic_named(client: Client, name: str) -> dict[str, Any]:
+def _topic_named(client: JsonClient, name: str) -> dict[str, Any]:
     """The topic as a broker describes it; Refused, as a broker would, if there is none."""
     for topic in client.call("topics")["topics"]:
         if topic["name"] == name:

@@ -1,0 +1,222 @@
+"""The JSON clients: what they say again when a connection breaks, and that it is done once."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from actors.harness import Cluster
+from protocol.partitioner import partition_for_key
+from tests.actors.json_lines import Lines, wait_until_registered
+from tools.client import json_conversation
+from tools.client.json_client import JsonClient
+from tools.client.json_conversation import ClientError, ConnectionBroken, NotABroker, Refused, Unreachable, Written
+from tools.client.trio_json_client import TrioJsonClient
+
+LOSES = Callable[[dict[str, Any]], bool]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(3, log_level="error") as cluster:
+        wait_until_registered(cluster)
+        with Lines(cluster.bootstrap.split(",")[0]) as client:
+            client.ask("create_topic", name="orders", assignment=[[1], [2], [3]])
+        yield cluster
+
+
+@contextmanager
+def lossy(cluster: Cluster, loses: LOSES) -> Iterator[str]:
+    """The address of somebody who hands everything on to a broker, but closes instead of answering what he loses."""
+    ended = threading.Event()
+
+    def serve() -> None:
+        while not ended.is_set():
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection, connection.makefile("rb") as lines, Lines(cluster.bootstrap.split(",")[0]) as broker:
+                for line in lines:
+                    request = json.loads(line)
+                    answer = broker.ask(**request)
+                    if loses(request):
+                        break
+                    connection.sendall(json.dumps(answer).encode() + b"\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            ended.set()
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def first_of(*ops: str) -> LOSES:
+    """Loses the first answer to each of these."""
+    left = list(ops)
+
+    def loses(request: dict[str, Any]) -> bool:
+        if request["op"] in left:
+            left.remove(request["op"])
+            return True
+        return False
+
+    return loses
+
+
+def end_of(cluster: Cluster, partition: int) -> int:
+    with Lines(cluster.bootstrap.split(",")[0]) as client:
+        end: int = client.ask("offsets", topic="orders", partition=partition)["partitions"][0]["latest"]
+        return end
+
+
+# -- blocking ----------------------------------------------------------------------------------------------------
+
+
+def test_records_go_where_they_belong(cluster: Cluster) -> None:
+    with JsonClient(cluster.bootstrap) as client:
+        for key, raw in (("a", b"a"), ({"b": 1}, b'{"b":1}'), (b"\xff", b"\xff"), (7, b"7")):
+            assert client.produce("orders", {"x": 1}, key=key).partition == partition_for_key(raw, 3)
+        assert {client.produce("orders", "v").partition for _ in range(3)} == {0, 1, 2}
+        written = client.produce("orders", b"\xfe", headers={"h": "1"}, timestamp=5, partition=1)
+        answer = client.call("fetch", topic="orders", partition=1, offset=written.offset)
+        assert answer["records"] == [
+            {
+                "offset": written.offset,
+                "timestamp": 5,
+                "key": None,
+                "value": {"base64": "/g=="},
+                "headers": [["h", "1"]],
+            }
+        ]
+
+
+def test_a_record_whose_answer_is_lost_is_written_once(cluster: Cluster) -> None:
+    before = end_of(cluster, 2)
+    loses = first_of("describe_topic", "init_producer", "produce", "produce", "produce")
+    with lossy(cluster, loses) as where, JsonClient(where) as client:
+        written = [client.produce("orders", n, partition=2) for n in range(3)]
+        assert written == [Written(2, before + n) for n in range(3)]
+    assert end_of(cluster, 2) == before + 3
+
+
+def test_what_a_controller_does_is_done_once(cluster: Cluster) -> None:
+    with lossy(cluster, first_of("create_topic")) as where, JsonClient(where) as client:
+        assert client.call("create_topic", name="once", partitions=1)["partitions"] == 1
+
+
+def test_a_produce_request_of_ones_own_is_not_sent_again(cluster: Cluster) -> None:
+    before = end_of(cluster, 0)
+    with lossy(cluster, first_of("produce")) as where, JsonClient(where) as client:
+        with pytest.raises(ConnectionBroken):
+            client.call("produce", topic="orders", partition=0, value="x")
+        assert client.call("status")["broker"] == 1
+    assert end_of(cluster, 0) == before + 1
+
+
+def test_whoever_gives_up_goes_on_as_another_producer(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows whether the lost record was written, so nobody may write under its sequence."""
+    before = end_of(cluster, 0)
+    with lossy(cluster, first_of("produce")) as where, JsonClient(where) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(json_conversation, "RETRY_SECONDS", 0.0)
+            with pytest.raises(ConnectionBroken):
+                client.produce("orders", "perhaps", partition=0)
+        assert client.produce("orders", "surely", partition=0) == Written(0, before + 1)
+
+
+def test_a_broker_that_is_killed_is_left_for_another() -> None:
+    with Cluster(3, log_level="error") as own, JsonClient(own.bootstrap) as client:
+        wait_until_registered(own)
+        client.call("create_topic", name="t", assignment=[[2, 3, 1]])
+        written = [client.produce("t", n) for n in range(20)]
+        own.kill(1)
+        written += [client.produce("t", n) for n in range(20, 40)]
+        own.kill(2)
+        with pytest.raises(Refused):  # one of three is no majority
+            client.produce("t", "never", timeout_ms=100)
+        own.restart(2)
+        records = client.call("fetch", topic="t", partition=0, offset=0, **{"as": "json"})["records"]
+        offsets = [one.offset for one in written]  # a new leader may have needed one for itself
+        assert [record["offset"] for record in records[:40]] == offsets
+        assert [record["value"] for record in records[:40]] == list(range(40))
+
+
+def test_what_is_refused_is_told(cluster: Cluster) -> None:
+    with JsonClient(cluster.bootstrap) as client:
+        with pytest.raises(Refused, match="UNKNOWN_TOPIC_OR_PARTITION: there is no topic 'nowhere'") as caught:
+            client.produce("nowhere", "v")
+        assert caught.value.name == "UNKNOWN_TOPIC_OR_PARTITION"
+        with pytest.raises(ClientError, match="cannot be said in JSON"):
+            client.call("produce", topic="orders", value=object())
+        assert client.call("status")["broker"] == 1
+    with JsonClient("127.0.0.1:1") as nowhere, pytest.raises(Unreachable, match=r"127\.0\.0\.1:1 "):
+        nowhere.call("status")
+
+
+# -- trio --------------------------------------------------------------------------------------------------------
+
+
+async def test_the_same_with_trio(cluster: Cluster) -> None:
+    before = end_of(cluster, 1)
+    with lossy(cluster, first_of("init_producer", "produce", "produce")) as where:
+        async with TrioJsonClient(where) as client:
+            written = [await client.produce("orders", n, partition=1) for n in range(3)]
+            assert written == [Written(1, before + n) for n in range(3)]
+            fetched = await client.call("fetch", topic="orders", partition=1, offset=before)
+            assert [record["value"] for record in fetched["records"]] == ["0", "1", "2"]
+            with pytest.raises(Refused, match="UNKNOWN_TOPIC"):
+                await client.call("describe_topic", topic="nowhere")
+    async with TrioJsonClient("127.0.0.1:1") as nowhere:
+        with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1 "):
+            await nowhere.call("status")
+
+
+async def test_tasks_may_share_a_client_and_give_up(cluster: Cluster) -> None:
+    before = end_of(cluster, 1)
+    async with TrioJsonClient(cluster.bootstrap) as client:
+        written: list[Written] = []
+
+        async def write(number: int) -> None:
+            written.append(await client.produce("orders", number, partition=1))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(write, number)
+        assert sorted(one.offset for one in written) == list(range(before, before + 10))
+
+        async def read() -> None:
+            await client.call("fetch", topic="orders", partition=1, offset=before + 10, wait_ms=60_000)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        assert (await client.produce("orders", "after", partition=1)).offset == before + 10
+
+
+async def test_somebody_else_at_the_address_is_told() -> None:
+    async def answer(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        await stream.send_all(b"HTTP/1.1 400 Bad Request\r\n")
+
+    async with trio.open_nursery() as nursery:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, answer, listeners)
+        where = f"127.0.0.1:{listeners[0].socket.getsockname()[1]}"
+        async with TrioJsonClient(where) as client:
+            with pytest.raises(NotABroker, match=where):
+                await client.call("status")
+        nursery.cancel_scope.cancel()

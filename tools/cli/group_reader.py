@@ -1,0 +1,90 @@
+"""Prints records as a member of a group, and commits what was printed: never what was not."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterable
+
+from protocol.record import Record
+from tools.client.consumer import Consumer
+from tools.client.errors import ClientError, CommitFailed
+from tools.client.metadata import TopicPartition
+
+_POLL_SECONDS = 0.5
+_COMMIT_SECONDS = 1.0
+Show = Callable[[TopicPartition, Record], bytes]
+
+
+def read(options: argparse.Namespace, reset: str, isolation: str, seconds: float, show: Show) -> int:
+    """Until Ctrl-C, `--max` records, or, with `--exit`, the end of whatever this member has."""
+    with Consumer(
+        options.bootstrap,
+        isolation=isolation,
+        auto_offset_reset=reset,
+        block=seconds,
+        client_id="barnabas-cli",
+        group_id=options.group,
+        group_protocol=options.group_protocol,
+        auto_commit_interval=None,
+    ) as consumer:
+        reader = _GroupReader(consumer, show)
+        consumer.partitions(options.topic)  # one that is not there is told at once
+        consumer.subscribe([options.topic], on_revoked=reader.commit, on_lost=reader.forget)
+        try:
+            reader.read(options.max if options.max is not None else sys.maxsize, to_ends=options.exit)
+        finally:
+            reader.commit(reader.printed.copy())
+    return 0
+
+
+class _GroupReader:
+    def __init__(self, consumer: Consumer, show: Show) -> None:
+        self.printed: dict[TopicPartition, int] = {}
+        """Behind what was printed and is not committed yet."""
+        self._consumer = consumer
+        self._show = show
+
+    def read(self, left: int, *, to_ends: bool) -> None:
+        ends: dict[TopicPartition, int] = {}
+        commit_at = time.monotonic() + _COMMIT_SECONDS
+        while left > 0:
+            for where, records in self._consumer.poll(_POLL_SECONDS, max_records=min(left, 10_000)).items():
+                left -= len(records)
+                self._print(where, records)
+            if time.monotonic() >= commit_at:
+                self._consumer.commit_soon(self.printed, _told)
+                commit_at = time.monotonic() + _COMMIT_SECONDS
+            if to_ends and self._is_at(ends):
+                return
+
+    def _print(self, where: TopicPartition, records: list[Record]) -> None:
+        out = sys.stdout.buffer
+        out.writelines([self._show(where, record) for record in records])
+        out.flush()
+        self.printed[where] = records[-1].offset + 1
+
+    def _is_at(self, ends: dict[TopicPartition, int]) -> bool:
+        """Is everything read that was there when this member was given it?"""
+        assigned = self._consumer.assignment
+        new = [where for where in assigned if where not in ends]
+        if new:
+            ends.update(self._consumer.end_offsets(new))
+        return bool(assigned) and all(self._consumer.position(where) >= ends[where] for where in assigned)
+
+    def commit(self, wheres: Iterable[TopicPartition]) -> None:
+        offsets = {where: self.printed.pop(where) for where in wheres if where in self.printed}
+        try:
+            self._consumer.commit(offsets)
+        except CommitFailed as error:
+            _told(error)
+
+    def forget(self, wheres: Iterable[TopicPartition]) -> None:
+        for where in wheres:
+            self.printed.pop(where, None)
+
+
+def _told(error: ClientError | None) -> None:
+    if error is not None:
+        print(f"not committed: {error}", file=sys.stderr)

@@ -1,0 +1,170 @@
+"""List, describe and abort transactions of any Kafka cluster, and find those that hang: that nobody will end.
+
+In a pipe, columns are separated by tabs and have no heading. `describe` begins each line with transaction or partition:
+what it is about. `find-hanging` ends with 1 if it found any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from attrs import asdict
+
+from tools.cli import output
+from tools.client.admin import Admin
+from tools.client.errors import ClientError, KafkaError
+from tools.client.metadata import TopicPartition
+from tools.client.transaction_admin import OPEN, Hanging
+
+HELP = "list, describe and abort transactions, and find those that hang"
+_SECONDS = 15.0
+Act = Callable[[Admin, argparse.Namespace], int]
+Parsers = Any  # argparse's own class for subparsers is private
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "example:\n  python -m tools.cli transactions find-hanging --topic orders"
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listed = _add(actions, "list", "every transactional id and its state", "transactions list --state Ongoing", _list)
+    listed.add_argument("--state", dest="states", action="append", default=[], help="only those in it; repeatable")
+    describe = _add(
+        actions, "describe", "who has a transactional id, and what is in its transaction", "transactions describe till",
+        _describe,
+    )  # fmt: skip
+    describe.add_argument("transactional_id", metavar="ID")
+    hanging = _add(
+        actions, "find-hanging", "transactions that partitions wait for and that nobody will end, and why",
+        "transactions find-hanging --topic orders", _find_hanging,
+    )  # fmt: skip
+    hanging.add_argument("--topic", dest="topics", action="append", default=[], help="repeatable (default: all)")
+    hanging.add_argument(
+        "--older-than", type=float, default=900.0, metavar="SECONDS",
+        help="in which nothing was written for so long (default: %(default)g)",
+    )  # fmt: skip
+    _add_abort(actions)
+
+
+def _add(actions: Parsers, name: str, help_text: str, example: str, act: Act) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=help_text, description=help_text.capitalize() + ".")
+    parser.set_defaults(act=act)
+    output.add_connection_arguments(parser, example)
+    return parser
+
+
+def _add_abort(actions: Parsers) -> None:
+    example = (
+        "transactions abort till-4\n  python -m tools.cli transactions abort --topic orders --partition 0"
+        " --start-offset 17"
+    )
+    abort = _add(
+        actions, "abort", "fence a transactional id; or end a hanging transaction in one partition", example, _abort
+    )
+    abort.add_argument("transactional_id", metavar="ID", nargs="?", help="its producer can write no more")
+    abort.add_argument("--topic")
+    abort.add_argument("--partition", type=int)
+    abort.add_argument("--start-offset", type=int, help="where it began, as find-hanging says")
+
+
+def run(options: argparse.Namespace) -> int:
+    try:
+        with Admin(options.bootstrap, seconds=_SECONDS, client_id="barnabas-cli") as admin:
+            act: Act = options.act
+            return act(admin, options)
+    except ClientError as error:
+        if options.json and isinstance(error, KafkaError):
+            print(orjson.dumps({"error": {"code": error.number, "name": error.name, "message": str(error)}}).decode())
+        print(" ".join(str(error).split()), file=sys.stderr)
+        return 1
+
+
+def _list(admin: Admin, options: argparse.Namespace) -> int:
+    listed = admin.transactions.list(states=options.states)
+    if options.json:
+        output.tell(options, {"transactions": [asdict(one) for one in listed]}, "")
+    else:
+        rows = [(one.transactional_id, one.producer_id, one.state) for one in listed]
+        output.table(("transactional id", "producer", "state"), rows)
+    return 0
+
+
+def _describe(admin: Admin, options: argparse.Namespace) -> int:
+    told = admin.transactions.describe(options.transactional_id)
+    if options.json:
+        output.tell(options, {**asdict(told, recurse=False), "partitions": [[*where] for where in told.partitions]}, "")
+        return 0
+    head = ("transactional id", "state", "producer", "epoch", "timeout ms", "began", "coordinator")
+    began = _time(told.start_ms) if told.start_ms >= 0 else None
+    line = (
+        told.transactional_id, told.state, told.producer_id, told.epoch, told.timeout_ms, began, told.coordinator,
+    )  # fmt: skip
+    output.table(head, [line], kind="transaction")
+    if told.partitions:
+        output.table(("topic", "partition"), told.partitions, kind="partition")
+    return 0
+
+
+def _find_hanging(admin: Admin, options: argparse.Namespace) -> int:
+    topics = admin.list_topics()
+    unknown = [name for name in options.topics if name not in topics]
+    if unknown:
+        raise ClientError(f"there is no topic {unknown[0]}")
+    wheres = [
+        TopicPartition(name, number)
+        for name in options.topics or topics
+        for number in range(len(topics[name].partitions))
+    ]
+    found = admin.transactions.find_hanging(wheres, options.older_than)
+    if options.json:
+        output.tell(options, {"hanging": [_plain(one) for one in found]}, "")
+    elif found:
+        columns = ("topic", "partition", "start offset", "producer", "epoch", "last written", "transactional id", "why")
+        output.table(columns, [_row(one) for one in found], bad=lambda _row: True)
+    return 1 if found else 0
+
+
+def _plain(one: Hanging) -> dict[str, Any]:
+    told = asdict(one.transaction, recurse=False)
+    topic, partition = told.pop("where")
+    return {
+        "topic": topic, "partition": partition, **told, "transactional_id": one.transactional_id, "reason": one.reason,
+    }  # fmt: skip
+
+
+def _row(one: Hanging) -> output.Row:
+    open_one = one.transaction
+    return (
+        *open_one.where, open_one.start_offset, open_one.producer_id, open_one.epoch, _time(open_one.last_ms),
+        one.transactional_id, one.reason,
+    )  # fmt: skip
+
+
+def _abort(admin: Admin, options: argparse.Namespace) -> int:
+    by_partition = (options.topic, options.partition, options.start_offset)
+    if options.transactional_id is not None and by_partition == (None, None, None):
+        before = admin.transactions.describe(options.transactional_id)
+        admin.transactions.fence(options.transactional_id)
+        done = "aborted" if before.state == OPEN else "fenced; no transaction was open"
+        answer = {"transactional_id": options.transactional_id, "aborted": before.state == OPEN}
+        output.tell(options, answer, f"{options.transactional_id}: {done}")
+        return 0
+    if options.transactional_id is not None or None in by_partition:
+        print("say which: a transactional id, or --topic, --partition and --start-offset", file=sys.stderr)
+        return 2
+    where = TopicPartition(options.topic, options.partition)
+    for one in admin.transactions.open_in([where]):
+        if one.start_offset == options.start_offset:
+            admin.transactions.abort_hanging(one)
+            answer = {"topic": where.topic, "partition": where.partition, "start_offset": one.start_offset}
+            output.tell(options, answer, f"{where}: the transaction that began at {one.start_offset} is aborted")
+            return 0
+    raise ClientError(f"{where}: no transaction that is open began at offset {options.start_offset}")
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,446 @@
+"""Administration: topics, configs, records, leaders, moves, groups and transactions, of any Kafka cluster.
+
+    with Admin("127.0.0.1:9092") as admin:
+        admin.create_topic("orders", partitions=6, replication_factor=3, configs={"retention.ms": "86400000"})
+        admin.describe_topic("orders").partitions[0].leader
+
+What a cluster refuses is raised as a KafkaError with Kafka's name and the broker's message. What it cannot do just now
+(it has no controller, say) is tried again until the time is over; it may then have been done twice, so that a topic
+that was made can be answered with TOPIC_ALREADY_EXISTS, as with Kafka's own clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self, TypeVar
+
+from attrs import frozen
+
+from protocol.apis import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_RECORDS,
+    DELETE_TOPICS,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_CONFIGS,
+    ELECT_LEADERS,
+    INCREMENTAL_ALTER_CONFIGS,
+    LIST_PARTITION_REASSIGNMENTS,
+    METADATA,
+    Api,
+)
+from protocol.error_codes import ErrorCode
+from protocol.messages import (
+    alter_partition_reassignments,
+    create_partitions,
+    create_topics,
+    delete_records,
+    describe_configs,
+    elect_leaders,
+    incremental_alter_configs,
+    list_partition_reassignments,
+)
+from protocol.messages.delete_records import DeleteRecordsPartitionResult
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tools.client.broker import Patience
+from tools.client.cluster import Bootstrap, Cluster
+from tools.client.connection import Address
+from tools.client.errors import KafkaError, NotSupported
+from tools.client.groups import Groups
+from tools.client.metadata import Topic, TopicPartition, View
+from tools.client.offsets import LATEST, OffsetAt, list_offsets
+from tools.client.transaction_admin import TransactionAdmin
+
+T = TypeVar("T")
+Where = tuple[str, int]
+TOPIC, BROKER = 2, 4
+"""What has configs."""
+_SET, _DELETE = 0, 1
+_BY_NAME = 5  # the last version of DeleteTopics that knows no ids
+_HIGH_WATERMARK = -1
+
+
+@frozen
+class ClusterDescription:
+    cluster_id: str
+    controller: int | None
+    brokers: dict[int, Address]
+
+
+@frozen
+class Config:
+    """A config's value. `source` is 1 for a topic's own, 5 for Kafka's default; others are a broker's."""
+
+    value: str | None
+    source: int
+    is_read_only: bool
+    is_sensitive: bool
+
+    @property
+    def is_default(self) -> bool:
+        return self.source == 5
+
+
+@frozen
+class Reassignment:
+    """A move under way."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+class Admin:
+    """Every method waits for its answer, for at most `seconds`."""
+
+    def __init__(
+        self,
+        bootstrap: Bootstrap,
+        *,
+        seconds: float = 30.0,
+        client_id: str = "barnabas-admin",
+        patience: Patience | None = None,
+    ) -> None:
+        self._seconds = seconds
+        self._cluster = Cluster(bootstrap, client_id=client_id, patience=patience)
+        self.groups = Groups(self._cluster, seconds)
+        self.transactions = TransactionAdmin(self._cluster, seconds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    # -- topics ------------------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        assignment: Sequence[Sequence[int]] = (),
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """−1 is the cluster's default. An assignment names the brokers of each partition, and takes their place."""
+        topic = create_topics.CreatableTopic(
+            name=name,
+            num_partitions=-1 if assignment else partitions,
+            replication_factor=-1 if assignment else replication_factor,
+            assignments=[
+                create_topics.CreatableReplicaAssignment(partition_index=at, broker_ids=list(brokers))
+                for at, brokers in enumerate(assignment)
+            ],
+            configs=[
+                create_topics.CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()
+            ],
+        )
+        request = create_topics.CreateTopicsRequest(
+            topics=[topic], timeout_ms=self._timeout_ms, validate_only=validate_only
+        )
+
+        def attempt() -> None:
+            response: create_topics.CreateTopicsResponse = self._ask_controller(CREATE_TOPICS, request)
+            for told in response.topics:
+                _check(told.error_code, f"topic {told.name}", told.error_message)
+
+        self._persist(attempt)
+
+    def delete_topic(self, name: str) -> None:
+        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=self._timeout_ms)
+
+        def attempt() -> None:
+            response: DeleteTopicsResponse = self._ask_controller(DELETE_TOPICS, request, _BY_NAME)
+            for told in response.responses:
+                _check(told.error_code, f"topic {name}", told.error_message)
+
+        self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def create_partitions(
+        self, topic: str, count: int, *, assignment: Sequence[Sequence[int]] | None = None, validate_only: bool = False
+    ) -> None:
+        """Let a topic have so many partitions. An assignment names the brokers of each new one."""
+        wanted = create_partitions.CreatePartitionsTopic(
+            name=topic,
+            count=count,
+            assignments=None
+            if assignment is None
+            else [create_partitions.CreatePartitionsAssignment(broker_ids=list(brokers)) for brokers in assignment],
+        )
+        request = create_partitions.CreatePartitionsRequest(
+            topics=[wanted], timeout_ms=self._timeout_ms, validate_only=validate_only
+        )
+
+        def attempt() -> None:
+            response: create_partitions.CreatePartitionsResponse = self._ask_controller(CREATE_PARTITIONS, request)
+            for told in response.results:
+                _check(told.error_code, f"topic {told.name}", told.error_message)
+
+        self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def list_topics(self) -> dict[str, Topic]:
+        return dict(self._metadata(None).topics)
+
+    def describe_topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        """Those of these topics that there are."""
+        return dict(self._metadata(sorted(names)).topics)
+
+    def describe_topic(self, name: str) -> Topic:
+        def attempt() -> Topic:
+            view = self._metadata([name])
+            _check(view.errors.get(name, 0), f"topic {name}", None)
+            return view.topics[name]
+
+        return self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def describe_cluster(self) -> ClusterDescription:
+        """Who the brokers are. One that is too old to be asked (before Kafka 2.8) says it in its metadata."""
+
+        def attempt() -> ClusterDescription:
+            try:
+                response: DescribeClusterResponse = self._ask(DESCRIBE_CLUSTER, DescribeClusterRequest())
+            except NotSupported:
+                view = self._cluster.refreshed(self._seconds)
+                return ClusterDescription(view.cluster_id or "", view.controller, dict(view.brokers))
+            _check(response.error_code, "the cluster", response.error_message)
+            return ClusterDescription(
+                response.cluster_id,
+                response.controller_id if response.controller_id >= 0 else None,
+                {one.broker_id: (one.host, one.port) for one in response.brokers},
+            )
+
+        return self._persist(attempt)
+
+    # -- configs -----------------------------------------------------------------------------------------------------
+
+    def describe_configs(self, topic: str) -> dict[str, Config]:
+        """Of a topic, with the defaults."""
+        return self._describe_configs(TOPIC, topic, None)
+
+    def describe_broker_configs(self, broker: int) -> dict[str, Config]:
+        return self._describe_configs(BROKER, str(broker), broker)
+
+    def alter_configs(self, topic: str, configs: Mapping[str, str | None], *, validate_only: bool = False) -> None:
+        """Set these configs of a topic; None takes one back to its default. All others stay."""
+        resource = incremental_alter_configs.AlterConfigsResource(
+            resource_type=TOPIC,
+            resource_name=topic,
+            configs=[
+                incremental_alter_configs.AlterableConfig(
+                    name=name, config_operation=_DELETE if value is None else _SET, value=value
+                )
+                for name, value in configs.items()
+            ],
+        )
+        request = incremental_alter_configs.IncrementalAlterConfigsRequest(
+            resources=[resource], validate_only=validate_only
+        )
+
+        def attempt() -> None:
+            response: incremental_alter_configs.IncrementalAlterConfigsResponse = self._ask_controller(
+                INCREMENTAL_ALTER_CONFIGS, request
+            )
+            for told in response.responses:
+                _check(told.error_code, f"the configs of {topic}", told.error_message)
+
+        self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _describe_configs(self, kind: int, name: str, broker: int | None) -> dict[str, Config]:
+        resource = describe_configs.DescribeConfigsResource(
+            resource_type=kind, resource_name=name, configuration_keys=None
+        )
+        request = describe_configs.DescribeConfigsRequest(resources=[resource])
+
+        def attempt() -> dict[str, Config]:
+            if broker is not None:
+                self._known()
+            response: describe_configs.DescribeConfigsResponse = self._ask(DESCRIBE_CONFIGS, request, broker)
+            (told,) = response.results
+            _check(told.error_code, f"the configs of {name}", told.error_message)
+            return {
+                one.name: Config(one.value, one.config_source, one.read_only, one.is_sensitive) for one in told.configs
+            }
+
+        return self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    def list_offsets(self, times: Mapping[Where, int], *, committed: bool = False) -> dict[TopicPartition, OffsetAt]:
+        """The first record that is not older than a time in milliseconds, or EARLIEST, LATEST, MAX_TIMESTAMP."""
+        wanted = {TopicPartition(*where): time for where, time in times.items()}
+        return list_offsets(self._cluster, wanted, committed=committed, seconds=self._seconds)
+
+    def delete_records(self, before: Mapping[Where, int]) -> dict[TopicPartition, int]:
+        """Delete what is before these offsets (LATEST: everything). Gives where each partition begins then."""
+        left = {TopicPartition(*where): offset for where, offset in before.items()}
+        begins: dict[TopicPartition, int] = {}
+        for topic in {where.topic for where in left}:
+            self._cluster.topic(topic, self._seconds)
+
+        def attempt() -> dict[TopicPartition, int]:
+            by_leader: dict[int, dict[TopicPartition, int]] = {}
+            for where, offset in left.items():
+                known = self._cluster.view.partition(where)
+                if known is None or known.leader is None:
+                    raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"records of {where}")
+                by_leader.setdefault(known.leader, {})[where] = offset
+            for leader, asked in by_leader.items():
+                for where, told in self._delete_records(leader, asked).items():
+                    _check(told.error_code, f"records of {where}", None)
+                    begins[where] = told.low_watermark
+                    del left[where]
+            return begins
+
+        return self._persist(attempt)
+
+    def _delete_records(
+        self, leader: int, asked: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, DeleteRecordsPartitionResult]:
+        topics = [
+            delete_records.DeleteRecordsTopic(
+                name=name,
+                partitions=[
+                    delete_records.DeleteRecordsPartition(
+                        partition_index=number, offset=_HIGH_WATERMARK if offset == LATEST else offset
+                    )
+                    for number, offset in offsets.items()
+                ],
+            )
+            for name, offsets in _by_topic(asked).items()
+        ]
+        request = delete_records.DeleteRecordsRequest(topics=topics, timeout_ms=self._timeout_ms)
+        response: delete_records.DeleteRecordsResponse = self._ask(DELETE_RECORDS, request, leader)
+        return {
+            TopicPartition(topic.name, one.partition_index): one
+            for topic in response.topics
+            for one in topic.partitions
+        }
+
+    # -- leaders and moves -------------------------------------------------------------------------------------------
+
+    def elect_leaders(
+        self, wheres: Iterable[Where] | None = None, *, unclean: bool = False
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Let preferred replicas lead, of these partitions or of all. Gives for each why it did not, if it did not.
+
+        ELECTION_NOT_NEEDED is no failure: the preferred replica leads already.
+        """
+        topics = None
+        if wheres is not None:
+            grouped = _by_topic(dict.fromkeys((TopicPartition(*where) for where in wheres), 0))
+            topics = [
+                elect_leaders.TopicPartitions(topic=name, partitions=list(some)) for name, some in grouped.items()
+            ]
+        request = elect_leaders.ElectLeadersRequest(
+            election_type=int(unclean), topic_partitions=topics, timeout_ms=self._timeout_ms
+        )
+
+        def attempt() -> dict[TopicPartition, KafkaError | None]:
+            response: elect_leaders.ElectLeadersResponse = self._ask_controller(ELECT_LEADERS, request)
+            _check(response.error_code, "an election", None)
+            told: dict[TopicPartition, KafkaError | None] = {}
+            for topic in response.replica_election_results:
+                for one in topic.partition_result:
+                    where = TopicPartition(topic.topic, one.partition_id)
+                    needed = one.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
+                    told[where] = KafkaError(one.error_code, str(where), one.error_message) if needed else None
+            return told
+
+        return self._persist(attempt)
+
+    def reassign(self, replicas: Mapping[Where, Sequence[int] | None]) -> None:
+        """Let these brokers keep these partitions, the preferred leader first; None takes a move back."""
+        wanted = {TopicPartition(*where): brokers for where, brokers in replicas.items()}
+        topics = [
+            alter_partition_reassignments.ReassignableTopic(
+                name=name,
+                partitions=[
+                    alter_partition_reassignments.ReassignablePartition(
+                        partition_index=number, replicas=None if brokers is None else list(brokers)
+                    )
+                    for number, brokers in some.items()
+                ],
+            )
+            for name, some in _by_topic(wanted).items()
+        ]
+        request = alter_partition_reassignments.AlterPartitionReassignmentsRequest(
+            timeout_ms=self._timeout_ms, topics=topics
+        )
+
+        def attempt() -> None:
+            response: alter_partition_reassignments.AlterPartitionReassignmentsResponse = self._ask_controller(
+                ALTER_PARTITION_REASSIGNMENTS, request
+            )
+            _check(response.error_code, "a move", response.error_message)
+            for topic in response.responses:
+                for one in topic.partitions:
+                    _check(one.error_code, f"a move of {topic.name}-{one.partition_index}", one.error_message)
+
+        self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def list_reassignments(self) -> dict[TopicPartition, Reassignment]:
+        """The moves that are under way."""
+        request = list_partition_reassignments.ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms)
+
+        def attempt() -> dict[TopicPartition, Reassignment]:
+            response: list_partition_reassignments.ListPartitionReassignmentsResponse = self._ask_controller(
+                LIST_PARTITION_REASSIGNMENTS, request
+            )
+            _check(response.error_code, "the moves", response.error_message)
+            return {
+                TopicPartition(topic.name, one.partition_index): Reassignment(
+                    tuple(one.replicas), tuple(one.adding_replicas), tuple(one.removing_replicas)
+                )
+                for topic in response.topics
+                for one in topic.partitions
+            }
+
+        return self._persist(attempt)
+
+    # -- how ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def _timeout_ms(self) -> int:
+        return int(self._seconds * 1000)
+
+    def _known(self) -> View:
+        view = self._cluster.view
+        return view if view.brokers else self._cluster.refreshed(self._seconds)
+
+    def _metadata(self, topics: Sequence[str] | None) -> View:
+        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        response: MetadataResponse = self._persist(lambda: self._ask(METADATA, request))
+        _check(response.error_code, "metadata", None)
+        return View().updated(response)
+
+    def _ask(self, api: Api, request: object, broker: int | None = None, version_max: int | None = None) -> Any:
+        return self._cluster.call(api, request, broker=broker, seconds=self._seconds, version_max=version_max)
+
+    def _ask_controller(self, api: Api, request: object, version_max: int | None = None) -> Any:
+        """Whoever is named as the controller; in newer clusters that is any broker, which passes it on."""
+        return self._ask(api, request, self._known().controller, version_max)
+
+    def _persist(self, attempt: Callable[[], T], final: ErrorCode | None = None) -> T:
+        """Until it is done, refused or late. One error may be final here, though it passes elsewhere."""
+        return self._cluster.persist(attempt, self._seconds, final)
+
+
+def _check(number: int, what: str, message: str | None) -> None:
+    if number:
+        raise KafkaError(number, what, message)
+
+
+def _by_topic(wanted: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:
+    grouped: dict[str, dict[int, T]] = {}
+    for where, value in wanted.items():
+        grouped.setdefault(where.topic, {})[where.partition] = value
+    return grouped

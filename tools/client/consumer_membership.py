@@ -1,0 +1,241 @@
+"""A member of a new consumer group (KIP-848): one heartbeat joins, stays and leaves; the coordinator assigns.
+
+    OUT ──► IN ──► OUT …      (fenced: what it has is lost, and it joins anew under the same id)
+
+A heartbeat says only what has changed since the last that was answered; after one that was not, everything. What the
+coordinator wants this member to have comes with an answer, by topic ids; once the user has given up and taken on what
+that takes, the next heartbeat goes at once and says what is owned now. Nobody else waits for that.
+"""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from protocol.apis import CONSUMER_GROUP_HEARTBEAT
+from protocol.error_codes import ErrorCode
+from protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from tools.client.errors import ClientError, KafkaError, error_code
+from tools.client.membership import (
+    NOTHING,
+    GroupSettings,
+    Identity,
+    Partitions,
+    Reconciliation,
+    Say,
+    Subscription,
+    Task,
+    by_topic,
+)
+from tools.client.metadata import TopicPartition, View
+
+JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2
+"""Member epochs that are none."""
+_FENCED = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}
+
+
+class Phase(enum.Enum):
+    OUT = enum.auto()
+    IN = enum.auto()
+    LEFT = enum.auto()
+
+
+@frozen
+class _Facts:
+    """What a heartbeat says of its member. Without a subscription it says nothing."""
+
+    subscription: Subscription | None = None
+    owned: Partitions = NOTHING
+
+
+class ConsumerMembership:
+    """See membership.Membership."""
+
+    def __init__(self, settings: GroupSettings, subscription: Subscription) -> None:
+        self.reconciliation = Reconciliation()
+        self.error: ClientError | None = None
+        self.phase = Phase.OUT
+        self.member_id = str(uuid.uuid4())
+        self.epoch = JOIN
+        self._settings = settings
+        self._subscription = subscription
+        self._is_speaking = False
+        self._heartbeat_at = 0.0
+        self._interval = settings.heartbeat_interval
+        self._saying: _Facts | None = None
+        self._heard = _Facts()
+        """What the coordinator certainly knows."""
+        self._target: Mapping[bytes, list[int]] | None = None
+        """By topic ids; the names are known when the cluster was seen."""
+        self._ids: dict[str, bytes] = {}
+
+    @property
+    def identity(self) -> Identity | None:
+        if self.epoch <= JOIN or self.reconciliation.is_lost:
+            return None
+        return Identity(self.member_id, self.epoch, self._settings.instance_id)
+
+    @property
+    def generation(self) -> int:
+        return self.epoch if self.epoch > JOIN else -1
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """What has to be known of the cluster."""
+        return self._subscription.topics
+
+    @property
+    def is_blind(self) -> bool:
+        """Are topics assigned here whose names are not known yet?"""
+        return not frozenset(self._target or ()) <= frozenset(self._ids.values())
+
+    @property
+    def next_at(self) -> float | None:
+        is_held = self.phase is Phase.LEFT or (self.phase is Phase.OUT and not self.reconciliation.is_done)
+        return None if self._is_speaking or is_held else self._heartbeat_at
+
+    # -- what it says ------------------------------------------------------------------------------------------------
+
+    def say(self, now: float) -> Say | None:
+        if self._is_speaking or self.error is not None or self.phase is Phase.LEFT:
+            return None
+        if self.phase is Phase.OUT and not self.reconciliation.is_done:
+            return None
+        if now < self._heartbeat_at and not (self.phase is Phase.IN and self._has_news()):
+            return None
+        self._is_speaking = True
+        self._heartbeat_at = now + self._interval
+        return Say(CONSUMER_GROUP_HEARTBEAT, self._request())
+
+    def _has_news(self) -> bool:
+        """Something that the coordinator waits for: not a task half done."""
+        facts = self._facts()
+        return facts.subscription != self._heard.subscription or (
+            self.reconciliation.is_done and facts.owned != self._heard.owned
+        )
+
+    def _facts(self) -> _Facts:
+        return _Facts(self._subscription, self.reconciliation.owned)
+
+    def _request(self) -> ConsumerGroupHeartbeatRequest:
+        settings, facts, heard = self._settings, self._facts(), self._heard
+        self._saying = facts
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=settings.group_id,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+        )
+        is_everything = heard.subscription is None
+        if is_everything:
+            request.instance_id = settings.instance_id
+            request.rack_id = settings.rack_id
+            request.rebalance_timeout_ms = int(settings.max_poll_interval * 1000)
+            request.server_assignor = settings.server_assignor
+        if facts.subscription != heard.subscription:
+            pattern = self._subscription.pattern
+            request.subscribed_topic_names = sorted(self._subscription.topics)
+            request.subscribed_topic_regex = "" if pattern is None else pattern.pattern  # "" takes one back
+        if is_everything or facts.owned != heard.owned:
+            request.topic_partitions = [
+                TopicPartitions(topic_id=self._ids[topic], partitions=numbers)
+                for topic, numbers in by_topic(facts.owned).items()
+            ]
+        return request
+
+    # -- what it is told ---------------------------------------------------------------------------------------------
+
+    def told(self, response: Any, now: float) -> None:
+        assert isinstance(response, ConsumerGroupHeartbeatResponse)
+        self._is_speaking = False
+        if self.phase is Phase.LEFT:
+            return
+        code = error_code(response.error_code)
+        if code in _FENCED:
+            self._out(Phase.OUT)
+        elif code is not ErrorCode.NONE:
+            what = f"group {self._settings.group_id}"
+            self._fail(KafkaError(response.error_code, what, response.error_message))
+        else:
+            self.member_id = response.member_id or self.member_id
+            self.epoch = response.member_epoch
+            self._interval = response.heartbeat_interval_ms / 1000
+            self._heartbeat_at = now + self._interval
+            if self.epoch <= JOIN:  # known, but not let in yet: ask again
+                return
+            assert self._saying is not None
+            self.phase, self._heard = Phase.IN, self._saying
+            if response.assignment is not None:
+                self._target = {one.topic_id: one.partitions for one in response.assignment.topic_partitions}
+                self._name()
+
+    def unheard(self, error: ClientError, now: float) -> None:
+        """Nobody knows what was heard: everything is said again."""
+        self._is_speaking = False
+        if not error.kind.is_retriable:
+            self._fail(error)
+        self._heard = _Facts()
+        self._heartbeat_at = now
+
+    def seen(self, view: View) -> None:
+        ids = {name: topic.id for name, topic in view.topics.items()}
+        # What we own keeps its id: a topic made anew under an old name is another.
+        owned = {where.topic for where in self.reconciliation.owned}
+        self._ids = ids | {name: known for name, known in self._ids.items() if name in owned}
+        self._name()
+
+    def _name(self) -> None:
+        """Take on what is known by name; the rest when the cluster was seen again."""
+        if self._target is None or self.phase is not Phase.IN:
+            return
+        names = {known: name for name, known in self._ids.items()}
+        self.reconciliation.target = frozenset(
+            TopicPartition(names[topic_id], number)
+            for topic_id, numbers in self._target.items()
+            if topic_id in names
+            for number in numbers
+        )
+
+    # -- what the user does ------------------------------------------------------------------------------------------
+
+    def done(self, task: Task) -> None:
+        self.reconciliation.done(task)
+
+    def subscribe(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+
+    def leave(self, reason: str) -> Say | None:  # noqa: ARG002  a heartbeat has no place for it
+        was_member = self.phase is Phase.IN and self.error is None
+        is_static = self._settings.instance_id is not None
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self._settings.group_id,
+            member_id=self.member_id,
+            member_epoch=LEAVE_FOR_A_WHILE if is_static else LEAVE,
+            instance_id=self._settings.instance_id,
+        )
+        self._is_speaking = False
+        self._out(Phase.LEFT)
+        return Say(CONSUMER_GROUP_HEARTBEAT, request) if was_member else None
+
+    def come_back(self) -> None:
+        if self.phase is Phase.LEFT:
+            self.phase = Phase.OUT
+
+    def _out(self, phase: Phase) -> None:
+        self.phase = phase
+        self.epoch = JOIN
+        self._heard = _Facts()
+        self._heartbeat_at = 0.0
+        self._target = None
+        self.reconciliation.lose()
+
+    def _fail(self, error: ClientError) -> None:
+        self.error = error
+        self._out(Phase.LEFT)

@@ -1,0 +1,151 @@
+"""How far a group has read: what is said to its coordinator (OffsetCommit, OffsetFetch, OffsetDelete), and the answers.
+
+Topics go by id where broker and client know ids, so that an offset of a topic that is gone is never one of another
+that has its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from attrs import frozen
+
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from protocol.schema import NO_UUID
+from tools.client.errors import KafkaError
+from tools.client.membership import Identity, by_topic
+from tools.client.metadata import TopicPartition, View
+
+NAMES_VERSION = 9
+"""The last one in which both go by names."""
+_STABLE_VERSION = 7
+_GROUPS_VERSION = 8  # of OffsetFetch, from which on it is asked for several groups
+
+
+@frozen
+class Committed:
+    """The offset of the next record that a group reads, and what was written beside it."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+Told = dict[TopicPartition, Committed | KafkaError | None]
+"""What is committed; None where nothing is."""
+
+
+def version_max(view: View, wheres: Iterable[TopicPartition]) -> int | None:
+    """The last version that can be spoken: none of those that need an id that is not known."""
+    return None if all(view.topic_id(where.topic) != NO_UUID for where in wheres) else NAMES_VERSION
+
+
+def commit_request(
+    view: View, group_id: str, member: Identity, offsets: Mapping[TopicPartition, Committed]
+) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=member.generation,
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=topic,
+                topic_id=view.topic_id(topic),
+                partitions=[_commit(number, offsets[TopicPartition(topic, number)]) for number in numbers],
+            )
+            for topic, numbers in by_topic(offsets).items()
+        ],
+    )
+
+
+def _commit(number: int, committed: Committed) -> OffsetCommitRequestPartition:
+    return OffsetCommitRequestPartition(
+        partition_index=number,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        committed_metadata=committed.metadata,
+    )
+
+
+def commit_errors(
+    view: View, response: OffsetCommitResponse, offsets: Iterable[TopicPartition]
+) -> dict[TopicPartition, KafkaError]:
+    """What was not committed, and why."""
+    names = _names(view, offsets)
+    return {
+        (where := TopicPartition(topic.name or names.get(topic.topic_id, ""), one.partition_index)): KafkaError(
+            one.error_code, f"committing {where}"
+        )
+        for topic in response.topics
+        for one in topic.partitions
+        if one.error_code
+    }
+
+
+def fetch_request(
+    view: View, group_id: str, member: Identity, wheres: Iterable[TopicPartition] | None, *, stable: bool
+) -> Callable[[int], OffsetFetchRequest]:
+    """The question of each version; without partitions for all. `stable`: not while a transaction may change it."""
+    topics = None if wheres is None else by_topic(wheres)
+
+    def message(version: int) -> OffsetFetchRequest:
+        if version < _GROUPS_VERSION:
+            old = (
+                None
+                if topics is None
+                else [OffsetFetchRequestTopic(name=name, partition_indexes=some) for name, some in topics.items()]
+            )
+            return OffsetFetchRequest(
+                group_id=group_id, topics=old, require_stable=stable and version >= _STABLE_VERSION
+            )
+        named = (
+            None
+            if topics is None
+            else [
+                OffsetFetchRequestTopics(name=name, topic_id=view.topic_id(name), partition_indexes=some)
+                for name, some in topics.items()
+            ]
+        )
+        group = OffsetFetchRequestGroup(
+            group_id=group_id, member_id=member.member_id or None, member_epoch=member.generation, topics=named
+        )
+        return OffsetFetchRequest(groups=[group], require_stable=stable)
+
+    return message
+
+
+def fetch_told(view: View, response: OffsetFetchResponse, wheres: Iterable[TopicPartition]) -> Told:
+    """The answer, by partition. Raises the error that is the whole group's."""
+    names = _names(view, wheres)
+    group = response.groups[0] if response.groups else response
+    if group.error_code:
+        raise KafkaError(group.error_code, "committed offsets")
+    told: Told = {}
+    for topic in group.topics:
+        name = topic.name or names.get(getattr(topic, "topic_id", NO_UUID), "")
+        for one in topic.partitions:
+            where = TopicPartition(name, one.partition_index)
+            if one.error_code:
+                told[where] = KafkaError(one.error_code, f"the committed offset of {where}")
+            elif one.committed_offset < 0:
+                told[where] = None
+            else:
+                told[where] = Committed(one.committed_offset, one.committed_leader_epoch, one.metadata or "")
+    return told
+
+
+def _names(view: View, wheres: Iterable[TopicPartition]) -> dict[bytes, str]:
+    return {view.topic_id(topic): topic for topic in {where.topic for where in wheres}}

@@ -1,0 +1,106 @@
+"""Ends transactions that others prepared (two-phase commit, KIP-939): the second half of `Producer.prepare`.
+
+    prepared = producer.prepare()                # in one process, which may die now
+    complete_prepared(bootstrap, prepared, commit=True)        # in another, as often as it takes
+
+Whoever prepares says by that: everything is written, and stays until somebody decides. A decision that was carried out
+is recognised when it is carried out again, so a coordinator of many such transactions may die half-way and repeat all.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from protocol.apis import DESCRIBE_TRANSACTIONS
+from protocol.error_codes import ErrorCode
+from protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from tools.client.broker import Patience
+from tools.client.cluster import Bootstrap, Cluster
+from tools.client.errors import KafkaError, NotPrepared
+from tools.client.transaction import PreparedTransaction
+from tools.client.transactions import Transactional, Transactions
+
+_ENDED_AS = {"PrepareCommit": True, "CompleteCommit": True, "PrepareAbort": False, "CompleteAbort": False}
+_WORD = {True: "committed", False: "aborted"}
+
+
+def complete_prepared(
+    bootstrap: Bootstrap,
+    prepared: PreparedTransaction,
+    *,
+    commit: bool,
+    seconds: float = 60.0,
+    client_id: str = "barnabas-completion",
+    patience: Patience | None = None,
+) -> None:
+    """Commit or abort it. Its producer is fenced by that.
+
+    Raises NotPrepared if it cannot be ended so: it is not there any more, or was ended the other way.
+    """
+    if prepared.is_empty:
+        return
+    with _transactions(bootstrap, prepared, client_id, patience) as transactions:
+        if _is_open(transactions, prepared, seconds, commit=commit):
+            found = transactions.resume(seconds)
+            if found != prepared:  # it was there a moment ago: somebody else ended it
+                _is_open(transactions, prepared, seconds, commit=commit)
+                raise NotPrepared(f"{prepared} is not open any more: {found} is")
+            transactions.end(seconds, commit=commit)
+
+
+def is_prepared(
+    bootstrap: Bootstrap,
+    prepared: PreparedTransaction,
+    *,
+    seconds: float = 60.0,
+    client_id: str = "barnabas-completion",
+    patience: Patience | None = None,
+) -> bool:
+    """Can it still be committed? Not if it was ended, or its transactional id was taken over."""
+    with _transactions(bootstrap, prepared, client_id, patience) as transactions:
+        try:
+            return _is_open(transactions, prepared, seconds, commit=True)
+        except NotPrepared:
+            return False
+
+
+@contextmanager
+def _transactions(
+    bootstrap: Bootstrap, prepared: PreparedTransaction, client_id: str, patience: Patience | None
+) -> Iterator[Transactions]:
+    cluster = Cluster(bootstrap, client_id=client_id, patience=patience)
+    try:
+        settings = Transactional(prepared.transactional_id, two_phase_commit=True)
+        yield Transactions(cluster, settings, threading.Condition())
+    finally:
+        cluster.close()
+
+
+def _is_open(transactions: Transactions, prepared: PreparedTransaction, seconds: float, *, commit: bool) -> bool:
+    """Is it still to be ended? False if it was, as is wanted."""
+    request = DescribeTransactionsRequest(transactional_ids=[prepared.transactional_id])
+    (told,) = transactions.ask(DESCRIBE_TRANSACTIONS, request, _described, seconds).transaction_states
+    if told.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        raise NotPrepared(f"{prepared} is not known any more: it was ended long ago")
+    state = told.transaction_state
+    if state == "Ongoing":
+        if (told.producer_id, told.producer_epoch) != (prepared.producer_id, prepared.epoch):
+            raise NotPrepared(
+                f"{prepared} has ended; the one that is open is another's, of epoch {told.producer_epoch}"
+            )
+        return True
+    if state not in _ENDED_AS:
+        raise NotPrepared(f"{prepared} has ended, and its transactional id was taken over since ({state})")
+    was_committed = _ENDED_AS[state]
+    if was_committed is not commit:
+        raise NotPrepared(f"{prepared} shall be {_WORD[commit]}, but was {_WORD[was_committed]}")
+    return False
+
+
+def _described(response: DescribeTransactionsResponse) -> DescribeTransactionsResponse:
+    for one in response.transaction_states:
+        if one.error_code and one.error_code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            raise KafkaError(one.error_code, f"the transaction of {one.transactional_id}")
+    return response
