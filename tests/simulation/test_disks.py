@@ -14,7 +14,7 @@ from tools.simulator.world import DATA, JOURNAL, World
 
 def world_at_work(seed: int = 1) -> tuple[World, str]:
     """A cluster that serves, and the group of its only partition."""
-    world = World(choose(seed, faults=(), partitions=1, admins=0), TraceKeeper())
+    world = World(choose(seed, faults=(), partitions=1, admins=0, groups=(), transactions=False), TraceKeeper())
     world.sim.run(seconds=1.0)
     assert world.form()
     world.sim.run(seconds=2.0)
@@ -68,7 +68,7 @@ def test_a_vote_counts_only_when_it_is_on_disk() -> None:
 def test_a_replica_whose_files_are_gone_does_not_count_though_its_broker_voted() -> None:
     """It was moved away, and its broker has not replayed that yet: those who do not know either would count it."""
     trace = TraceKeeper()
-    world = World(choose(4, faults=(), partitions=1, admins=0), trace)
+    world = World(choose(4, faults=(), partitions=1, admins=0, groups=(), transactions=False), trace)
     world.sim.run(seconds=1.0)
     assert world.form()
     world.sim.run(seconds=1.0)

@@ -5,28 +5,36 @@ from __future__ import annotations
 import pytest
 
 from log.raft import leading
+from tools.simulator.group_mutants import GROUP_MUTANTS
 from tools.simulator.hunt import hunt, hunt_all
 from tools.simulator.mutants import MUTANTS, planted
+from tools.simulator.transaction_mutants import TRANSACTION_MUTANTS
 
 SEEDS_MAX = 25
+MISTAKES = ("TypeError", "AttributeError", "NameError")
+"""What befalls a planted bug that was written for code that has changed since: that is found too, and shows nothing."""
 FIRST = {
-    "serve-without-quorum": 2, "truncate-to-leader": 3, "vote-forgotten": 4, "any-directory-votes": 19,
-    "lost-data-votes": 2, "verified-across-leaders": 1, "longest-log-wins": 8, "forced-vote-unchecked": 8,
-    "vote-sync-repeated": 1, "window-too-small": 1, "lost-append-not-repeated": 3, "ack-before-followers": 1,
-    "torn-tail-kept": 8, "epochs-from-batches": 2, "producers-not-rolled-back": 1,
-    "restart-without-epochs": 1, "replay-off-by-one": 12, "failed-sync-forgotten": 11, "answered-when-written": 1,
-    "planned-uncertain": 4, "restart-without-snapshot": 5, "name-used-again": 1, "move-ended-by-others": 4,
-    "files-removed-too-early": 4,
+    "serve-without-quorum": 5, "truncate-to-leader": 12, "vote-forgotten": 4, "any-directory-votes": 7,
+    "lost-data-votes": 2, "verified-across-leaders": 1, "longest-log-wins": 7, "forced-vote-unchecked": 8,
+    "vote-sync-repeated": 0, "window-too-small": 1, "lost-append-not-repeated": 6, "ack-before-followers": 1,
+    "torn-tail-kept": 10, "epochs-from-batches": 2, "producers-not-rolled-back": 1,
+    "restart-without-epochs": 0, "replay-off-by-one": 12, "failed-sync-forgotten": 2, "answered-when-written": 1,
+    "planned-uncertain": 5, "restart-without-snapshot": 16, "name-used-again": 1, "move-ended-by-others": 4,
+    "files-removed-too-early": 4, "snapshots-not-rolled-back": 5, "recovered-too-early": 2, "recovery-point-ahead": 2,
+    "flush-of-a-cut-log": 3, "earlier-move-ended": 2, "first-voters-for-ever": 4,
+    "restart-untold": 2, "two-controllers": 6, "other-vote-saved": 5, "damage-handed-on": 1, "later-move-undone": 17,
+    "membership-at-once": 1,
 }  # fmt: skip
-"""Which seed found it first, where that was not seed 0; tried first, since any change to the brokers may move it."""
+"""Which seed finds it soonest, where that is not seed 0; tried first, since any change to the brokers may move it."""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", [name for name in MUTANTS if name not in (*GROUP_MUTANTS, *TRANSACTION_MUTANTS)])
 def test_a_planted_bug_is_found(name: str) -> None:
     catch = hunt(name, (FIRST.get(name, 0), *range(SEEDS_MAX)))
     assert catch.seed is not None, f"{name} was not found within {catch.seeds_tried} seeds"
+    assert not any(mistake in catch.text for mistake in MISTAKES), f"{name} does not fit any more: {catch.text}"
 
 
 def test_a_hunt_says_what_was_found(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from tools.simulator.__main__ import main
 from tools.simulator.history import ALL, IDEMPOTENT, ONE, History, Operation
+from tools.simulator.report import Outcome, Violation
+from tools.simulator.tally import Tally
 
 GROUP = "t-0"
 
@@ -95,6 +97,17 @@ def test_a_failed_seed_is_told_with_everything_needed_to_run_it_again(capsys: py
 def test_a_good_seed_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seed", "2", "--faults", "kill,cut", "--seconds", "1"]) == 0
     assert capsys.readouterr().out.startswith("seed 2: ok, ")
+
+
+def test_a_row_of_seeds_is_counted_with_the_faults_that_befell_most_seldom_first() -> None:
+    tally = Tally(commit="abc")
+    tally.add(Outcome(1, None, 100, 1.0, 0, 0, 1, "", {"kill": 2, "cut": 1}))
+    tally.add(Outcome(2, Violation("lost write", GROUP, ""), 50, 1.0, 0, 0, 1, "", {"kill": 1}))
+    assert str(tally).startswith("commit abc: 2 seeds, 150 events, ")
+    assert str(tally).endswith(" 1 failed [2]")
+    assert tally.hits().startswith("faults: ")
+    assert tally.hits().endswith(" cut 1, kill 3")
+    assert "usurp 0" in tally.hits()
 
 
 def test_a_fault_that_is_not_known_is_refused() -> None:

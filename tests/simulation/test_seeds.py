@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 
@@ -23,16 +22,17 @@ from log.raft.member import Member
 from log.raft.node import RaftNode
 from log.raft.vote_journal import VoteJournal
 from tools.simulator import world as simulated
-from tools.simulator.report import TraceKeeper
+from tools.simulator.report import Outcome, TraceKeeper
 from tools.simulator.run import run_seed
 from tools.simulator.settings import FAULTS, choose
 from tools.simulator.world import World
 
 
-def check(seed: int, **how: object) -> None:
+def check(seed: int, **how: object) -> Outcome:
     outcome = run_seed(seed, how)
     assert outcome.ok, f"python -m tools.simulator --seed {seed}: {outcome.violation}"
     assert outcome.acknowledged, f"python -m tools.simulator --seed {seed}: nothing was acknowledged"
+    return outcome
 
 
 @pytest.mark.parametrize("seed", range(1, 17))
@@ -41,36 +41,54 @@ def test_a_pinned_seed_keeps_every_promise(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
-@pytest.mark.parametrize("first", range(100, 124, 4))
-def test_more_pinned_seeds_keep_every_promise(first: int) -> None:
-    """Seeds without end are for `make soak`: what it finds is pinned here."""
-    for seed in range(first, first + 4):
-        check(seed)
+@pytest.mark.parametrize("seed", range(100, 108))
+def test_more_pinned_seeds_keep_every_promise(seed: int) -> None:
+    """Seeds without end are for `make soak`: what it finds is pinned below."""
+    check(seed)
 
 
-@pytest.mark.parametrize("number", range(4))
-def test_a_fresh_seed_keeps_every_promise(number: int) -> None:
-    check(fresh() + number)
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [*range(108, 124), *range(300_000, 300_012)])
+def test_still_more_pinned_seeds_keep_every_promise(seed: int) -> None:
+    check(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
-@pytest.mark.parametrize("first", range(300_000, 300_036, 4))
-def test_still_more_pinned_seeds_keep_every_promise(first: int) -> None:
-    """These are to be fresh ones again when a soak of 10,000 seeds is clean: about one in 200 is not yet."""
-    for seed in range(first, first + 4):
-        check(seed)
+@pytest.mark.parametrize(
+    "seed",
+    [
+        500_334,
+        500_459,
+        1_001_053,
+        1_030_031,
+        1_040_703,
+        1_041_193,
+        1_050_194,
+        3_000_056,
+        5_000_103,
+        6_001_216,
+        7_001_436,
+        7_002_253,
+        8_000_369,
+        8_000_372,
+        8_000_420,
+        8_000_646,
+        9_000_119,
+        1_328_539_829,
+    ],
+)
+def test_a_seed_that_once_broke_a_promise_keeps_it(seed: int) -> None:
+    check(seed)
 
 
-def fresh() -> int:
-    """Drawn within a test: pytest-xdist wants the same tests in all of its processes."""
-    return random.SystemRandom().randrange(1_000_000, 2_000_000_000)
+STRUCK_BY = {"power": 0, "power-all": 0, "late-word": 0, "cut-again": 9}
+"""Seeds in which these befall a cluster within two seconds; the others do in seed 7."""
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_kind_of_fault_alone_breaks_nothing(fault: str) -> None:
-    check(7, faults=(fault,), seconds=4.0)
+    outcome = check(STRUCK_BY.get(fault, 7), faults=(fault,), seconds=2.0)
+    assert outcome.faults[fault] > 0
 
 
 def test_five_brokers_keep_every_promise_too() -> None:
@@ -87,7 +105,7 @@ def test_without_faults_everything_is_acknowledged_but_what_a_client_gave_up_on(
 def test_the_same_seed_gives_the_same_trace_in_every_process() -> None:
     traces = set()
     for hash_seed in ("1", "2"):
-        command = [sys.executable, "-m", "tools.simulator", "--seed", "3", "--seconds", "3", "--trace"]
+        command = [sys.executable, "-m", "tools.simulator", "--seed", "3", "--seconds", "1.5", "--trace"]
         done = subprocess.run(
             command,
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
@@ -103,7 +121,7 @@ def test_the_same_seed_gives_the_same_trace_in_every_process() -> None:
 
 def test_the_simulator_runs_what_production_runs() -> None:
     assert simulated.start_partitions is production.start_partitions  # type: ignore[attr-defined]
-    world = World(choose(1, faults=()), TraceKeeper())
+    world = World(choose(1, faults=(), groups=(), transactions=False), TraceKeeper())
     world.sim.run(seconds=0.5)
     assert world.form()
     for broker in world.brokers:

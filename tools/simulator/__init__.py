@@ -10,6 +10,12 @@ The brokers run the actors, the log and Raft of production; only time, wires, di
 settings.py     what one seed stands for: sizes, flush policy, how bad the wires are, which faults
 world.py        brokers, their disks and processes, the links between them and to the clients
 clients.py      writers and readers; history.py: what they did, and what must not be seen in it
+streams.py      sockets on simulated links, to real connections; kafka_client.py: who speaks Kafka's protocol on them
+consumers.py    members of consumer groups: classic_consumer.py, new_consumer.py; group_world.py: all of them in a run
+group_view.py   what is committed of groups, and what must not be found in it; group_faults.py: where it hurts them
+transactor.py   the steps of a transaction, by scripts (transaction_client.py): transactional_producer.py,
+                transactional_copier.py (consume, transform, produce), transaction_reader.py; transaction_world.py
+transaction_view.py   what is committed of transactions, and what must not be found in it; transaction_faults.py
 invariants.py   what must hold after every event
 faults.py       what goes wrong, and how it heals; disk_faults.py: with disks and clocks
 run.py          one seed from its start to its verdict; report.py: how that is told

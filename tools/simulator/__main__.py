@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
 import os
 import sys
-import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -20,6 +19,7 @@ from tools.simulator.mutants import MUTANTS, planted
 from tools.simulator.report import Outcome, explain
 from tools.simulator.run import run, run_seed
 from tools.simulator.settings import FAULTS, choose
+from tools.simulator.tally import Tally
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,46 +43,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _many(seeds: range, how: dict[str, Any], mutant: str | None, *, keep_going: bool) -> int:
-    started = time.monotonic()
-    failed: list[int] = []
-    events, faults = 0, Counter[str]()
-    count = 0
-    for outcome in _progress(_outcomes(seeds, {**how, "mutant": mutant}), len(seeds)):
-        count += 1
-        events += outcome.events
-        faults.update(outcome.faults)
+    tally = Tally()
+    for outcome in _progress(_outcomes(seeds, {**how, "mutant": mutant}), tally, len(seeds)):
         if not outcome.ok:
-            failed.append(outcome.seed)
             print(explain(outcome, str(choose(outcome.seed, **how))), flush=True)
             if not keep_going:
                 break
-    seconds = time.monotonic() - started
-    print(
-        f"{count} seeds, {events} events, {events / seconds:.0f} events/s, {seconds:.0f} s, "
-        f"{len(failed)} failed {failed}"
-    )
-    print("faults: " + ", ".join(f"{name} {number}" for name, number in sorted(faults.items())))
-    return 1 if failed else 0
+    print(tally)
+    print(tally.hits())
+    return 1 if tally.failed else 0
 
 
 def _outcomes(seeds: range, how: dict[str, Any]) -> Iterator[Outcome]:
     context = multiprocessing.get_context("spawn")
-    with context.Pool(os.cpu_count()) as pool:
+    with context.Pool(os.cpu_count(), initializer=gc.freeze) as pool:
         yield from pool.imap_unordered(partial(run_seed, how=how), seeds)
 
 
-def _progress(outcomes: Iterator[Outcome], total: int) -> Iterator[Outcome]:
+def _progress(outcomes: Iterator[Outcome], tally: Tally, total: int) -> Iterator[Outcome]:
     console = Console(stderr=True)
     if not console.is_terminal:
-        for number, outcome in enumerate(outcomes, start=1):
-            if number % 100 == 0:
-                console.print(f"{number} of {total} seeds")
+        for outcome in outcomes:
+            tally.add(outcome)
+            if tally.seeds % 100 == 0:
+                print(f"{tally} of {total}\n{tally.hits()}", flush=True)
             yield outcome
         return
     columns = (TextColumn("seeds"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("seeds", total=total)
         for outcome in outcomes:
+            tally.add(outcome)
             progress.advance(task)
             yield outcome
 

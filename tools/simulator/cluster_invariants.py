@@ -4,22 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.controller import GROUP as METADATA
+from actors.cluster_facts import GROUP as METADATA
 from actors.controller import Controller
 from actors.heartbeats import Heartbeats
 from actors.leadership import Leadership
 from actors.partitions import Partitions
+from actors.replica_messages import group_name
 from actors.runtime import Actor
+from log import checkpoint
+from log.machines.metadata import Metadata
+from log.raft.membership import Membership
 from tools.simulator.report import Violation
 
 
 class ClusterInvariants:
     """Looks at controllers and heartbeats as they run."""
 
-    def __init__(self, report: Callable[[Violation], None], committed_end: Callable[[], int]) -> None:
+    def __init__(
+        self, report: Callable[[Violation], None], committed_end: Callable[[], int],
+        voters: Callable[[str], Membership | None],
+    ) -> None:  # fmt: skip
         self._report = report
         self._committed_end = committed_end
-        self._applied: dict[int, int] = {}
+        self._voters = voters
+        self.on_move_ended: Callable[[], None] | None = None
+        self._moving: dict[int, set[tuple[str, int]]] = {}
+        """Per broker: the partitions that move, as far as it knows."""
+        self._applied: dict[int, tuple[Metadata, int]] = {}
+        """Per broker: what its process knows, and up to where that went."""
+        self.furthest = 0
+        """How much anybody has applied."""
         self._states: dict[int, tuple[bytes, int]] = {}
         """What the metadata was at an offset, and who was there first."""
         self._epochs: dict[int, tuple[Leadership, dict[str, int]]] = {}
@@ -36,18 +50,48 @@ class ClusterInvariants:
 
     def _look_at_metadata(self, broker: int, controller: Controller) -> None:
         metadata = controller.metadata
-        if metadata.applied == self._applied.get(broker):
+        known, applied = self._applied.get(broker, (metadata, -1))
+        if known is metadata and metadata.applied == applied:
             return
-        self._applied[broker] = metadata.applied
+        if known is metadata and metadata.applied < applied:
+            text = f"broker {broker} knew the metadata up to {applied}, and then up to {metadata.applied}"
+            self._report(Violation("what a process knows of the cluster never gets older", METADATA, text))
+        self._applied[broker] = metadata, metadata.applied
         committed = max(self._committed_end(), controller._member.node.watermark)
         if metadata.applied > committed:
             text = f"broker {broker} applied {metadata.applied} of {committed}"
             self._report(Violation("only what is committed is applied", METADATA, text))
+        if metadata.applied > controller._member.log.flushed_offset and metadata.applied > _kept(controller):
+            text = (
+                f"broker {broker} applied {metadata.applied}, with {controller._member.log.flushed_offset} on its disk"
+            )
+            self._report(Violation("only what is on the disk is applied", METADATA, text))
+        self._look_at_moves(broker, metadata)
         state = metadata.encode()
-        known, knows = self._states.setdefault(metadata.applied, (state, broker))
-        if known != state:
-            text = f"at {metadata.applied} broker {knows} knows {known!r:.2000} and broker {broker} {state!r:.2000}"
+        same, knows = self._states.setdefault(metadata.applied, (state, broker))
+        if same != state:
+            text = f"at {metadata.applied} broker {knows} knows {same!r:.2000} and broker {broker} {state!r:.2000}"
             self._report(Violation("whoever applied the same knows the same", METADATA, text))
+
+    def _look_at_moves(self, broker: int, metadata: Metadata) -> None:
+        """A move ends when nobody votes any more who shall not keep the partition: from then on its files may go."""
+        before = self._moving.get(broker, set())
+        moving = {(topic.id, number) for topic, number, partition in metadata.partitions() if partition.moved_from}
+        self._moving[broker] = moving
+        if metadata.applied <= self.furthest:
+            return  # somebody was there first, or went past it in one go; who votes may have changed since
+        self.furthest = metadata.applied
+        if before - moving and self.on_move_ended is not None:
+            self.on_move_ended()
+        for topic_id, number in before - moving:
+            topic = metadata.topics.get(topic_id)
+            voters = None if topic is None else self._voters(group_name(topic.name, number, topic_id))
+            if topic is None or voters is None:
+                continue
+            partition = topic.partitions[number]
+            if not set(voters.brokers) <= set(partition.replicas):
+                text = f"move {partition.moves} ended; {partition.replicas} shall vote, and {voters.brokers} do"
+                self._report(Violation("a move ends when it is done", group_name(topic.name, number, topic_id), text))
 
     def _look_at_leadership(self, broker: int, leadership: Leadership) -> None:
         known = self._epochs.get(broker)
@@ -59,3 +103,12 @@ class ClusterInvariants:
                 text = f"broker {broker} heard of {epoch}, and then takes {leadership.of(group)} for the newest"
                 self._report(Violation("what is known of leaders never gets older", group, text))
         self._epochs[broker] = (leadership, epochs)
+
+
+def _kept(controller: Controller) -> int:
+    """Up to where the metadata's snapshot goes."""
+    data = checkpoint.read_snapshot(controller._services.handles.filesystem, controller._snapshot_path)
+    snapshot = Metadata()
+    if data is not None:
+        snapshot.restore(data)
+    return snapshot.applied

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tools.simulator.faults import Faults
 
 INDEXES = (".index", ".timeindex")
+_AHEAD_SECONDS_MAX = 40_000.0
+"""Or behind: no two calendars are a day apart."""
 
 
 def crash(faults: Faults, broker: int) -> bool:
@@ -109,8 +111,11 @@ def retention(faults: Faults, broker: int) -> bool:
 
 
 def clock(faults: Faults, broker: int) -> bool:
-    """The calendar jumps."""
-    seconds = faults.rng.choice((-86_400.0, -5.0, 5.0, 3600.0, 10_000_000.0))
-    clock_of(faults.world, broker).jump_wall(seconds)
+    """The calendar jumps, by less than a day in all: after that producers are forgotten, as they shall be."""
+    seconds = faults.rng.choice((-20_000.0, -5.0, 5.0, 3600.0, 20_000.0))
+    calendar = clock_of(faults.world, broker)
+    if abs(calendar.wall() + seconds - faults.world.sim.clock.wall()) > _AHEAD_SECONDS_MAX:
+        return False
+    calendar.jump_wall(seconds)
     faults.world.note(f"jump the clock of {broker} by {seconds} s")
     return True

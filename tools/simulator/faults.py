@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterable
 
 from attrs import evolve
 
-from actors.controller import GROUP as METADATA
+from actors.cluster_facts import GROUP as METADATA
 from actors.partitions import groups_on_disk
 from actors.replica_messages import HandOver, TransferLeadership
 from log.checkpoint import CLEAN
 from tools.simulator import disk_faults
+from tools.simulator.directed_faults import DirectedFaults
+from tools.simulator.settings import DIRECTED_FAULTS
 from tools.simulator.world import CLIENT_NODES, DATA, World, address_of
 
-_CONTINUOUS = ("drop", "sniper")
+_NOT_PICKED = ("drop", "sniper", *DIRECTED_FAULTS)
 
 
 class Faults:
@@ -26,8 +28,9 @@ class Faults:
         self.rng = random.Random(f"faults {world.settings.seed}")
         self.counts: Counter[str] = Counter()
         self.checkpoints: dict[tuple[int, str, str], bytes] = {}
+        self.directed = DirectedFaults(self)
         self._stopped = False
-        self._kinds = [kind for kind in world.settings.faults if kind not in _CONTINUOUS]
+        self._kinds = [kind for kind in world.settings.faults if kind not in _NOT_PICKED]
 
     def begin(self) -> None:
         if "sniper" in self.world.settings.faults:
@@ -35,6 +38,7 @@ class Faults:
             self.world.invariants.on_vote = self._voted
         if self._kinds:
             self._plan()
+        self.directed.begin()
 
     def stop(self) -> None:
         self._stopped = True
@@ -46,6 +50,7 @@ class Faults:
     def crashed(self) -> None:
         """Some process died in the middle of an operation on its disk."""
         broker = next(broker for broker in self.world.brokers.values() if broker.disk.down)
+        self.world.invariants.crashed(broker.id)
         lossy = self.rng.random() < 0.5 and (self.world.settings.flushes or whole(self, broker.id))
         self.world.kill(broker.id, power=lossy)
         self.later(self.down_s(), lambda: self.restart(broker.id))
@@ -212,6 +217,9 @@ def whole(faults: Faults, broker: int) -> bool:
     world = faults.world
     if any(other.damaged or not other.alive for other in world.brokers.values() if other.id != broker):
         return False
+    metadata = world.metadata()
+    if metadata is None or metadata.applied < world.invariants.cluster.furthest:
+        return False  # nobody remembers yet which partitions there are
     return all(_is_whole_without(world, group, broker) for group in world.every_group())
 
 
@@ -364,6 +372,7 @@ def usurp(faults: Faults, _broker: int) -> bool:
             faults.rng.choice((kill, isolate))(faults, successor)
 
     apart_s = faults.rng.uniform(0.05, 1.4)
+    faults.directed.usurped(group, leader, apart_s)
     faults.later(apart_s, mend)
     faults.later(apart_s + faults.rng.choice((0.0, 0.05, 0.3)), depose)
     return True

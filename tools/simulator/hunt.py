@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +25,7 @@ class Catch:
     seeds_tried: int
     seed: int | None = None
     promise: str = ""
+    text: str = ""
 
 
 def hunt(mutant: str, seeds: Iterable[int], *, surely: bool = False) -> Catch:
@@ -34,7 +36,7 @@ def hunt(mutant: str, seeds: Iterable[int], *, surely: bool = False) -> Catch:
         tried += 1
         violation = run_seed(seed, {**how, "mutant": mutant}).violation
         if violation is not None and not (surely and run_seed(seed, how).violation is not None):
-            return Catch(mutant, tried, seed, violation.promise)
+            return Catch(mutant, tried, seed, violation.promise, violation.text)
     return Catch(mutant, tried)
 
 
@@ -55,7 +57,7 @@ def hunt_all(seeds: Sequence[int], mutants: Sequence[str] = tuple(MUTANTS)) -> i
 
 def _catches(seeds: Sequence[int], mutants: Sequence[str]) -> Iterator[Catch]:
     context = multiprocessing.get_context("spawn")
-    with context.Pool(os.cpu_count()) as pool:
+    with context.Pool(os.cpu_count(), initializer=gc.freeze) as pool:
         yield from pool.imap_unordered(partial(hunt, seeds=seeds, surely=True), mutants)
 
 

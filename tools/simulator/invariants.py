@@ -9,21 +9,24 @@ from operator import itemgetter
 
 from attrs import define, frozen
 
-from actors.controller import GROUP as METADATA
+from actors.cluster_facts import GROUP as METADATA
+from actors.coordinator_messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from actors.group_member import GroupMember
 from actors.runtime import Actor
 from actors.runtime.codec import decode
+from log.checkpoint import Offsets
 from log.memory_filesystem import MemoryFilesystem
 from log.memory_nodes import DirectoryNode, FileNode
 from log.partition_log import PartitionLog
 from log.producer_state import BATCHES_KEPT
+from log.raft.member import Member
 from log.raft.membership import Membership, Voter
 from log.raft.messages import VoteAnswer, VoteRequest
 from log.raft.ready import Vote
 from log.raft.roles import Leader
 from log.raft.vote_journal import VoteJournal
 from protocol.errors import ProtocolError
-from protocol.records import BatchHeader, check_batches, records
+from protocol.records import BatchHeader, check_batches, parse_batches, read_header, records
 from tools.simulator.cluster_invariants import ClusterInvariants
 from tools.simulator.report import Violation
 
@@ -58,6 +61,10 @@ class Seen:
     flushed: int
     membership: Membership
     membership_at: int
+    saved: Offsets | None
+    eligible: bool
+    lost_at: int
+    """How many commits there had been when it last began not to count."""
 
 
 class Invariants:
@@ -65,39 +72,41 @@ class Invariants:
 
     def __init__(
         self, report: Callable[[Violation], None], note: Callable[[str], None], now: Callable[[], float],
-        *, flushes: bool,
+        damaged: Callable[[int], bool], *, flushes: bool,
     ) -> None:  # fmt: skip
         self._report = report
-        self._cluster = ClusterInvariants(report, lambda: self.committed_end.get(METADATA, 0))
+        self.cluster = ClusterInvariants(report, lambda: self.committed_end.get(METADATA, 0), self.voters)
         self._note = note
         self._now = now
+        self._damaged = damaged
         self._flushes = flushes
         self.seen: dict[tuple[str, int], Seen] = {}
         self.committed: dict[str, dict[int, CommittedBatch]] = {}
         self.values: dict[str, dict[int, bytes]] = {}
         """Every record that was ever committed."""
-        self._sequences: dict[str, dict[int, list[tuple[int, int, int]]]] = {}
-        """Per partition and producer: (first sequence, last sequence, last offset) of every committed batch."""
+        self._sequences: dict[str, dict[tuple[int, int], list[tuple[int, int, int]]]] = {}
+        """Per partition, producer and epoch: (first sequence, last sequence, last offset) of every committed batch."""
         self.committed_end: dict[str, int] = {}
         self.leaders: dict[tuple[str, int], int] = {}
         self.elected_at: dict[str, list[tuple[int, float]]] = {}
         self.on_elected: Callable[[str, int], None] | None = None
         self.on_vote: Callable[[int], None] | None = None
+        self.on_cut: Callable[[str, int], None] | None = None
+        self._memberships: dict[str, dict[int, Membership]] = {}
+        """Per group: the memberships that were committed, by their offsets."""
         self._committed_by: dict[str, list[tuple[int, int]]] = {}
         """Per partition: ends that were committed, and the epoch of whoever did."""
         self._past: dict[tuple[str, Voter], list[PartitionLog]] = {}
         self._expected: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._synced: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._terms: dict[tuple[str, int, str], int] = {}
-        self._committed_in: dict[str, list[tuple[int, int]]] = {}
-        """Per group: (term, end) of every commit."""
         self._votes: dict[tuple[str, int, int, str], int] = {}
 
     # -- replicas ----------------------------------------------------------------------------------------------
 
     def look(self, actor: Actor) -> None:
         """This actor has handled a message."""
-        self._cluster.look(actor)
+        self.cluster.look(actor)
         if not isinstance(actor, GroupMember) or actor.actor_inbox.closed:
             return
         member = getattr(actor, "_member", None)
@@ -120,8 +129,8 @@ class Invariants:
         if node.watermark < seen.watermark:
             text = f"broker {broker}: {node.watermark} after {seen.watermark}"
             self._violate("a high watermark never goes down", group, text)
-        if member.unsaved_vote is None:
-            self._terms[group, broker, node.directory] = node.term
+        self._note_term(group, broker, member)
+        cut = log.generation != seen.generation
         led, seen.term, seen.leads, seen.generation = seen.leads, node.term, leads, log.generation
         if node.watermark > seen.watermark:
             if led and leads and log.epochs.epoch_at(node.watermark - 1) != node.term:
@@ -129,8 +138,17 @@ class Invariants:
                 self._violate("a leader counts batches of its own epoch alone", group, text)
             seen.watermark = node.watermark
             self._advanced(group, broker, seen, log)
+        if cut and self.on_cut is not None:
+            self.on_cut(group, broker)
         self._compare_disk(group, broker, seen, log)
+        self._compare_recovery_point(group, broker, seen, log)
         self._compare_membership(group, broker, seen)
+        self._compare_eligible(group, broker, seen)
+
+    def _note_term(self, group: str, broker: int, member: Member) -> None:
+        """What is saved must be there after a restart."""
+        if member.unsaved_vote is None:
+            self._terms[group, broker, member.node.directory] = member.node.term
 
     def _begin(self, group: str, broker: int, actor: GroupMember) -> Seen:
         node, log = actor._member.node, actor._member.log
@@ -138,8 +156,13 @@ class Invariants:
         if node.term < known:
             text = f"broker {broker} came back with {node.term} after {known}"
             self._violate("an epoch never goes down", group, text)
+        told = self._votes.get((group, node.term, broker, node.directory))
+        if told is not None and node.vote.voted_for != told:
+            text = f"broker {broker} told in {node.term} that it votes for {told}, and came back with {node.vote}"
+            self._violate("a vote that was told is remembered", group, text)
         expected, found = self._expected.pop((group, broker, node.directory), None), (log.end_offset, log.epochs.latest)
-        anew = not node.membership.voters  # it left, so what it had is gone, and came back
+        # It left, so what it had is gone, and came back; or its disk is damaged, and it knows.
+        anew = not node.membership.voters or (self._damaged(broker) and not node.eligible)
         if expected is not None and expected != found and not anew:
             text = f"broker {broker} ended at (offset, epoch) {expected} and came back with {found}"
             self._violate("a kill loses nothing", group, text)
@@ -148,16 +171,26 @@ class Invariants:
             text = f"broker {broker} had (offset, epoch) {synced} on disk and came back with {found}"
             self._violate("what is synced survives", group, text)
         seen = Seen(actor, log, node.directory, node.term, 0, log.generation, False, log.log_start_offset, 0,
-                    node.membership, node.history.latest_offset)  # fmt: skip
+                    node.membership, node.history.latest_offset, log._saved, node.eligible,
+                    len(self._committed_by.get(group, ())))  # fmt: skip
         self.seen[group, broker] = seen
         self._note(
             f"opened replica/{group}@{broker} {log.log_start_offset}..{log.end_offset} watermark {node.watermark} "
             f"epoch {node.term} log epoch {log.epochs.latest} eligible {node.eligible} cut {log.cut}"
         )
+        self._look_for_overlooked(group, broker, seen)
         if node.watermark > 0:
             seen.watermark = node.watermark
             self._advanced(group, broker, seen, log)
         return seen
+
+    def _look_for_overlooked(self, group: str, broker: int, seen: Seen) -> None:
+        """Whoever comes back knows the last membership that its log holds."""
+        known = self._memberships.get(group, {})
+        held = [at for at in known if self._holds(seen.log, group, at + 1, seen.log.end_offset)]
+        if held and seen.membership_at < max(held):
+            text = f"broker {broker} came back with {seen.membership} of {seen.membership_at}; {max(held)} brought "
+            self._violate("a membership in the log is never overlooked", group, f"{text}{known[max(held)]}")
 
     def _elected(self, group: str, broker: int, term: int, log: PartitionLog) -> None:
         self._note(f"elected replica/{group}@{broker} in {term}, {log.end_offset} of epoch {log.epochs.latest}")
@@ -186,27 +219,42 @@ class Invariants:
         if known is not None and epoch != known:
             text = f"broker {broker} takes {watermark} for epoch {epoch}; it is of {known}"
             self._violate("every replica knows the same epochs", group, text)
-        if watermark > self.committed_end.get(group, 0):
-            self.committed_end[group] = watermark
-            self._committed_in.setdefault(group, []).append((seen.term, watermark))
-            self._committed_by.setdefault(group, []).append((watermark, seen.term))
-            memberships = (seen.membership, seen.actor._member.node.membership)  # it may have changed right after
-            holders = {voter for one in memberships for voter in one.voters if self._is_holder(group, voter, watermark)}
-            if all(len(holders.intersection(one.voters)) < one.majority for one in memberships):
-                text = f"{watermark}, by broker {broker} in {seen.term}: held by {sorted(holders)} only"
-                self._violate("what the watermark covers is held by a majority", group, text)
+        self._commit(group, broker, seen)
+
+    def crashed(self, broker: int) -> None:
+        """This broker died in the middle of a turn. What it committed in that is committed."""
+        for (group, at), seen in self.seen.items():
+            if at == broker and _lives(seen.actor):
+                watermark = seen.actor._member.node.watermark
+                if seen.watermark < watermark <= seen.log.end_offset:
+                    seen.watermark = watermark
+                    self._commit(group, broker, seen)
+
+    def _commit(self, group: str, broker: int, seen: Seen) -> None:
+        watermark = seen.watermark
+        if watermark <= self.committed_end.get(group, 0):
+            return
+        self.committed_end[group] = watermark
+        self._committed_by.setdefault(group, []).append((watermark, seen.term))
+        memberships = (seen.membership, seen.actor._member.node.membership)  # it may have changed right after
+        holders = {voter for one in memberships for voter in one.voters if self._is_holder(group, voter, watermark)}
+        if all(len(holders.intersection(one.voters)) < one.majority for one in memberships):
+            text = f"{watermark}, by broker {broker} in {seen.term}: held by {sorted(holders)} only"
+            self._violate("what the watermark covers is held by a majority", group, text)
 
     def _compare(self, group: str, broker: int, seen: Seen, log: PartitionLog) -> None:
         committed = self.committed.setdefault(group, {})
         offset = max(seen.checked, log.log_start_offset)
         while offset < seen.watermark:
             data = log.read(offset, 1 << 20, up_to=seen.watermark).read()
+            if not data and _is_compacted(group) and log.end_offset > seen.watermark:
+                break  # compacted by a leader that knew a higher watermark before it was started anew
             if not data:
                 text = f"broker {broker} has nothing at {offset} below {seen.watermark}"
                 self._violate("a watermark covers what is there", group, text)
                 return
-            try:
-                batches = check_batches(data)
+            try:  # a damaged disk may show what was good once; nobody else may
+                batches = parse_batches(data) if self._damaged(broker) else check_batches(data)
             except ProtocolError as error:
                 self._violate("what is committed is whole", group, f"broker {broker} from {offset} on: {error}")
                 return
@@ -216,11 +264,21 @@ class Invariants:
                 if known is None:
                     committed[header.base_offset] = batch
                     self._note_values(group, batches.data, position, header)
+                elif _is_compacted(group):
+                    self._compare_values(group, broker, batches.data, position, header)
                 elif known != batch:
                     text = f"offset {header.base_offset} at broker {broker} is {batch}; {known} was committed"
                     self._violate("what is committed is the same everywhere", group, text)
                 offset = header.next_offset
         seen.checked = offset
+
+    def _compare_values(self, group: str, broker: int, data: memoryview, position: int, header: BatchHeader) -> None:
+        """Of a compacted topic, which has fewer records in the end: those that are left are as they were."""
+        values = self.values.get(group, {})
+        for record in () if header.is_control else records(data, position, limit=_RECORDS_BYTES_MAX):
+            if values.get(record.offset) != (record.value or b""):
+                text = f"offset {record.offset} at broker {broker} holds another record than was committed"
+                self._violate("what is committed is the same everywhere", group, text)
 
     def _note_values(self, group: str, data: memoryview, position: int, header: BatchHeader) -> None:
         values = self.values.setdefault(group, {})
@@ -228,8 +286,9 @@ class Invariants:
             return
         for record in records(data, position, limit=_RECORDS_BYTES_MAX):
             values[record.offset] = record.value or b""
-        if header.producer_id >= 0:
-            written = self._sequences.setdefault(group, {}).setdefault(header.producer_id, [])
+        if header.base_sequence >= 0:
+            identity = (header.producer_id, header.producer_epoch)
+            written = self._sequences.setdefault(group, {}).setdefault(identity, [])
             written.append((header.base_sequence, header.last_sequence, header.last_offset))
 
     def _compare_producers(self, group: str, broker: int, watermark: int, log: PartitionLog) -> None:
@@ -237,10 +296,12 @@ class Invariants:
 
         Of a replica that began at its leader's log start, those are not that the leader had forgotten for later ones.
         """
-        for producer_id, written in self._sequences.get(group, {}).items():
-            at = bisect_left(written, watermark, key=itemgetter(2))
+        for (producer_id, epoch), written in self._sequences.get(group, {}).items():
             producer = log.producers.get(producer_id)
-            batches = () if producer is None else producer.batches
+            if producer is not None and producer.epoch > epoch:
+                continue  # what was written in an earlier epoch does not count any more
+            at = bisect_left(written, watermark, key=itemgetter(2))
+            batches = () if producer is None or producer.epoch != epoch else producer.batches
             known = [(one.first_sequence, one.last_sequence, one.last_offset) for one in batches]
             committed = [one for one in known if one[2] < watermark]
             expected = written[max(at - max(len(committed), 1), 0) : at]
@@ -250,22 +311,50 @@ class Invariants:
                 self._violate("every replica knows the same producers", group, text)
 
     def _compare_disk(self, group: str, broker: int, seen: Seen, log: PartitionLog) -> None:
-        if log.flushed_offset == seen.flushed:
+        if log.flushed_offset == seen.flushed or not log.online:
             return
-        seen.flushed = log.flushed_offset
-        if seen.flushed < log.end_offset or not log.online:
-            return
-        segment, disk = log.active, log.filesystem
-        assert isinstance(disk, MemoryFilesystem)
-        file = disk._file(segment.path)
-        if file.durable[: segment.size] != file.data[: segment.size]:
-            text = f"broker {broker} counts all up to {log.flushed_offset} as synced, and {segment.path} is not"
+        before, seen.flushed = seen.flushed, log.flushed_offset
+        if seen.flushed > log.end_offset:
+            text = f"broker {broker} counts all up to {log.flushed_offset} as synced, and has {log.end_offset}"
             self._violate("what counts as synced is on disk", group, text)
+            return
+        path = _not_durable(log, before, seen.flushed)
+        if path is not None:
+            text = f"broker {broker} counts all up to {log.flushed_offset} as synced, and {path} is not"
+            self._violate("what counts as synced is on disk", group, text)
+
+    def _compare_recovery_point(self, group: str, broker: int, seen: Seen, log: PartitionLog) -> None:
+        """Below it nothing is scanned: what is there must be on disk."""
+        if log._saved == seen.saved or not log.online:
+            return
+        before, seen.saved = 0 if seen.saved is None else seen.saved.recovery_point, log._saved
+        path = None if seen.saved is None else _not_durable(log, before, seen.saved.recovery_point)
+        if path is not None:
+            text = f"broker {broker} wrote {seen.saved}, and {path} is not on disk so far"
+            self._violate("what is below the recovery point is on disk", group, text)
+
+    def _compare_eligible(self, group: str, broker: int, seen: Seen) -> None:
+        """Whoever lost something counts again when it has all that was committed while its loss could matter.
+
+        What leaders of later terms committed needed nothing of it: it has not even heard of them.
+        """
+        node = seen.actor._member.node
+        counted, seen.eligible = seen.eligible, node.eligible
+        commits = self._committed_by.get(group, [])
+        if counted and not node.eligible:
+            seen.lost_at = len(commits)
+        elif node.eligible and not counted:
+            end = max((end for end, by in commits[: seen.lost_at] if by <= node.term), default=0)
+            if not self._holds(seen.log, group, end, seen.log.end_offset):
+                text = f"broker {broker} has {seen.log.end_offset} of epoch {seen.log.epochs.latest} and counts again; "
+                self._violate("whoever counts again holds what was committed", group, f"{text}{end} was committed")
 
     def _compare_membership(self, group: str, broker: int, seen: Seen) -> None:
         """Raft's rules for a leader that changes one voter at a time."""
         node, epochs = seen.actor._member.node, seen.log.epochs
         at, seen.membership, seen.membership_at = seen.membership_at, node.membership, node.history.latest_offset
+        if 0 <= seen.membership_at < node.watermark:
+            self._memberships.setdefault(group, {}).setdefault(seen.membership_at, seen.membership)
         if not seen.leads or seen.membership_at <= at or epochs.epoch_at(seen.membership_at) != node.term:
             return
         text = f"broker {broker} in {node.term}, at {seen.membership_at} after {at}; {node.watermark} is committed"
@@ -273,6 +362,11 @@ class Invariants:
             self._violate("a leader commits something before it changes the membership", group, text)
         if at >= node.watermark:
             self._violate("the membership changes once at a time", group, text)
+
+    def voters(self, group: str) -> Membership | None:
+        """Who votes in a group, by the last membership that is committed and was not its first."""
+        known = self._memberships.get(group)
+        return known[max(known)] if known else None
 
     def look_at_all(self, group: str, broker: int) -> None:
         """Everything that this replica holds, once more."""
@@ -315,7 +409,7 @@ class Invariants:
                 self._synced[group, broker, seen.directory] = (offset, seen.log.epochs.epoch_at(offset - 1))
 
     def _holds(self, log: PartitionLog, group: str, end: int, held: int) -> bool:
-        if end == 0:
+        if end <= log.log_start_offset:  # deleted, which only what is committed is
             return True
         epoch = self.leaders_epoch(group, end)
         return held >= end and (epoch is None or log.epochs.epoch_at(end - 1) == epoch)
@@ -382,12 +476,43 @@ class Invariants:
         self._report(Violation(promise, group, text))
 
 
+def _is_compacted(group: str) -> bool:
+    return group.startswith((f"{GROUPS_TOPIC}-", f"{TRANSACTIONS_TOPIC}-"))
+
+
 def _lives(actor: GroupMember) -> bool:
     return actor.node._alive.get(actor.address) is actor
 
 
 def _has(log: PartitionLog, end: int, epoch: int) -> bool:
     return log.end_offset >= end and log.epochs.epoch_at(end - 1) == epoch
+
+
+def _not_durable(log: PartitionLog, start: int, end: int) -> str | None:
+    """A file of this log that a loss of power could take something from between `start` and `end`."""
+    disk = log.filesystem
+    assert isinstance(disk, MemoryFilesystem)
+    first = log._segment_at(start)
+    for at, segment in enumerate(log.segments[first:], start=first):
+        if segment.base_offset >= end:
+            break
+        file = disk._file(segment.path)
+        upper = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else log.end_offset
+        size = segment.size if upper <= end else _size_below(file.data, end, segment.size)
+        if file.durable[:size] != file.data[:size]:
+            return segment.path
+    return None
+
+
+def _size_below(data: bytearray, end: int, size: int) -> int:
+    """How many bytes of a segment hold the batches below `end`."""
+    at, view = 0, memoryview(bytes(data[:size]))
+    while at < size:
+        header = read_header(view, at)
+        if header.next_offset > end:
+            break
+        at += header.size
+    return at
 
 
 def _durable_votes(disk: MemoryFilesystem, path: str) -> dict[str, Vote]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from attrs import evolve
@@ -11,7 +11,7 @@ from actors.replica import Replica
 from actors.replica_messages import AppendRecords, AppendResult
 from log import checkpoint, recovery
 from log.epoch_cache import EpochCache
-from log.partition_log import PartitionLog
+from log.partition_log import Flush, PartitionLog
 from log.producer_state import ProducerStates, WrittenBatch
 from log.raft.member import Member
 from log.raft.messages import Restart
@@ -21,15 +21,15 @@ from protocol.records import BatchHeader, RecordBatches, read_header
 from tools.simulator.mutant import Mutant
 
 
-def _answer_at_once(self: Replica, _request: AppendRecords, base: int, _end: int) -> AppendResult:
+def _answer_at_once(self: Replica, _request: AppendRecords, base: int, *_: int) -> AppendResult:
     return AppendResult(ErrorCode.NONE, base, self._member.node.term, "")
 
 
 _already_here = Replica._already_here
 
 
-def _already_here_and_safe(self: Replica, batches: RecordBatches) -> tuple[int, int] | None:
-    known = _already_here(self, batches)
+def _already_here_and_safe(self: Replica, header: BatchHeader) -> tuple[int, int] | None:
+    known = _already_here(self, header)
     return None if known is None else (known[0], 0)
 
 
@@ -96,6 +96,27 @@ def _batches_after(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHe
 
 def _forget_failed_sync(self: PartitionLog, _flushed_offset: int) -> None:
     checkpoint.forget_failed_sync(self.filesystem, self.directory)
+
+
+def _remove_no_snapshots_above(self: PartitionLog, unwanted: Callable[[int], bool]) -> None:
+    """Those that are too new stay, and only those: what is too old would be unwanted at 0 too."""
+    if unwanted(0) or not unwanted(1 << 62):
+        _remove_snapshots(self, unwanted)
+
+
+_remove_snapshots = PartitionLog._remove_snapshots
+
+
+def _offsets_ahead(self: PartitionLog) -> checkpoint.Offsets:
+    return checkpoint.Offsets(self.end_offset, self.log_start_offset, self._high_watermark)
+
+
+_end_flush = PartitionLog.end_flush
+
+
+def _end_any_flush(self: PartitionLog, flush: Flush, error: BaseException | None, now_ms: int) -> None:
+    _end_flush(self, flush, error, now_ms)
+    self.flushed_offset = max(self.flushed_offset, flush.end_offset)
 
 
 _check = ProducerStates.check
@@ -174,6 +195,27 @@ LOG_MUTANTS: dict[str, Mutant] = {
         "_write_again",
         _forget_failed_sync,
         faults=("sync-error", "power-all", "power"),
+    ),
+    "snapshots-not-rolled-back": Mutant(
+        "truncation leaves snapshots of the producers' table that hold what was cut",
+        PartitionLog,
+        "_remove_snapshots",
+        _remove_no_snapshots_above,
+        faults=("usurp", "cut-again"),
+    ),
+    "recovery-point-ahead": Mutant(
+        "the recovery point is where the log ends, synced or not",
+        PartitionLog,
+        "_offsets",
+        property(_offsets_ahead),
+        faults=("clean", "power"),
+    ),
+    "flush-of-a-cut-log": Mutant(
+        "a sync that began before the log was cut counts for what came after",
+        PartitionLog,
+        "end_flush",
+        _end_any_flush,
+        faults=("usurp", "slow-sync"),
     ),
     "dedupe-last-batch-only": Mutant(
         "only a producer's last batch is known again", ProducerStates, "check", _check_last_batch

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from attrs import evolve
 
+import actors.cluster_description
 import actors.controller
 import actors.leadership
 import actors.partitions
 import actors.replica
 import tools.simulator.administrators
+import tools.simulator.cluster_invariants
 import tools.simulator.settled
 import tools.simulator.world
+from actors.cluster_facts import GROUP
 from actors.controller import Controller, _answer, _UnderWay
 from actors.controller_messages import OperationAnswer
 from actors.leadership import Leadership, Led
 from actors.replica import Replica, _CheckMove
 from actors.runtime import Address
+from log import checkpoint
 from log.machines.metadata import Metadata, PartitionState
 from log.machines.metadata_records import MetadataRecord
 from log.machines.plans import Circumstances, EndMove, Plan, Request, plan
+from log.partition_log import PartitionLog
 from log.raft import leading
+from log.raft.member import MEMBERSHIP_FILE
+from log.raft.membership import Membership, MembershipHistory
 from log.raft.node import RaftNode
 from log.raft.ready import LeaderBatch
-from log.raft.roles import Leader
+from log.raft.roles import Candidate, Leader, PreCandidate
 from protocol.records import parse_batches
 from tools.simulator.mutant import Mutant
 
@@ -31,6 +38,16 @@ _DEATHS = ("kill", "kill-all", "isolate", "reconnect", "usurp")
 
 
 # -- controllers -----------------------------------------------------------------------------------------------------
+
+_is_elected = RaftNode._is_elected
+
+
+def _is_elected_by_half(self: RaftNode, role: PreCandidate | Candidate) -> bool:
+    """Of the controllers, one less than a majority is enough."""
+    if isinstance(role, Candidate) and isinstance(self.log, PartitionLog) and self.log.directory.endswith(GROUP):
+        return len(role.granted) >= self.membership.majority - 1
+    return _is_elected(self, role)
+
 
 _write = Controller._write
 
@@ -79,7 +96,7 @@ def _begin_anew_in_memory(self: Controller, snapshot: bytes) -> None:
 
 
 def _begin_anew_without_word(self: Controller, snapshot: bytes) -> None:
-    self._services.handles.filesystem.write_atomically(self._snapshot_path, snapshot)
+    checkpoint.write_snapshot(self._services.handles.filesystem, self._snapshot_path, snapshot)
     self.metadata.restore(snapshot)
 
 
@@ -128,6 +145,10 @@ def _reconcile_in_a_row(node: RaftNode, role: Leader, now: float) -> None:
         _reconcile(node, role, now)
 
 
+def _has_heard_enough(_node: RaftNode) -> bool:
+    return False
+
+
 # -- topics and moves ------------------------------------------------------------------------------------------------
 
 
@@ -144,6 +165,20 @@ def _plan_any_voters(metadata: Metadata, request: Request, about: Circumstances)
         partition = metadata.topics[request.topic_id].partitions[request.partition]
         return plan(metadata, evolve(request, voters=partition.replicas), about)
     return plan(metadata, request, about)
+
+
+def _plan_any_move(metadata: Metadata, request: Request, about: Circumstances) -> Plan:
+    if isinstance(request, EndMove) and request.topic_id in metadata.topics:
+        partition = metadata.topics[request.topic_id].partitions[request.partition]
+        return plan(metadata, evolve(request, move=partition.moves), about)
+    return plan(metadata, request, about)
+
+
+def _write_first_voters(self: Controller) -> None:
+    files, directory = self._services.handles.filesystem, f"{self._services.data_dir}/{GROUP}"
+    files.make_directory(directory)
+    first = MembershipHistory([(-1, Membership(self._cluster.first_voters))])
+    files.write_atomically(f"{directory}/{MEMBERSHIP_FILE}", first.encode())
 
 
 def _check_move_hastily(self: Replica, _message: _CheckMove) -> None:
@@ -166,11 +201,22 @@ def _announced_last(self: Leadership, group: str, broker: int, epoch: int, in_sy
 
 
 _NAMED_IN: tuple[object, ...] = (
-    actors.controller, actors.leadership, actors.replica, tools.simulator.administrators, tools.simulator.settled,
+    actors.cluster_description, actors.leadership, actors.replica, tools.simulator.administrators,
+    tools.simulator.cluster_invariants, tools.simulator.settled,
     tools.simulator.world,
 )  # fmt: skip
 
 METADATA_MUTANTS: dict[str, Mutant] = {
+    "two-controllers": Mutant(
+        "two controllers are elected in one epoch",
+        RaftNode,
+        "_is_elected",
+        _is_elected_by_half,
+        faults=("kill", "kill-all", "usurp", "isolate"),
+        brokers=5,
+        replication_factor=3,
+        admins=1,
+    ),
     "answered-when-written": Mutant(
         "an operation is answered before it is committed",
         Controller,
@@ -279,6 +325,16 @@ METADATA_MUTANTS: dict[str, Mutant] = {
         admins=1,
         replication_factor=3,
     ),
+    "later-move-undone": Mutant(
+        "a leader that has not heard of the last move goes by an earlier one",
+        leading,
+        "_has_heard_less",
+        _has_heard_enough,
+        faults=("move-ended", "late-word"),
+        brokers=4,
+        replication_factor=3,
+        admins=1,
+    ),
     "name-used-again": Mutant(
         "another topic of the same name finds the first one's files",
         actors.partitions,
@@ -309,6 +365,23 @@ METADATA_MUTANTS: dict[str, Mutant] = {
         brokers=5,
         admins=1,
         replication_factor=3,
+    ),
+    "earlier-move-ended": Mutant(
+        "word of an earlier move ends a later one",
+        actors.controller,
+        "plan",
+        _plan_any_move,
+        faults=("late-word",),
+        brokers=4,
+        replication_factor=3,
+    ),
+    "first-voters-for-ever": Mutant(
+        "a broker that comes back goes by those with whom the metadata group began",
+        Controller,
+        "_keep_first_voters",
+        _write_first_voters,
+        faults=("empty", "kill"),
+        brokers=None,
     ),
     "files-removed-too-early": Mutant(
         "a replica is removed before the partition's leader can do without it",

@@ -27,6 +27,10 @@ class Mutant:
     seconds: float | None = None
     snapshot_bytes: int | None = None
     events_max: int | None = None
+    groups: tuple[str, ...] = ()
+    """Which kinds of consumer groups there are."""
+    writers: int | None = None
+    transactions: bool = False
 
     @property
     def patches(self) -> tuple[tuple[object, str, Any], ...]:
@@ -39,4 +43,5 @@ class Mutant:
             "faults": self.faults, "brokers": self.brokers, "replication_factor": self.replication_factor,
             "partitions": self.partitions, "admins": self.admins, "seconds": self.seconds,
             "snapshot_bytes": self.snapshot_bytes, "events_max": self.events_max,
+            "groups": self.groups, "writers": self.writers, "transactions": self.transactions,
         }  # fmt: skip

@@ -3,6 +3,8 @@
 raft_mutants      elections and replication
 log_mutants       logs, and what a replica answers from them
 metadata_mutants  controllers, topics, moves
+group_mutants     consumer groups and their coordinators
+transaction_mutants  transactions, their coordinators, and what partitions and readers make of them
 """
 
 from __future__ import annotations
@@ -10,12 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tools.simulator.group_mutants import GROUP_MUTANTS
 from tools.simulator.log_mutants import LOG_MUTANTS
 from tools.simulator.metadata_mutants import METADATA_MUTANTS
 from tools.simulator.mutant import Mutant
 from tools.simulator.raft_mutants import RAFT_MUTANTS
+from tools.simulator.transaction_mutants import TRANSACTION_MUTANTS
 
-MUTANTS: dict[str, Mutant] = {**RAFT_MUTANTS, **LOG_MUTANTS, **METADATA_MUTANTS}
+MUTANTS: dict[str, Mutant] = {
+    **RAFT_MUTANTS, **LOG_MUTANTS, **METADATA_MUTANTS, **GROUP_MUTANTS, **TRANSACTION_MUTANTS,
+}  # fmt: skip
 
 
 @contextmanager

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from log.raft import following, leading, losses
+from log import losses
+from log.raft import following, leading
 from log.raft.member import Member
 from log.raft.membership import Membership
-from log.raft.messages import Append, VoteAnswer, VoteRequest
+from log.raft.messages import Append, Appended, BeatAnswer, Recovered, VoteAnswer, VoteRequest
 from log.raft.node import RaftNode
 from log.raft.ready import Fetch, Ready, Vote
 from log.raft.roles import Follower, Leader, PreCandidate, Role
 from log.raft.vote_journal import VoteJournal
+from protocol.records import RecordBatches, parse_batches
 from tools.simulator.mutant import Mutant
 
 
@@ -121,8 +123,9 @@ def _would_grant_forced(self: RaftNode, request: VoteRequest, now: float) -> boo
     return _would_grant(self, request, now)
 
 
-def _any_vote_saved(self: Member, _vote: Vote) -> None:
+def _any_vote_saved(self: Member, _vote: Vote, now: float) -> None:
     self.unsaved_vote = None
+    self.node.vote_saved(now)
     self.outbox += self._parked
     self._parked = []
 
@@ -146,6 +149,19 @@ def _fetched_within_window(
 def _tick_for_quorum(node: RaftNode, _role: Leader, now: float) -> None:
     if not leading.has_quorum(node, now):
         node.step_down(now)
+
+
+_on_answer = leading.on_answer
+
+
+def _on_answer_of_anybody(node: RaftNode, role: Leader, answer: Appended | BeatAnswer, now: float) -> None:
+    if not answer.eligible and answer.follower in role.progress:
+        node.send(answer.follower, Recovered(node.term, node.broker))
+    _on_answer(node, role, answer, now)
+
+
+def _read_anything(self: Member, start: int, bytes_max: int) -> RecordBatches:
+    return parse_batches(self.log.read(start, bytes_max).read())
 
 
 RAFT_MUTANTS: dict[str, Mutant] = {
@@ -190,6 +206,13 @@ RAFT_MUTANTS: dict[str, Mutant] = {
     ),
     "lost-data-votes": Mutant(
         "a replica that lost data votes as before", losses, "is_marked", _not_marked, faults=("power",)
+    ),
+    "recovered-too-early": Mutant(
+        "a replica that lost data counts again before it was brought anything",
+        leading,
+        "on_answer",
+        _on_answer_of_anybody,
+        faults=("power",),
     ),
     "verified-across-leaders": Mutant(
         "what one leader verified counts for the next",
@@ -239,5 +262,14 @@ RAFT_MUTANTS: dict[str, Mutant] = {
         _tick_for_quorum,
         faults=("drop", "kill"),
         events_max=30_000,
+    ),
+    "damage-handed-on": Mutant(
+        "a leader does not look at what it reads for a follower",
+        Member,
+        "_read_as_written",
+        _read_anything,
+        faults=("bit-flip", "kill", "isolate"),
+        brokers=4,
+        replication_factor=3,
     ),
 }

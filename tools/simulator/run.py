@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import gc
 import logging
+from contextlib import nullcontext
 from typing import Any
 
 import actors.controller
 from log.memory_filesystem import SimulatedCrash
 from tools.simulator.faults import Faults
+from tools.simulator.group_faults import GroupFaults
 from tools.simulator.mutants import planted
 from tools.simulator.report import Outcome, TraceKeeper, Violation, relevant
 from tools.simulator.settings import Settings, choose
+from tools.simulator.transaction_faults import TransactionFaults
 from tools.simulator.world import FailureWatch, World
 
 FORM_SECONDS_MAX = 20.0
-HEAL_SECONDS_MAX = 40.0
+HEAL_SECONDS_MAX = 60.0
 _STEP_SECONDS = 0.1
 
 
@@ -34,12 +37,16 @@ def run(settings: Settings, *, show: bool = False) -> Outcome:
     )  # fmt: skip
     try:
         faults = Faults(world)
-        events = _run(world, faults, settings)
+        coordinated = world.consumers or world.transactions
+        with nullcontext() if coordinated is None else coordinated.small_segments():
+            events = _run(world, faults, settings)
     finally:
         actors.controller.SNAPSHOT_LOG_BYTES = snapshot_bytes
         logger.removeHandler(watch)
         logger.setLevel(level)
         logger.propagate = propagate
+    if world.sim.lost:
+        faults.counts["drop"] = world.sim.lost
     violations = world.history.violations
     violation = violations[0] if violations else None
     operations = world.history.operations
@@ -78,7 +85,7 @@ def _run(world: World, faults: Faults, settings: Settings) -> int:
         events += 1
         if clock.now() > FORM_SECONDS_MAX:
             world.report(Violation("a cluster forms", "", f"not within {FORM_SECONDS_MAX:.0f} virtual s"))
-    faults.begin()
+    _disturb(world, faults)
     steps_max = settings.steps if settings.steps is not None else 1 << 60
     end = clock.now() + settings.seconds
     while clock.now() < end and events < steps_max:
@@ -108,6 +115,14 @@ def _run(world: World, faults: Faults, settings: Settings) -> int:
                 return events
     world.check()
     return events
+
+
+def _disturb(world: World, faults: Faults) -> None:
+    faults.begin()
+    if world.consumers is not None:
+        GroupFaults(faults, world.consumers).begin()
+    if world.transactions is not None:
+        TransactionFaults(faults, world.transactions).begin()
 
 
 def _too_many(world: World, events: int) -> bool:

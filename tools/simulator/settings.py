@@ -9,13 +9,16 @@ from attrs import frozen
 from actors.runtime.simulation import Wire
 from log.config import NEVER
 from log.raft.node import RaftConfig
+from tools.simulator.group_settings import GroupSettings, choose_groups
+from tools.simulator.transaction_settings import TransactionSettings, choose_transactions
 
 LINK_FAULTS = ("drop", "slow", "reconnect", "cut", "silent", "one-way", "clog", "isolate")
 PROCESS_FAULTS = ("stop", "kill", "kill-all", "crash", "power", "power-all", "empty", "pause", "sniper")
 DISK_FAULTS = ("write-error", "no-space", "sync-error", "missing-index", "stale-checkpoint")
 OTHER_FAULTS = ("clock", "transfer", "retention", "usurp")
+DIRECTED_FAULTS = ("clean", "slow-sync", "late-word", "cut-again", "bit-flip", "move-ended")
 EVENTS_MAX = 300_000
-FAULTS = (*LINK_FAULTS, *PROCESS_FAULTS, *DISK_FAULTS, *OTHER_FAULTS)
+FAULTS = (*LINK_FAULTS, *PROCESS_FAULTS, *DISK_FAULTS, *OTHER_FAULTS, *DIRECTED_FAULTS)
 
 
 @frozen(slots=True)
@@ -41,6 +44,8 @@ class Settings:
     snapshot_bytes: int
     """So much metadata log makes a snapshot."""
     events_max: int
+    groups: GroupSettings | None
+    transactions: TransactionSettings | None
 
     @property
     def flushes(self) -> bool:
@@ -60,11 +65,20 @@ def choose(
     admins: int | None = None,
     snapshot_bytes: int | None = None,
     events_max: int | None = None,
+    writers: int | None = None,
+    groups: tuple[str, ...] | None = None,
+    transactions: bool | None = None,
 ) -> Settings:
     """The settings of a seed, among the faults that are allowed."""
     rng = random.Random(f"settings {seed}")
     flushes = rng.random() < 0.4
-    chosen = tuple(fault for fault in faults if rng.random() < 0.5 or faults != FAULTS)
+    chosen = faults
+    if faults == FAULTS:
+        directed = random.Random(f"directed {seed}")  # of its own: what else a seed stands for stays as it was
+        chosen = tuple(one for one in faults if (directed if one in DIRECTED_FAULTS else rng).random() < 0.5)
+    else:
+        for _ in faults:
+            rng.random()
     delay_s_max = rng.choice((0.0005, 0.002, 0.005, 0.02, 0.06))
     wire = Wire(
         delay_s_min=0.00002,
@@ -77,6 +91,7 @@ def choose(
         election_retry_s=rng.choice((0.005, 0.03)),
         window_bytes=rng.choice((200, 2000, 8 << 20)),
         fetch_bytes=rng.choice((100, 1000, 1 << 20)),
+        catch_up_bytes_per_s=float("inf") if seed % 3 else 200_000.0,
         lag_s_max=rng.choice((1.0, 5.0, 30.0)),
         flush_before_ack=flushes,
     )
@@ -87,6 +102,7 @@ def choose(
         "flush.messages": flush_messages,
         "flush.ms": flush_ms,
         "min.insync.replicas": rng.choice((1, 2)),
+        "retention.ms": -1,  # clocks jump, and administrators expect what they wrote; "retention" deletes by itself
     }
     return Settings(
         seed=seed,
@@ -99,7 +115,7 @@ def choose(
         wire=wire,
         raft=raft,
         topic_defaults=tuple((name, str(value)) for name, value in topic_defaults.items()),
-        writers=rng.randint(3, 5),
+        writers=rng.randint(3, 5) if writers is None else writers,
         readers=rng.randint(1, 2),
         think_s=rng.choice((0.02, 0.05, 0.15)),
         value_bytes=rng.choice((0, 0, 200, 1500)),
@@ -107,4 +123,6 @@ def choose(
         fault_interval_s=rng.choice((0.25, 0.6, 1.5)),
         snapshot_bytes=rng.choice((1000, 3000, 1 << 20)) if snapshot_bytes is None else snapshot_bytes,
         events_max=events_max or EVENTS_MAX,
+        groups=choose_groups(seed, groups),
+        transactions=choose_transactions(seed, wanted=transactions),
     )

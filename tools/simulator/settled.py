@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.controller import GROUP as METADATA
+from actors.cluster_facts import GROUP as METADATA
 from actors.partitions import groups_on_disk
 from actors.replica_messages import group_name
 from log.machines.metadata import Metadata

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import random
-from functools import partial
+from collections.abc import Callable
+from functools import lru_cache, partial
 
-from attrs import define, evolve
+from attrs import define, evolve, frozen
 
 from actors.background import Done, Work
-from actors.controller import GROUP as METADATA
-from actors.controller import ClusterFacts, TopicWanted
+from actors.cluster_facts import GROUP as METADATA
+from actors.cluster_facts import ClusterFacts, TopicWanted
 from actors.group_member import GroupMember
+from actors.internal_topics import making_of
 from actors.partitions import VOTES_FILE, start_partitions
 from actors.replica_messages import group_name, replica_address
 from actors.runtime import Actor, Address, Node
@@ -19,22 +21,41 @@ from actors.runtime.simulation import ProcessClock, SeededScheduler, Simulation
 from log.errors import CorruptSegment, LogOffline
 from log.machines.metadata import Metadata
 from log.machines.placement import controllers
+from log.machines.topic_ids import id_bytes
 from log.memory_filesystem import MemoryFilesystem
+from log.memory_nodes import FileNode
 from log.raft.membership import Voter
 from log.raft.roles import Leader
 from tools.simulator.administrators import Administrator
 from tools.simulator.clients import Client, ClientServices, Finish, Reader, Writer
+from tools.simulator.group_view import GroupView
+from tools.simulator.group_world import GroupWorld
 from tools.simulator.history import ALL, IDEMPOTENT, ONE, History
 from tools.simulator.invariants import Invariants
 from tools.simulator.report import TraceKeeper, Violation
 from tools.simulator.settings import Settings
 from tools.simulator.settled import unsettled
+from tools.simulator.streams import open_port
+from tools.simulator.transaction_settings import TransactionSettings
+from tools.simulator.transaction_view import TransactionView
+from tools.simulator.transaction_world import TransactionWorld
 
 DATA = "/data"
 JOURNAL = f"{DATA}/{VOTES_FILE}"
 CLIENT_NODES = (101, 102)
 TOPIC = "t"
 _REDIAL_SECONDS = 0.03
+_ASK_AGAIN_SECONDS = 1.0
+
+
+@frozen(slots=True)
+class BitFlip:
+    """A bit of a file that is not as it was written."""
+
+    path: str
+    file: FileNode
+    at: int
+    mask: int
 
 
 @define(slots=True)
@@ -45,29 +66,54 @@ class Broker:
     disk: MemoryFilesystem
     directory: str
     alive: bool = False
-    damaged: bool = False
+    flip: BitFlip | None = None
+    was_damaged: bool = False
     lives: int = 0
     boots: int = 0
+
+    @property
+    def damaged(self) -> bool:
+        return self.flip is not None
+
+    def damage(self, path: str, at: int, mask: int) -> None:
+        """Flip bits of a byte that was written long ago."""
+        self.disk.corrupt(path, at, mask)
+        self.flip = BitFlip(path, self.disk._file(path), at, mask)
+        self.was_damaged = True
+
+    def repair(self) -> None:
+        """Let the disk be as it was written."""
+        flip, self.flip = self.flip, None
+        if flip is None or not self.disk.exists(flip.path) or self.disk._file(flip.path) is not flip.file:
+            return
+        if flip.at < len(flip.file.durable):  # else it was cut away
+            self.disk.corrupt(flip.path, flip.at, flip.mask)
 
 
 class SimulatedBackground:
     """A thread that takes its time. What it has not done when its process dies is never done."""
 
-    def __init__(self, scheduler: SeededScheduler, rng: random.Random, seconds_max: float) -> None:
+    def __init__(
+        self, scheduler: SeededScheduler, rng: random.Random, seconds_max: float, slowness: Callable[[], float]
+    ) -> None:
         self._timers = scheduler.timers
         self._rng = rng
         self._seconds_max = seconds_max
+        self._slowness = slowness
 
     def submit(self, work: Work, done: Done) -> None:
-        self._timers.after(self._rng.uniform(0.00005, self._seconds_max), partial(self._work, work, done))
+        slowness = self._slowness()
+        seconds = self._rng.uniform(0.00005, self._seconds_max) * slowness
+        self._timers.after(seconds, partial(self._work, work, done, slowness))
 
-    def _work(self, work: Work, done: Done) -> None:
+    def _work(self, work: Work, done: Done, slowness: float) -> None:
         error: BaseException | None = None
         try:
             work()
         except Exception as raised:  # noqa: BLE001  it belongs to whoever asked for the work
             error = raised
-        self._timers.after(self._rng.uniform(0, self._seconds_max / 4), partial(done, error))
+        seconds = self._rng.uniform(0, self._seconds_max / 4) * slowness
+        self._timers.after(seconds, partial(done, error))
 
 
 class FailureWatch(logging.Handler):
@@ -97,6 +143,10 @@ class World:
         self.calm_since = 0.0
         self.cut: set[frozenset[int]] = set()
         """Pairs that may not be linked."""
+        self._ask_at: dict[str, float] = {}
+        """Per request for a topic: when the controller is asked once more. Words get lost."""
+        self.slowness: dict[int, float] = {}
+        """Brokers whose disks are busy, and how many times as long a sync takes there."""
         self.blocks: dict[int, str] = {}
         """Blocks of producer ids, and who got them."""
         self.brokers = {
@@ -110,9 +160,23 @@ class World:
             (TopicWanted(TOPIC, settings.partitions, settings.replication_factor),),
             topic_defaults=settings.topic_defaults,
         )
+        self.consumers: GroupWorld | None = None
+        if settings.groups is not None:
+            view = GroupView(self.report, self.sim.clock.now, TOPIC)
+            self.consumers = GroupWorld(settings.groups, settings.seed, view)
+            internal = self.consumers.internal_topics(settings.replication_factor)
+            self.facts = evolve(self.facts, groups=settings.groups.config, internal_topics=internal)
+        self.transactions: TransactionWorld | None = None
+        if settings.transactions is not None:
+            self.transactions = self._with_transactions(settings.transactions)
         self.groups: tuple[str, ...] = ()
         """The partitions that clients write to; known once the cluster has formed."""
-        self.invariants = Invariants(self.report, self.note, self.sim.clock.now, flushes=settings.flushes)
+        self.invariants = Invariants(
+            self.report, self.note, self.sim.clock.now, lambda broker: self.brokers[broker].damaged,
+            flushes=settings.flushes,
+        )  # fmt: skip
+        if self.consumers is not None:
+            self.consumers.view.was_followed = lambda log, epoch: self.invariants.was_followed(log, epoch, self.now)
         self.sim.on_sent = self._sent
         self.sync_s_max = self.rng.choice((0.0005, 0.005, 0.02))
         for broker in self.brokers:
@@ -120,6 +184,15 @@ class World:
         self.clients: list[Client] = []
         self.sim.scheduler.timers.every(_REDIAL_SECONDS, self._dial)
         self._dial()
+
+    def _with_transactions(self, settings: TransactionSettings) -> TransactionWorld:
+        made = TransactionWorld(settings, self.settings.seed, TransactionView(self.report, self.note))
+        factor, facts = self.settings.replication_factor, self.facts
+        internal = made.internal_topics(facts.internal_topics, factor)
+        self.facts = evolve(
+            facts, topics=facts.topics + made.topics(factor), internal_topics=facts.internal_topics + internal
+        )
+        return made
 
     # -- facts -----------------------------------------------------------------------------------------------
 
@@ -168,6 +241,8 @@ class World:
 
     def form(self) -> bool:
         """Start clients once every broker knows the topic that they write to, and somebody leads all of it."""
+        if any(one._services.metadata.topic(TOPIC) is None for one in self.controllers()):
+            return False
         metadata = self.metadata()
         topic = None if metadata is None else metadata.topic(TOPIC)
         if topic is None:
@@ -175,11 +250,22 @@ class World:
         self.groups = tuple(group_name(TOPIC, number, topic.id) for number in range(len(topic.partitions)))
         if any(self.leader(group) is None for group in self.groups):
             return False
-        if any(one._services.metadata.topic(TOPIC) is None for one in self.controllers()):
+        if self.consumers is not None and not self.consumers.is_ready(self):
+            return False
+        if self.transactions is not None and not self.transactions.is_ready(self):
             return False
         self.note("formed")
         self.clients = self._start_clients()
         return True
+
+    def ask_for_topic(self, name: str, request_id: str) -> None:
+        """Have an internal topic made; called until it is there."""
+        if self.now >= self._ask_at.get(request_id, 0.0):
+            self._ask_at[request_id] = self.now + _ASK_AGAIN_SECONDS
+            broker = min(self.living)
+            self.sim.nodes[broker].tell_local(
+                Address("controller", "", broker), making_of(self.facts, name, request_id)
+            )
 
     def leader(self, group: str) -> int | None:
         """Who leads in the newest epoch, in the eyes of somebody who sees everything."""
@@ -211,18 +297,27 @@ class World:
             broker.disk.make_directory(DATA)
         scheduler = node.scheduler
         assert isinstance(scheduler, SeededScheduler)
-        scheduler.on_handled = self.invariants.look
-        background = SimulatedBackground(scheduler, self.rng, self.sync_s_max)
+        scheduler.on_handled = self._look
+        background = SimulatedBackground(scheduler, self.rng, self.sync_s_max, lambda: self.slowness.get(number, 1.0))
         try:
-            start_partitions(
-                node, DATA, broker.directory, self.facts, broker.disk, background,
+            services = start_partitions(
+                node, DATA, broker.directory, self.facts, broker.disk, background, background,
                 random.Random(f"{self.settings.seed} {number} {broker.lives}"),
                 boot=str(broker.boots), raft=self.settings.raft,
             )  # fmt: skip
+            if self.consumers is not None or self.transactions is not None:
+                open_port(node, services, self.facts)
         except OSError as error:  # its disk is full: the process ends, and whoever runs it tries again
             self.note(f"start of {number} failed: {error}")
             self.kill(number)
             self.sim.scheduler.timers.after(0.5, lambda: None if broker.alive else self.start(number))
+
+    def _look(self, actor: Actor) -> None:
+        self.invariants.look(actor)
+        if self.consumers is not None:
+            self.consumers.view.look(actor)
+        if self.transactions is not None:
+            self.transactions.view.look(actor)
 
     def kill(self, number: int, *, power: bool = False) -> None:
         """The process dies. Its page cache lives on, unless the power goes too."""
@@ -245,7 +340,7 @@ class World:
         """A dead broker gets an empty disk."""
         broker = self.brokers[number]
         assert not broker.alive
-        broker.disk = MemoryFilesystem()
+        broker.disk, broker.flip = MemoryFilesystem(), None
         broker.directory = f"dir-{number}-{broker.lives}"
         self.note(f"wipe {number}")
 
@@ -299,7 +394,7 @@ class World:
             self.history, tuple(self.brokers), self.groups, settings.think_s, settings.value_bytes,
             settings.raft.leader_timeout_s + 4 * settings.wire.delay_s_max + 0.5,
             lambda: self.calm_since, self._is_committed, self.invariants.was_followed,
-            lambda broker: self.brokers[broker].damaged,
+            lambda broker: self.brokers[broker].was_damaged,
         )  # fmt: skip
         nodes = [self.sim.add_process(number) for number in CLIENT_NODES]
         kinds = [IDEMPOTENT, ALL, ONE, IDEMPOTENT, ALL][: settings.writers]
@@ -310,6 +405,15 @@ class World:
         admins = [
             self._spawn(nodes[n % 2], Administrator, f"a{n}", services, self.blocks) for n in range(settings.admins)
         ]
+        if self.consumers is not None:
+            metadata = self.metadata()
+            topic = None if metadata is None else metadata.topic(TOPIC)
+            assert topic is not None
+            self.consumers.start(nodes, services, TOPIC, id_bytes(topic.id))
+        if self.transactions is not None:
+            known = self.metadata()
+            assert known is not None
+            self.transactions.start(nodes, services, TOPIC, len(self.groups), known)
         return clients + readers + admins
 
     def _spawn(self, node: Node, kind: type[Client], name: str, services: ClientServices, *more: object) -> Client:
@@ -332,6 +436,7 @@ class World:
         for number, broker in self.brokers.items():
             broker.disk.faults.clear()
             broker.disk.crash_at = None
+            broker.repair()
             node = self.sim.nodes.get(number)
             if broker.alive and node is not None and (node.supervisor.given_up or node.ending or _retires(node)):
                 self.kill(number)  # as whoever runs the cluster would, or as it would by itself
@@ -340,6 +445,7 @@ class World:
         for number in sorted(sim.paused):
             sim.resume(number)
         self.cut.clear()
+        self.slowness.clear()
         sim.blocked.clear()
         for pair in sorted(sim.clogged):
             sim.release(*pair)
@@ -350,6 +456,10 @@ class World:
         """Let clients come to their end."""
         for client in self.clients:
             client.ref.tell(Finish())
+        if self.consumers is not None:
+            self.consumers.finish()
+        if self.transactions is not None:
+            self.transactions.finish()
 
     def unfinished(self) -> str | None:
         """What is still to be done, if anything."""
@@ -373,19 +483,30 @@ class World:
             lagging = self._lagging(group, log.end_offset)
             if lagging is not None:
                 return lagging
-        return unsettled(self)
+        return self._unread() or unsettled(self)
+
+    def _unread(self) -> str | None:
+        """What groups and transactions still have to do."""
+        reading = None if self.consumers is None else self.consumers.unfinished(self._end_of)
+        if reading is None and self.transactions is not None:
+            return self.transactions.unfinished(self)
+        return reading
+
+    def _end_of(self, partition: int) -> int:
+        group = self.groups[partition]
+        leader = self.leader(group)
+        replica = None if leader is None else self.replica(group, leader)
+        assert replica is not None
+        return replica._member.log.end_offset
 
     def _lagging(self, group: str, end: int) -> str | None:
         for broker in self.keepers(group):
-            if self.brokers[broker].damaged:
-                continue
             replica = self.replica(group, broker)
             if replica is None:
                 return f"{group} has no replica on broker {broker}"
             node, log = replica._member.node, replica._member.log
             told = node.watermark == end or self.settings.wire.loss  # a beat that is lost is not repeated
-            more = group == METADATA and log.end_offset > end  # which nobody else has: the next append will cut it
-            if (log.end_offset != end and not more) or not told:
+            if log.end_offset < end or not told:  # what is more than that nobody else has: the next append will cut it
                 return f"{group}: broker {broker} has {log.end_offset}, {node.watermark} committed, of {end}"
             if not node.eligible:
                 return f"{group}: broker {broker} holds everything and may still not vote"
@@ -402,6 +523,8 @@ class World:
                 metadata = self.metadata()
                 assert metadata is not None
                 client.check(metadata)
+        if self.transactions is not None:
+            self.transactions.check(self)
         self.history.check({group: self.invariants.values.get(group, {}) for group in self.groups})
 
 
@@ -411,6 +534,7 @@ def _retires(node: Node) -> bool:
     return any(hasattr(actor, "_member") and actor._member.node.retiring for actor in members)
 
 
+@lru_cache(maxsize=1000)
 def address_of(group: str, broker: int) -> Address:
     return Address("controller", "", broker) if group == METADATA else replica_address(group, broker)
 
