@@ -156,7 +156,7 @@ def told(record: Record, groups: tuple[str, ...], chaos: Chaos, seed: int) -> st
     return "\n".join(lines)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("leaves_nothing")
 def test_no_promise_is_broken_while_processes_die_and_stop_and_links_break(chaos_seconds: float) -> None:
     seed = int(os.environ.get("CHAOS_SEED") or random.SystemRandom().getrandbits(32))

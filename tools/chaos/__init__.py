@@ -1,0 +1,22 @@
+"""Does a Kafka cluster keep its promises while things go wrong? Real clients, real brokers, a history, a verdict.
+
+    python -m tools.chaos --minutes 10                              three processes of our own, with faults
+    python -m tools.chaos --bootstrap localhost:9092                any Kafka cluster, unharmed
+    python -m tools.chaos --bootstrap localhost:9092 --cluster      one of ours on this machine: brokers are killed
+
+Time is cut into rounds, each with topics of its own. A round is recorded, read in full when everything has healed, and
+checked; then it is forgotten, so a run may last as long as it likes.
+
+rounds        topics, clients, faults, the end of all that, and what it came to
+client        a thread with a Kafka client, and what errors mean
+producers     plain and idempotent ones
+transactors   transactional ones, that commit, abort, dawdle and are replaced
+transformers  from topic to topic, exactly once
+readers       assigned consumers, members of groups, a reader of offsets
+final_read    everything, when all is over
+exactly_once  every input has one output
+faults        brokers that are killed, stopped and cut off
+brokers       those of ours that are started by somebody else
+recorder      the history, in a file of tools.checker's kind, and counts
+table         how it stands, in a terminal or a pipe
+"""

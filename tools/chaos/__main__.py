@@ -1,0 +1,141 @@
+"""python -m tools.chaos: see the package. Exit code 0: every promise was kept; 1: not so; 2: it could not be tried."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from attrs import define
+from confluent_kafka import KafkaException
+
+from actors.harness import Cluster
+from actors.process.config import KafkaConfig
+from tools.chaos.brokers import NotOurs, RunningBrokers
+from tools.chaos.client import Setting
+from tools.chaos.faults import Faults, FaultsAndCuts
+from tools.chaos.recorder import Recorder
+from tools.chaos.rounds import PARTITIONS, Outcome, Round, judge, leader_finder
+from tools.chaos.table import Table
+from tools.checker.anomalies import EXPLAINED
+from tools.checker.history import OK, UNKNOWN
+
+ROUND_SECONDS_MAX = 300.0
+"""What a round records is read into memory as a whole to be checked."""
+RATE = 60.0
+SHOWN_MAX = 10
+LINE_MAX = 300
+CONFIG = KafkaConfig(
+    default_replication_factor=3, min_insync_replicas=2, group_consumer_session_timeout_ms=6000,
+    group_consumer_heartbeat_interval_ms=500,
+)  # fmt: skip
+
+
+@define(slots=True)
+class Target:
+    bootstrap: str
+    faults: Faults | None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.chaos", description="Does a cluster keep its promises?")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT,…", help="any Kafka cluster; one is started if not given")
+    parser.add_argument("--cluster", action="store_true", help="those are ours, on this machine: kill and stop them")
+    parser.add_argument("--minutes", type=float, default=5.0, help="how long; 5 if not given")
+    parser.add_argument("--rate", type=float, default=RATE, help=f"records per second and producer; {RATE:g}")
+    parser.add_argument("--seed", default="", help="makes the same faults again, though never at the same instants")
+    parser.add_argument("--history", type=Path, metavar="FILE", help="keep it for tools.checker; round 2 in FILE-2")
+    options = parser.parse_args(arguments)
+    if options.cluster and not options.bootstrap:
+        parser.error("--cluster is about the brokers that --bootstrap names")
+    seed = options.seed or f"{random.SystemRandom().getrandbits(32)}"
+    try:
+        with _target(options, seed) as target:
+            print(f"seed {seed}, cluster at {target.bootstrap}, {'with' if target.faults else 'without'} faults")
+            return _rounds(target, seed, options.minutes * 60, options.rate, options.history)
+    except (NotOurs, KafkaException) as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+@contextmanager
+def _target(options: argparse.Namespace, seed: str) -> Iterator[Target]:
+    rng = random.Random(f"aim {seed}")
+    if options.bootstrap is None:
+        with Cluster(3, processes=True, config=CONFIG, log_level="error") as cluster:
+            yield Target(cluster.bootstrap, FaultsAndCuts(cluster, seed, leader_finder(cluster.bootstrap, rng.choice)))
+    elif options.cluster:
+        running = RunningBrokers(options.bootstrap)
+        yield Target(options.bootstrap, Faults(running, seed, leader_finder(options.bootstrap, rng.choice)))
+    else:
+        yield Target(options.bootstrap, None)
+
+
+def _rounds(target: Target, seed: str, seconds: float, rate: float, kept: Path | None) -> int:
+    """One after the other, until the time is over or a promise is broken."""
+    began, number, left, good = time.monotonic(), 0, seconds, True
+    while left > 1 and good:
+        number += 1
+        with tempfile.TemporaryDirectory(prefix="barnabas-chaos-") as directory:
+            history = Path(directory) / "history.jsonl"
+            outcome = _round(target, seed, number, rate, min(left, ROUND_SECONDS_MAX), history)
+            if kept is not None:  # each round has a clock and values of its own
+                shutil.copy(history, kept if number == 1 else kept.with_stem(f"{kept.stem}-{number}"))
+        _tell(number, outcome)
+        good = not (outcome.anomalies or outcome.problems)
+        left -= ROUND_SECONDS_MAX
+    if target.faults is not None:
+        print(f"faults: {_counted(target.faults.counts)}")
+    print(f"{'clean' if good else 'BROKEN'}: {number} rounds in {time.monotonic() - began:.0f} s, seed {seed}")
+    return 0 if good else 1
+
+
+def _round(target: Target, seed: str, number: int, rate: float, seconds: float, history: Path) -> Outcome:
+    with Recorder(history) as recorder:
+        name = f"chaos-{random.SystemRandom().getrandbits(32):08x}-{number}"
+        setting = Setting(target.bootstrap, recorder, seed, name, PARTITIONS, rate)
+
+        def state() -> str:
+            fault = "" if target.faults is None else target.faults.now
+            return f"round {number}, {recorder.now:.0f} s{', ' + fault if fault else ''}"
+
+        with Table(recorder.snapshot, state):
+            outcome = Round(setting, target.faults).run(seconds)
+    judge(outcome, history)
+    return outcome
+
+
+def _tell(number: int, outcome: Outcome) -> None:
+    print(f"round {number}: {outcome.operations} operations")
+    for (workload, operation), counted in sorted(outcome.counts.items()):
+        print(
+            f"  {workload}: {operation} {counted[OK]}" + (f", unknown {counted[UNKNOWN]}" if counted[UNKNOWN] else "")
+        )
+    if outcome.errors:
+        print(f"  errors told: {_counted(outcome.errors)}")
+    for problem in outcome.problems[:SHOWN_MAX]:
+        print(f"  PROBLEM {problem}")
+    if len(outcome.problems) > SHOWN_MAX:
+        print(f"  and {len(outcome.problems) - SHOWN_MAX} more problems")
+    for kind, count in Counter(anomaly.kind for anomaly in outcome.anomalies).items():
+        print(f"  ANOMALY {kind.value}: {count} ({EXPLAINED[kind]})")
+        found = [anomaly for anomaly in outcome.anomalies if anomaly.kind is kind]
+        for anomaly in found[:SHOWN_MAX]:
+            for line in str(anomaly).splitlines():
+                print(f"    {line[:LINE_MAX]}")
+    sys.stdout.flush()
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.most_common())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""Brokers of ours that somebody else has started on this machine. Their launcher starts again what is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from tools.client.json_client import JsonClient
+from tools.client.json_conversation import ClientError, addresses
+
+BACK_SECONDS = 60.0
+PAUSE_SECONDS = 0.1
+
+
+class NotOurs(Exception):
+    """One line about brokers that cannot be harmed."""
+
+
+class RunningBrokers:
+    """Found by what their ports say of themselves."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._ports: dict[int, str] = {}
+        self._pids: dict[int, int] = {}
+        for host, port in addresses(bootstrap):
+            where = f"{host}:{port}"
+            try:
+                broker, pid = _ask(where)
+                os.kill(pid, 0)
+            except (ClientError, KeyError, OSError) as error:
+                raise NotOurs(f"{where}: no broker of ours on this machine: {error}") from error
+            self._ports[broker], self._pids[broker] = where, pid
+        self.brokers = tuple(sorted(self._ports))
+
+    @property
+    def alive(self) -> tuple[int, ...]:
+        return tuple(self._pids)
+
+    def kill(self, broker: int) -> None:
+        os.kill(self._pids.pop(broker), signal.SIGKILL)
+
+    def restart(self, broker: int) -> None:
+        """Wait until its launcher has done it."""
+        until = time.monotonic() + BACK_SECONDS
+        while time.monotonic() < until:
+            try:
+                found, pid = _ask(self._ports[broker])
+            except ClientError:
+                time.sleep(PAUSE_SECONDS)
+                continue
+            assert found == broker, f"broker {found} is where broker {broker} was"
+            self._pids[broker] = pid
+            return
+        raise NotOurs(f"broker {broker} did not come back within {BACK_SECONDS:g} s")
+
+    def pause(self, broker: int) -> None:
+        os.kill(self._pids[broker], signal.SIGSTOP)
+
+    def resume(self, broker: int) -> None:
+        os.kill(self._pids[broker], signal.SIGCONT)
+
+
+def _ask(where: str) -> tuple[int, int]:
+    with JsonClient(where) as client:
+        told = client.call("status")
+    return told["broker"], told["pid"]

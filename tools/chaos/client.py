@@ -1,0 +1,191 @@
+"""A thread with a Kafka client, and what errors mean.
+
+Nothing but an acknowledgement is sure: librdkafka sends again by itself, so a refusal may be that of a second attempt
+whose first came through. All else is recorded as unknown.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+from attrs import frozen
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from tools.chaos.recorder import Recorder
+from tools.checker.history import OK, READ_COMMITTED, TRANSACTIONAL, UNKNOWN, OffsetCommit, Poll, Send
+
+_QUIET = logging.getLogger("tools.chaos.librdkafka")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
+CALL_SECONDS = 20.0
+"""For one call of a client; it is made again if it may be."""
+ATTEMPTS_MAX = 5
+"""Then a client gives up its producer, and begins anew."""
+
+
+@frozen(slots=True)
+class Setting:
+    """What all clients of a round have in common."""
+
+    bootstrap: str
+    recorder: Recorder
+    seed: str
+    name: str
+    """Of the round: topics, groups and transactional ids begin with it."""
+    partitions: int
+    rate: float
+    """Records per second and producer."""
+
+    def topic(self, name: str) -> str:
+        return f"{self.name}-{name}"
+
+    def places(self, *names: str) -> list[tuple[str, int]]:
+        return [(self.topic(name), number) for name in names for number in range(self.partitions)]
+
+    def config(self, **more: Any) -> dict[str, Any]:
+        """For librdkafka, which says what it is concerned about on stderr unless told not to."""
+        base = {
+            "bootstrap.servers": self.bootstrap, "log_level": 0, "logger": _QUIET, "reconnect.backoff.max.ms": 500,
+            "topic.metadata.refresh.interval.ms": 5000, "socket.timeout.ms": 6000,
+        }  # fmt: skip
+        return base | {name.replace("_", "."): value for name, value in more.items()}
+
+
+class Client(threading.Thread):
+    """Works until told to end; what it fails with is kept for whoever asks."""
+
+    workload = ""
+
+    def __init__(self, name: str, setting: Setting) -> None:
+        super().__init__(name=name, daemon=True)
+        self.setting, self.recorder = setting, setting.recorder
+        self.rng = random.Random(f"{setting.seed} {setting.name} {name}")
+        self.ending = threading.Event()
+        self.failure: Exception | None = None
+        self.outstanding: dict[str, Send] = {}
+        """By value, sends of which nothing was heard yet, as they are told if nothing ever is."""
+        self.committing: list[OffsetCommit] = []
+        """The same of offsets."""
+
+    def run(self) -> None:
+        try:
+            self.work()
+        except Exception as error:  # noqa: BLE001  it goes into the verdict
+            self.failure = error
+
+    def work(self) -> None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        self.ending.set()
+
+    def record_outstanding(self) -> None:
+        """It hangs, so it does not tell any more what became of its sends and offsets."""
+        for send in list(self.outstanding.values()):
+            self.recorder.add(self.workload, attrs.evolve(send, end=self.recorder.now))
+        for commit in self.committing:
+            self.recorder.add(self.workload, attrs.evolve(commit, end=self.recorder.now))
+
+    def told(self, what: str, error: KafkaError) -> None:
+        self.recorder.error(self.workload, f"{what}: {error.name()}")
+
+
+def error_of(exception: KafkaException) -> KafkaError:
+    error: KafkaError = exception.args[0]
+    return error
+
+
+def repeatedly(client: Client, what: str, call: Callable[[], object]) -> KafkaError | None:
+    """Make a call of a transactional producer until it is done, or the error is one that stays."""
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            call()
+        except KafkaException as exception:
+            error = error_of(exception)
+            client.told(what, error)
+            if not error.retriable():
+                return error
+        else:
+            return None
+    return error
+
+
+def send(
+    client: Client,
+    producer: Producer,
+    name: str,
+    place: tuple[str, int],
+    value: str,
+    kind: str,
+    transaction: str | None = None,
+) -> None:
+    """Raises KafkaException if the producer is no good any more."""
+    topic, number = place
+    recorder, workload = client.recorder, client.workload
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        outcome, offset = (OK, message.offset() or 0) if error is None else (UNKNOWN, -1)
+        if error is not None and kind != TRANSACTIONAL:
+            client.told("delivery", error)
+        made = attrs.evolve(client.outstanding.pop(value), outcome=outcome, end=recorder.now, offset=offset)
+        recorder.add(workload, made)
+
+    while True:
+        now = recorder.now
+        client.outstanding[value] = Send(
+            name, f"{topic}-{number}", value, UNKNOWN, now, now, kind=kind, transaction=transaction
+        )
+        try:
+            producer.produce(topic, value.encode(), partition=number, on_delivery=delivered)
+        except BufferError:
+            producer.poll(0.1)
+        except KafkaException:
+            del client.outstanding[value]  # it was not even tried
+            raise
+        else:
+            return
+
+
+def give_up(client: Client, producer: Producer) -> None:
+    """Nothing of it shall come to pass any more; every delivery is reported."""
+    producer.purge()
+    try:
+        producer.flush(CALL_SECONDS)
+    except KafkaException as exception:  # it says once more why it is no good any more
+        client.told("flush", error_of(exception))
+
+
+def record_polls(
+    client: Client,
+    consumer: str,
+    assignment: Callable[[str, int], str],
+    messages: Iterable[Message],
+    began: float,
+    *,
+    isolation: str = READ_COMMITTED,
+    transaction: str | None = None,
+    fresh: set[str] | None = None,
+) -> dict[tuple[str, int], int]:
+    """Tell what was read. Gives the next offset of each partition. `fresh`: read from 0 on, and not seen before."""
+    found: dict[tuple[str, int], list[tuple[int, str]]] = {}
+    for message in messages:
+        place = (message.topic() or "", message.partition() or 0)
+        found.setdefault(place, []).append((message.offset() or 0, (message.value() or b"").decode()))
+    ended = client.recorder.now
+    for (topic, number), records in found.items():
+        partition = f"{topic}-{number}"
+        position = -1
+        if fresh is not None and partition not in fresh:
+            fresh.add(partition)
+            position = 0
+        poll = Poll(
+            consumer, assignment(topic, number), partition, tuple(records), began, ended, position,
+            isolation=isolation, transaction=transaction,
+        )  # fmt: skip
+        client.recorder.add(client.workload, poll)
+    return {place: records[-1][0] + 1 for place, records in found.items()}

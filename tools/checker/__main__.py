@@ -1,0 +1,40 @@
+"""python -m tools.checker FILE: what is wrong with a history. Exit code 0: nothing; 1: something; 2: no history."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+
+from tools.checker.anomalies import EXPLAINED
+from tools.checker.check import check
+from tools.checker.files import NoHistory, read
+
+SHOWN_MAX = 10
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.checker", description="Does a history keep all promises?")
+    parser.add_argument("file", type=Path, help="a history: JSON lines")
+    parser.add_argument("--all", action="store_true", help=f"show every anomaly, not {SHOWN_MAX} of each kind")
+    given = parser.parse_args(arguments)
+    try:
+        history = read(given.file)
+    except NoHistory as error:
+        print(error, file=sys.stderr)
+        return 2
+    anomalies = check(history)
+    counts = Counter(anomaly.kind for anomaly in anomalies)
+    for kind, count in counts.items():
+        print(f"{kind.value}: {count} ({EXPLAINED[kind]})")
+        found = [anomaly for anomaly in anomalies if anomaly.kind is kind]
+        for anomaly in found if given.all else found[:SHOWN_MAX]:
+            print(f"  {anomaly}")
+    verdict = "clean" if not anomalies else f"{len(anomalies)} anomalies"
+    print(f"{len(history)} operations: {verdict}")
+    return 1 if anomalies else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""What clients did and saw. Every operation ran from `begin` to `end`, by one clock, in seconds.
+
+An outcome is `ok`, `failed` (surely nothing came of it) or `unknown`. Values are unique: a value is one send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from attrs import frozen
+
+OK, FAILED, UNKNOWN = "ok", "failed", "unknown"
+OUTCOMES = (OK, FAILED, UNKNOWN)
+PLAIN, IDEMPOTENT, TRANSACTIONAL = "plain", "idempotent", "transactional"
+READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
+T = TypeVar("T", bound=type)
+
+OPERATIONS: dict[str, type] = {}
+"""By the name that a file gives them."""
+
+
+def _named(name: str) -> Callable[[T], T]:
+    def register(cls: T) -> T:
+        OPERATIONS[name] = cls
+        return cls
+
+    return register
+
+
+@_named("send")
+@frozen(slots=True)
+class Send:
+    """A record. `producer` is one running client: whoever starts again with the same transactional id is another."""
+
+    producer: str
+    partition: str
+    value: str
+    outcome: str
+    begin: float
+    end: float
+    offset: int = -1
+    kind: str = PLAIN
+    transaction: str | None = None
+
+
+@_named("init")
+@frozen(slots=True)
+class Init:
+    """A transactional producer began: all others with this id are fenced."""
+
+    producer: str
+    transactional_id: str
+    outcome: str
+    begin: float
+    end: float
+
+
+@_named("begin")
+@frozen(slots=True)
+class TransactionBegun:
+    producer: str
+    transaction: str
+    begin: float
+    end: float
+
+
+@_named("end")
+@frozen(slots=True)
+class TransactionEnded:
+    """An attempt to commit or to abort. There may be several."""
+
+    producer: str
+    transaction: str
+    commit: bool
+    outcome: str
+    begin: float
+    end: float
+
+
+@_named("poll")
+@frozen(slots=True)
+class Poll:
+    """What a consumer read of one partition, going from `position` to `next_position` (-1 if nobody knows)."""
+
+    consumer: str
+    assignment: str
+    partition: str
+    records: tuple[tuple[int, str], ...]
+    begin: float
+    end: float
+    position: int = -1
+    next_position: int = -1
+    isolation: str = READ_COMMITTED
+    transaction: str | None = None
+    """The transaction that what was read goes into."""
+
+    @property
+    def first(self) -> int:
+        """From which offset on it looked."""
+        return self.position if self.position >= 0 or not self.records else self.records[0][0]
+
+    @property
+    def after(self) -> int:
+        """Up to which offset it looked."""
+        return self.next_position if self.next_position >= 0 or not self.records else self.records[-1][0] + 1
+
+
+@_named("offset_commit")
+@frozen(slots=True)
+class OffsetCommit:
+    """How far a group has read; in a transaction, that holds if the transaction commits."""
+
+    group: str
+    partition: str
+    offset: int
+    outcome: str
+    begin: float
+    end: float
+    member: str = ""
+    generation: int = -1
+    transaction: str | None = None
+
+
+@_named("offset_read")
+@frozen(slots=True)
+class OffsetRead:
+    """A committed offset as a client read it; -1 if there was none. `stable`: open transactions were waited for."""
+
+    group: str
+    partition: str
+    offset: int
+    begin: float
+    end: float
+    stable: bool = True
+
+
+@_named("joined")
+@frozen(slots=True)
+class Joined:
+    """A member was told of its generation. In classic groups a new generation ends the one before for everybody."""
+
+    group: str
+    member: str
+    generation: int
+    begin: float
+    end: float
+    classic: bool = True
+
+
+@_named("expelled")
+@frozen(slots=True)
+class Expelled:
+    """A member left, or it is known that it was put out."""
+
+    group: str
+    member: str
+    begin: float
+    end: float
+
+
+@_named("deleted")
+@frozen(slots=True)
+class Deleted:
+    """Records below an offset were deleted: nobody has to see them any more."""
+
+    partition: str
+    below: int
+    begin: float
+    end: float
+
+
+@_named("settled")
+@frozen(slots=True)
+class Settled:
+    """Everything healed, and then readers had time to read everything: what nobody saw until here, nobody sees."""
+
+    begin: float
+    end: float
+
+
+Operation = (
+    Send | Init | TransactionBegun | TransactionEnded | Poll | OffsetCommit | OffsetRead | Joined | Expelled
+    | Deleted | Settled
+)  # fmt: skip
+
+History = Sequence[Operation]
+"""In any order."""

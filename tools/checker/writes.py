@@ -1,0 +1,84 @@
+"""Lost, unseen, doubled, moved, invented records; and sends that changed their order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tools.checker.anomalies import Anomaly, Kind
+from tools.checker.facts import Facts, Fate
+from tools.checker.history import FAILED, OK, PLAIN, Poll, Send
+
+
+def check_writes(facts: Facts) -> Iterator[Anomaly]:
+    yield from _places(facts)
+    yield from _acknowledged(facts)
+    yield from _order(facts)
+
+
+def _places(facts: Facts) -> Iterator[Anomaly]:
+    """Every record that was read: is it one, is it where it belongs, is it there once?"""
+    told: set[tuple[str, int, str]] = set()
+    for poll in facts.of(Poll):
+        read = facts.partitions[poll.partition].read
+        for offset, value in poll.records:
+            if read[offset] != value and (poll.partition, offset, value) not in told:
+                told.add((poll.partition, offset, value))
+                text = f"{poll.partition} at {offset} showed {read[offset]!r} and {value!r}"
+                yield Anomaly(Kind.INCONSISTENT_OFFSETS, text, (facts.partitions[poll.partition].seen_by[offset], poll))
+    for name, partition in facts.partitions.items():
+        where: dict[str, int] = {}
+        for offset, value in partition.read.items():
+            send, poll = facts.sends.get(value), partition.seen_by[offset]
+            if send is None or send.partition != name:
+                yield Anomaly(Kind.INVENTED_RECORD, f"{value!r} in {name} at {offset}", (poll,))
+                continue
+            if send.outcome == FAILED:
+                yield Anomaly(Kind.REFUSED_WRITE, f"{value!r} in {name} at {offset}", (send, poll))
+            before = where.setdefault(value, offset)
+            if before != offset and send.kind != PLAIN:
+                text = f"{value!r} in {name} at {before} and at {offset}"
+                yield Anomaly(Kind.DUPLICATE, text, (send, partition.seen_by[before], poll))
+
+
+def _acknowledged(facts: Facts) -> Iterator[Anomaly]:
+    """Records of transactions are looked at in `transactions`."""
+    for send in facts.of(Send):
+        if send.outcome != OK or send.offset < 0:
+            continue
+        partition = facts.partitions[send.partition]
+        seen = partition.read.get(send.offset)
+        if seen is not None and seen != send.value:
+            text = f"{send.value!r} was acknowledged at {send.offset} in {send.partition}, where {seen!r} was read"
+            yield Anomaly(Kind.INCONSISTENT_OFFSETS, text, (send, partition.seen_by[send.offset]))
+            continue
+        if send.transaction is not None and facts.transactions[send.transaction].fate is not Fate.COMMITTED:
+            continue
+        visible = partition.is_visible(send.offset)
+        if visible is False and send.transaction is None:
+            yield Anomaly(Kind.LOST_WRITE, f"{send.value!r} in {send.partition} at {send.offset}", (send,))
+        if visible is None and send.end < facts.settled_at < float("inf") and send.offset >= partition.deleted_below:
+            yield Anomaly(Kind.UNSEEN, f"{send.value!r} in {send.partition} at {send.offset}", (send,))
+
+
+def _order(facts: Facts) -> Iterator[Anomaly]:
+    """Idempotent sends lie in the order of their calls; plain ones only if one had ended before the next began."""
+    grouped: dict[tuple[str, str], list[Send]] = defaultdict(list)
+    for send in facts.of(Send):
+        if send.outcome == OK and send.offset >= 0:
+            grouped[send.producer, send.partition].append(send)
+    for sends in grouped.values():
+        sends.sort(key=lambda send: send.begin)
+        by_end = sorted(sends, key=lambda send: send.end)
+        done, highest_done, highest = 0, None, None
+        for send in sends:
+            while done < len(by_end) and by_end[done].end < send.begin:
+                if highest_done is None or by_end[done].offset > highest_done.offset:
+                    highest_done = by_end[done]
+                done += 1
+            before: Send | None = highest_done if send.kind == PLAIN else highest
+            if before is not None and send.offset <= before.offset and send.value != before.value:
+                text = f"{send.producer} sent {before.value!r} before {send.value!r} to {send.partition}"
+                yield Anomaly(Kind.NON_MONOTONIC_SEND, f"{text}; {before.offset}, {send.offset}", (before, send))
+            if highest is None or send.offset > highest.offset:
+                highest = send

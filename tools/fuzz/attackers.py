@@ -1,0 +1,73 @@
+"""Clients that mean no good. Each connects, sends requests, most of them damaged, and leaves in a way of its own."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import threading
+from collections import Counter
+from contextlib import suppress
+
+from tools.fuzz.mutations import mutated, mutated_line
+from tools.fuzz.requests import Requests
+from tools.fuzz.victim import Victim
+
+ANSWER_SECONDS = 0.02
+_RESET = struct.pack("ii", 1, 0)
+
+
+class Attacker(threading.Thread):
+    """Until it is told to end, or until nobody listens any more."""
+
+    def __init__(self, number: int, seed: str, victim: Victim, topic_ids: tuple[bytes, ...]) -> None:
+        super().__init__(name=f"attacker {number}", daemon=True)
+        self._rng = random.Random(f"{seed} attacker {number}")
+        self._requests = Requests(self._rng, topic_ids)
+        self._address = victim.address
+        self._ending = threading.Event()
+        self.counts: Counter[str] = Counter()
+        self.failure: Exception | None = None
+
+    def end(self) -> None:
+        self._ending.set()
+
+    def run(self) -> None:
+        try:
+            while not self._ending.is_set():
+                self._attack()
+        except OSError as error:  # only where nobody listens: what a connection meets is its own
+            self.failure = error
+
+    def _attack(self) -> None:
+        rng = self._rng
+        client = socket.create_connection(self._address, timeout=10)
+        self.counts["connections"] += 1
+        with client, suppress(OSError):
+            client.settimeout(ANSWER_SECONDS)
+            for what in range(rng.choice((1, 1, 2, 5, 20))):
+                client.sendall(self._garbage(json=rng.random() < 0.15 if what == 0 else self._speaks_json))
+                if rng.random() < 0.5:
+                    self._take_answer(client)
+            match rng.randrange(4):
+                case 0:
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                case 1:
+                    client.shutdown(socket.SHUT_WR)
+                    self._take_answer(client)
+
+    def _take_answer(self, client: socket.socket) -> None:
+        """If it comes at once."""
+        with suppress(TimeoutError):
+            self.counts["bytes answered"] += len(client.recv(1 << 16))
+
+    def _garbage(self, *, json: bool) -> bytes:
+        self._speaks_json = json
+        rng, damaged = self._rng, self._rng.random() < 0.7
+        self.counts["requests"] += 1
+        self.counts["damaged"] += damaged
+        if json:
+            line = self._requests.line()
+            return mutated_line(rng, line) if damaged else line
+        frame = self._requests.frame()
+        return mutated(rng, frame) if damaged else frame

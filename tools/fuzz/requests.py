@@ -1,0 +1,114 @@
+"""Whole requests of any API in any version, filled at random with what its schema allows and a broker might take."""
+
+from __future__ import annotations
+
+import random
+import struct
+from typing import Any
+
+import crc32c
+import orjson
+
+from actors.handlers import SERVED
+from protocol.apis import CREATE_PARTITIONS, CREATE_TOPICS, Api
+from protocol.compression import Codec
+from protocol.framing import ClientConnection
+from protocol.records import Record, build_batch
+from protocol.schema import Array, Blob, Field, Fixed, Struct, Text, Type, struct_of
+
+TOPICS = ("fuzz-0", "fuzz-1", "fuzz-nowhere", "", "no/name", "x" * 300)
+_RANGES = {"b": 7, "h": 15, "H": 16, "i": 31, "I": 32, "q": 63}
+_CRC_AT, _COVERED_FROM = 17, 21
+_OPS = ("status", "topics", "brokers", "create_topic", "alter_configs", "elect_leaders", "produce", "fetch", "dance")
+
+
+class Requests:
+    """By seed. What would change the cluster for good is only asked whether it might be done."""
+
+    def __init__(self, rng: random.Random, topic_ids: tuple[bytes, ...] = ()) -> None:
+        self._rng = rng
+        self._topic_ids = (*topic_ids, bytes(16), b"nobody has this.")
+        self._connection = ClientConnection("fuzz")
+
+    def frame(self) -> bytes:
+        """Any request, with its size."""
+        api = self._rng.choice(SERVED)
+        return self.of(api, self._rng.choice([version for version in api.versions if version in api.advertised]))
+
+    def of(self, api: Api, version: int) -> bytes:
+        request: Any = api.request
+        message = self._struct(struct_of(request), version)
+        if api in (CREATE_TOPICS, CREATE_PARTITIONS):
+            message.validate_only = True
+        return b"".join(self._connection.send_unanswered(api, message, version))
+
+    def line(self) -> bytes:
+        """A request in newline JSON."""
+        rng = self._rng
+        request: dict[str, Any] = {"op": rng.choice(_OPS), "name": rng.choice(TOPICS), "validate_only": True}
+        for field in ("id", "partitions", "topic", "configs", "request_id", "records", "offset", "replicas"):
+            if rng.random() < 0.3:
+                request[field] = rng.choice((1, -1, 2**70, 1.5, None, True, "x", "\u0000", [], [[]], {}, {"a": None}))
+        return orjson.dumps(
+            {name: value for name, value in request.items() if value != 2**70} or {"op": "status"}
+        ) + b"\n"  # fmt: skip
+
+    def batch(self) -> bytes:
+        """A record batch; now and then one that is wrong inside, with the right checksum all the same."""
+        rng = self._rng
+        kept = [
+            Record(number, rng.choice((0, 1, 1_700_000_000_000)), rng.choice((None, b"", b"key")), rng.randbytes(9), ())
+            for number in range(rng.randint(1, 3))
+        ]
+        batch = build_batch(kept, codec=rng.choice(list(Codec)))
+        if rng.random() < 0.5:
+            for _ in range(rng.randint(1, 3)):
+                batch[rng.randrange(len(batch))] = rng.randrange(256)
+            struct.pack_into(">I", batch, _CRC_AT, crc32c.crc32c(batch[_COVERED_FROM:]))
+        return bytes(batch)
+
+    # -- by schema -----------------------------------------------------------------------------------------------
+
+    def _struct(self, kind: Struct, version: int) -> Any:
+        message = kind.cls()
+        for field in kind.fields:
+            if version in field.versions and self._rng.random() < 0.8:
+                setattr(message, field.name, self._value(field, field.type, version))
+        return message
+
+    def _value(self, field: Field, kind: Type, version: int) -> Any:
+        rng = self._rng
+        if version in field.nullable and rng.random() < 0.1:
+            return None
+        match kind:
+            case Array(element):
+                return [self._element(field, element, version) for _ in range(rng.choice((0, 1, 1, 1, 2)))]
+            case Struct():
+                return self._struct(kind, version)
+        return self._element(field, kind, version)
+
+    def _element(self, field: Field, kind: Type, version: int) -> Any:
+        rng = self._rng
+        match kind:
+            case Struct():
+                return self._struct(kind, version)
+            case Text():
+                return rng.choice(TOPICS)
+            case Blob():
+                return self.batch()
+            case Fixed("bool"):
+                return rng.random() < 0.5
+            case Fixed("uuid"):
+                return rng.choice(self._topic_ids)
+            case Fixed("float64"):
+                return rng.choice((0.0, -1.0, float("inf"), float("nan")))
+            case Fixed():
+                return self._number(kind)
+        raise AssertionError(f"{field.name} is {kind}")
+
+    def _number(self, kind: Fixed) -> int:
+        bits = _RANGES[kind.code]
+        low = 0 if kind.code.isupper() else -(1 << bits)
+        usual = (0, 0, 0, 1, 1, 2, 3, 100, low, (1 << bits) - 1, self._rng.randrange(1 << bits))
+        number = self._rng.choice(usual if low == 0 else (*usual, -1, -1, -2))
+        return max(low, min(number, (1 << bits) - 1))

@@ -1,0 +1,118 @@
+"""One run, and what it came to."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from base64 import urlsafe_b64decode
+from collections import Counter
+from pathlib import Path
+
+from attrs import field, frozen
+
+from tools.fuzz.attackers import Attacker
+from tools.fuzz.good_clients import GoodClient
+from tools.fuzz.victim import SOCKETS, Victim
+
+GOOD_CLIENTS, ATTACKERS = 2, 4
+MEMORY_BYTES_MAX = 64 << 20
+"""By how much a broker's memory may have grown since a third of the time was over: caches fill up."""
+SOCKETS_MAX = 1
+"""By how many more sockets it may have in the end: our own, to ask how it is."""
+_SETTLE_SECONDS = 45.0  # a connection that is closed while an answer is due is kept for 30
+
+
+@frozen
+class Outcome:
+    seed: str
+    sent: Counter[str]
+    good: int
+    memory_bytes: tuple[int, ...]
+    """At the start, after a third of the time, and at the end."""
+    sockets: tuple[int, int]
+    problems: list[str] = field(factory=list)
+
+    def __str__(self) -> str:
+        sent = ", ".join(f"{count} {name}" for name, count in sorted(self.sent.items()))
+        memory = " → ".join(f"{size >> 20} MB" for size in self.memory_bytes)
+        facts = f"seed {self.seed}: {sent}; {self.good} round trips of good clients"
+        state = f"memory {memory}, sockets {' → '.join(map(str, self.sockets))}"
+        return "\n".join([facts, state, *(self.problems or ["nothing was wrong"])])
+
+
+def run(seed: str, seconds: float) -> Outcome:
+    """Attack a broker of our own for this long."""
+    with tempfile.TemporaryDirectory(prefix="barnabas-fuzz-") as directory, Victim(Path(directory)) as victim:
+        ids = tuple(
+            urlsafe_b64decode(victim.ask({"op": "create_topic", "name": name, "partitions": count})["topic_id"] + "==")
+            for name, count in (("fuzz-0", 1), ("fuzz-1", 3))
+        )
+        victim.ask(
+            {"op": "create_topic", "name": "good", "partitions": GOOD_CLIENTS, "configs": {"retention.ms": "-1"}}
+        )
+        _until_led(victim, "good")
+        goods = [GoodClient("good", number, victim) for number in range(GOOD_CLIENTS)]
+        attackers = [Attacker(number, seed, victim, ids) for number in range(ATTACKERS)]
+        memory, before = [victim.memory_bytes], victim.descriptors
+        for thread in (*goods, *attackers):
+            thread.start()
+        time.sleep(seconds / 3)
+        memory.append(victim.memory_bytes if victim.is_the_same else 0)
+        time.sleep(2 * seconds / 3)
+        for attacker in attackers:
+            attacker.end()
+            attacker.join()
+        for good in goods:
+            good.end()
+            good.join()
+        after = _settled(victim, before)
+        memory.append(victim.memory_bytes if victim.is_the_same else 0)
+        problems = _problems(victim, goods, attackers, memory)
+        problems += [f"{name} was left open {count} times" for name, count in leaked(before, after).items()]
+    sent = sum((attacker.counts for attacker in attackers), Counter[str]())
+    good_count = sum(good.count for good in goods)
+    return Outcome(seed, sent, good_count, tuple(memory), (before[SOCKETS], after[SOCKETS]), problems)
+
+
+def _until_led(victim: Victim, topic: str) -> None:
+    def leaders() -> list[int | None]:
+        (found,) = (one for one in victim.ask({"op": "topics"})["topics"] if one["name"] == topic)
+        return [partition["leader"] for partition in found["partitions"]]
+
+    while None in leaders():
+        time.sleep(0.01)
+
+
+def _settled(victim: Victim, before: Counter[str]) -> Counter[str]:
+    """What it has open once connections whose clients are gone have gone too."""
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    while True:
+        found = victim.descriptors if victim.is_the_same else Counter[str]()
+        if not leaked(before, found) or time.monotonic() > deadline:
+            return found
+        time.sleep(0.1)
+
+
+def leaked(before: Counter[str], after: Counter[str]) -> Counter[str]:
+    """What is open more often than it should be. Logs that were not there before (the coordinators' topics are made
+    when they are first asked for) may have each of their files open, once."""
+    allowed = {SOCKETS: before[SOCKETS] + SOCKETS_MAX}
+    return Counter({name: count for name, count in after.items() if count > allowed.get(name, max(before[name], 1))})
+
+
+def _problems(
+    victim: Victim,
+    goods: list[GoodClient],
+    attackers: list[Attacker],
+    memory: list[int],
+) -> list[str]:
+    threads: list[GoodClient | Attacker] = [*goods, *attackers]
+    problems = [f"{thread.name}: {thread.failure!r}" for thread in threads if thread.failure is not None]
+    problems += [f"{good.name} got nothing done" for good in goods if not good.count]
+    if not victim.is_the_same:
+        problems.append("the broker did not live through it")
+    if memory[2] > memory[1] + MEMORY_BYTES_MAX:
+        problems.append(f"memory grew by {(memory[2] - memory[1]) >> 20} MB")
+    told = Counter(victim.complaints)
+    problems += [f"{count} times in the log: {complaint}" for complaint, count in told.most_common(5)]
+    return problems
