@@ -1,0 +1,88 @@
+"""One Spark session and one cluster of three processes for all tests here; both are slow to start.
+
+`make test` runs this directory in a process of its own, so that there is one session and not one per worker.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.harness import Cluster
+from actors.process.config import KafkaConfig
+from tests.actors.topics import leader_of
+
+CONFIG = KafkaConfig(default_replication_factor=3, min_insync_replicas=2, transaction_two_phase_commit_enable=True)
+QUICK = "-Xss16m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+NEED_SPARK = (
+    "test_source",
+    "test_sink",
+    "test_topic_sink",
+    "test_faults",
+    "test_examples",
+    "test_standalone",
+    "test_connect",
+)
+SECONDS = 300
+
+MakeTopic = Callable[..., str]
+
+
+def kept_in(directory: Path) -> dict[str, str]:
+    """The environment of a driver that is to be killed: what it then leaves behind is in this directory."""
+    return {"TMPDIR": str(directory), "JAVA_TOOL_OPTIONS": f"{QUICK} -Djava.io.tmpdir={directory}"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.path.stem in NEED_SPARK:
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.timeout(SECONDS))
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(3, processes=True, config=CONFIG, log_level="error") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """Tasks are tried four times, as on a Spark cluster; `local[2]` would try them once."""
+    pytest.importorskip("pyspark")
+    from tools.spark.session import session  # noqa: PLC0415  not without pyspark
+
+    conf = {
+        "spark.driver.extraJavaOptions": QUICK,
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = session("local[2,4]", name="tests", conf=conf, log_level="OFF")
+        yield made
+        made.stop()
+
+
+@pytest.fixture(scope="session")
+def make_topic(cluster: Cluster) -> MakeTopic:
+    numbers = itertools.count(1)
+
+    def make(partitions: int = 1, prefix: str = "spark", **configs: str) -> str:
+        name = f"{prefix}-{os.getpid()}-{next(numbers)}"
+        settings = {"retention.ms": "-1", **{key.replace("_", "."): value for key, value in configs.items()}}
+        cluster.admin.create_topic(name, partitions=partitions, replication_factor=3, configs=settings)
+        for partition in range(partitions):
+            leader_of(cluster, name, partition)
+        return name
+
+    return make

@@ -1,0 +1,267 @@
+"""What is decided without Spark and without brokers: options, offsets, admission, ranges, decoding."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from protocol.compression import Codec
+from protocol.record import Record
+from protocol.records import build_batch, read_header
+from tools.client.fetched import RawBatch
+from tools.client.metadata import TopicPartition
+from tools.client.offsets import EARLIEST, LATEST
+from tools.spark import decoding
+from tools.spark.admission import Reluctance, available, limited
+from tools.spark.columns import ROWS, Columns
+from tools.spark.errors import OptionError
+from tools.spark.offsets import restored, stored
+from tools.spark.options import (
+    MicroBatch,
+    batch_options,
+    named_batch,
+    sink_options,
+    source_options,
+    stream_options,
+    stream_sink_options,
+)
+from tools.spark.positions import AtEnd, AtOffsets, AtTime
+from tools.spark.ranges import OffsetRange, share_out
+from tools.spark.schema import record_schema
+
+BOOTSTRAP = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+OFFSETS = st.dictionaries(
+    st.builds(TopicPartition, st.sampled_from(["a", "b", "c.d"]), st.integers(0, 12)),
+    st.integers(0, 10_000),
+    max_size=9,
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "One of the following options must be specified for Kafka source"),
+        ({"subscribe": "a", "assign": "{}"}, "Only one of the following options can be specified"),
+        ({"subscribe": " , "}, "No topics to subscribe to"),
+        ({"subscribePattern": ""}, "Pattern to subscribe is empty"),
+        ({"subscribePattern": "("}, "is a regular expression"),
+        ({"assign": "{}"}, "No topicpartitions to assign"),
+        ({"assign": '{"t":["0"]}'}, "is JSON like"),
+        ({"subscribe": "a", "minPartitions": "0"}, "minPartitions must be positive"),
+        ({"subscribe": "a", "maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, "is higher than the max"),
+        ({"subscribe": "a", "startingOffsets": '{"a":{"0":-3}}'}, "-2 is earliest"),
+        ({"subscribe": "a", "startingOffsets": "soon"}, "is JSON like"),
+        ({"subscribe": "a", "kafka.enable.auto.commit": "true"}, "'enable.auto.commit' is not supported"),
+        ({"subscribe": "a", "kafka.security.protocol": "SSL"}, "can only be PLAINTEXT"),
+        ({"subscribe": "a", "kafka.isolation.level": "dirty"}, "one of read_committed, read_uncommitted"),
+        ({"subscribe": "a", "kafka.bootstrap.servers": "nowhere"}, "host:port"),
+        ({"subscribe": "a", "failOnDataLoss": "perhaps"}, "one of true, false"),
+    ],
+)
+def test_mistakes_in_options_are_told(options: dict[str, str], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        source_options(BOOTSTRAP | options)
+
+
+def test_a_cluster_must_be_named() -> None:
+    with pytest.raises(OptionError, match="must be specified"):
+        source_options({"subscribe": "a"})
+
+
+def test_options_are_found_whatever_their_case() -> None:
+    found = stream_options({"KAFKA.Bootstrap.Servers": "h:1", "SUBSCRIBEpattern": "a.*", "INCLUDEHEADERS": "TRUE"})
+    assert found.has_headers
+    assert found.selection.pattern == "a.*"
+    assert found.fetch.isolation == "read_committed"
+
+
+def test_times_win_over_offsets() -> None:
+    given = {"subscribe": "a", "startingOffsets": "earliest", "startingTimestamp": "5", "maxTriggerDelay": "2m"}
+    found = stream_options(BOOTSTRAP | given)
+    assert found.starting == AtTime(5)
+    assert found.trigger_delay_max == 120
+
+
+def test_what_a_stream_and_a_table_may_not_say() -> None:
+    one = BOOTSTRAP | {"subscribe": "t"}
+    with pytest.raises(OptionError, match="not valid in streaming queries"):
+        stream_options(one | {"endingOffsets": "latest"})
+    for option, value in (
+        ("startingOffsets", "latest"),
+        ("endingOffsets", "earliest"),
+        ("startingOffsets", '{"t":{"0":-1}}'),
+        ("endingOffsets", '{"t":{"0":-2}}'),
+    ):
+        with pytest.raises(OptionError, match="can't be"):
+            batch_options(one | {option: value})
+    assert batch_options(one).starting == AtEnd(EARLIEST)
+    assert batch_options(one).ending == AtEnd(LATEST)
+    named = batch_options(one | {"startingOffsets": '{"t":{"1":-2,"0":7}}'}).starting
+    assert named == AtOffsets({T1: -2, T0: 7})
+
+
+def test_what_the_sink_cannot_do_is_refused() -> None:
+    with pytest.raises(OptionError, match="exactlyOnce"):
+        sink_options(BOOTSTRAP | {"exactlyOnce": "true", "kafka.acks": "1"})
+    with pytest.raises(OptionError, match="one of all"):
+        sink_options(BOOTSTRAP | {"kafka.acks": "most"})
+
+
+def test_a_batch_write_is_done_once_only_if_it_is_told_which_one_it_is() -> None:
+    once, named = BOOTSTRAP | {"exactlyOnce": "true"}, {"exactlyOnceId": "query/topic", "exactlyOnceBatch": "7"}
+    assert named_batch(BOOTSTRAP) is None
+    assert named_batch(once | named) == MicroBatch("query/topic", 7)
+    for missing in named:
+        with pytest.raises(OptionError, match="tell one write from another"):
+            named_batch(once | {name: value for name, value in named.items() if name != missing})
+    with pytest.raises(OptionError, match="from 0 on, not -1"):
+        named_batch(once | named | {"exactlyOnceBatch": "-1"})
+    with pytest.raises(OptionError, match="'exactlyOnceId' means nothing without"):
+        named_batch(BOOTSTRAP | named)
+    assert stream_sink_options(once).is_exactly_once
+    for name, value in named.items():
+        with pytest.raises(OptionError, match=f"'{name}' is not for streams"):
+            stream_sink_options(once | {name: value})
+
+
+@given(OFFSETS)
+def test_stored_offsets_are_the_same_text_whatever_their_order(offsets: dict[TopicPartition, int]) -> None:
+    shuffled = dict(sorted(offsets.items(), reverse=True))
+    assert json.dumps(stored(offsets)) == json.dumps(stored(shuffled))
+    assert restored(json.loads(json.dumps(stored(offsets)))) == offsets
+
+
+@given(OFFSETS, OFFSETS, st.integers(1, 20_000))
+def test_a_limited_batch_is_within_its_limit_and_wastes_nothing(
+    start: dict[TopicPartition, int], more: dict[TopicPartition, int], rows_max: int
+) -> None:
+    end = {where: start.get(where, 0) + size for where, size in more.items()}
+    begun = {where: start.get(where, 0) for where in end}
+    found = limited(begun, end, rows_max)
+    assert found.keys() == end.keys()
+    assert all(begun[where] <= found[where] <= end[where] for where in end)
+    assert available(begun, found) == min(rows_max, available(begun, end))
+
+
+def test_a_batch_that_is_too_small_waits_but_not_for_ever() -> None:
+    reluctance = Reluctance(rows_min=10, delay_max=60.0, since=0.0)
+    assert not reluctance.is_enough(9, now=59.0)
+    assert reluctance.is_enough(10, now=59.0)
+    assert not reluctance.is_enough(9, now=118.0)
+    assert reluctance.is_enough(1, now=119.5)
+
+
+RANGES = st.lists(st.integers(0, 300_000), max_size=8).map(
+    lambda sizes: [OffsetRange("t", number, 5, 5 + size) for number, size in enumerate(sizes)]
+)
+
+
+@given(RANGES, st.none() | st.integers(1, 20), st.none() | st.integers(1_000, 200_000))
+def test_tasks_have_every_offset_once(ranges: list[OffsetRange], tasks_min: int | None, rows_max: int | None) -> None:
+    tasks = share_out(ranges, tasks_min=tasks_min, rows_max=rows_max)
+    pieces = sorted((piece for task in tasks for piece in task), key=lambda one: (one.partition, one.start))
+    for whole in ranges:
+        mine = [piece for piece in pieces if piece.partition == whole.partition]
+        assert sum(piece.size for piece in mine) == whole.size
+        assert all(before.end == after.start for before, after in pairwise(mine))
+    total = sum(whole.size for whole in ranges)
+    assert len(tasks) >= min(tasks_min or 0, total)
+    assert all(len({piece.partition for piece in task}) == len(task) for task in tasks)
+    if rows_max is not None:
+        assert all(sum(piece.size for piece in task) <= rows_max for task in tasks)
+
+
+def test_a_small_batch_is_one_task_and_a_large_one_has_a_task_per_partition() -> None:
+    small = [OffsetRange("t", number, 0, 100) for number in range(50)]
+    large = [OffsetRange("t", number, 0, 1_000_000) for number in range(50)]
+    assert len(share_out(small)) == 1
+    assert len(share_out(large)) == 50
+
+
+def batch(records: list[Record], codec: Codec = Codec.NONE, first: int = 0, **options: Any) -> RawBatch:
+    data = memoryview(bytes(build_batch(records, codec=codec, **options)))
+    return RawBatch(T0, read_header(data), data, first)
+
+
+@pytest.mark.parametrize("reader", ["compiled", "loop"])
+@pytest.mark.parametrize("codec", Codec)
+def test_batches_are_decoded_with_gaps_and_from_the_middle(
+    codec: Codec, reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if reader == "loop":
+        monkeypatch.setattr(decoding, "compiled_reader", None)
+    whole = [Record(at, 1000 + at, b"k%d" % at, b"v%d" % at, (("h", b"x"), ("n", None))) for at in range(10, 20)]
+    found = decoding.decode(batch(whole, codec, 13, base_offset=10), 17, with_headers=True)
+    assert list(found.offsets) == [13, 14, 15, 16]
+    assert list(found.timestamps) == [1013, 1014, 1015, 1016]
+    assert found.keys == [b"k13", b"k14", b"k15", b"k16"]
+    assert [list(headers) for headers in found.headers] == [[("h", b"x"), ("n", None)]] * 4
+    gaps = [one for one in whole if one.offset % 3]
+    found = decoding.decode(batch(gaps, codec, 12, base_offset=10, last_offset=19), 18, with_headers=False)
+    assert list(found.offsets) == [13, 14, 16, 17]
+    assert found.values == [b"v13", b"v14", b"v16", b"v17"]
+    assert found.headers == []
+
+
+def test_a_header_name_that_is_not_text_is_shown_with_replacements() -> None:
+    bad = Record(0, 0, None, None, ((b"\xff".decode("utf-8", "surrogateescape"), b"x"),))
+    assert decoding.decode(batch([bad]), 1, with_headers=True).headers == [(("\ufffd", b"x"),)]
+
+
+def test_append_time_is_every_records_time() -> None:
+    records = [Record(at, at, None, b"v", ()) for at in range(3)]
+    assert list(decoding.decode(batch(records, append_time=77), 3, with_headers=False).timestamps) == [77, 77, 77]
+
+
+def test_columns_of_many_batches_keep_every_row_with_its_own() -> None:
+    columns = Columns(to_arrow_schema(record_schema(has_headers=True), timezone="UTC"))
+    many = [Record(at, at, b"k", b"v", (("h", b"x"),) if at % 2 else ()) for at in range(ROWS * 5)]
+    one = [Record(at, at, None, b"%d" % at, ()) for at in range(3)]
+    two = [Record(at, at, None, None, ()) for at in (3, 5)]
+    columns.add(batch(one), 3)
+    columns.add(batch(two, base_offset=3, last_offset=6), 6)  # offset 4 is a gap
+    columns.add(batch(one, append_time=77)._replace(where=TopicPartition("u", 4)), 2)
+    columns.add(batch(many), len(many))
+    assert columns.is_full
+    made = columns.take()
+    made.validate(full=True)
+    assert columns.rows == 0
+    assert made["offset"].to_pylist() == [0, 1, 2, 3, 5, 0, 1, *range(len(many))]
+    few = made.slice(0, 9).to_pylist()
+    assert [(row["topic"], row["partition"], row["timestampType"]) for row in few] == [
+        *[("t", 0, 0)] * 5,
+        *[("u", 4, 1)] * 2,
+        *[("t", 0, 0)] * 2,
+    ]
+    assert [row["value"] for row in few] == [b"0", b"1", b"2", None, None, b"0", b"1", b"v", b"v"]
+    assert [row["timestamp"].timestamp() * 1000 for row in few] == [0, 1, 2, 3, 5, 77, 77, 0, 1]
+    assert few[7]["headers"] is None
+    assert few[8]["headers"] == [{"key": "h", "value": b"x"}]
+
+
+def test_no_records_live_longer_than_their_columns_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the garbage collector looks at them again and again, which takes most of the time."""
+    alive = most = 0
+
+    class Watched:
+        offset, timestamp, key, value, headers = 0, 0, None, b"v", ()
+
+        def __init__(self) -> None:
+            nonlocal alive, most
+            alive += 1
+            most = max(most, alive)
+
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= 1
+
+    monkeypatch.setattr(decoding, "compiled_reader", lambda _: (Watched() for _ in range(1000)))
+    decoding.decode(batch([Record(at, at, None, b"v", ()) for at in range(1000)]), 1000, with_headers=True)
+    assert most <= 2

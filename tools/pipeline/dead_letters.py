@@ -1,0 +1,58 @@
+"""Records that could not be used, to a topic of their own: with the reason, where they were, how often it was tried.
+
+Key and value are the record's own, so a program can put them back; then the attempt counts on. Written at least once:
+after a crash the same dead letter may come twice, with the same source offset.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from tools.pipeline.decoders import ERROR, RECORD
+
+PREFIX = "dead-letter."
+REASON, TOPIC, PARTITION, OFFSET, ATTEMPT = (
+    PREFIX + name for name in ("reason", "topic", "partition", "offset", "attempt")
+)
+_HEADERS = "array<struct<key:string,value:binary>>"
+
+
+@frozen
+class DeadLetters:
+    """Where they go."""
+
+    bootstrap: str
+    topic: str
+
+    def write(self, bad: DataFrame) -> None:
+        """Write rows with `_record` and `_error`."""
+        rows = bad.select(f"{RECORD}.key", f"{RECORD}.value", _headers(bad).alias("headers"))
+        writer = rows.write.format("barnabas").mode("append")
+        writer.option("kafka.bootstrap.servers", self.bootstrap).option("topic", self.topic).save()
+
+
+def _headers(bad: DataFrame) -> Column:
+    """The record's own, without those of an earlier attempt, and the new ones."""
+    field = bad.schema[RECORD].dataType
+    has_headers = "headers" in field.fieldNames()
+    given = f.col(f"{RECORD}.headers") if has_headers else f.lit(None).cast(_HEADERS)
+    before = f.coalesce(given, f.array().cast(_HEADERS))
+    own = f.filter(before, lambda one: ~one["key"].startswith(PREFIX))
+    attempts = f.filter(before, lambda one: one["key"] == ATTEMPT)
+    attempt = f.coalesce(f.try_element_at(attempts, f.lit(1))["value"].cast("string").cast("int"), f.lit(0)) + 1
+    told = {
+        REASON: f.col(ERROR),
+        TOPIC: f.col(f"{RECORD}.topic"),
+        PARTITION: f.col(f"{RECORD}.partition"),
+        OFFSET: f.col(f"{RECORD}.offset"),
+        ATTEMPT: attempt,
+    }
+    new = f.array(
+        *(
+            f.struct(f.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
+            for name, value in told.items()
+        )
+    )
+    return f.concat(own, new.cast(_HEADERS))

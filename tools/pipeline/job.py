@@ -1,0 +1,221 @@
+"""A TOML file that describes a whole job. Every mistake in it is told at once, with its key.
+
+    name = "orders"
+    checkpoint = "state/orders"
+    trigger = "1 second"                     # or "available now"
+
+    [source]
+    bootstrap = "127.0.0.1:9092"
+    subscribe = "orders"                     # or subscribePattern, assign; other options of the source too
+    startingOffsets = "earliest"
+
+    [decode]
+    format = "json"                          # or "text", "bytes"
+    schema = "id STRING, total DOUBLE"
+
+    [transform]
+    sql = "SELECT id, total FROM batch WHERE total > 0"     # or function = "package.module:name"
+
+    [[sink]]
+    type = "sqlite"                          # or "postgres", "parquet", "topic"
+    path = "orders.db"
+    table = "orders"
+    key = ["id"]
+
+    [[sink]]
+    type = "topic"
+    topic = "orders.paid"
+    key = "id"
+    options = { exactlyOnce = true }         # needs transaction.two.phase.commit.enable; without it: at least once
+
+    [dead_letters]
+    topic = "orders.dead"
+
+Where it runs is said by `--master`: local[*], spark://… or a Spark Connect server, sc://…. Such a server does the work
+with its own Python: paths, SQLite files and functions are the server's, and it reaches the brokers itself.
+
+A job that brings outside data in has `[capture]` instead of all but its name:
+
+    [capture]
+    type = "file"                            # or "sqlite", with `table`
+    path = "/var/log/app.log"
+    bootstrap = "127.0.0.1:9092"
+    topic = "log"
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+_TOP = ("name", "checkpoint", "trigger", "source", "decode", "transform", "sink", "dead_letters", "capture")
+_FORMATS = ("json", "text", "bytes")
+_SINKS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "sqlite": (("path", "table"), ("key",)),
+    "postgres": (("dsn", "table"), ("key", "module")),
+    "parquet": (("path",), ()),
+    "topic": (("topic",), ("bootstrap", "key", "options")),
+}
+_CAPTURES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "file": (("path", "bootstrap", "topic"), ()),
+    "sqlite": (("path", "table", "bootstrap", "topic"), ()),
+}
+AVAILABLE_NOW = "available now"
+
+
+class JobError(Exception):
+    """What is wrong with a file, one line per mistake."""
+
+    def __init__(self, mistakes: Sequence[str]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("\n".join(mistakes))
+
+
+@frozen
+class Job:
+    """A streaming job."""
+
+    name: str
+    checkpoint: str
+    trigger: str
+    bootstrap: str
+    source: Mapping[str, str]
+    """Options of the source."""
+    decode: Mapping[str, str]
+    sql: str | None
+    function: str | None
+    sinks: tuple[Mapping[str, Any], ...]
+    dead_letters: str | None
+
+
+@frozen
+class CaptureJob:
+    """A job that brings data in."""
+
+    name: str
+    type: str
+    bootstrap: str
+    topic: str
+    path: str
+    table: str | None
+
+
+def load(path: Path) -> Job | CaptureJob:
+    """The job that a file describes."""
+    try:
+        given = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise JobError([f"{path}: {error}"]) from error
+    return parse(given)
+
+
+def parse(given: Mapping[str, Any]) -> Job | CaptureJob:
+    mistakes: list[str] = []
+    _known(given, _TOP, "", mistakes)
+    name = _text(given, "name", "", mistakes)
+    if "capture" in given:
+        return _capture(name, given, mistakes)
+    checkpoint = _text(given, "checkpoint", "", mistakes)
+    source = dict(_table(given, "source", mistakes))
+    bootstrap = _text(source, "bootstrap", "source.", mistakes)
+    decode = _table(given, "decode", mistakes) if "decode" in given else {"format": "bytes"}
+    _check_decode(decode, mistakes)
+    transform = _table(given, "transform", mistakes) if "transform" in given else {}
+    _known(transform, ("sql", "function"), "transform.", mistakes)
+    if len(transform) > 1:
+        mistakes.append("transform: sql or function, not both")
+    sinks = given.get("sink", [])
+    if not isinstance(sinks, list) or not sinks:
+        mistakes.append("sink: missing; write at least one [[sink]]")
+        sinks = []
+    for at, sink in enumerate(sinks):
+        _check_typed(sink, _SINKS, f"sink[{at}]", mistakes)
+    _check_targets(sinks, mistakes)
+    dead = _table(given, "dead_letters", mistakes) if "dead_letters" in given else {}
+    _known(dead, ("topic",), "dead_letters.", mistakes)
+    if mistakes:
+        raise JobError(mistakes)
+    options = texts(source)
+    del options["bootstrap"]
+    return Job(
+        name, checkpoint, str(given.get("trigger", "0 seconds")), bootstrap, options, decode,
+        transform.get("sql"), transform.get("function"), tuple(sinks), dead.get("topic"),
+    )  # fmt: skip
+
+
+def texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options as Spark has them."""
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
+
+
+def _capture(name: str, given: Mapping[str, Any], mistakes: list[str]) -> CaptureJob:
+    mistakes += [f"{key}: not for a job with [capture]" for key in given if key not in ("name", "capture")]
+    capture = _table(given, "capture", mistakes)
+    _check_typed(capture, _CAPTURES, "capture", mistakes)
+    if mistakes:
+        raise JobError(mistakes)
+    return CaptureJob(
+        name, capture["type"], capture["bootstrap"], capture["topic"], capture["path"], capture.get("table")
+    )
+
+
+def _check_decode(decode: Mapping[str, Any], mistakes: list[str]) -> None:
+    _known(decode, ("format", "schema"), "decode.", mistakes)
+    kind = decode.get("format")
+    if kind not in _FORMATS:
+        mistakes.append(f"decode.format: one of {', '.join(_FORMATS)}, not {kind!r}")
+    if (kind == "json") != ("schema" in decode):
+        mistakes.append("decode.schema: needed for json, and for nothing else")
+
+
+def _check_typed(
+    given: Any, kinds: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]], where: str, mistakes: list[str]
+) -> None:
+    if not isinstance(given, dict) or given.get("type") not in kinds:
+        found = given.get("type") if isinstance(given, dict) else given
+        mistakes.append(f"{where}.type: one of {', '.join(kinds)}, not {found!r}")
+        return
+    needed, allowed = kinds[given["type"]]
+    _known(given, ("type", *needed, *allowed), f"{where}.", mistakes)
+    for key in needed:
+        _text(given, key, f"{where}.", mistakes)
+
+
+def _check_targets(sinks: Sequence[Any], mistakes: list[str]) -> None:
+    """No two sinks may have the same target: what one has applied, the other would take for its own."""
+    seen: dict[tuple[Any, ...], int] = {}
+    for at, sink in enumerate(sinks):
+        if isinstance(sink, dict) and sink.get("type") in _SINKS:
+            needed, _ = _SINKS[sink["type"]]
+            target = (sink["type"], sink.get("bootstrap"), *(str(sink.get(key)) for key in needed))
+            if target in seen:
+                mistakes.append(f"sink[{at}]: writes where sink[{seen[target]}] does; give rows for both to one")
+            seen.setdefault(target, at)
+
+
+def _known(given: Mapping[str, Any], keys: Sequence[str], where: str, mistakes: list[str]) -> None:
+    for key in given:
+        if key not in keys:
+            close = difflib.get_close_matches(key, keys, 1)
+            mistakes.append(f"{where}{key}: unknown" + (f"; did you mean {close[0]!r}?" if close else ""))
+
+
+def _table(given: Mapping[str, Any], key: str, mistakes: list[str]) -> Mapping[str, Any]:
+    found = given.get(key)
+    if isinstance(found, dict):
+        return found
+    mistakes.append(f"{key}: missing; write [{key}]" if found is None else f"{key}: a table, not {found!r}")
+    return {}
+
+
+def _text(given: Mapping[str, Any], key: str, where: str, mistakes: list[str]) -> str:
+    found = given.get(key)
+    if isinstance(found, str) and found:
+        return found
+    mistakes.append(f"{where}{key}: missing" if found is None else f"{where}{key}: a text, not {found!r}")
+    return ""

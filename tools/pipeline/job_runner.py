@@ -1,0 +1,101 @@
+"""Makes the parts of a job and runs them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from tools.pipeline.batches import Function, foreach_batch
+from tools.pipeline.dead_letters import DeadLetters
+from tools.pipeline.decoders import BytesDecoder, Decoder, JsonDecoder, TextDecoder
+from tools.pipeline.job import AVAILABLE_NOW, Job, JobError, texts
+from tools.pipeline.parquet_sink import ParquetSink
+from tools.pipeline.running import run
+from tools.pipeline.sink import Sink
+from tools.pipeline.sql_sink import postgres_sink, sqlite_sink
+from tools.pipeline.topic_sink import TopicSink
+from tools.spark.session import ROOT
+
+
+def start(job: Job, spark: SparkSession) -> StreamingQuery:
+    """Start a streaming job."""
+    dead = DeadLetters(job.bootstrap, job.dead_letters) if job.dead_letters else None
+    sinks = [made_sink(one, job.bootstrap) for one in job.sinks]
+    batches = foreach_batch(
+        function_of(job), *sinks, decoder=made_decoder(job), dead_letters=dead, checkpoint=job.checkpoint
+    )
+    options = {"includeHeaders": "true", **job.source, "kafka.bootstrap.servers": job.bootstrap}
+    records = spark.readStream.format("barnabas").options(**options).load()
+    writer = records.writeStream.queryName(job.name).foreachBatch(batches)
+    writer = writer.option("checkpointLocation", job.checkpoint)
+    if job.trigger == AVAILABLE_NOW:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=job.trigger)
+    try:
+        return writer.start()
+    except PySparkException as error:
+        if error.getCondition() != "DATA_SOURCE_NOT_FOUND":
+            raise
+        told = (
+            f"the Spark Connect server cannot import this project; start it with PYTHONPATH={ROOT}, or install it there"
+        )
+        raise JobError([told]) from error
+
+
+def run_job(job: Job, spark: SparkSession, show: Callable[[str], object] | None = None) -> None:
+    """Run a streaming job until it ends or is told to."""
+    run(start(job, spark), show)
+
+
+def made_decoder(job: Job) -> Decoder:
+    kind = job.decode["format"]
+    if kind == "json":
+        return JsonDecoder(job.decode["schema"])
+    return TextDecoder() if kind == "text" else BytesDecoder()
+
+
+def function_of(job: Job) -> Function:
+    if job.sql is not None:
+        return _sql_function(job.sql)
+    if job.function is None:
+        return _same
+    module, colon, name = job.function.partition(":")
+    try:
+        found: Any = getattr(importlib.import_module(module), name) if colon else None
+    except (ImportError, AttributeError) as error:
+        raise JobError([f"transform.function: {job.function}: {error}"]) from error
+    if not callable(found):
+        raise JobError([f"transform.function: write package.module:name, not {job.function!r}"])
+    return found
+
+
+def made_sink(given: Any, bootstrap: str) -> Sink:
+    match given["type"]:
+        case "sqlite":
+            return sqlite_sink(given["path"], given["table"], key=given.get("key", ()))
+        case "postgres":
+            module = given.get("module", "psycopg")
+            return postgres_sink(given["dsn"], given["table"], key=given.get("key", ()), module=module)
+        case "parquet":
+            return ParquetSink(given["path"])
+        case _:
+            options = texts(given.get("options", {}))
+            return TopicSink(given.get("bootstrap", bootstrap), given["topic"], given.get("key"), options)
+
+
+def _same(rows: DataFrame) -> DataFrame:
+    return rows
+
+
+def _sql_function(sql: str) -> Function:
+    def apply(rows: DataFrame) -> DataFrame:
+        rows.createOrReplaceTempView("batch")
+        return rows.sparkSession.sql(sql)
+
+    return apply
