@@ -11,8 +11,14 @@ from tools.bench import replication
 NAMES = {
     "actors": "the actor runtime beside pykka's threads and a raw trio socketpair",
     "control": "a topic of a thousand partitions made and deleted under load, beside the bare directories and files",
+    "fetch": "Kafka clients that read, from our clusters beside librdkafka's mock; cold data beside sendfile",
+    "groups": "groups that rebalance, commit and idle, on our clusters beside librdkafka's mock",
+    "latency": "one record at a time into our clusters beside librdkafka's mock",
     "log": "the partition log beside bare os.pwrite, os.pread and CRC",
+    "produce": "Kafka clients that write, into our clusters beside librdkafka's mock",
+    "transactions": "transactions a second, and records in transactions beside those of an idempotent producer",
     "replication": "replicated appends beside a raw chain of processes, failover, a thousand idle partitions, a scan",
+    "spark": "rows a second into Spark beside an Arrow source and the stock connector; latency beside an empty source",
 }
 
 
@@ -28,6 +34,28 @@ def main() -> int:
         subparser.add_argument("--rounds", type=int, default=5, help="how often to measure (default: %(default)s)")
         if name == "replication":
             replication.add_arguments(subparser)
+        elif name == "spark":
+            subparser.set_defaults(rounds=3)
+            subparser.add_argument(
+                "--connector-jar",
+                metavar="PATH",
+                help="the stock connector too: a jar, a directory of its jars, or `maven` to let Spark fetch them",
+            )
+            subparser.add_argument("--records", type=float, default=1.0, help="so many times the usual number")
+            subparser.add_argument(
+                "--sink",
+                type=int,
+                metavar="ROWS",
+                help="instead, the driver's memory while the exactly-once sink writes a micro-batch of so many rows",
+            )
+        elif name in ("produce", "fetch", "latency", "transactions"):
+            subparser.set_defaults(rounds=3)
+            subparser.add_argument(
+                "--against", metavar="HOST:PORT", action="append", default=[], help="another broker beside these"
+            )
+        elif name == "groups":
+            subparser.set_defaults(rounds=3)
+            subparser.add_argument("--quick", action="store_true", help="fewer members, once; figures are rough")
         elif name == "control":
             subparser.set_defaults(rounds=3)
             subparser.add_argument("--quick", action="store_true", help="a hundred partitions, once; figures are rough")

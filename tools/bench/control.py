@@ -1,7 +1,7 @@
 """Topics made, kept and deleted while others are written to: `python -m tools.bench control`.
 
 One topic of a thousand partitions, three replicas each, is made and deleted while another one is appended to. Beside it
-the plain thing: three processes that make the same directories and files, with the same syncs, and delete them.
+the plain thing: three processes that make the same directories and files, without a sync as well, and delete them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -45,8 +45,6 @@ DONE_SECONDS = 120.0
 AIM_CREATED_S, AIM_STOPPED_S, AIM_P99_MS = 5.0, 5.0, 250.0
 _LOOK_AGAIN_SECONDS = 0.1
 _TOPIC, _BUSY = "many", "busy"
-_NOT_SYNCED = (".log", ".index", ".timeindex")
-"""What is made with a log, and goes to disk later than that."""
 
 Files = dict[str, bytes]
 Line = tuple[str, str, str, str, str]
@@ -245,12 +243,16 @@ def _bare(directory: Path, partitions: int, files: Files) -> tuple[float, float]
     for home in homes:
         home.mkdir(parents=True)
     names = [f"{_TOPIC}-{number}" for number in range(partitions)]
-    with ProcessPoolExecutor(len(homes), multiprocessing.get_context("spawn")) as processes:
-        list(processes.map(os.listdir, homes))  # they have started
-        return (
-            _timed(lambda: list(processes.map(_make, homes, [names] * len(homes), [files] * len(homes)))),
-            _timed(lambda: list(processes.map(_delete, homes))),
-        )
+    with ExitStack() as stack:
+        context = multiprocessing.get_context("spawn")
+        processes = {home: stack.enter_context(ProcessPoolExecutor(1, context)) for home in homes}
+
+        def everywhere(work: Callable[..., object], *args: object) -> None:
+            for future in [process.submit(work, home, *args) for home, process in processes.items()]:
+                future.result()
+
+        everywhere(_delete)  # nothing yet: each of them has started and imported what it needs
+        return _timed(lambda: everywhere(_make, names, files)), _timed(lambda: everywhere(_delete))
 
 
 def _timed(work: Callable[[], object]) -> float:
@@ -264,26 +266,15 @@ def _make(home: Path, names: list[str], files: Files) -> None:
     for name in names:
         directory = f"{home}/{name}"
         os.mkdir(directory)
-        _sync_directory(f"{home}")
         for file, data in files.items():
-            synced = not file.endswith(_NOT_SYNCED)
             path = f"{directory}/{file}"
-            descriptor = os.open(f"{path}.tmp" if synced else path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(f"{path}.tmp" if data else path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             if data:
                 os.pwrite(descriptor, data, 0)
-            if synced:
-                os.fsync(descriptor)
                 os.rename(f"{path}.tmp", path)
-                _sync_directory(directory)
             os.close(descriptor)
 
 
 def _delete(home: Path) -> None:
     for name in os.listdir(home):
         shutil.rmtree(home / name)
-
-
-def _sync_directory(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    os.fsync(descriptor)
-    os.close(descriptor)

@@ -70,7 +70,12 @@ def run(rounds: int, only: tuple[str, ...], *, quick: bool) -> None:
         try:
             trio.run(importlib.import_module(f"tools.bench.replication.{part}").run, scale)
         except* Stuck as stuck:
-            sys.exit(f"{part}: {stuck.exceptions[0]}")
+            sys.exit(f"{part}: {_first(stuck)}")
+
+
+def _first(error: BaseException) -> BaseException:
+    """What is inside of groups of errors: each nursery on the way adds one."""
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _parts(text: str) -> tuple[str, ...]:

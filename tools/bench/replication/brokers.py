@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any
 
 import orjson
@@ -77,6 +77,10 @@ class Brokers:
 
     def replica(self, group: str, broker: int) -> AnyRef:
         return self._launcher.node.ref(replica_address(self._names[group], broker))
+
+    def directory(self, group: str, broker: int) -> Path:
+        """Where this broker keeps its replica of a group."""
+        return self.data_dir / f"{broker}" / self._names[group]
 
     async def describe(self, groups: Collection[str]) -> dict[tuple[str, int], ReplicaFacts]:
         """What every replica of these groups says of itself, as far as it answers."""
@@ -183,9 +187,9 @@ def must_be_taken(result: AppendResult) -> None:
 
 
 def batch_of(size: int) -> Payload:
-    """One record of random bytes."""
+    """One record of random bytes, of now: retention would take an old one away while it is measured."""
     value = os.urandom(size - _BATCH_OVERHEAD_BYTES)
-    return Payload(memoryview(build_batch([Record(0, 1, None, value, ())])))
+    return Payload(memoryview(build_batch([Record(0, int(time() * 1000), None, value, ())])))
 
 
 def quantile(values: Sequence[float], share: float) -> float:

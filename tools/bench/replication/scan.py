@@ -33,8 +33,9 @@ from tools.bench.replication.brokers import (
 )
 from tools.bench.report import progress, table
 
-SCANNED, APPENDED = "t-0", "t-1"
-LEADER = BROKERS[0]
+PARTITIONS = len(BROKERS) + 1
+SCANNED, APPENDED = "t-0", f"t-{PARTITIONS - 1}"
+"""Of one partition more than there are brokers, the first and the last have the same preferred leader."""
 READ_BYTES = MB
 
 
@@ -49,14 +50,15 @@ class Times:
 
 async def run(scale: Scale) -> None:
     alone, warm, cold = Times(), Times(), Times()
-    async with running([TopicConfig("t", 2, 3)], min_insync_replicas=2) as brokers:
-        await brokers.lead({SCANNED: LEADER, APPENDED: LEADER})
-        scanned, appended = brokers.replica(SCANNED, LEADER), brokers.replica(APPENDED, LEADER)
+    async with running([TopicConfig("t", PARTITIONS, 3)], min_insync_replicas=2) as brokers:
+        leader = await _preferred_leader(brokers)
+        await brokers.lead({SCANNED: leader, APPENDED: leader})
+        scanned, appended = brokers.replica(SCANNED, leader), brokers.replica(APPENDED, leader)
         with progress() as bar:
             large, small = batch_of(READ_BYTES), batch_of(KB)
             for _ in bar.track(range(-(-scale.scanned_bytes // len(large))), description="filling a partition"):
                 await append(scanned, ALL, large)
-            segments = sorted((brokers.data_dir / str(LEADER) / SCANNED).glob("*.log"))
+            segments = sorted(brokers.directory(SCANNED, leader).glob("*.log"))
             epochs = await _epochs(brokers)
             for _ in bar.track(range(scale.rounds), description="scanning beside appends"):
                 alone.append_us.extend([await append(appended, ALL, small) * 1e6 for _ in range(scale.small_appends)])
@@ -110,6 +112,15 @@ async def _scan(leader: AnyRef) -> float:
             return size / 1e6 / (perf_counter() - start)
         size += len(result.batches)
         offset = parse_batches(result.batches).headers[-1].next_offset
+
+
+async def _preferred_leader(brokers: Brokers) -> int:
+    """Who shall lead both partitions: nobody else would lead them for long."""
+    (topic,) = (await brokers.describe_cluster())["topics"]
+    preferred = {topic["partitions"][number]["replicas"][0] for number in (0, PARTITIONS - 1)}
+    if len(preferred) != 1:
+        raise Stuck(f"{SCANNED} and {APPENDED} prefer {preferred}")
+    return int(preferred.pop())
 
 
 async def _epochs(brokers: Brokers) -> dict[str, int]:

@@ -1,0 +1,5 @@
+"""Kafka clients beside each other's brokers: `python -m tools.bench produce|fetch|latency`.
+
+The client is confluent-kafka, so any broker that speaks Kafka can be measured (`--against HOST:PORT`). Beside ours runs
+librdkafka's mock cluster, which lives in the client's own process, keeps its records in memory and replicates nothing.
+"""
