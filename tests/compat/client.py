@@ -1,0 +1,134 @@
+"""What the tests want of a Kafka client: the same few calls for each, so that every test is written once.
+
+An adapter per client turns these into the client's own: confluent.py, kafka_python.py, aiokafka_client.py. Clients are
+used as they come, with their defaults, but for what a test asks for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+from protocol.error_codes import ErrorCode
+
+PATIENCE_SECONDS = 40.0
+MAX_BYTES = 3 << 20
+"""What clients may send in one request; the broker's own limit is what is tested."""
+Place = tuple[str, int]
+"""A topic and a partition of it."""
+
+
+class Message(NamedTuple):
+    """A record as a consumer got it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class Refused(Exception):
+    """The client reports an error that it had from a broker."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.error = ErrorCode(code)
+
+
+class Delivery(Protocol):
+    """A record on its way."""
+
+    def offset(self) -> int | None:
+        """Wait until it is written and give where; whatever the client makes up with acks=0. Raises Refused."""
+
+
+class Producer(Protocol):
+    def send(
+        self,
+        place: Place,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        timestamp: int | None = None,
+    ) -> Delivery: ...
+
+    def flush(self) -> None: ...
+
+
+class Consumer(Protocol):
+    """Of partitions that were assigned to it; reads from their beginnings unless told otherwise."""
+
+    def poll(self) -> list[Message]:
+        """Whatever there is, after a short wait."""
+
+    def seek(self, place: Place, offset: int) -> None: ...
+
+    def seek_to_beginning(self, place: Place) -> None: ...
+
+    def seek_to_end(self, place: Place) -> None: ...
+
+    def position(self, place: Place) -> int: ...
+
+    def offset_at(self, place: Place, timestamp: int) -> int | None:
+        """Of the first record that is not older; None if there is none."""
+
+    def ends(self, place: Place) -> tuple[int, int]:
+        """Where it begins and where it ends."""
+
+
+class Admin(Protocol):
+    def create_topic(
+        self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str] | None = None
+    ) -> None: ...
+
+    def delete_topic(self, name: str) -> None: ...
+
+    def add_partitions(self, name: str, total: int) -> None: ...
+
+    def configs(self, name: str) -> dict[str, str]: ...
+
+    def alter_config(self, name: str, config: str, value: str) -> None: ...
+
+    def topics(self) -> dict[str, int]:
+        """Every topic and the number of its partitions."""
+
+    def brokers(self) -> dict[int, tuple[str, int]]:
+        """Where they are, as the cluster tells it."""
+
+
+class Client(Protocol):
+    def producer(
+        self,
+        bootstrap: str,
+        *,
+        acks: int = -1,
+        idempotent: bool = False,
+        codec: str = "none",
+        batch_bytes: int = 16384,
+        patience_ms: int = 30_000,
+    ) -> AbstractContextManager[Producer]: ...
+
+    def consumer(self, bootstrap: str, *places: Place, max_wait_ms: int = 500) -> AbstractContextManager[Consumer]: ...
+
+    def admin(self, bootstrap: str) -> AbstractContextManager[Admin]: ...
+
+
+def read(consumer: Consumer, count: int) -> list[Message]:
+    """The next `count` messages. It is a mistake if there are more."""
+    found: list[Message] = []
+    read_until(consumer, found, lambda: len(found) >= count)
+    assert len(found) == count, f"{len(found)} messages came; {count} were wanted"
+    return found
+
+
+def read_until(consumer: Consumer, found: list[Message], enough: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not enough():
+        assert time.monotonic() < deadline, f"only {len(found)} messages came; the last was {found[-1:]}"
+        found.extend(consumer.poll())

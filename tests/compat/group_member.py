@@ -1,0 +1,180 @@
+"""A member of a group in a process of its own, so that it can be killed and stopped like any other.
+
+    python -m tests.compat.group_member confluent-kafka classic BOOTSTRAP GROUP TOPIC SESSION_MS [INSTANCE]
+
+It tells what happens to it, a line of JSON each: what it is assigned, what it has read, what it has committed. It
+commits after every poll, and leaves its group on SIGTERM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+POLL_SECONDS = 0.1
+_ends = False
+
+
+def tell(**what: Any) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+def assigned(partitions: Iterable[int]) -> None:
+    tell(assigned=sorted(partitions))
+
+
+def confluent(protocol: str, bootstrap: str, group: str, topic: str, session_ms: int, instance: str) -> None:
+    from confluent_kafka import Consumer, KafkaException, TopicPartition  # noqa: PLC0415  only one client is needed
+
+    config: dict[str, Any] = {
+        "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest",
+        "enable.auto.commit": False, "group.protocol": protocol, "topic.metadata.refresh.interval.ms": 1000,
+    }  # fmt: skip
+    if protocol == "classic":
+        config |= {"session.timeout.ms": session_ms, "heartbeat.interval.ms": session_ms // 4}
+    if instance:
+        config["group.instance.id"] = instance
+    consumer = Consumer(config)
+
+    seen: list[int] | None = None
+    consumer.subscribe([topic])
+    while not _ends:
+        messages = consumer.consume(500, POLL_SECONDS)
+        now = sorted(one.partition for one in consumer.assignment())
+        if now != seen:
+            seen = now
+            assigned(now)
+        good = [message for message in messages if message.error() is None]
+        if not good:
+            continue
+        tell(read=[[one.partition(), one.offset(), (one.value() or b"").decode()] for one in good])
+        ends: dict[int, int] = {}
+        for one in good:
+            ends[one.partition() or 0] = (one.offset() or 0) + 1
+        try:
+            consumer.commit(offsets=[TopicPartition(topic, *end) for end in ends.items()], asynchronous=False)
+        except KafkaException as error:
+            tell(refused=str(error))
+        else:
+            tell(committed=ends)
+    consumer.close()
+
+
+def kafka_python(_protocol: str, bootstrap: str, group: str, topic: str, session_ms: int, instance: str) -> None:
+    from kafka import KafkaConsumer  # noqa: PLC0415
+    from kafka.errors import KafkaError  # noqa: PLC0415
+
+    consumer = KafkaConsumer(
+        topic, bootstrap_servers=bootstrap.split(","), group_id=group, auto_offset_reset="earliest",
+        enable_auto_commit=False, session_timeout_ms=session_ms, heartbeat_interval_ms=session_ms // 4,
+        group_instance_id=instance or None, metadata_max_age_ms=1000,
+    )  # fmt: skip
+    seen: set[int] | None = None
+    while not _ends:
+        records = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
+        now = {one.partition for one in consumer.assignment()}
+        if now != seen:
+            seen = now
+            assigned(now)
+        if not records:
+            continue
+        tell(read=[[one.partition, one.offset, one.value.decode()] for some in records.values() for one in some])
+        try:
+            consumer.commit()
+        except KafkaError as error:
+            tell(refused=str(error))
+        else:
+            tell(committed={place.partition: some[-1].offset + 1 for place, some in records.items()})
+    consumer.close(autocommit=False)
+
+
+def aiokafka(_protocol: str, bootstrap: str, group: str, topic: str, session_ms: int, instance: str) -> None:
+    from aiokafka import AIOKafkaConsumer  # noqa: PLC0415
+    from aiokafka.errors import KafkaError  # noqa: PLC0415
+
+    async def consume() -> None:
+        consumer = AIOKafkaConsumer(
+            topic, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest",
+            enable_auto_commit=False, session_timeout_ms=session_ms, heartbeat_interval_ms=session_ms // 4,
+            rebalance_timeout_ms=10_000, group_instance_id=instance or None, metadata_max_age_ms=1000,
+        )  # fmt: skip
+        await consumer.start()
+        seen: set[int] | None = None
+        while not _ends:
+            records = await consumer.getmany(timeout_ms=int(POLL_SECONDS * 1000))
+            now = {one.partition for one in consumer.assignment()}
+            if now != seen:
+                seen = now
+                assigned(now)
+            if not records:
+                continue
+            tell(read=[[one.partition, one.offset, one.value.decode()] for some in records.values() for one in some])
+            try:
+                await consumer.commit()
+            except KafkaError as error:
+                tell(refused=str(error))
+            else:
+                tell(committed={place.partition: some[-1].offset + 1 for place, some in records.items()})
+        await consumer.stop()
+
+    asyncio.run(consume())
+
+
+def own(protocol: str, bootstrap: str, group: str, topic: str, session_ms: int, instance: str) -> None:
+    from tools.client.broker import Patience  # noqa: PLC0415
+    from tools.client.consumer import Consumer  # noqa: PLC0415
+    from tools.client.errors import CommitFailed, TimedOut  # noqa: PLC0415
+
+    with Consumer(
+        bootstrap, group_id=group, auto_offset_reset="earliest", auto_commit_interval=None,
+        group_protocol="consumer" if protocol == "consumer" else "classic",
+        assignors=["cooperative-sticky"] if protocol == "cooperative" else ["range"],
+        session_timeout=session_ms / 1000, heartbeat_interval=session_ms / 4000, group_instance_id=instance or None,
+        patience=Patience(metadata_age=1.0), block=10.0,
+    ) as consumer:  # fmt: skip
+        consumer.subscribe([topic])
+        seen: list[int] | None = None
+        while not _ends:
+            records = consumer.poll(POLL_SECONDS)
+            now = sorted(where.partition for where in consumer.assignment)
+            if now != seen:
+                seen = now
+                assigned(now)
+            if not records:
+                continue
+            tell(
+                read=[
+                    [where.partition, one.offset, (one.value or b"").decode()]
+                    for where, some in records.items()
+                    for one in some
+                ]
+            )
+            try:
+                consumer.commit()
+            except (CommitFailed, TimedOut) as error:
+                tell(refused=str(error))
+            else:
+                tell(committed={where.partition: some[-1].offset + 1 for where, some in records.items()})
+
+
+MEMBERS = {"confluent-kafka": confluent, "kafka-python": kafka_python, "aiokafka": aiokafka, "our own": own}
+
+
+def main() -> None:
+    def end(*_: object) -> None:
+        global _ends
+        _ends = True
+
+    signal.signal(signal.SIGTERM, end)
+    client, protocol, bootstrap, group, topic, session_ms, *instance = sys.argv[1:]
+    MEMBERS[client](protocol, bootstrap, group, topic, int(session_ms), instance[0] if instance else "")
+    tell(left=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""A short run of the fuzzer; `python -m tools.fuzz --seconds 300` makes long ones. And what it stands on."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from actors.handlers import SERVED
+from protocol.apis import Api
+from protocol.framing import Request, ServerConnection
+from tools.fuzz.mutations import mutated, mutated_line
+from tools.fuzz.requests import Requests
+from tools.fuzz.run import leaked, run
+from tools.fuzz.victim import SOCKETS
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_garbage_harms_nobody_else() -> None:
+    outcome = run("1", seconds=5)
+    assert not outcome.problems, str(outcome)
+    assert outcome.sent["damaged"] > 100
+    assert outcome.good > 10
+
+
+def test_what_is_left_open_is_told_from_logs_that_were_made_meanwhile() -> None:
+    before = Counter({SOCKETS: 5, "orders-0/0.log": 1})
+    assert not leaked(before, Counter({SOCKETS: 6, "orders-0/0.log": 1, "__consumer_offsets-0/0.log": 1}))
+    assert leaked(before, Counter({SOCKETS: 7})) == {SOCKETS: 7}
+    assert leaked(before, Counter({"orders-0/0.log": 2, "__consumer_offsets-0/0.log": 2})).keys() == {
+        "orders-0/0.log", "__consumer_offsets-0/0.log",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("api", SERVED, ids=lambda api: api.name)
+def test_requests_are_whole_before_they_are_damaged(api: Api) -> None:
+    requests, server = Requests(random.Random(api.name)), ServerConnection(SERVED)
+    for version in api.versions:
+        if version in api.advertised:
+            for _ in range(20):
+                server.receive_data(requests.of(api, version))
+                event = server.next_event()
+                assert isinstance(event, Request)
+                assert (event.api, event.version) == (api, version)
+                event.read(event.api.request)
+
+
+def test_a_seed_makes_the_same_garbage_again() -> None:
+    def garbage() -> list[bytes]:
+        rng = random.Random(7)
+        requests = Requests(rng)
+        return [
+            damaged
+            for _ in range(50)
+            for damaged in (mutated(rng, requests.frame()), mutated_line(rng, requests.line()))
+        ]
+
+    assert garbage() == garbage()

@@ -1,0 +1,224 @@
+"""Groups as clients' users know them: members that join, leave, crash, sleep and come back, under brokers that die.
+
+Every member is a process. Nothing is skipped; something is read twice only where its reader had not committed it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.coordinator_messages import GROUPS_TOPIC, partition_of
+from actors.harness import Cluster
+from tests.actors.topics import leader_of
+from tests.actors.waiting import wait_until
+from tests.compat.confluent import Confluent
+from tests.compat.conftest import SESSION_MS, Topics
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+PARTITIONS = 4
+SECONDS = 90.0
+KINDS = [
+    ("confluent-kafka", "classic"), ("confluent-kafka", "consumer"), ("kafka-python", "classic"),
+    ("aiokafka", "classic"), ("our own", "classic"), ("our own", "cooperative"), ("our own", "consumer"),
+]  # fmt: skip
+STATIC = [kind for kind in KINDS if kind[1] != "consumer"]
+
+
+class Member:
+    """A process that is a member of a group, and what it has told."""
+
+    def __init__(self, kind: tuple[str, str], bootstrap: str, group: str, topic: str, instance: str = "") -> None:
+        more = [instance] if instance else []
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.compat.group_member", *kind, bootstrap, group, topic, str(SESSION_MS), *more],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[2],
+        )  # fmt: skip
+        self.assigned: list[int] = []
+        self.assignments = 0
+        self.read: list[tuple[int, int, str]] = []
+        self.committed: dict[int, int] = {}
+        self.refused: list[str] = []
+        self._listener = threading.Thread(target=self._listen)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            told: dict[str, Any] = json.loads(line)
+            if "assigned" in told:
+                self.assigned = told["assigned"]
+                self.assignments += 1
+            self.read += [(partition, offset, value) for partition, offset, value in told.get("read", ())]
+            self.committed.update({int(partition): end for partition, end in told.get("committed", {}).items()})
+            if "refused" in told:
+                self.refused.append(told["refused"])
+
+    def send(self, number: signal.Signals) -> None:
+        os.kill(self.process.pid, number)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> None:
+        if self.process.poll() is None:
+            self.send(number)
+            try:
+                self.process.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self._listener.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+Starts = Callable[..., Member]
+
+
+class Group:
+    """A topic, a group that reads it, and what was written to it."""
+
+    def __init__(self, cluster: Cluster, topic: str, start: Callable[[str, str, str], Member]) -> None:
+        self.cluster, self.topic, self.id = cluster, topic, f"group-{uuid.uuid4().hex}"
+        self.members: list[Member] = []
+        self.written: set[str] = set()
+        self._start = start
+
+    def join(self, instance: str = "") -> Member:
+        member = self._start(self.id, self.topic, instance)
+        self.members.append(member)
+        return member
+
+    def write(self, count: int = 40) -> None:
+        with Confluent().producer(self.cluster.bootstrap, idempotent=True) as producer:
+            values = [f"{len(self.written) + at}" for at in range(count)]
+            for at, value in enumerate(values):
+                producer.send((self.topic, at % PARTITIONS), value.encode())
+            producer.flush()
+        self.written.update(values)
+
+    def wait_until_shared(self, *members: Member) -> None:
+        """All partitions are these members', one owner each, about as many for each."""
+
+        def shared() -> bool:
+            owned = [number for member in members for number in member.assigned]
+            return sorted(owned) == list(range(PARTITIONS)) and all(member.assigned for member in members)
+
+        wait_until(shared, lambda: f"assigned: {[member.assigned for member in members]}", seconds=SECONDS)
+
+    def wait_until_read(self) -> None:
+        def seen() -> set[str]:
+            return {value for member in self.members for _, _, value in member.read}
+
+        wait_until(lambda: self.written <= seen(), lambda: f"not read: {self.written - seen()}", seconds=SECONDS)
+
+    def read_twice(self) -> set[str]:
+        values = [value for member in self.members for _, _, value in member.read]
+        return {value for value in values if values.count(value) > 1}
+
+    @property
+    def coordinator(self) -> int:
+        topics = self.cluster.admin.describe()["topics"]
+        count = next(len(one["partitions"]) for one in topics if one["name"] == GROUPS_TOPIC)
+        return leader_of(self.cluster, GROUPS_TOPIC, partition_of(self.id, count))
+
+
+@pytest.fixture(params=KINDS, ids=[" ".join(kind) for kind in KINDS])
+def kind(request: pytest.FixtureRequest) -> tuple[str, str]:
+    chosen: tuple[str, str] = request.param
+    return chosen
+
+
+@pytest.fixture
+def group(kind: tuple[str, str], make_topic: Topics, request: pytest.FixtureRequest) -> Iterator[Group]:
+    cluster: Cluster = request.getfixturevalue("waiting_victims" if kind[0] == "kafka-python" else "victims")
+    with ExitStack() as stack:
+
+        def start(group: str, topic: str, instance: str) -> Member:
+            member = Member(kind, cluster.bootstrap, group, topic, instance)
+            stack.callback(member.end, signal.SIGKILL)
+            return member
+
+        yield Group(cluster, make_topic(cluster, PARTITIONS), start)
+
+
+def test_members_join_leave_crash_and_sleep(group: Group) -> None:
+    group.write()
+    first = group.join()
+    group.wait_until_shared(first)
+    group.wait_until_read()
+    second = group.join()
+    group.wait_until_shared(first, second)
+    group.write()
+    group.wait_until_read()
+    assert not group.read_twice(), "nobody crashed, so nothing is read twice"
+    second.end()  # it leaves
+    group.wait_until_shared(first)
+    third = group.join()
+    group.wait_until_shared(first, third)
+    third.end(signal.SIGKILL)  # nobody hears from it again
+    group.wait_until_shared(first)
+    group.write()
+    group.wait_until_read()
+    fourth = group.join()
+    group.wait_until_shared(first, fourth)
+    fourth.send(signal.SIGSTOP)  # it is taken for dead…
+    group.wait_until_shared(first)
+    group.write()
+    group.wait_until_read()
+    fourth.send(signal.SIGCONT)  # …and is not
+    group.wait_until_shared(first, fourth)
+    group.write()
+    group.wait_until_read()
+
+
+def test_a_group_goes_on_when_its_coordinator_and_leaders_are_killed(group: Group) -> None:
+    members = [group.join(), group.join()]
+    group.write()
+    group.wait_until_shared(*members)
+    group.wait_until_read()
+    for _ in range(2):
+        killed = group.coordinator
+        group.cluster.kill(killed)
+        group.write()
+        group.wait_until_read()
+        group.wait_until_shared(*members)
+        group.cluster.restart(killed)
+    group.write()
+    group.wait_until_read()
+    committed = {number: end for member in members for number, end in member.committed.items()}
+    for member in members:
+        member.end()
+    fresh = group.join()
+    group.wait_until_shared(fresh)
+    group.write(PARTITIONS)
+    group.wait_until_read()
+    first = {number: min(offset for at, offset, _ in fresh.read if at == number) for number in range(PARTITIONS)}
+    assert all(first[number] >= end for number, end in committed.items()), (
+        f"{committed} were committed, read from {first}"
+    )
+
+
+@pytest.mark.parametrize("kind", STATIC, ids=[" ".join(kind) for kind in STATIC], indirect=True)
+def test_a_static_member_that_comes_back_soon_finds_its_partitions(group: Group) -> None:
+    first, second = group.join("one"), group.join("two")
+    group.wait_until_shared(first, second)
+    group.write()
+    group.wait_until_read()
+    kept, assignments = first.assigned, first.assignments
+    lost = second.assigned
+    second.end(signal.SIGKILL)
+    again = group.join("two")
+    wait_until(lambda: again.assigned == lost, lambda: f"{again.assigned}, not {lost}", seconds=SECONDS)
+    assert (first.assigned, first.assignments) == (kept, assignments), "the other one was not disturbed"
+    group.write()
+    group.wait_until_read()

@@ -1,0 +1,243 @@
+"""What the tests of transactions want of a client: the same few calls for each, beside those of client.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from typing import Any, Protocol
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import TopicPartition as AioPartition
+from aiokafka.errors import KafkaError as AioError
+from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
+from confluent_kafka import Consumer as ConfluentConsumer
+from confluent_kafka import Producer as ConfluentProducer
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as PythonPartition
+from kafka.errors import KafkaError as PythonError
+
+from tests.compat import aiokafka_client, confluent, kafka_python
+from tests.compat.client import PATIENCE_SECONDS, Consumer, Place, Refused
+
+TIMEOUT_MS = 30_000
+
+
+class Failed(Exception):
+    """The client says that the transaction, or the producer with it, came to nothing."""
+
+
+class Transactions(Protocol):
+    """A producer with a transactional id, which has begun: all others with this id are fenced."""
+
+    def begin(self) -> None: ...
+
+    def send(self, place: Place, value: bytes) -> None: ...
+
+    def flush(self) -> None:
+        """Wait until everything is written."""
+
+    def commit(self) -> None:
+        """Raises Failed."""
+
+    def abort(self) -> None: ...
+
+
+class TransactionalClient(Protocol):
+    def producer(
+        self, bootstrap: str, transactional_id: str, timeout_ms: int = TIMEOUT_MS
+    ) -> AbstractContextManager[Transactions]: ...
+
+    def committed(self, bootstrap: str, *places: Place) -> AbstractContextManager[Consumer]:
+        """A reader of committed records, from the beginnings of these partitions."""
+
+
+# -- confluent-kafka ---------------------------------------------------------------------------------------------------
+
+
+class ConfluentTransactions:
+    def __init__(self, producer: ConfluentProducer) -> None:
+        self._producer = producer
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, place: Place, value: bytes) -> None:
+        try:
+            self._producer.produce(place[0], value, partition=place[1])
+        except KafkaException as error:
+            raise Failed(str(error)) from error
+
+    def flush(self) -> None:
+        assert not self._producer.flush(PATIENCE_SECONDS), "not everything was delivered"
+
+    def commit(self) -> None:
+        try:
+            self._producer.commit_transaction(PATIENCE_SECONDS)
+        except KafkaException as error:
+            raise Failed(str(error)) from error
+
+    def abort(self) -> None:
+        self._producer.abort_transaction(PATIENCE_SECONDS)
+
+
+class Confluent:
+    @contextmanager
+    def producer(
+        self, bootstrap: str, transactional_id: str, timeout_ms: int = TIMEOUT_MS
+    ) -> Iterator[ConfluentTransactions]:
+        config = {
+            "bootstrap.servers": bootstrap, "transactional.id": transactional_id, "linger.ms": 0, "log_level": 0,
+            "transaction.timeout.ms": timeout_ms, "socket.timeout.ms": min(10_000, timeout_ms),
+        }  # fmt: skip
+        producer = ConfluentProducer(config)
+        producer.init_transactions(PATIENCE_SECONDS)
+        yield ConfluentTransactions(producer)
+        producer.purge()
+
+    @contextmanager
+    def committed(self, bootstrap: str, *places: Place) -> Iterator[Consumer]:
+        consumer = ConfluentConsumer(
+            {
+                "bootstrap.servers": bootstrap, "group.id": "not joined", "enable.auto.commit": False,
+                "auto.offset.reset": "error", "isolation.level": "read_committed",
+            }
+        )  # fmt: skip
+        try:
+            consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
+            yield confluent.Consumer(consumer)
+        finally:
+            consumer.close()
+
+
+# -- kafka-python ------------------------------------------------------------------------------------------------------
+
+
+class PythonTransactions:
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+        self._sent: list[Any] = []
+
+    def begin(self) -> None:
+        self._sent.clear()
+        self._producer.begin_transaction()
+
+    def send(self, place: Place, value: bytes) -> None:
+        try:
+            self._sent.append(self._producer.send(place[0], value, partition=place[1]))
+        except PythonError as error:
+            raise Failed(str(error)) from error
+
+    def flush(self) -> None:
+        for future in self._sent:
+            future.get(PATIENCE_SECONDS)
+
+    def commit(self) -> None:
+        try:
+            self._producer.commit_transaction()
+        except PythonError as error:
+            raise Failed(str(error)) from error
+
+    def abort(self) -> None:
+        self._producer.abort_transaction()
+
+
+class KafkaPython:
+    @contextmanager
+    def producer(
+        self, bootstrap: str, transactional_id: str, timeout_ms: int = TIMEOUT_MS
+    ) -> Iterator[PythonTransactions]:
+        producer = KafkaProducer(
+            bootstrap_servers=bootstrap.split(","), transactional_id=transactional_id,
+            transaction_timeout_ms=timeout_ms, max_block_ms=int(PATIENCE_SECONDS * 1000),
+        )  # fmt: skip
+        try:
+            producer.init_transactions()
+            yield PythonTransactions(producer)
+        finally:
+            producer.close(timeout=1)
+
+    @contextmanager
+    def committed(self, bootstrap: str, *places: Place) -> Iterator[Consumer]:
+        with closing(
+            KafkaConsumer(
+                bootstrap_servers=bootstrap.split(","), group_id=None, auto_offset_reset="none",
+                isolation_level="read_committed",
+            )
+        ) as consumer:  # fmt: skip
+            partitions = [PythonPartition(*place) for place in places]
+            consumer.assign(partitions)
+            consumer.seek_to_beginning(*partitions)
+            yield kafka_python.Consumer(consumer)
+
+
+# -- aiokafka ----------------------------------------------------------------------------------------------------------
+
+
+class AioTransactions:
+    def __init__(self, loop: aiokafka_client.Loop, producer: Any) -> None:
+        self._loop, self._producer = loop, producer
+        self._sent: list[Any] = []
+
+    def begin(self) -> None:
+        self._sent.clear()
+        self._loop.run(self._producer.begin_transaction())
+
+    def send(self, place: Place, value: bytes) -> None:
+        try:
+            self._sent.append(self._loop.run(self._producer.send(place[0], value, partition=place[1])))
+        except (AioError, Refused) as error:
+            raise Failed(str(error)) from error
+
+    def flush(self) -> None:
+        for future in self._sent:
+            self._loop.wait(future)
+
+    def commit(self) -> None:
+        try:
+            self._loop.run(self._producer.commit_transaction())
+        except (AioError, Refused) as error:
+            raise Failed(str(error)) from error
+
+    def abort(self) -> None:
+        self._loop.run(self._producer.abort_transaction())
+
+
+class AioKafka:
+    @contextmanager
+    def producer(
+        self, bootstrap: str, transactional_id: str, timeout_ms: int = TIMEOUT_MS
+    ) -> Iterator[AioTransactions]:
+        with aiokafka_client.Loop() as loop:
+            producer = loop.make(
+                AIOKafkaProducer, bootstrap_servers=bootstrap, transactional_id=transactional_id,
+                transaction_timeout_ms=timeout_ms,
+            )  # fmt: skip
+            try:
+                loop.run(producer.start())
+                yield AioTransactions(loop, producer)
+            finally:
+                _stopped(loop, producer)
+
+    @contextmanager
+    def committed(self, bootstrap: str, *places: Place) -> Iterator[Consumer]:
+        with aiokafka_client.Loop() as loop:
+            consumer = loop.make(
+                AIOKafkaConsumer, bootstrap_servers=bootstrap, group_id=None, auto_offset_reset="none",
+                isolation_level="read_committed",
+            )  # fmt: skip
+            try:
+                loop.run(consumer.start())
+                loop.run(aiokafka_client._assigned(consumer, [AioPartition(*place) for place in places]))
+                yield aiokafka_client.Consumer(loop, consumer)
+            finally:
+                loop.run(consumer.stop())
+
+
+def _stopped(loop: aiokafka_client.Loop, producer: Any) -> None:
+    with suppress(AioError, Refused):  # a fenced one says so once more
+        loop.run(producer.stop())
+
+
+CLIENTS: Mapping[str, type[TransactionalClient]] = {
+    "confluent-kafka": Confluent, "kafka-python": KafkaPython, "aiokafka": AioKafka,
+}  # fmt: skip

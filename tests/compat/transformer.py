@@ -1,0 +1,135 @@
+"""Copies a topic, exactly once, in a process of its own, so that it can be killed like any other.
+
+    python -m tests.compat.transformer confluent-kafka BOOTSTRAP GROUP INPUT OUTPUT NUMBER
+
+What is read, what is written and how far it was read are one transaction. Whatever goes wrong ends the process: whoever
+starts it again finds everything as it was committed last. So does a transaction that takes too long: kafka-python 3.0
+forgets a request for a coordinator that it cannot connect to, and waits for ever; librdkafka 2.16 may do so, too. It
+tells how many records it has committed, a line each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+TIMEOUT_MS = 10_000
+SESSION_MS = 2000
+BATCH_MAX = 20
+POLL_SECONDS = 0.1
+PATIENCE_SECONDS = 12
+"""For one transaction: then SIGALRM ends the process."""
+
+
+def tell(count: int) -> None:
+    signal.alarm(0)
+    sys.stdout.write(f"{count}\n")
+    sys.stdout.flush()
+
+
+def confluent(bootstrap: str, group: str, source: str, target: str, number: int) -> None:
+    from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: PLC0415  only one client is needed
+
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap, "transactional.id": f"{group} {number}", "linger.ms": 0,
+            "transaction.timeout.ms": TIMEOUT_MS, "socket.timeout.ms": TIMEOUT_MS, "log_level": 0,
+        }
+    )  # fmt: skip
+    producer.init_transactions(30)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest",
+            "enable.auto.commit": False, "isolation.level": "read_committed", "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": SESSION_MS // 4, "log_level": 0,
+        }
+    )  # fmt: skip
+    consumer.subscribe([source])
+    while True:
+        messages = [one for one in consumer.consume(BATCH_MAX, POLL_SECONDS) if one.error() is None]
+        if not messages:
+            continue
+        signal.alarm(PATIENCE_SECONDS)
+        producer.begin_transaction()
+        for one in messages:
+            producer.produce(target, one.value(), partition=one.partition() or 0)
+        ends = {one.partition() or 0: (one.offset() or 0) + 1 for one in messages}
+        offsets = [TopicPartition(source, *end) for end in ends.items()]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+        producer.commit_transaction(30)
+        tell(len(messages))
+
+
+def kafka_python(bootstrap: str, group: str, source: str, target: str, number: int) -> None:
+    from kafka import KafkaConsumer, KafkaProducer  # noqa: PLC0415
+    from kafka.structs import OffsetAndMetadata  # noqa: PLC0415
+
+    producer = KafkaProducer(
+        bootstrap_servers=bootstrap.split(","), transactional_id=f"{group} {number}",
+        transaction_timeout_ms=TIMEOUT_MS, max_block_ms=30_000,
+    )  # fmt: skip
+    producer.init_transactions()
+    consumer = KafkaConsumer(
+        source, bootstrap_servers=bootstrap.split(","), group_id=group, auto_offset_reset="earliest",
+        enable_auto_commit=False, isolation_level="read_committed", session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=SESSION_MS // 4, max_poll_records=BATCH_MAX,
+    )  # fmt: skip
+    while True:
+        found = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
+        if not found:
+            continue
+        signal.alarm(PATIENCE_SECONDS)
+        producer.begin_transaction()
+        for place, messages in found.items():
+            for one in messages:
+                producer.send(target, one.value, partition=place.partition)
+        ends = {place: OffsetAndMetadata(messages[-1].offset + 1, "", -1) for place, messages in found.items()}
+        producer.send_offsets_to_transaction(ends, consumer.group_metadata())
+        producer.commit_transaction()
+        tell(sum(map(len, found.values())))
+
+
+def aiokafka(bootstrap: str, group: str, source: str, target: str, number: int) -> None:
+    """It tells nobody for which member it commits. So each has partitions of its own, by its number: who comes after
+    one that was killed has its transactional id, and what that one had under way is over before it reads offsets."""
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # noqa: PLC0415
+
+    async def copy() -> None:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=bootstrap, transactional_id=f"{group} {number}", transaction_timeout_ms=TIMEOUT_MS
+        )
+        await producer.start()
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False,
+            isolation_level="read_committed", max_poll_records=BATCH_MAX,
+        )  # fmt: skip
+        await consumer.start()
+        partitions = sorted(await producer.partitions_for(source))
+        consumer.assign([TopicPartition(source, one) for one in partitions[number::2]])
+        while True:
+            found = await consumer.getmany(timeout_ms=int(POLL_SECONDS * 1000))
+            if not found:
+                continue
+            signal.alarm(PATIENCE_SECONDS)
+            async with producer.transaction():
+                for place, messages in found.items():
+                    for one in messages:
+                        await producer.send(target, one.value, partition=place.partition)
+                ends = {place: messages[-1].offset + 1 for place, messages in found.items()}
+                await producer.send_offsets_to_transaction(ends, group)
+            tell(sum(map(len, found.values())))
+
+    asyncio.run(copy())
+
+
+TRANSFORMERS = {"confluent-kafka": confluent, "kafka-python": kafka_python, "aiokafka": aiokafka}
+
+
+def main() -> None:
+    client, bootstrap, group, source, target, number = sys.argv[1:]
+    TRANSFORMERS[client](bootstrap, group, source, target, int(number))
+
+
+if __name__ == "__main__":
+    main()
