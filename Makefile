@@ -3,19 +3,25 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help cluster test test-fast check bench soak chaos clean
+.PHONY: help cluster test test-fast test-long check bench soak chaos fuzz compat-java clean
 
 help:  ## show this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 cluster: .venv/installed  ## start the cluster that cluster.toml describes
 	@$(BIN)/python -m actors.cluster cluster.toml
 
-test: .venv/installed-test check  ## lint, type-check, check the import layers, run every test
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal
+test: .venv/installed-test check  ## lint, type-check, check the import layers, run every test but the long ones
+	@$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not long" --ignore tests/tools/spark
+	@$(BIN)/python -m pytest -q -m "not long" tests/tools/spark
 
 test-fast: .venv/installed-test  ## the quick tests only, under a minute
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --ignore tests/tools/spark
+
+test-long: .venv/installed-test  ## what takes minutes: many kills, other cases in every run
+	@$(PIP) install -e '.[test,connect]'
+	@$(BIN)/python -m pytest -q -m long --hypothesis-profile fresh
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --ignore tests/tools/spark --hypothesis-profile fresh
 
 check: .venv/installed-test  ## ruff, mypy and import-linter
 	@$(BIN)/ruff check --quiet .
@@ -33,9 +39,15 @@ soak: .venv/installed-test  ## simulate clusters with fresh seeds until stopped 
 chaos: .venv/installed-test  ## kill, stop and cut off real brokers for five minutes, and look for broken promises
 	@$(BIN)/python -m pytest -q -s tests/chaos --chaos-seconds 300
 
+fuzz: .venv/installed  ## send garbage to a broker for three minutes while good clients use it
+	@$(BIN)/python -m tools.fuzz --seconds 180
+
+compat-java: .venv/installed  ## Apache Kafka's own command-line tools against a cluster; needs Java 17 and, once, Maven
+	@PYTHON=$(BIN)/python tests/compat/java/run.sh
+
 clean:  ## remove the virtual environment and every cache
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	find actors log protocol tools tests -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find actors log protocol pyspark_barnabas tools tests -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/bin/python:
 	@echo "creating .venv with $$($(PYTHON) --version)"
@@ -44,11 +56,11 @@ clean:  ## remove the virtual environment and every cache
 .venv/installed: pyproject.toml | .venv/bin/python
 	@echo "installing Barnabas into .venv"
 	@$(PIP) install -e .
-	@$(BIN)/python -m compileall -q actors log protocol tools
+	@$(BIN)/python -m compileall -q actors log protocol pyspark_barnabas tools
 	@touch $@
 
 .venv/installed-test: pyproject.toml | .venv/bin/python
 	@echo "installing Barnabas and its test tools into .venv"
-	@$(PIP) install -e '.[test]'
-	@$(BIN)/python -m compileall -q actors log protocol tools
+	@$(PIP) install -e '.[test,spark]'
+	@$(BIN)/python -m compileall -q actors log protocol pyspark_barnabas tools
 	@touch $@ .venv/installed
