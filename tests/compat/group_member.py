@@ -29,7 +29,9 @@ def assigned(partitions: Iterable[int]) -> None:
 
 
 def confluent(protocol: str, bootstrap: str, group: str, topic: str, session_ms: int, instance: str) -> None:
-    from confluent_kafka import Consumer, KafkaException, TopicPartition  # noqa: PLC0415  only one client is needed
+    from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415  only one client is needed
+
+    from tools.chaos.subscription import Subscription  # noqa: PLC0415
 
     config: dict[str, Any] = {
         "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest",
@@ -39,22 +41,20 @@ def confluent(protocol: str, bootstrap: str, group: str, topic: str, session_ms:
         config |= {"session.timeout.ms": session_ms, "heartbeat.interval.ms": session_ms // 4}
     if instance:
         config["group.instance.id"] = instance
-    consumer = Consumer(config)
-
+    subscription = Subscription(config, [topic])
+    consumer = subscription.consumer
     seen: list[int] | None = None
-    consumer.subscribe([topic])
     while not _ends:
-        messages = consumer.consume(500, POLL_SECONDS)
+        messages = subscription.poll(500, POLL_SECONDS, told=lambda _: None)
         now = sorted(one.partition for one in consumer.assignment())
         if now != seen:
             seen = now
             assigned(now)
-        good = [message for message in messages if message.error() is None]
-        if not good:
+        if not messages:
             continue
-        tell(read=[[one.partition(), one.offset(), (one.value() or b"").decode()] for one in good])
+        tell(read=[[one.partition(), one.offset(), (one.value() or b"").decode()] for one in messages])
         ends: dict[int, int] = {}
-        for one in good:
+        for one in messages:
             ends[one.partition() or 0] = (one.offset() or 0) + 1
         try:
             consumer.commit(offsets=[TopicPartition(topic, *end) for end in ends.items()], asynchronous=False)

@@ -29,7 +29,9 @@ def tell(count: int) -> None:
 
 
 def confluent(bootstrap: str, group: str, source: str, target: str, number: int) -> None:
-    from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: PLC0415  only one client is needed
+    from confluent_kafka import Producer, TopicPartition  # noqa: PLC0415  only one client is needed
+
+    from tools.chaos.subscription import Subscription  # noqa: PLC0415
 
     producer = Producer(
         {
@@ -38,16 +40,14 @@ def confluent(bootstrap: str, group: str, source: str, target: str, number: int)
         }
     )  # fmt: skip
     producer.init_transactions(30)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest",
-            "enable.auto.commit": False, "isolation.level": "read_committed", "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": SESSION_MS // 4, "log_level": 0,
-        }
-    )  # fmt: skip
-    consumer.subscribe([source])
+    config = {
+        "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest",
+        "enable.auto.commit": False, "isolation.level": "read_committed", "session.timeout.ms": SESSION_MS,
+        "heartbeat.interval.ms": SESSION_MS // 4, "log_level": 0,
+    }  # fmt: skip
+    subscription = Subscription(config, [source])
     while True:
-        messages = [one for one in consumer.consume(BATCH_MAX, POLL_SECONDS) if one.error() is None]
+        messages = subscription.poll(BATCH_MAX, POLL_SECONDS, told=lambda _: None)
         if not messages:
             continue
         signal.alarm(PATIENCE_SECONDS)
@@ -56,7 +56,7 @@ def confluent(bootstrap: str, group: str, source: str, target: str, number: int)
             producer.produce(target, one.value(), partition=one.partition() or 0)
         ends = {one.partition() or 0: (one.offset() or 0) + 1 for one in messages}
         offsets = [TopicPartition(source, *end) for end in ends.items()]
-        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+        producer.send_offsets_to_transaction(offsets, subscription.consumer.consumer_group_metadata(), 30)
         producer.commit_transaction(30)
         tell(len(messages))
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import attrs
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from tools.chaos.client import Client, Setting, error_of, record_polls
+from tools.chaos.subscription import Place, Subscription
 from tools.checker.history import OK, READ_COMMITTED, UNKNOWN, OffsetCommit, OffsetRead
 
 BATCH_MAX = 500
@@ -30,9 +33,19 @@ class Reader(Client):
         fresh: set[str] = set()
         while not self.ending.is_set():
             began = self.recorder.now
-            good = without_errors(self, consumer.consume(BATCH_MAX, POLL_SECONDS))
+            good = self._without_errors(consumer.consume(BATCH_MAX, POLL_SECONDS))
             record_polls(self, self.name, lambda *_: "1", good, began, isolation=self.isolation, fresh=fresh)
         consumer.close()
+
+    def _without_errors(self, messages: list[Message]) -> list[Message]:
+        good: list[Message] = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                good.append(message)
+            else:
+                self.told("consume", error)
+        return good
 
 
 class Member(Client):
@@ -42,7 +55,7 @@ class Member(Client):
         super().__init__(name, setting)
         self.protocol, self.workload = protocol, f"group ({protocol})"
         self.group = setting.topic(protocol)
-        self.assignments: dict[tuple[str, int], int] = {}
+        self.assignments: dict[Place, int] = {}
 
     def work(self) -> None:
         while not self.ending.is_set():
@@ -54,18 +67,17 @@ class Member(Client):
         )
         if self.protocol == "classic":
             config |= {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
-        consumer = Consumer(config)
-        consumer.subscribe([self.setting.topic("plain")], on_assign=self._assigned)
+        subscription = Subscription(config, [self.setting.topic("plain")], self.assignments)
         until = self.recorder.now + seconds
         while not self.ending.is_set() and self.recorder.now < until:
             began = self.recorder.now
-            good = without_errors(self, consumer.consume(BATCH_MAX, POLL_SECONDS))
-            ends = record_polls(self, self.name, self._assignment, good, began)
+            messages = subscription.poll(BATCH_MAX, POLL_SECONDS, partial(self.told, "consume"))
+            ends = record_polls(self, self.name, subscription.assignment, messages, began)
             if ends:
-                self._commit(consumer, ends)
-        consumer.close()
+                self._commit(subscription.consumer, ends)
+        subscription.close()
 
-    def _commit(self, consumer: Consumer, ends: dict[tuple[str, int], int]) -> None:
+    def _commit(self, consumer: Consumer, ends: dict[Place, int]) -> None:
         offsets = [TopicPartition(*place, end) for place, end in ends.items()]
         began = self.recorder.now
         outcomes = dict.fromkeys(ends, UNKNOWN)
@@ -83,14 +95,6 @@ class Member(Client):
         for made, outcome in zip(self.committing, outcomes.values(), strict=True):
             self.recorder.add(self.workload, attrs.evolve(made, outcome=outcome, end=ended))
         self.committing = []
-
-    def _assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        for one in partitions:
-            place = (one.topic, one.partition)
-            self.assignments[place] = self.assignments.get(place, 0) + 1
-
-    def _assignment(self, topic: str, number: int) -> str:
-        return f"{self.assignments.get((topic, number), 0)}"
 
 
 class OffsetReader(Client):
@@ -125,14 +129,3 @@ class OffsetReader(Client):
                 made = OffsetRead(self.group, f"{one.topic}-{one.partition}", offset, began, ended)
                 self.recorder.add(self.workload, made)
         return all(one.error is None for one in found)
-
-
-def without_errors(client: Client, messages: list[Message]) -> list[Message]:
-    good: list[Message] = []
-    for message in messages:
-        error = message.error()
-        if error is None:
-            good.append(message)
-        else:
-            client.told("consume", error)
-    return good

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tools.chaos.client import CALL_SECONDS, error_of, give_up, record_polls, repeatedly
-from tools.chaos.readers import without_errors
+from tools.chaos.subscription import Place, Subscription
 from tools.chaos.transactors import TransactionalClient
 from tools.checker.history import OK, UNKNOWN, OffsetCommit
 
@@ -21,7 +23,7 @@ class Transformer(TransactionalClient):
     workload = "transform"
 
     def work(self) -> None:
-        self.assignments: dict[tuple[str, int], int] = {}
+        self.assignments: dict[Place, int] = {}
         self.group = self.setting.topic("eos")
         while not self.ending.is_set():
             self._live()
@@ -29,38 +31,36 @@ class Transformer(TransactionalClient):
     def _live(self) -> None:
         """Until it is told to end, or something is no good any more."""
         name, producer = self.begin_anew()
-        consumer = Consumer(
-            self.setting.config(
-                group_id=self.group, auto_offset_reset="earliest", enable_auto_commit=False,
-                isolation_level="read_committed", session_timeout_ms=6000, heartbeat_interval_ms=500,
-                max_poll_interval_ms=45_000,
-            )
+        config = self.setting.config(
+            group_id=self.group, auto_offset_reset="earliest", enable_auto_commit=False,
+            isolation_level="read_committed", session_timeout_ms=6000, heartbeat_interval_ms=500,
+            max_poll_interval_ms=45_000,
         )  # fmt: skip
-        consumer.subscribe([self.setting.topic("in")], on_assign=self._assigned)
+        subscription = Subscription(config, [self.setting.topic("in")], self.assignments)
         try:
-            while not self.ending.is_set() and self._one(name, producer, consumer):
+            while not self.ending.is_set() and self._one(name, producer, subscription):
                 pass
         except KafkaException as exception:
             self.told("transform", error_of(exception))
         finally:
             give_up(self, producer)
-            consumer.close()
+            subscription.close()
 
-    def _one(self, name: str, producer: Producer, consumer: Consumer) -> bool:
+    def _one(self, name: str, producer: Producer, subscription: Subscription) -> bool:
         began = self.recorder.now
-        good = without_errors(self, consumer.consume(BATCH_MAX, POLL_SECONDS))
-        if not good:
+        messages = subscription.poll(BATCH_MAX, POLL_SECONDS, partial(self.told, "consume"))
+        if not messages:
             producer.poll(0)
             return True
         transaction = self.begin_transaction(name, producer)
-        ends = record_polls(self, name, self._assignment, good, began, transaction=transaction)
-        for message in good:
+        ends = record_polls(self, name, subscription.assignment, messages, began, transaction=transaction)
+        for message in messages:
             place = (self.setting.topic("out"), message.partition() or 0)
             self.send_in(name, producer, place, transaction, SOURCE + (message.value() or b"").decode())
-        return self._finish(name, producer, consumer, transaction, ends)
+        return self._finish(name, producer, subscription.consumer, transaction, ends)
 
     def _finish(
-        self, name: str, producer: Producer, consumer: Consumer, transaction: str, ends: dict[tuple[str, int], int]
+        self, name: str, producer: Producer, consumer: Consumer, transaction: str, ends: dict[Place, int]
     ) -> bool:
         offsets = [TopicPartition(topic, number, end) for (topic, number), end in ends.items()]
         metadata = consumer.consumer_group_metadata()
@@ -80,11 +80,3 @@ class Transformer(TransactionalClient):
         if error is not None and error.txn_requires_abort():
             self.abort(name, producer, transaction)
         return error is None  # else what was read is read again, by whoever has the partitions then
-
-    def _assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        for one in partitions:
-            place = (one.topic, one.partition)
-            self.assignments[place] = self.assignments.get(place, 0) + 1
-
-    def _assignment(self, topic: str, number: int) -> str:
-        return f"{self.assignments.get((topic, number), 0)}"

@@ -1,0 +1,54 @@
+"""A member of a group, record by record.
+
+librdkafka says of its calls for many records at once that they may lose some of them, or give some that were taken
+away, when a rebalance comes at that moment. So records are asked for one at a time here, and those that are not yet
+given out when their partition is taken away are left to whoever has it next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+Place = tuple[str, int]
+
+
+class Subscription:
+    """`assignments` counts for every partition how often it was given to a member of this name."""
+
+    def __init__(self, config: dict[str, Any], topics: list[str], assignments: dict[Place, int] | None = None) -> None:
+        self._assignments: dict[Place, int] = {} if assignments is None else assignments
+        self._gathered: list[Message] = []
+        self.consumer = Consumer(config)
+        self.consumer.subscribe(topics, on_assign=self._assigned, on_revoke=self._taken, on_lost=self._taken)
+
+    def poll(self, count_max: int, seconds: float, told: Callable[[KafkaError], None]) -> list[Message]:
+        """What there is, after waiting for the first. The errors among it are told, and not given."""
+        message = self.consumer.poll(seconds)
+        while message is not None:
+            error = message.error()
+            if error is None:
+                self._gathered.append(message)
+            else:
+                told(error)
+            message = self.consumer.poll(0) if len(self._gathered) < count_max else None
+        found, self._gathered = self._gathered, []
+        return found
+
+    def assignment(self, topic: str, number: int) -> str:
+        """In which one of its partition a record was read that was just given."""
+        return f"{self._assignments.get((topic, number), 0)}"
+
+    def close(self) -> None:
+        self.consumer.close()
+
+    def _assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        for one in partitions:
+            place = (one.topic, one.partition)
+            self._assignments[place] = self._assignments.get(place, 0) + 1
+
+    def _taken(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        taken = {(one.topic, one.partition) for one in partitions}
+        self._gathered = [one for one in self._gathered if (one.topic(), one.partition()) not in taken]
