@@ -1,9 +1,4 @@
-"""OffsetFetch: how far groups have read: one up to version 7, several from 8 on.
-
-An error of the group is told for every partition too, as far as versions have a place for both. Apache Kafka does so
-only where there is no other place; aiokafka looks at nothing else, and takes a group whose coordinator is just moving
-for one that has read nothing.
-"""
+"""OffsetFetch: how far groups have read: one up to version 7, several from 8 on."""
 
 from __future__ import annotations
 
@@ -50,6 +45,8 @@ def handle(call: Call[OffsetFetchRequest]) -> None:
 
 
 def _refused(call: Call[OffsetFetchRequest], error: ErrorCode) -> OffsetFetchResponse:
+    """Told for every partition too, which Apache Kafka does only where there is no other place. aiokafka looks at
+    nothing else: it takes a group whose coordinator is just moving for one that has read nothing."""
     return OffsetFetchResponse(
         error_code=error if call.version >= ERROR_FROM else ErrorCode.NONE,
         topics=[
