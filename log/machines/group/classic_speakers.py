@@ -24,7 +24,7 @@ from log.machines.metadata import Metadata
 from log.machines.topic_ids import id_bytes, id_text
 from protocol.codec import version_of
 from protocol.error_codes import ErrorCode
-from protocol.errors import ProtocolError
+from protocol.errors import MalformedMessage, ProtocolError
 from protocol.messages.consumer_protocol import ConsumerProtocolSubscription, TopicPartition
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -137,7 +137,7 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, caller: Caller, moment
         SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
-            assignment=assignment_bytes(member, group.shared.metadata),
+            assignment=assignment_bytes(member, _spoken(member)[1], group.shared.metadata),
         ),
     )
 
@@ -147,14 +147,21 @@ def _refuse_protocol(member: ConsumerMember, request: SyncGroupRequest) -> None:
         raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "not what the answer to its join said")
 
 
-def assignment_bytes(member: ConsumerMember, metadata: Metadata) -> bytes:
-    """What it has, in the words of consumers of classic groups. Topics that are gone have no name any more."""
+def assignment_bytes(member: ConsumerMember, subscription: bytes, metadata: Metadata) -> bytes:
+    """What it has, in the words of consumers of classic groups, of the version in which it subscribed.
+
+    Topics that are gone have no name any more. Nobody has checked what a member offers under each of its protocols.
+    """
     named: dict[str, list[int]] = {}
     for topic_id, partition in member.assigned:
         topic = metadata.topics.get(id_text(topic_id))
         if topic is not None:
             named.setdefault(topic.name, []).append(partition)
-    return encode_assignment(named, min(max(version_of(_spoken(member)[1]), 0), VERSION_MAX))
+    try:
+        version = min(max(version_of(subscription), 0), VERSION_MAX)
+    except MalformedMessage:
+        version = 0
+    return encode_assignment(named, version)
 
 
 def owned_by(listed: Iterable[TopicPartition], metadata: Metadata) -> Assignment:

@@ -112,8 +112,8 @@ def downgraded(group: ConsumerGroup, shared: Shared, moment: Moment) -> ClassicG
                 client_host=member.client_host,
                 rebalance_timeout=member.rebalance_timeout_ms,
                 session_timeout=member.classic.session_timeout_ms,
-                subscription=dict(member.classic.protocols)[protocol],
-                assignment=assignment_bytes(member, shared.metadata),
+                subscription=(subscription := dict(member.classic.protocols)[protocol]),
+                assignment=assignment_bytes(member, subscription, shared.metadata),
             )
             for member in group.members.values()
             if member.classic is not None

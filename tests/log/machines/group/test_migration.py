@@ -22,7 +22,7 @@ from protocol.messages.consumer_protocol import ConsumerProtocolSubscription, To
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.log.machines.group.coordinator import GROUP, Coordinator, join_request
+from tests.log.machines.group.coordinator import GROUP, Coordinator, join_request, subscription
 
 Owned = frozenset[tuple[str, int]]
 EVERYTHING: Owned = frozenset(("orders", number) for number in range(4))
@@ -280,6 +280,26 @@ def test_a_group_goes_back_when_the_last_new_member_leaves(kafka: Coordinator, e
     causes = [rebalance.cause for rebalance in kafka.machine.rebalances(GROUP)]
     assert "member new joined" in causes
     assert "the last member of the new protocol went" in causes
+
+
+@pytest.mark.parametrize("unread", [b"", b"\x00", b"\xff\xff", b"\x7f\xff"])
+def test_what_a_member_offers_under_other_protocols_does_not_keep_a_group_from_going_back(
+    kafka: Coordinator, unread: bytes
+) -> None:
+    offered = {"mine": unread, "range": subscription("orders")}
+    picky, _ = kafka.joins("picky", protocols=offered)
+    plain, _ = kafka.joins("plain")
+    answer = kafka.answers[kafka.join(picky, protocols=offered)]
+    assert answer.protocol_name == "range"
+    shares = {picky: [0, 1], plain: [2, 3]}
+    given = {member_id: encode_assignment({"orders": share}, 0) for member_id, share in shares.items()}
+    kafka.sync(answer.leader, answer.generation_id, given)
+    new = New(kafka, "new")
+    new.step()
+    assert kind(kafka) == "consumer"
+    new.leave()
+    assert kind(kafka) == "classic"
+    assert {one.member_id for one in members(kafka)} == {picky, plain}
 
 
 def test_a_group_goes_back_when_the_last_new_member_is_silent(kafka: Coordinator) -> None:
