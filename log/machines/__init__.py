@@ -6,6 +6,7 @@ placement         who shall keep what
 plans             what an operation writes into the metadata log, or why it may not
 topic_configs     the settings of a topic
 coordination      how the state of a coordinator is asked; deadlines: what of it is due next
+name_pattern      regular expressions over names, in bounded time; name_syntax reads them
 group             consumer groups
 transaction       transactions
 """

@@ -14,7 +14,6 @@ consumer_description  what ConsumerGroupDescribe tells of it
 epoch_history       how long its epochs took to reach everybody
 assignors           range, round robin and uniform, which is in uniform; subscriber is a member as they see it
 assignment          sets of partitions
-topic_pattern       regular expressions over topic names, in bounded time; topic_syntax reads them
 classic_speakers    members of the classic protocol in a group of the new one
 migration           groups go over from one protocol to the other and back
 offsets             how far groups have read, and what open transactions hold back

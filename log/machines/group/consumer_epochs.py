@@ -10,8 +10,8 @@ from log.machines.group.consumer_records import ConsumerRecords
 from log.machines.group.consumer_state import ConsumerState
 from log.machines.group.epoch_history import EpochHistory
 from log.machines.group.subscriber import Subscriber
-from log.machines.group.topic_pattern import TopicPattern
 from log.machines.metadata import INTERNAL_TOPICS, Metadata
+from log.machines.name_pattern import NamePattern
 from log.machines.topic_ids import id_bytes
 
 
@@ -27,7 +27,7 @@ class ConsumerEpochs:
         self._records = records
         self._state: ConsumerState = records.state
         self._metadata = metadata
-        self._patterns: dict[str, TopicPattern] = {}
+        self._patterns: dict[str, NamePattern] = {}
         self._matched_at = -1
         """The metadata with which the expressions were last matched."""
 
@@ -81,7 +81,7 @@ class ConsumerEpochs:
             if is_current and regex in self._state.matches:
                 continue
             if regex not in self._patterns:
-                self._patterns[regex] = TopicPattern(regex)
+                self._patterns[regex] = NamePattern(regex)
             names = frozenset(
                 topic.name
                 for topic in self._metadata.topics.values()

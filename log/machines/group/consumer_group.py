@@ -43,7 +43,7 @@ from log.machines.group.consumer_state import ConsumerState
 from log.machines.group.group import Shared
 from log.machines.group.rebalances import Rebalances
 from log.machines.group.reconciliation import Goal, reconciled
-from log.machines.group.topic_pattern import InvalidPattern, TopicPattern
+from log.machines.name_pattern import InvalidPattern, NamePattern
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import Assignment as AssignmentMessage
 from protocol.messages.consumer_group_heartbeat import (
@@ -269,7 +269,7 @@ class ConsumerGroup:
     def _refuse_pattern(self, regex: str | None, known: ConsumerMember | None) -> None:
         if regex and (known is None or known.regex != regex) and regex not in self.data.matches:
             try:
-                TopicPattern(regex)
+                NamePattern(regex)
             except InvalidPattern as error:
                 message = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}."
                 raise Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from error

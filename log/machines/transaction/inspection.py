@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from log.machines.name_pattern import InvalidPattern, NamePattern
 from log.machines.transaction.states import BY_NAME
 from log.machines.transaction.transaction import Transaction
 from protocol.error_codes import ErrorCode
@@ -35,8 +35,8 @@ def list_transactions(
 ) -> listed.ListTransactionsResponse:
     response = listed.ListTransactionsResponse()
     try:
-        pattern = re.compile(request.transactional_id_pattern) if request.transactional_id_pattern else None
-    except re.error:
+        pattern = NamePattern(request.transactional_id_pattern) if request.transactional_id_pattern else None
+    except InvalidPattern:
         response.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
         return response
     response.unknown_state_filters = [name for name in request.state_filters if name not in BY_NAME]
@@ -49,7 +49,7 @@ def list_transactions(
             continue
         if request.duration_filter >= 0 and now_ms - one.start_ms <= request.duration_filter:
             continue
-        if pattern is not None and pattern.fullmatch(one.transactional_id) is None:
+        if pattern is not None and not pattern.matches(one.transactional_id):
             continue
         response.transaction_states.append(
             listed.TransactionState(

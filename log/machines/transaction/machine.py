@@ -110,7 +110,9 @@ class TransactionMachine:
             if transaction.state.is_prepared:
                 self._go_on_ending(transaction, moment)
             elif transaction.times_out:
-                spent_ms = min(max(moment.wall_ms - transaction.start_ms, 0), transaction.timeout_ms)
+                # A kept one has the timeout of its producer's successor, since that one came.
+                since_ms = transaction.updated_ms if transaction.is_kept else transaction.start_ms
+                spent_ms = min(max(moment.wall_ms - since_ms, 0), transaction.timeout_ms)
                 self._time_out_in(transaction, transaction.timeout_ms - spent_ms, moment)
         self._expires_at = moment.now + self._cleanup_seconds
 

@@ -426,6 +426,19 @@ def test_a_prepared_transaction_is_kept_for_its_producers_successor(commit: bool
     assert driven.add((1000, 3), 1, version=5) == 0
 
 
+def test_a_kept_transaction_has_the_timeout_of_its_producers_successor() -> None:
+    driven = Driven(TWO_PHASE)
+    driven.add(driven.begin(two_phase=True, version=6), 0, version=5)
+    driven.pass_time(10_000)
+    assert driven.init(keep=True, timeout_ms=60_000, version=6).error_code == 0
+    driven.pass_time(20)
+    driven.fail_over()
+    driven.pass_time(39)
+    assert driven.state == "Ongoing"
+    driven.pass_time(2)
+    assert driven.state == "PrepareAbort"
+
+
 def test_a_kept_transaction_survives_that_epochs_are_used_up() -> None:
     driven = Driven(TWO_PHASE)
     last = at_last_epoch(driven)
@@ -477,6 +490,14 @@ def test_transactions_are_listed_by_state_producer_duration_and_pattern() -> Non
     assert response.unknown_state_filters == ["Sleeping"]
     wrong = driven.ask(ListTransactionsRequest(transactional_id_pattern="("), 2)
     assert wrong.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_no_pattern_keeps_a_coordinator_from_its_work() -> None:
+    driven = Driven()
+    driven.begin("a" * 200)
+    driven.begin("größe/🦉")
+    assert names(driven, transactional_id_pattern="(a|a)*b|(.*)*c") == []
+    assert names(driven, transactional_id_pattern="gr.*[^a-z]") == ["größe/🦉"]
 
 
 def test_describing() -> None:

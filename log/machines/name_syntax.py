@@ -1,8 +1,9 @@
-"""The syntax of regular expressions over topic names: RE2's, as far as it says something about such names."""
+"""The syntax of regular expressions over names: RE2's, as far as it says something about such names."""
 
 from __future__ import annotations
 
 import string
+import sys
 
 from attrs import frozen
 
@@ -34,10 +35,19 @@ class InvalidPattern(ValueError):
     """A regular expression that is none, or none that is served here."""
 
 
+Span = tuple[str, str]
+"""All characters from one to another: beyond ASCII there are too many to list."""
+
+
 @frozen(slots=True)
 class OneOf:
     characters: frozenset[str]
     negated: bool = False
+    spans: tuple[Span, ...] = ()
+
+    def has(self, character: str) -> bool:
+        listed = character in self.characters or any(first <= character <= last for first, last in self.spans)
+        return listed is not self.negated
 
 
 @frozen(slots=True)
@@ -269,38 +279,47 @@ class _Parser:
     def _class(self) -> Node:
         negated = self._skip("^")
         characters: set[str] = set()
+        spans: list[Span] = []
         first = True
         while first or not self._skip("]"):
             first = False
-            characters |= self._class_part()
-        return OneOf(self._folded(frozenset(characters)), negated)
+            characters |= self._class_part(spans)
+        return OneOf(self._folded(frozenset(characters)), negated, tuple(spans))
 
-    def _class_part(self) -> frozenset[str]:
+    def _class_part(self, spans: list[Span]) -> frozenset[str]:
+        """The ASCII characters of one part of a class; what it has beyond those goes to `spans`."""
         if self._skip("[:"):
             name = self._until(":]", "missing closing ]")
             positive = name.removeprefix("^")
             if positive not in _NAMED:
                 raise InvalidPattern(f"invalid character class range: `[:{name}:]`")
-            return _ASCII - _NAMED[positive] if name != positive else _NAMED[positive]
-        low, is_single = self._class_character()
+            if name == positive:
+                return _NAMED[positive]
+            spans.append(_BEYOND_ASCII)
+            return _ASCII - _NAMED[positive]
+        low, is_single = self._class_character(spans)
         if not is_single or not self._starts("-") or self._text.startswith("-]", self._at):
             return low
         self._at += 1
-        high, is_single = self._class_character()
+        high, is_single = self._class_character(spans)
         if not is_single or min(high) < min(low):
             raise InvalidPattern("invalid character class range")
-        # Beyond ASCII there is nothing that a topic's name could have.
-        return frozenset(chr(code) for code in range(ord(min(low)), min(ord(min(high)), 127) + 1)) | low
+        if min(high) not in _ASCII:
+            spans.append((max(min(low), _BEYOND_ASCII[0]), min(high)))
+        return frozenset(one for one in _ASCII if min(low) <= one <= min(high)) | low
 
-    def _class_character(self) -> tuple[frozenset[str], bool]:
+    def _class_character(self, spans: list[Span]) -> tuple[frozenset[str], bool]:
         character = self._take("missing closing ]")
         if character != "\\":
             return frozenset(character), True
         characters, negated = self._escaped(self._take("trailing backslash"))
+        if negated:
+            spans.append(_BEYOND_ASCII)
         return (_ASCII - characters if negated else characters), len(characters) == 1
 
 
 _ASCII = frozenset(map(chr, range(128)))
+_BEYOND_ASCII: Span = ("\x80", chr(sys.maxunicode))
 
 
 def _is_number(text: str) -> bool:

@@ -1,21 +1,18 @@
-"""Regular expressions over topic names, in RE2's syntax, that cannot hang a broker whatever a client sends.
+"""Regular expressions over names of topics and such, in RE2's syntax, that hang no broker whatever a client sends.
 
 Python's own `re` tries one way after another, so a short expression can take longer than the universe lasts. Here all
 ways are followed at once, character by character: the time is the length of the name times the size of the expression,
 and both are bounded. What was seen before is looked up.
 
-Names have an alphabet of 65 characters, so a class, a dot or an escape is a set of them. As in Kafka a name must match
-as a whole. Refused is what RE2 refuses (back-references, look-around, possessive repetition) and, beyond that, word
-boundaries and Unicode classes, which say nothing about topic names.
+As in Kafka a name must match as a whole. Refused is what RE2 refuses (back-references, look-around, possessive
+repetition) and, beyond that, word boundaries and Unicode classes, which say nothing about most names.
 """
 
 from __future__ import annotations
 
-import string
-
 from attrs import frozen
 
-from log.machines.group.topic_syntax import (
+from log.machines.name_syntax import (
     Begin,
     Choice,
     End,
@@ -27,9 +24,8 @@ from log.machines.group.topic_syntax import (
     parse,
 )
 
-__all__ = ["ALPHABET", "InvalidPattern", "TopicPattern"]
+__all__ = ["InvalidPattern", "NamePattern"]
 
-ALPHABET = frozenset(string.ascii_letters + string.digits + "._-")
 PROGRAM_SIZE_MAX = 1000
 STEPS_KEPT_MAX = 10_000
 
@@ -43,9 +39,9 @@ class _Split:
 
 @frozen(slots=True)
 class _Take:
-    """Take one of these characters, then go on behind."""
+    """Take such a character, then go on behind."""
 
-    characters: frozenset[str]
+    one_of: OneOf
 
 
 @frozen(slots=True)
@@ -56,7 +52,7 @@ class _Found:
 _Step = _Split | _Take | _Found | Begin | End
 
 
-class TopicPattern:
+class NamePattern:
     """An expression, ready to be matched. Raises InvalidPattern, which says why."""
 
     __slots__ = ("_first", "_known", "_program", "text")
@@ -84,9 +80,7 @@ class TopicPattern:
         return len(self._known)
 
     def _next(self, at: frozenset[int], character: str) -> frozenset[int]:
-        taken = {
-            one + 1 for one in at if isinstance(step := self._program[one], _Take) and character in step.characters
-        }
+        taken = {one + 1 for one in at if isinstance(step := self._program[one], _Take) and step.one_of.has(character)}
         found = self._reachable(taken, ())
         if len(self._known) >= STEPS_KEPT_MAX:
             self._known.clear()
@@ -121,8 +115,8 @@ class TopicPattern:
 
     def _write(self, node: Node) -> None:
         match node:
-            case OneOf(characters, negated):
-                self._put(_Take(ALPHABET - characters if negated else ALPHABET & characters))
+            case OneOf():
+                self._put(_Take(node))
             case Sequence(parts):
                 for part in parts:
                     self._write(part)
