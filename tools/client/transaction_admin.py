@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
+from log.machines.transaction.transaction import NO_TIMEOUT
 from protocol.apis import (
     DESCRIBE_PRODUCERS,
     DESCRIBE_TRANSACTIONS,
@@ -209,6 +210,8 @@ class TransactionAdmin:
             return f"its coordinator knows nothing of it: {name} is {known.state}, and has not {one.where}"
         if one.epoch > known.epoch:
             return f"its coordinator knows only epoch {known.epoch} of {name}, and it is of {one.epoch}"
+        if known.timeout_ms == NO_TIMEOUT:
+            return None  # prepared in two phases: it is open until somebody decides
         over_ms = time.time() * 1000 - known.start_ms - known.timeout_ms
         if over_ms > _LATE_SECONDS * 1000:
             return f"it is open for {over_ms / 1000:.0f} s longer than its timeout, and its coordinator does not end it"

@@ -161,6 +161,19 @@ def test_an_open_transaction_whose_coordinator_knows_it_does_not_hang() -> None:
     assert Script().reasons() == []
 
 
+def test_one_that_its_coordinator_should_have_ended_long_ago_hangs() -> None:
+    script = Script()
+    script.known.transaction_start_time_ms = LONG_AGO_MS
+    (reason,) = script.reasons()
+    assert "longer than its timeout" in reason
+
+
+def test_one_that_waits_for_the_second_of_two_phases_does_not_hang() -> None:
+    script = Script()
+    script.known.transaction_start_time_ms, script.known.transaction_timeout_ms = 0, 2**31 - 1
+    assert script.reasons() == []
+
+
 def test_one_of_which_no_coordinator_knows_hangs() -> None:
     script = Script()
     script.listed = []
