@@ -68,6 +68,8 @@ class TransactionGate:
     def park(self, request: AppendRecords, admitted: Admitted, reply: Future[AppendResult]) -> None:
         """Let this append wait for the coordinator's word, and ask for it, unless that is under way."""
         header = admitted.batches.headers[0]
+        fenced = self._verifications.fence(header)
+        _refuse(fenced, ErrorCode.INVALID_PRODUCER_EPOCH, f"its producer has come with epoch {header.producer_epoch}")
         guard = self._verifications.park(header, (request, admitted, reply))
         if guard is None:
             return

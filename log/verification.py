@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 
 from attrs import define, field
 
-from log.producer_state import OutOfOrderSequence, ProducerStates, WrongTransactionState
+from log.producer_state import OutOfOrderSequence, ProducerFenced, ProducerStates, WrongTransactionState
 from protocol.records import BatchHeader
 
 PRODUCERS_MAX = 100_000
@@ -65,14 +65,26 @@ class Verifications(Generic[T]):
             return True
         return not producers.has_open(header.producer_id, header.producer_epoch)
 
+    def fence(self, header: BatchHeader) -> list[T]:
+        """A producer comes with this epoch: what waits of an older one waits in vain, and is given."""
+        known = self._producers.get(header.producer_id)
+        if known is None or known.epoch >= header.producer_epoch:
+            return []
+        del self._producers[header.producer_id]
+        return known.parked
+
     def park(self, header: BatchHeader, append: T) -> int | None:
-        """Let an append wait. Gives the guard with which to ask the coordinator, unless it is asked already."""
+        """Let an append wait. Gives the guard with which to ask the coordinator, unless it is asked already.
+
+        What waits of an older epoch was fenced before.
+        """
         known = self._producers.get(header.producer_id)
         if known is None or known.epoch != header.producer_epoch:
             if known is not None and known.parked:
-                raise WrongTransactionState(
-                    f"producer {header.producer_id} sends in epoch {header.producer_epoch}, and what it sent in"
-                    f" {known.epoch} is not decided"
+                assert header.producer_epoch < known.epoch, "what waits of an older epoch is fenced first"
+                raise ProducerFenced(
+                    f"producer {header.producer_id} sends in epoch {known.epoch}; a batch of {header.producer_epoch}"
+                    " comes late"
                 )
             if len(self._producers) >= PRODUCERS_MAX:
                 self._forget_oldest()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log import verification
-from log.producer_state import OutOfOrderSequence, ProducerStates, WrongTransactionState
+from log.producer_state import OutOfOrderSequence, ProducerFenced, ProducerStates, WrongTransactionState
 from log.verification import TooMuchParked, Verifications
 from protocol.records import BatchHeader, ControlType, read_header
 from tests.log.log_model import batch, marker
@@ -97,12 +97,27 @@ def test_an_answer_to_an_old_question_does_not_vouch_for_a_new_one() -> None:
 def test_another_epoch_is_another_question() -> None:
     table = Verifications[str]()
     first = table.park(header(), "a")
-    with pytest.raises(WrongTransactionState, match="what it sent in 0 is not decided"):
-        table.park(header(epoch=1), "b")
     assert first is not None
     table.answered(5, first)
     second = table.park(header(epoch=1), "b")
     assert second not in (None, first)
+
+
+def test_a_newer_epoch_does_not_wait_for_what_is_asked_about_an_older_one() -> None:
+    table, producers = Verifications[str](), ProducerStates()
+    old = table.park(header(), "a")
+    assert old is not None
+    assert table.fence(header(epoch=1)) == ["a"]
+    new = table.park(header(epoch=1), "b")
+    assert new not in (None, old)
+    assert table.fence(header(epoch=1)) == []
+    assert table.fence(header(epoch=0)) == []
+    with pytest.raises(ProducerFenced, match="sends in epoch 1; a batch of 0 comes late"):
+        table.park(header(), "c")
+    assert table.answered(5, old) == []
+    assert new is not None
+    assert table.answered(5, new) == ["b"]
+    table.check(header(epoch=1), new, producers)
 
 
 def test_what_is_refused_may_be_asked_for_again() -> None:
