@@ -13,6 +13,10 @@ one append.
 When a flight fails, nobody knows what is committed: everybody who waits is told to ask again, and the machine is made
 anew from the log. Appends wait for their commit as long as this replica leads: the log has no other writer, so what
 is replayed up to the high watermark is then all there is.
+
+A machine that raises is not to be trusted any more, and is made anew in the same way. Where a request did that, whoever
+sent it is told so. Where nobody sent anything (time passed, a topic changed, the log was replayed) the same would
+happen again: the coordinator is loading, and waits longer each time, until a machine lives to see its first deadline.
 """
 
 from __future__ import annotations
@@ -53,7 +57,7 @@ LOAD_BYTES = 1 << 20
 BATCH_BYTES_MAX = 1 << 19
 RECORD_BYTES_MAX = 1 << 26
 LOOK_SECONDS = 1.0
-RETRY_SECONDS = 0.02
+RETRY_SECONDS, RETRY_SECONDS_MAX = 0.02, 10.0
 OPEN_MAX = 100_000
 _RECORD_OVERHEAD = 32
 
@@ -116,6 +120,8 @@ class Coordinator(Actor):
         self._flying = False
         self._timer: Timer | None = None
         self._tick_at: float | None = None
+        self._pause = RETRY_SECONDS
+        """Before it loads again, if it fails by itself."""
 
     # -- what those who inherit from it fill in ----------------------------------------------------------------
 
@@ -183,22 +189,38 @@ class Coordinator(Actor):
         except Exception:
             # Raised here, it would be told to whoever asks, and the machine would live on with half of a decision.
             self.log.exception("coordinator: %s failed on %s", self.address, type(request).__name__)
-            self._begin_anew(ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._answer(caller.token, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._begin_anew(ErrorCode.NOT_COORDINATOR)
         else:
             self._decided()
+
+    def act(self, occasion: str, act: Callable[[], None]) -> bool:
+        """Let the machine do what no client asked for. Did it?"""
+        try:
+            act()
+        except Exception:
+            self.log.exception(
+                "coordinator: %s failed on %s, and loads again in %g s", self.address, occasion, self._pause
+            )
+            self._fail()
+            return False
+        self._decided()
+        return True
 
     @handles(MetadataChanged)
     def metadata_changed(self, _message: MetadataChanged) -> None:
         if self._machine is not None and self._ready:
-            self.topics_changed(self._machine)
-            self._decided()
+            self.act("changed topics", partial(self.topics_changed, self._machine))
 
     @handles(_Tick)
     def tick(self, _message: _Tick) -> None:
         self._tick_at = self._timer = None
-        if self._machine is not None and self._ready:
-            self._machine.tick(self._moment)
-            self._decided()
+        if (
+            self._machine is not None
+            and self._ready
+            and self.act("a deadline", partial(self._machine.tick, self._moment))
+        ):
+            self._pause = RETRY_SECONDS
 
     # -- leading, or not -----------------------------------------------------------------------------------------
 
@@ -238,7 +260,7 @@ class Coordinator(Actor):
 
     def _lead(self, replica: Address, epoch: int) -> None:
         self._forget(ErrorCode.NOT_COORDINATOR)
-        self._replica, self._epoch = replica, epoch
+        self._replica, self._epoch, self._pause = replica, epoch, RETRY_SECONDS
         self._load()
 
     def _forget(self, error: ErrorCode) -> None:
@@ -253,6 +275,12 @@ class Coordinator(Actor):
     def _begin_anew(self, error: ErrorCode) -> None:
         self._forget(error)
         self.after(RETRY_SECONDS, _LoadAgain(self._life))
+
+    def _fail(self) -> None:
+        """It failed by itself, and may again: there is no hurry."""
+        self._forget(ErrorCode.NOT_COORDINATOR)
+        self.after(self._pause, _LoadAgain(self._life))
+        self._pause = min(2 * self._pause, RETRY_SECONDS_MAX)
 
     # -- loading -------------------------------------------------------------------------------------------------
 
@@ -310,20 +338,43 @@ class Coordinator(Actor):
             self._not_loaded(ErrorCode.NOT_LEADER_OR_FOLLOWER if result is None else result.error)
             return
         assert self._machine is not None
+        try:
+            read_to = self._replay(self._machine, result, offset, end)
+        except Exception:
+            self.log.exception(
+                "coordinator: %s cannot replay what is behind offset %d, and loads again in %g s",
+                self.address, offset, self._pause,
+            )  # fmt: skip
+            self._fail()
+            return
+        if read_to > offset:
+            self._read_on(read_to, end)
+        else:
+            self.log.warning(
+                "coordinator: %s finds nothing at offset %d, before the end at %d, and loads again in %g s",
+                self.address, offset, end, self._pause,
+            )  # fmt: skip
+            self._fail()
+
+    def _replay(self, machine: Machine, result: ReadResult, offset: int, end: int) -> int:
+        """Gives the offset behind what was read."""
         batches = parse_batches(result.batches)
         for position, header in zip(batches.positions, batches.headers, strict=True):
             if offset <= header.base_offset < end:
-                read = records(batches.data, position, limit=RECORD_BYTES_MAX)
-                self.replay_batch(self._machine, header, read)
+                self.replay_batch(machine, header, records(batches.data, position, limit=RECORD_BYTES_MAX))
             offset = max(offset, header.next_offset)
-        self._read_on(offset if batches.headers else end, end)
+        return offset
 
     def _loaded(self) -> None:
-        assert self._machine is not None
+        machine = self._machine
+        assert machine is not None
         self._ready = True
-        self._machine.loaded(self._moment)
-        self.topics_changed(self._machine)
-        self._decided()
+
+        def begin() -> None:
+            machine.loaded(self._moment)
+            self.topics_changed(machine)
+
+        self.act("what it has loaded", begin)
 
     # -- records first, then answers -------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from actors.runtime import Future, handles
 from actors.transaction_gate import ask_to_vouch
 from log.machines.coordination import Caller, Effects
 from log.machines.group.machine import GroupMachine
+from log.machines.group.marker_guards import MarkerGuards
 from log.machines.transaction.transaction import VERSION_2
 from protocol.error_codes import ErrorCode
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -37,8 +38,6 @@ ADDS_FROM = 5
 """The version of TxnOffsetCommit that puts the group's offsets into the transaction itself (transactions v2)."""
 ABORTABLE_FROM = 4
 """The version of TxnOffsetCommit that knows TRANSACTION_ABORTABLE."""
-GUARDS_MAX = 100_000
-_NO_MARKER = (0, 1 << 15)
 
 
 @define(slots=True)
@@ -56,9 +55,7 @@ class GroupCoordinator(Coordinator):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._markers: dict[int, tuple[int, int]] = {}
-        """How many came for each producer, and the first epoch that the last one was not meant for."""
-        """How many markers have come for each producer, of those that came lately."""
+        self._guards = MarkerGuards()
 
     def machine(self, _epoch: int) -> GroupMachine:
         return GroupMachine(self._services.metadata, self._services.groups, self._new_id)
@@ -71,8 +68,8 @@ class GroupCoordinator(Coordinator):
                 assert record.key is not None, "a compacted topic has keys"
                 machine.replay(record.key, record.value, producer_id)
         elif header.producer_id >= 0:
-            kind, _ = read_control(batch[0])
-            machine.replay_marker(header.producer_id, committed=kind is ControlType.COMMIT)
+            committed = not batch or read_control(batch[0])[0] is ControlType.COMMIT  # emptied: see read_marker
+            machine.replay_marker(header.producer_id, committed=committed)
 
     def topics_changed(self, machine: AnyMachine) -> None:
         assert isinstance(machine, GroupMachine)
@@ -84,7 +81,7 @@ class GroupCoordinator(Coordinator):
         if not isinstance(request, TxnOffsetCommitRequest):
             super().decide(request, caller)
             return
-        guard, _ = self._markers.get(request.producer_id, _NO_MARKER)
+        guard = self._guards.now
         ask_to_vouch(
             self, self._services, request.transactional_id, request.producer_id, request.producer_epoch,
             GROUPS_TOPIC, self._number, partial(self._vouched, self._life, request, caller, guard),
@@ -96,9 +93,8 @@ class GroupCoordinator(Coordinator):
     ) -> None:
         if life != self._life:
             return  # whoever asked was told when this coordinator began anew
-        count, next_epoch = self._markers.get(request.producer_id, _NO_MARKER)
-        if error == ErrorCode.NONE and count != guard and request.producer_epoch < next_epoch:
-            error = ErrorCode.INVALID_TXN_STATE
+        if error == ErrorCode.NONE:
+            error = self._guards.refusal(guard, request.producer_id, request.producer_epoch)
         if error == ErrorCode.TRANSACTION_ABORTABLE and caller.version < ABORTABLE_FROM:
             error = ErrorCode.INVALID_TXN_STATE
         if error == ErrorCode.NONE:
@@ -112,19 +108,16 @@ class GroupCoordinator(Coordinator):
         machine, marker = self._machine, message.marker
         if not isinstance(machine, GroupMachine) or not self._ready:
             return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, "not the coordinator, or not yet")
-        if len(self._markers) >= GUARDS_MAX:
-            self._markers.clear()
-        count, _ = self._markers.get(marker.producer_id, _NO_MARKER)
-        next_epoch = marker.producer_epoch + (marker.transaction_version < VERSION_2)
-        self._markers[marker.producer_id] = count + 1, next_epoch
-        machine.transaction_ended(marker.producer_id, committed=marker.commit)
+        self._guards.came(marker.producer_id, marker.producer_epoch + (marker.transaction_version < VERSION_2))
+        end = partial(machine.transaction_ended, marker.producer_id, committed=marker.commit)
+        if not self.act("a marker", end):
+            return _result(ErrorCode.NOT_COORDINATOR)
         reply = self.defer()
         token: Future[Any] = Future(self.node.scheduler)
         token.add_callback(lambda told: reply.set(_result(told.get())))
         self._open[token] = None
         done = AppendResult(ErrorCode.NONE, -1, self._epoch, "")
         mine = attrs.evolve(marker, leader_epoch=self._epoch)
-        self._decided()
         self._enqueue(_MarkerEffects(replies=[(token, done)], marker=mine))
         return None
 

@@ -99,8 +99,7 @@ class TransactionCoordinator(Coordinator):
 
     def _written(self, life: int, markers: Markers, partition: TopicPartition) -> None:
         if life == self._life and isinstance(self._machine, TransactionMachine):
-            self._machine.markers_written(markers, (partition,), self._moment)
-            self._decided()
+            self.act("markers", partial(self._machine.markers_written, markers, (partition,), self._moment))
 
     # -- producer ids ----------------------------------------------------------------------------------------------
 
@@ -113,10 +112,10 @@ class TransactionCoordinator(Coordinator):
                 return
             told = orjson.loads(future.get().answer) if future.exception is None else {"error": -1}
             if told["error"] == ErrorCode.NONE:
-                machine.give_producer_ids(range(told["first"], told["first"] + told["count"]), self._moment)
+                ids = range(told["first"], told["first"] + told["count"])
+                self.act("producer ids", partial(machine.give_producer_ids, ids, self._moment))
             else:
-                machine.refuse_producer_ids(self._moment)
-            self._decided()
+                self.act("missing producer ids", partial(machine.refuse_producer_ids, self._moment))
 
         self.ask(Address("controller", "", self.node.broker), TakeProducerIds(""), answered, timeout=ASK_SECONDS)
 

@@ -340,7 +340,8 @@ class ProducerStates:
 def read_marker(batch: Bytes) -> tuple[ControlType, int]:
     """What a transaction marker says: how the transaction ended, and the coordinator's epoch.
 
-    Compaction empties a marker's batch once nothing aborted is left below it; what it ended counts as committed then.
+    Compaction here never empties a marker's batch (record_filter.py), but a log that others compacted may hold empty
+    ones: nothing of the transaction is left before them, so it counts as committed.
     """
     made = records(batch, limit=len(batch))
     return read_control(made[0]) if made else (ControlType.COMMIT, -1)

@@ -1,17 +1,21 @@
-"""Markers of transactions that come to a group's coordinator while it ceases to be one."""
+"""Markers of transactions that a group's coordinator finds in its log, or gets while it ceases to be one."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from actors.coordinator_messages import GROUPS_TOPIC, EndTransaction, LeadershipChanged, coordinator_address
+from actors.group_coordinator import GroupCoordinator
 from actors.harness import Cluster
 from actors.replica_messages import AppendMarker, AppendResult, group_name
+from log.machines.group.machine import GroupMachine
 from protocol.error_codes import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.records import ControlType, end_txn_marker, read_header
 from tests.actors.handlers.wire_client import WireClient
 from tests.actors.topics import leader_of
 from tests.actors.waiting import wait_until
+from tests.log.machines.group.coordinator import Coordinator
 
 
 def test_who_brings_a_marker_is_answered_as_a_replica_answers() -> None:
@@ -32,6 +36,19 @@ def test_who_brings_a_marker_is_answered_as_a_replica_answers() -> None:
         told = answer.get(timeout=10)
         assert isinstance(told, AppendResult)
         assert told.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_marker_that_others_have_emptied_ends_its_transaction() -> None:
+    kafka = Coordinator()
+    assert kafka.commit(7) == ErrorCode.NONE
+    ((key, value),) = kafka.written
+    machine = GroupMachine(kafka.world.metadata, kafka.config, str)
+    machine.replay(key, value, 4711)
+    emptied = read_header(end_txn_marker(ControlType.COMMIT, 0, 4711, 0, 1000))
+    GroupCoordinator.replay_batch(cast("GroupCoordinator", None), machine, emptied, [])
+    machine.loaded(kafka.moment)
+    kafka.machine = machine
+    assert kafka.committed(require_stable=True) == (7, ErrorCode.NONE)
 
 
 def _found(client: WireClient) -> bool:

@@ -18,6 +18,7 @@ classic_speakers    members of the classic protocol in a group of the new one
 migration           groups go over from one protocol to the other and back
 offsets             how far groups have read, and what open transactions hold back
 offset_requests     commit, fetch and delete offsets; those that nobody needs any more
+marker_guards       has a transaction ended since its coordinator was asked?
 facts               a group as people look at it
 consumer_protocol   subscriptions and assignments inside classic groups' bytes
 rebalances          why a group rebalanced, the last times

@@ -1,0 +1,215 @@
+"""A machine that raises: who is told what, and what becomes of its coordinator. On a virtual clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from attrs import define, field
+
+from actors.controller_messages import MetadataChanged
+from actors.coordinator import RETRY_SECONDS, RETRY_SECONDS_MAX, Coordinator
+from actors.coordinator_messages import GROUPS_TOPIC, Coordinate
+from actors.group_member import GroupServices
+from actors.replica_messages import (
+    EARLIEST,
+    DescribeReplica,
+    FindOffset,
+    OffsetFound,
+    ReadRecords,
+    ReadResult,
+    ReplicaFacts,
+    group_name,
+    replica_address,
+)
+from actors.runtime import Actor, Address, Future, Payload, handles
+from actors.runtime.simulation import Simulation
+from log.machines.coordination import Caller, Effects, Moment
+from log.machines.group.config import GroupConfig
+from log.machines.metadata import Metadata
+from protocol.error_codes import ErrorCode
+from protocol.records import Record, build_batch
+
+TICK_SECONDS = 5.0
+GOOD, SLOW, POISON = "good", "slow", "poison"
+
+
+@define
+class Script:
+    """On which occasions machines raise, and when they were asked what."""
+
+    raises: set[str]
+    replays: list[float] = field(factory=list)
+    loads: list[float] = field(factory=list)
+
+
+class Machine:
+    """Answers, never answers, or raises, as asked; raises by itself where `Script` says so."""
+
+    def __init__(self, script: Script, now: Callable[[], float]) -> None:
+        self._script = script
+        self._now = now
+        self._effects = Effects()
+        self.next_deadline: float | None = None
+
+    def replay(self, _key: bytes, _value: bytes | None) -> None:
+        self._script.replays.append(self._now())
+        self.fail_on("replay")
+
+    def loaded(self, moment: Moment) -> None:
+        self._script.loads.append(moment.now)
+        self.next_deadline = moment.now + TICK_SECONDS
+        self.fail_on("loaded")
+
+    def handle(self, request: object, caller: Caller, _moment: Moment) -> None:
+        if request == POISON:
+            raise ValueError("poison")
+        if request == GOOD:
+            self._effects.reply(caller, "answer")
+
+    def tick(self, moment: Moment) -> None:
+        self.next_deadline = moment.now + TICK_SECONDS
+        self.fail_on("tick")
+
+    def take_effects(self) -> Effects:
+        taken, self._effects = self._effects, Effects()
+        return taken
+
+    def fail_on(self, occasion: str) -> None:
+        if occasion in self._script.raises:
+            raise ValueError(occasion)
+
+
+class Scripted(Coordinator):
+    """A coordinator of such machines."""
+
+    def __init__(self, script: Script, services: GroupServices) -> None:
+        super().__init__(GROUPS_TOPIC, 0, services)
+        self._script = script
+
+    def machine(self, _epoch: int) -> Machine:
+        return Machine(self._script, self.node.scheduler.clock.now)
+
+    def topics_changed(self, machine: Any) -> None:
+        machine.fail_on("topics")
+
+
+class Replica(Actor):
+    """Leads, with one record, which the first `hidden` reads do not find."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self._hidden = hidden
+        self._batch = build_batch([Record(0, 0, b"key", b"value", ())])
+
+    @handles(DescribeReplica)
+    def describe(self, _message: DescribeReplica) -> ReplicaFacts:
+        return ReplicaFacts(1, 0, "Leader", 1, 0, 1, (1,), 0)
+
+    @handles(FindOffset)
+    def find(self, message: FindOffset) -> OffsetFound:
+        return OffsetFound(0, 0 if message.timestamp == EARLIEST else 1, -1, 0)
+
+    @handles(ReadRecords)
+    def read(self, _message: ReadRecords) -> ReadResult:
+        self._hidden -= 1
+        return ReadResult(0, 1, 0, 0, Payload(memoryview(b"" if self._hidden >= 0 else self._batch)))
+
+
+class Services:
+    """What a coordinator looks at of its broker."""
+
+    def __init__(self) -> None:
+        self.metadata = Metadata()
+        self.groups = GroupConfig()
+
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000
+
+
+class Broker:
+    """With a coordinator and its replica."""
+
+    def __init__(self, *raises: str, hidden: int = 0) -> None:
+        self.script = Script(set(raises))
+        self._simulation = Simulation(seed=1)
+        self._node = self._simulation.add_node(1)
+        self._address = Address("group_coordinator", "0", 1)
+        self._node.spawn(Replica, hidden, address=replica_address(group_name(GROUPS_TOPIC, 0, ""), 1))
+        self._node.spawn(Scripted, self.script, cast("GroupServices", Services()), address=self._address)
+
+    def ask(self, what: str) -> Future[Any]:
+        asked: Future[Any] = self._node.ref(self._address).ask(Coordinate(what, 0, "client", "host"), block=False)
+        return asked
+
+    def answer(self, what: str) -> Any:
+        asked = self.ask(what)
+        self.wait(0.01)
+        return asked.get()
+
+    def change_topics(self) -> None:
+        self._node.ref(self._address).tell(MetadataChanged(frozenset(), complete=True))
+
+    def wait(self, seconds: float) -> None:
+        self._simulation.run(seconds=seconds)
+
+
+def test_only_who_sent_what_failed_is_told_so() -> None:
+    broker = Broker()
+    broker.wait(1.0)
+    slow = broker.ask(SLOW)
+    broker.wait(0.01)
+    assert broker.answer(POISON) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert slow.get() == ErrorCode.NOT_COORDINATOR
+    broker.wait(2 * RETRY_SECONDS)
+    assert broker.answer(GOOD) == "answer"
+    assert len(broker.script.loads) == 2
+
+
+@pytest.mark.parametrize("occasion", ["tick", "topics"])
+def test_who_waits_while_a_coordinator_fails_by_itself_shall_ask_again(occasion: str) -> None:
+    broker = Broker()
+    broker.wait(1.0)
+    slow = broker.ask(SLOW)
+    broker.wait(0.01)
+    broker.script.raises.add(occasion)
+    broker.change_topics()
+    broker.wait(TICK_SECONDS)
+    assert slow.get() == ErrorCode.NOT_COORDINATOR
+    broker.script.raises.clear()
+    broker.wait(RETRY_SECONDS_MAX)
+    assert broker.answer(GOOD) == "answer"
+
+
+@pytest.mark.parametrize("occasion", ["replay", "loaded", "topics"])
+def test_a_coordinator_that_cannot_load_says_so_and_tries_less_and_less_often(occasion: str) -> None:
+    broker = Broker(occasion)
+    broker.wait(120.0)
+    tries = broker.script.replays
+    assert 10 < len(tries) < 25
+    assert RETRY_SECONDS_MAX <= tries[-1] - tries[-2] < RETRY_SECONDS_MAX + 0.1
+    assert broker.answer(GOOD) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    broker.script.raises.clear()
+    broker.wait(RETRY_SECONDS_MAX)
+    assert broker.answer(GOOD) == "answer"
+
+
+def test_once_time_passes_without_a_failure_a_coordinator_is_quick_to_begin_anew() -> None:
+    broker = Broker("loaded")
+    broker.wait(60.0)
+    broker.script.raises.clear()
+    broker.wait(RETRY_SECONDS_MAX + 2 * TICK_SECONDS)
+    broker.script.raises.add("topics")
+    broker.change_topics()
+    broker.wait(0.001)
+    broker.script.raises.clear()
+    broker.wait(2 * RETRY_SECONDS)
+    assert broker.answer(GOOD) == "answer"
+
+
+def test_a_read_that_finds_nothing_before_the_end_is_done_again() -> None:
+    broker = Broker(hidden=2)
+    broker.wait(1.0)
+    assert len(broker.script.loads) == len(broker.script.replays) == 1
+    assert broker.answer(GOOD) == "answer"
