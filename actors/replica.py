@@ -415,7 +415,7 @@ class Replica(GroupMember):
         log, now_ms = self._member.log, self._services.wall_ms()
         try:
             log.checkpoint()
-            log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
+            log.producers.expire(now_ms, self._services.transactions.producer_id_expiration_ms)
             policy = log.config.cleanup_policy
             if CleanupPolicy.DELETE in policy:
                 log.delete_old_segments(now_ms)

@@ -50,4 +50,3 @@ class LogConfig:
     message_timestamp_after_max_ms: int = field(default=3600 * 1000, validator=ge(0))
     compression_type: Codec | None = None
     """None for `producer`: as the client chose."""
-    producer_id_expiration_ms: int = field(default=24 * 3600 * 1000, validator=ge(1))

@@ -184,6 +184,7 @@ class KafkaConfig:
     transactional_id_expiration_ms: int = _setting(
         "transactional.id.expiration.ms", whole(1, INT_MAX), default=604_800_000
     )
+    producer_id_expiration_ms: int = _setting("producer.id.expiration.ms", whole(1, INT_MAX), default=86_400_000)
     transaction_remove_expired_transaction_cleanup_interval_ms: int = _setting(
         "transaction.remove.expired.transaction.cleanup.interval.ms", whole(1, INT_MAX), default=3_600_000
     )

@@ -151,4 +151,4 @@ def _shown(value: object) -> str:
     return str(value)
 
 
-assert {name.replace(".", "_") for name in _LOG} < {one.name for one in fields(LogConfig)}
+assert {name.replace(".", "_") for name in _LOG} == {one.name for one in fields(LogConfig)}

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from actors.cleaner import CleanNow
 from actors.harness import Cluster
 from actors.process.config import KafkaConfig
+from actors.runtime import Address
 from protocol.error_codes import ErrorCode
+from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records import Record, build_batch
@@ -21,13 +24,21 @@ SMALL, LARGE = 200, 2000
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    config = KafkaConfig(auto_create_topics_enable=False, num_partitions=3, message_max_bytes=LARGE)
+    config = KafkaConfig(
+        auto_create_topics_enable=False, num_partitions=3, message_max_bytes=LARGE, producer_id_expiration_ms=1
+    )
     with Cluster(3, topics=[FIRST], config=config, log_level="error") as cluster:
         yield cluster
 
 
-def produced(client: WireClient, topic: str, size: int = 10) -> ErrorCode:
-    batch = build_batch([Record(0, 0, b"k", bytes(size), ())])
+def produced(client: WireClient, topic: str, size: int = 10, producer_id: int = -1) -> ErrorCode:
+    epoch, sequence = (-1, -1) if producer_id < 0 else (0, 0)
+    batch = build_batch(
+        [Record(0, 0, b"k", bytes(size), ())],
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+    )
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
     request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data])
     return ErrorCode(client.ask(request, PRODUCE_BY_NAME).responses[0].partition_responses[0].error_code)
@@ -44,6 +55,25 @@ def topic(cluster: Cluster, clients: dict[int, WireClient], name: str) -> str:
     cluster.admin.create_topic(name, assignment=[[2]])
     clients[2].until_led(name)
     return name
+
+
+def test_producer_id_expiration_ms(cluster: Cluster, clients: dict[int, WireClient], topic: str) -> None:
+    """The first cleaning finds that the producer is idle, a later one that it is for too long."""
+    client = clients[2]
+    request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[0])])
+
+    def known() -> list[int]:
+        (partition,) = client.ask(request).topics[0].partitions
+        return [one.producer_id for one in partition.active_producers]
+
+    assert produced(client, topic, producer_id=77) == ErrorCode.NONE
+    assert known() == [77]
+
+    def is_forgotten() -> bool:
+        assert cluster.ask(Address("cleaner", "", 2), CleanNow(), timeout=30)
+        return known() == []
+
+    soon(is_forgotten)
 
 
 def test_max_message_bytes(cluster: Cluster, client: WireClient, topic: str) -> None:
