@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
-from actors.coordinator_messages import GROUPS_TOPIC, EndTransaction, LeadershipChanged, coordinator_address
+import pytest
+
+from actors import group_coordinator
+from actors.coordinator_messages import GROUPS_TOPIC, Coordinate, EndTransaction, LeadershipChanged, coordinator_address
 from actors.group_coordinator import GroupCoordinator
 from actors.harness import Cluster
 from actors.replica_messages import AppendMarker, AppendResult, group_name
 from log.machines.group.machine import GroupMachine
 from protocol.error_codes import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from protocol.records import ControlType, end_txn_marker, read_header
 from tests.actors.handlers.wire_client import WireClient
+from tests.actors.lone_coordinator import LoneCoordinator
 from tests.actors.topics import leader_of
 from tests.actors.waiting import wait_until
 from tests.log.machines.group.coordinator import Coordinator
@@ -49,6 +59,35 @@ def test_a_marker_that_others_have_emptied_ends_its_transaction() -> None:
     machine.loaded(kafka.moment)
     kafka.machine = machine
     assert kafka.committed(require_stable=True) == (7, ErrorCode.NONE)
+
+
+@pytest.mark.parametrize(
+    ("marked", "epoch", "error"),
+    [(7, 0, ErrorCode.INVALID_TXN_STATE), (8, 0, ErrorCode.NONE), (7, 1, ErrorCode.NONE)],
+    ids=["its own", "another producer's", "the one before"],
+)
+def test_offsets_that_were_vouched_for_before_a_marker_came_are_void(
+    monkeypatch: pytest.MonkeyPatch, marked: int, epoch: int, error: ErrorCode
+) -> None:
+    """The transaction's coordinator, or the one before it, answered before it ended the transaction, and is late."""
+    vouches: list[Callable[[ErrorCode], None]] = []
+    monkeypatch.setattr(group_coordinator, "ask_to_vouch", lambda *arguments, **_adds: vouches.append(arguments[-1]))
+    broker = LoneCoordinator(GroupCoordinator)
+    broker.wait(1.0)
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    request = TxnOffsetCommitRequest(
+        transactional_id="t", group_id="g", producer_id=7, producer_epoch=epoch,
+        topics=[TxnOffsetCommitRequestTopic(name="orders", partitions=[partition])],
+    )  # fmt: skip
+    asked = broker.ask(Coordinate(request, 3, "client", "host"))
+    broker.wait(0.01)
+    marker = AppendMarker(marked, 0, commit=False, coordinator_epoch=0, transaction_version=1)
+    assert broker.answer(EndTransaction(marker)).error == ErrorCode.NONE
+    (vouch,) = vouches
+    vouch(ErrorCode.NONE)
+    broker.wait(0.01)
+    told = asked.get()
+    assert (told if isinstance(told, ErrorCode) else told.topics[0].partitions[0].error_code) == error
 
 
 def _found(client: WireClient) -> bool:

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from attrs import define, field
 
 from actors.controller_messages import MetadataChanged
 from actors.coordinator import RETRY_SECONDS, RETRY_SECONDS_MAX, Coordinator
-from actors.coordinator_messages import GROUPS_TOPIC, Coordinate
+from actors.coordinator_messages import Coordinate
 from actors.group_member import GroupServices
-from actors.replica_messages import (
-    EARLIEST,
-    DescribeReplica,
-    FindOffset,
-    OffsetFound,
-    ReadRecords,
-    ReadResult,
-    ReplicaFacts,
-    group_name,
-    replica_address,
-)
-from actors.runtime import Actor, Address, Future, Payload, handles
-from actors.runtime.simulation import Simulation
 from log.machines.coordination import Caller, Effects, Moment
-from log.machines.group.config import GroupConfig
-from log.machines.metadata import Metadata
 from protocol.error_codes import ErrorCode
-from protocol.records import Record, build_batch
+from tests.actors.lone_coordinator import LoneCoordinator
 
 TICK_SECONDS = 5.0
 GOOD, SLOW, POISON = "good", "slow", "poison"
@@ -84,8 +69,8 @@ class Machine:
 class Scripted(Coordinator):
     """A coordinator of such machines."""
 
-    def __init__(self, script: Script, services: GroupServices) -> None:
-        super().__init__(GROUPS_TOPIC, 0, services)
+    def __init__(self, topic: str, number: int, services: GroupServices, script: Script) -> None:
+        super().__init__(topic, number, services)
         self._script = script
 
     def machine(self, _epoch: int) -> Machine:
@@ -95,75 +80,30 @@ class Scripted(Coordinator):
         machine.fail_on("topics")
 
 
-class Replica(Actor):
-    """Leads, with one record, which the first `hidden` reads do not find."""
-
-    def __init__(self, hidden: int) -> None:
-        super().__init__()
-        self._hidden = hidden
-        self._batch = build_batch([Record(0, 0, b"key", b"value", ())])
-
-    @handles(DescribeReplica)
-    def describe(self, _message: DescribeReplica) -> ReplicaFacts:
-        return ReplicaFacts(1, 0, "Leader", 1, 0, 1, (1,), 0)
-
-    @handles(FindOffset)
-    def find(self, message: FindOffset) -> OffsetFound:
-        return OffsetFound(0, 0 if message.timestamp == EARLIEST else 1, -1, 0)
-
-    @handles(ReadRecords)
-    def read(self, _message: ReadRecords) -> ReadResult:
-        self._hidden -= 1
-        return ReadResult(0, 1, 0, 0, Payload(memoryview(b"" if self._hidden >= 0 else self._batch)))
-
-
-class Services:
-    """What a coordinator looks at of its broker."""
-
-    def __init__(self) -> None:
-        self.metadata = Metadata()
-        self.groups = GroupConfig()
-
-    def wall_ms(self) -> int:
-        return 1_700_000_000_000
-
-
-class Broker:
-    """With a coordinator and its replica."""
+class Broker(LoneCoordinator):
+    """With such a coordinator, and a record in its log."""
 
     def __init__(self, *raises: str, hidden: int = 0) -> None:
         self.script = Script(set(raises))
-        self._simulation = Simulation(seed=1)
-        self._node = self._simulation.add_node(1)
-        self._address = Address("group_coordinator", "0", 1)
-        self._node.spawn(Replica, hidden, address=replica_address(group_name(GROUPS_TOPIC, 0, ""), 1))
-        self._node.spawn(Scripted, self.script, cast("GroupServices", Services()), address=self._address)
-
-    def ask(self, what: str) -> Future[Any]:
-        asked: Future[Any] = self._node.ref(self._address).ask(Coordinate(what, 0, "client", "host"), block=False)
-        return asked
-
-    def answer(self, what: str) -> Any:
-        asked = self.ask(what)
-        self.wait(0.01)
-        return asked.get()
+        super().__init__(Scripted, self.script, records=1, hidden=hidden)
 
     def change_topics(self) -> None:
-        self._node.ref(self._address).tell(MetadataChanged(frozenset(), complete=True))
+        self.ref.tell(MetadataChanged(frozenset(), complete=True))
 
-    def wait(self, seconds: float) -> None:
-        self._simulation.run(seconds=seconds)
+
+def request(what: str) -> Coordinate:
+    return Coordinate(what, 0, "client", "host")
 
 
 def test_only_who_sent_what_failed_is_told_so() -> None:
     broker = Broker()
     broker.wait(1.0)
-    slow = broker.ask(SLOW)
+    slow = broker.ask(request(SLOW))
     broker.wait(0.01)
-    assert broker.answer(POISON) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert broker.answer(request(POISON)) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert slow.get() == ErrorCode.NOT_COORDINATOR
     broker.wait(2 * RETRY_SECONDS)
-    assert broker.answer(GOOD) == "answer"
+    assert broker.answer(request(GOOD)) == "answer"
     assert len(broker.script.loads) == 2
 
 
@@ -171,7 +111,7 @@ def test_only_who_sent_what_failed_is_told_so() -> None:
 def test_who_waits_while_a_coordinator_fails_by_itself_shall_ask_again(occasion: str) -> None:
     broker = Broker()
     broker.wait(1.0)
-    slow = broker.ask(SLOW)
+    slow = broker.ask(request(SLOW))
     broker.wait(0.01)
     broker.script.raises.add(occasion)
     broker.change_topics()
@@ -179,7 +119,7 @@ def test_who_waits_while_a_coordinator_fails_by_itself_shall_ask_again(occasion:
     assert slow.get() == ErrorCode.NOT_COORDINATOR
     broker.script.raises.clear()
     broker.wait(RETRY_SECONDS_MAX)
-    assert broker.answer(GOOD) == "answer"
+    assert broker.answer(request(GOOD)) == "answer"
 
 
 @pytest.mark.parametrize("occasion", ["replay", "loaded", "topics"])
@@ -189,10 +129,10 @@ def test_a_coordinator_that_cannot_load_says_so_and_tries_less_and_less_often(oc
     tries = broker.script.replays
     assert 10 < len(tries) < 25
     assert RETRY_SECONDS_MAX <= tries[-1] - tries[-2] < RETRY_SECONDS_MAX + 0.1
-    assert broker.answer(GOOD) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert broker.answer(request(GOOD)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     broker.script.raises.clear()
     broker.wait(RETRY_SECONDS_MAX)
-    assert broker.answer(GOOD) == "answer"
+    assert broker.answer(request(GOOD)) == "answer"
 
 
 def test_once_time_passes_without_a_failure_a_coordinator_is_quick_to_begin_anew() -> None:
@@ -205,11 +145,11 @@ def test_once_time_passes_without_a_failure_a_coordinator_is_quick_to_begin_anew
     broker.wait(0.001)
     broker.script.raises.clear()
     broker.wait(2 * RETRY_SECONDS)
-    assert broker.answer(GOOD) == "answer"
+    assert broker.answer(request(GOOD)) == "answer"
 
 
 def test_a_read_that_finds_nothing_before_the_end_is_done_again() -> None:
     broker = Broker(hidden=2)
     broker.wait(1.0)
     assert len(broker.script.loads) == len(broker.script.replays) == 1
-    assert broker.answer(GOOD) == "answer"
+    assert broker.answer(request(GOOD)) == "answer"

@@ -107,6 +107,25 @@ def test_members_and_lag_are_described(command: Command, bootstrap: str, topic: 
         assert as_json["members"][0]["partitions"] == [[topic, 0], [topic, 1]]
 
 
+def test_lag_of_who_reads_committed_records_ends_where_a_transaction_is_open(
+    command: Command, bootstrap: str, topic: str, group: str
+) -> None:
+    def lags(*arguments: str) -> list[tuple[int, int]]:
+        told = json.loads(command("groups", "describe", group, "--json", *arguments).out)
+        return [(one["end"], one["lag"]) for one in told["partitions"]]
+
+    with Producer(bootstrap, transactional_id=f"id-{group}") as producer:
+        producer.init_transactions()
+        producer.begin()
+        producer.send(topic, b"open", partition=0).result()
+        with Producer(bootstrap) as other:
+            other.send(topic, b"behind it", partition=0).result()
+        assert lags() == [(12, 8), (10, 0)]
+        assert lags("--committed") == [(10, 6), (10, 0)]
+        producer.commit()
+    wait_until(lambda: lags("--committed") == lags() == [(13, 9), (10, 0)], lambda: "the transaction is still open")
+
+
 def test_tables_in_a_terminal(command: Command, group: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "140")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)

@@ -1,0 +1,93 @@
+"""One coordinator beside a replica that says what it is told to say, on a virtual clock."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from actors.coordinator import Coordinator
+from actors.coordinator_messages import GROUPS_TOPIC
+from actors.group_member import GroupServices
+from actors.replica_messages import (
+    EARLIEST,
+    AppendMarker,
+    AppendRecords,
+    AppendResult,
+    DescribeReplica,
+    FindOffset,
+    OffsetFound,
+    ReadRecords,
+    ReadResult,
+    ReplicaFacts,
+    group_name,
+    replica_address,
+)
+from actors.runtime import Actor, Address, Future, Payload, handles
+from actors.runtime.simulation import Simulation
+from log.machines.group.config import GroupConfig
+from protocol.records import Record, build_batch
+from tests.log.machines.group.coordinator import new_world
+
+
+class _Services:
+    """What a coordinator looks at of its broker."""
+
+    def __init__(self) -> None:
+        self.metadata = new_world(orders=1).metadata
+        self.groups = GroupConfig()
+
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000
+
+
+class LeadingReplica(Actor):
+    """Leads, with one record or none, which the first `hidden` reads do not find. Takes everything."""
+
+    def __init__(self, records: int, hidden: int) -> None:
+        super().__init__()
+        self._records = records
+        self._hidden = hidden
+        self._batch = build_batch([Record(0, 0, b"key", b"value", ())])
+
+    @handles(DescribeReplica)
+    def describe(self, _message: DescribeReplica) -> ReplicaFacts:
+        return ReplicaFacts(1, 0, "Leader", self._records, 0, self._records, (1,), 0)
+
+    @handles(FindOffset)
+    def find(self, message: FindOffset) -> OffsetFound:
+        return OffsetFound(0, 0 if message.timestamp == EARLIEST else self._records, -1, 0)
+
+    @handles(ReadRecords)
+    def read(self, _message: ReadRecords) -> ReadResult:
+        self._hidden -= 1
+        return ReadResult(0, 1, 0, 0, Payload(memoryview(b"" if self._hidden >= 0 else self._batch)))
+
+    @handles(AppendRecords)
+    def append(self, _message: AppendRecords) -> AppendResult:
+        return AppendResult(0, self._records, 0, "")
+
+    @handles(AppendMarker)
+    def mark(self, _message: AppendMarker) -> AppendResult:
+        return AppendResult(0, self._records, 0, "")
+
+
+class LoneCoordinator:
+    """Of the first partition of __consumer_offsets."""
+
+    def __init__(self, kind: type[Coordinator], *more: object, records: int = 0, hidden: int = 0) -> None:
+        self._simulation = Simulation(seed=1)
+        node = self._simulation.add_node(1)
+        node.spawn(LeadingReplica, records, hidden, address=replica_address(group_name(GROUPS_TOPIC, 0, ""), 1))
+        services = cast("GroupServices", _Services())
+        self.ref = node.spawn(kind, GROUPS_TOPIC, 0, services, *more, address=Address("group_coordinator", "0", 1))
+
+    def ask(self, message: object) -> Future[Any]:
+        asked: Future[Any] = self.ref.ask(message, block=False)
+        return asked
+
+    def answer(self, message: object) -> Any:
+        asked = self.ask(message)
+        self.wait(0.01)
+        return asked.get()
+
+    def wait(self, seconds: float) -> None:
+        self._simulation.run(seconds=seconds)
