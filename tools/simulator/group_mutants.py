@@ -10,8 +10,8 @@ from actors.coordinator import Coordinator
 from actors.coordinator_messages import LeadershipChanged
 from actors.group_coordinator import GroupCoordinator
 from actors.replica import Replica
-from actors.replica_messages import LATEST, FindOffset, OffsetFound
-from actors.runtime import Future
+from actors.replica_messages import LATEST, FindOffset, OffsetFound, replica_address
+from actors.runtime import Address, Future
 from log.machines.coordination import Moment
 from log.machines.group.classic_group import ClassicGroup, State
 from log.machines.group.classic_members import ClassicMembers
@@ -67,19 +67,18 @@ def _land_in_any_case(self: Coordinator, life: int, flight: Any, future: Future[
     _landed(self, life, flight, future)
 
 
-def _lead_as_before(self: Coordinator, epoch: int) -> None:
-    self._epoch = epoch
+def _lead_as_before(self: Coordinator, replica: Address, epoch: int) -> None:
+    self._replica, self._epoch = replica, epoch
     if self._machine is None or not self._ready:
         self._forget(ErrorCode.NOT_COORDINATOR)
-        self._epoch = epoch
         self._load()
 
 
-def _follow_as_before(self: Coordinator, message: Any) -> None:
+def _follow_as_before(self: Coordinator, message: LeadershipChanged) -> None:
     if message.epoch < 0:
         self._epoch = -1
     elif message.epoch > self._epoch:
-        _lead_as_before(self, message.epoch)
+        _lead_as_before(self, replica_address(message.group, self.node.broker), message.epoch)
 
 
 # -- offsets ---------------------------------------------------------------------------------------------------------
