@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -69,7 +70,7 @@ def describe_quorum(
             "directory": directory,
             "end": end if progress is None else progress.match,
             "heard_ms": wall_ms - int(1000 * (now - heard_at)),
-            "caught_up_ms": wall_ms - int(1000 * (now - caught_up)),
+            "caught_up_ms": -1 if caught_up == -math.inf else wall_ms - int(1000 * (now - caught_up)),
         }
 
     return {

@@ -44,12 +44,9 @@ def follow_membership(node: RaftNode, role: Leader, now: float) -> None:
 
 def restart_progress(node: RaftNode, role: Leader, broker: int, now: float) -> None:
     """A new link to a follower: what was under way is lost, and what it had may be lost too. Ask it."""
-    old = role.progress.get(broker)
-    if old is None:
-        return
-    progress = role.progress[broker] = Progress(node.log.end_offset, now, online=True)
-    progress.keep_times_of(old)
-    replicate(node, role, broker, now)
+    if broker in role.progress:
+        role.progress[broker] = Progress(node.log.end_offset, now, online=True)
+        replicate(node, role, broker, now)
 
 
 def pause_progress(role: Leader, broker: int) -> None:
@@ -116,8 +113,8 @@ def on_answer(node: RaftNode, role: Leader, answer: Appended | BeatAnswer, now: 
     if progress is None:
         return
     progress.directory, progress.eligible = answer.directory, answer.eligible
-    if not answer.eligible and answer.end < progress.match:  # whatever it said before it lost something
-        progress.match = answer.end
+    if not answer.eligible and answer.end < progress.match:
+        progress.lost(answer.end)
         progress.probe_from(answer.end)
     if isinstance(answer, BeatAnswer):
         if answer.end > progress.match:
@@ -209,12 +206,13 @@ def _has_caught_up_as_stranger(node: RaftNode, progress: Progress, broker: int) 
 
 
 def in_sync(node: RaftNode, role: Leader, now: float) -> set[int]:
-    """The voters that keep up: the ISR."""
-    end, oldest, voters = node.log.end_offset, now - node.config.lag_s_max, node.membership.brokers
+    """The voters that keep up: the ISR. Over a new link only who has shown that it has what was written until then."""
+    end, oldest, membership = node.log.end_offset, now - node.config.lag_s_max, node.membership
     found = {node.broker}
     for broker, progress in role.progress.items():
-        known = progress.online and progress.eligible and progress.pace is Pace.STREAM
-        if known and (progress.caught_up_at >= oldest or progress.match >= end) and broker in voters:
+        known = progress.online and progress.eligible and progress.pace is not Pace.RESTART
+        keeps_up = progress.caught_up_at >= oldest or (progress.match >= end and progress.pace is Pace.STREAM)
+        if known and keeps_up and membership.has(broker, progress.directory):
             found.add(broker)
     return found
 
@@ -287,20 +285,40 @@ def try_transfer(node: RaftNode, role: Leader) -> None:
 
 
 def hand_over(node: RaftNode, role: Leader, now: float, *, among: Sequence[int]) -> bool:
-    """Find a successor: of those that keep up, the one with most of our log, and among these the preferred one."""
-    ready = [
+    """Find a successor: of those that can lead, the one with most of our log, and among these the preferred one."""
+    able = [
         (-progress.match, node.rank(broker), broker)
         for broker, progress in role.progress.items()
-        if broker in among and progress.online and progress.eligible and progress.pace is Pace.STREAM
-        and node.membership.has(broker, progress.directory)
-    ]  # fmt: skip
-    return any(node.transfer_to(broker, now) for _, _, broker in sorted(ready))
+        if broker in among and can_lead(node, role, broker)
+    ]
+    if able:
+        wait_for(node, role, min(able)[2], now)
+    return bool(able)
+
+
+def can_lead(node: RaftNode, role: Leader, broker: int) -> bool:
+    """Is this a voter that counts, and that is being sent what it lacks?"""
+    progress = role.progress.get(broker)
+    if progress is None or not progress.online or not progress.eligible or progress.pace is not Pace.STREAM:
+        return False
+    return node.membership.has(broker, progress.directory)
+
+
+def wait_for(node: RaftNode, role: Leader, successor: int, now: float) -> None:
+    """Take in nothing more until this one has everything, or until that takes too long."""
+    role.successor, role.successor_until = successor, now + node.config.transfer_timeout_s
+    try_transfer(node, role)
 
 
 def beats(node: RaftNode, role: Leader) -> list[tuple[int, Beat]]:
     """The heartbeats that this group wants to send now."""
     beat = Beat(node.term, node.broker, node.watermark, role.certain)
     return [(broker, beat) for broker, progress in role.progress.items() if progress.online]
+
+
+def holders(node: RaftNode, role: Leader, end: int) -> int:
+    """How many voters are known to hold everything up to `end`, ourselves among them."""
+    return sum(_held_by(node, role, voter) >= end for voter in node.membership.voters)
 
 
 def _held_by(node: RaftNode, role: Leader, voter: Voter) -> int:
@@ -314,7 +332,7 @@ def _held_by(node: RaftNode, role: Leader, voter: Voter) -> int:
 
 def _find_meeting_point(node: RaftNode, progress: Progress, answer: Appended) -> None:
     """The follower says where an epoch ends with it; the logs meet at the lesser of that and where it ends here."""
-    progress.match = min(progress.match, max(answer.end, 0))  # it had more, and lost it
+    progress.lost(max(answer.end, 0))
     if answer.epoch < 0:
         progress.probe_from(max(answer.end, 0))
         return

@@ -288,14 +288,16 @@ class RaftNode:
             leading.reconcile(self, self.role, now)
 
     def transfer_to(self, broker: int, now: float) -> bool:
-        """Hand leadership over, once that follower has everything. False if it cannot be."""
+        """Hand leadership over, once that follower has everything. False if it cannot be, or would take long.
+
+        Until it is done nothing is taken in: so it goes to nobody who is not in sync, or has yet to be sent something.
+        """
         role = self.role
-        if not isinstance(role, Leader) or broker == self.broker or broker not in role.progress:
+        if not isinstance(role, Leader) or not leading.can_lead(self, role, broker):
             return False
-        if broker not in self.online or broker not in self.membership.brokers:
+        if broker not in leading.in_sync(self, role, now) or role.progress[broker].next < self.log.end_offset:
             return False
-        role.successor, role.successor_until = broker, now + self.config.transfer_timeout_s
-        leading.try_transfer(self, role)
+        leading.wait_for(self, role, broker, now)
         return True
 
     def retire(self, now: float) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections import deque
 
 
@@ -21,8 +22,8 @@ class Progress:
     """Invariant: match <= next. `match` is what this follower verified in our term; `next` is what it is sent next."""
 
     __slots__ = (
-        "_in_flight", "caught_up_at", "directory", "eligible", "end_at_last_ack", "in_flight_bytes", "last_ack_at",
-        "match", "next", "not_before", "online", "pace", "sent_at", "waiting",
+        "_in_flight", "caught_up_at", "directory", "eligible", "goal", "goal_set_at", "in_flight_bytes",
+        "last_ack_at", "match", "next", "not_before", "online", "pace", "sent_at", "waiting",
     )  # fmt: skip
 
     def __init__(self, next_end: int, now: float, *, online: bool) -> None:
@@ -39,14 +40,14 @@ class Progress:
         self._in_flight: deque[tuple[int, int]] = deque()
         self.sent_at = now
         self.last_ack_at = now
-        self.caught_up_at = now
-        self.end_at_last_ack = 0
+        self.caught_up_at = -math.inf
+        """When it last had everything. Whoever is asked anew has to show that once more."""
+        self.goal = next_end
+        """Where our log ended at `goal_set_at`: a follower that gets there had everything then.
 
-    def keep_times_of(self, old: Progress) -> None:
-        """This is the same follower over a new link: it is as late as it was."""
-        self.caught_up_at, self.last_ack_at, self.end_at_last_ack = (
-            old.caught_up_at, old.last_ack_at, old.end_at_last_ack,
-        )  # fmt: skip
+        It stays until it is reached. While much is written, a follower is always a little behind our end.
+        """
+        self.goal_set_at = now
 
     def sent(self, end: int, size: int, now: float) -> None:
         """Batches up to `end` are on their way."""
@@ -65,9 +66,16 @@ class Progress:
         self.next = max(self.next, self.match)
         if self.match >= leader_end:
             self.caught_up_at = now
-        elif self.match >= self.end_at_last_ack:
-            self.caught_up_at = max(self.caught_up_at, self.last_ack_at)
-        self.last_ack_at, self.end_at_last_ack = now, leader_end
+        elif self.match >= self.goal:
+            self.caught_up_at = max(self.caught_up_at, self.goal_set_at)
+        if self.match >= self.goal:
+            self.goal, self.goal_set_at = leader_end, now
+        self.last_ack_at = now
+
+    def lost(self, end: int) -> None:
+        """The follower has nothing any more above `end`, whatever it said before."""
+        if end < self.match:
+            self.match, self.caught_up_at = end, -math.inf
 
     def probe_from(self, end: int) -> None:
         """Start over: find out where the logs meet, from `end` down."""
