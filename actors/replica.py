@@ -496,12 +496,15 @@ class Replica(GroupMember):
     def expire(self, _message: _Expire) -> None:
         self._expire_at = None
         now = self._now
-        overdue = [append for append in self._appends if append.deadline <= now]
-        for append in overdue:
+        if self.leads:
+            self._answer_appends()  # who is in sync changes with the time, too
+        for append in [append for append in self._appends if append.deadline <= now]:
             self._appends.remove(append)
-            enough = self._in_sync_count() >= self._min_insync_replicas
-            error = ErrorCode.REQUEST_TIMED_OUT if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-            append.reply.set(AppendResult(error, append.base, append.term, "not held by enough replicas in time"))
+            error = self._verdict(append.end)
+            if error is None:
+                enough = self._in_sync_count() >= self._min_insync_replicas
+                error = ErrorCode.REQUEST_TIMED_OUT if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            append.reply.set(self._answer(error, append.base, append.term, append.append_time_ms))
         for read in [read for read in self._reads if read.deadline <= now]:
             self._reads.remove(read)
             read.reply.set(self._read(read.request))
@@ -530,6 +533,8 @@ class Replica(GroupMember):
             self._log_starts.go_on(self._member)
 
     def on_membership(self) -> None:
+        if self._appends and self._appends[0].end <= self._member.node.watermark:
+            self._answer_appends()
         if not self._checks_move and self._is_moving:
             self._checks_move = True
             self.after(0.0, _CheckMove())
@@ -554,12 +559,27 @@ class Replica(GroupMember):
         return topic is not None and bool(topic.partitions[self._number].moved_from)
 
     def _answer_appends(self) -> None:
+        """Those that are decided: more is committed, more replicas hold it, or fewer are in sync."""
         watermark, appends = self._member.node.watermark, self._appends
         while appends and appends[0].end <= watermark:
-            if self._in_sync_count() < self._min_insync_replicas:
+            error = self._verdict(appends[0].end)
+            if error is None:
                 return
             append = appends.popleft()
-            append.reply.set(self._appended(append.base, append.term, append.append_time_ms))
+            append.reply.set(self._answer(error, append.base, append.term, append.append_time_ms))
+
+    def _verdict(self, end: int) -> ErrorCode | None:
+        """How acks=all is answered for what ends here; None as long as that is not decided.
+
+        A majority that holds it is not enough where min.insync.replicas asks for more, and a replica that is in sync
+        need not have it yet.
+        """
+        node = self._member.node
+        if not isinstance(node.role, Leader) or end > node.watermark:
+            return None
+        if self._in_sync_count() < self._min_insync_replicas:
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE if leading.holders(node, node.role, end) >= self._min_insync_replicas else None
 
     def _answer_reads(self) -> None:
         waiting, self._reads = self._reads, []
@@ -581,15 +601,18 @@ class Replica(GroupMember):
     ) -> AppendResult | None:
         """The answer to an append that is in our log: now, or once enough others have it."""
         node = self._member.node
-        if acks != ALL or (end <= node.watermark and self._in_sync_count() >= self._min_insync_replicas):
-            return self._appended(base, node.term, append_time_ms)
+        error = self._verdict(end) if acks == ALL else ErrorCode.NONE
+        if error is not None:
+            return self._answer(error, base, node.term, append_time_ms)
         reply: Future[AppendResult] = (defer or self.defer)()
         deadline = self._now + timeout_ms / 1000
         self._appends.append(_WaitingAppend(end, base, node.term, append_time_ms, reply, deadline))
         self._expire_by(deadline)
         return None
 
-    def _appended(self, base: int, term: int, append_time_ms: int) -> AppendResult:
+    def _answer(self, error: ErrorCode, base: int, term: int, append_time_ms: int) -> AppendResult:
+        if error != ErrorCode.NONE:
+            return AppendResult(error, base, term, "written, and not held by enough replicas")
         return AppendResult(ErrorCode.NONE, base, term, "", self._member.log.log_start_offset, append_time_ms)
 
     def _refusal(self, acks: int, leader_epoch: int) -> AppendResult | None:
