@@ -45,6 +45,7 @@ from actors.replica_messages import (
     RecordsDeleted,
     ReplicaFacts,
     SliceRead,
+    UnwatchLog,
     WatchLog,
     group_name,
 )
@@ -68,11 +69,12 @@ from log.producer_state import (
 from log.raft import leading
 from log.raft.messages import Append, Message
 from log.raft.roles import Follower, Leader
-from log.slice import EMPTY
+from log.slice import EMPTY, Slice
+from log.transaction_index import AbortedTransaction
 from log.verification import TooMuchParked
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
-from protocol.records import BatchHeader, ControlType, RecordBatches, check_batches, end_txn_marker
+from protocol.records import BatchHeader, ControlType, RecordBatches, check_batches, end_txn_marker, parse_batches
 
 WAITING_MAX = 100_000
 MOVE_CHECK_SECONDS = 0.5
@@ -126,7 +128,7 @@ class Replica(GroupMember):
         self._min_insync_replicas = 1
         self._appends: deque[_WaitingAppend] = deque()
         self._reads: list[_WaitingRead] = []
-        self._watches: dict[Address, WatchLog] = {}
+        self._watches: dict[tuple[Address, int], WatchLog] = {}
         self._expire_at: float | None = None
         self._checks_move = False
         self._compaction: Compaction | None = None
@@ -242,11 +244,13 @@ class Replica(GroupMember):
         if refusal is not None:
             return refusal
         producers = self._member.log.producers
-        self._transactions.ended(request)
         try:
-            if producers.check_marker(
+            is_new = producers.check_marker(
                 request.producer_id, request.producer_epoch, request.coordinator_epoch, request.transaction_version
-            ):
+            )
+            # Also if it seems to be here already: it may be the next transaction's, of which nothing was written yet.
+            self._transactions.ended(request)
+            if is_new:
                 kind = ControlType.COMMIT if request.commit else ControlType.ABORT
                 marker = end_txn_marker(
                     kind, request.coordinator_epoch, request.producer_id, request.producer_epoch,
@@ -289,15 +293,28 @@ class Replica(GroupMember):
             found = log.read(request.offset, request.bytes_max, up_to=up_to)
         except OffsetOutOfRange:
             return SliceRead(ErrorCode.OFFSET_OUT_OF_RANGE, *facts, EMPTY)
-        aborted = log.aborted_transactions(request.offset, up_to) if request.read_committed and found.size else None
+        aborted = self._aborted(request.offset, found) if request.read_committed and found.size else None
         return SliceRead(ErrorCode.NONE, *facts, found, aborted)
+
+    def _aborted(self, offset: int, found: Slice) -> list[AbortedTransaction]:
+        """Those of which there may be records in what was read from this offset on."""
+        log = self._member.log
+        aborted = log.aborted_transactions(offset, log.last_stable_offset)
+        if not aborted:
+            return aborted
+        end = parse_batches(found.read()).headers[-1].next_offset
+        return [transaction for transaction in aborted if transaction.first_offset < end]
 
     @handles(WatchLog)
     def watch_log(self, request: WatchLog) -> None:
         if self._has_moved(request):
             self.send(request.watcher, LogMoved(request.number))
         else:
-            self._watches[request.watcher] = request
+            self._watches[request.watcher, request.number] = request
+
+    @handles(UnwatchLog)
+    def unwatch_log(self, request: UnwatchLog) -> None:
+        self._watches.pop((request.watcher, request.number), None)
 
     def _has_moved(self, watch: WatchLog) -> bool:
         readable = self._member.log.last_stable_offset if watch.read_committed else self._member.node.watermark
@@ -306,7 +323,7 @@ class Replica(GroupMember):
     def _tell_watchers(self) -> None:
         moved = [watch for watch in self._watches.values() if self._has_moved(watch)]
         for watch in moved:
-            del self._watches[watch.watcher]
+            del self._watches[watch.watcher, watch.number]
             self.send(watch.watcher, LogMoved(watch.number))
 
     def _epoch_problem(self, leader_epoch: int) -> int:
@@ -665,14 +682,14 @@ class Replica(GroupMember):
         stable = log.last_stable_offset
         up_to = stable if request.read_committed else node.watermark
         try:
-            data = log.read(request.offset, request.bytes_max, up_to=up_to).read()
+            found = log.read(request.offset, request.bytes_max, up_to=up_to)
         except OffsetOutOfRange:
             return ReadResult(ErrorCode.OFFSET_OUT_OF_RANGE, *facts, nothing)
-        aborted: tuple[Aborted, ...] = ()
-        if request.read_committed and data:
-            found = log.aborted_transactions(request.offset, up_to)
-            aborted = tuple(sorted((Aborted(one.producer_id, one.first_offset) for one in found), key=_first_offset))
-        return ReadResult(ErrorCode.NONE, *facts, Payload(memoryview(data)), stable, aborted)
+        aborted: list[Aborted] = []
+        if request.read_committed and found.size:
+            aborted = [Aborted(one.producer_id, one.first_offset) for one in self._aborted(request.offset, found)]
+            aborted.sort(key=_first_offset)
+        return ReadResult(ErrorCode.NONE, *facts, Payload(memoryview(found.read())), stable, tuple(aborted))
 
     def _in_sync_count(self) -> int:
         role = self._member.node.role

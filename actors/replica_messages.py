@@ -195,13 +195,21 @@ class SliceRead:
 class WatchLog:
     """To a replica on this broker: tell `watcher` LogMoved once there is more to read than up to `end`, or it is over.
 
-    Watching again replaces what the same watcher watched here before.
+    Watching again replaces what the same watcher watched here under the same number.
     """
 
     watcher: Address
     number: int
     end: int
     read_committed: bool
+
+
+@frozen(slots=True)
+class UnwatchLog:
+    """To a replica on this broker: nobody waits under this number any more."""
+
+    watcher: Address
+    number: int
 
 
 @frozen(slots=True)

@@ -16,7 +16,7 @@ from attrs import define
 
 from actors.fetch_sessions import INITIAL_EPOCH, FetchSession, Wanted, partitions_of
 from actors.handlers.leaders import endpoints
-from actors.replica_messages import FetchExpired, ReadSlice, SliceRead, WatchLog
+from actors.replica_messages import FetchExpired, ReadSlice, SliceRead, UnwatchLog, WatchLog
 from actors.runtime import Future
 from log.slice import Slice
 from protocol.compression import Codec
@@ -157,6 +157,13 @@ class _Fetch:
         if self._moved:
             self._read_all()
 
+    def _unwatch(self) -> None:
+        connection, serving = self._call.connection, self._call.serving
+        for read in self._reads:
+            assert read.topic is not None
+            address = serving.replica(read.topic, read.wanted.partition.partition)
+            connection.send(address, UnwatchLog(connection.address, self._number))
+
     def more(self) -> None:
         """Some replica has more to read, or is gone."""
         if self._open:
@@ -176,6 +183,7 @@ class _Fetch:
         if self._timer is not None:
             self._timer.cancel()
             connection.wait_no_longer(self._number)
+            self._unwatch()
         self._keep_within(request.max_bytes)
         if call.version < ZSTD_FROM:
             self._keep_from_zstd()

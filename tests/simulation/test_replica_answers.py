@@ -1,16 +1,29 @@
-"""When an append with acks=all is answered, and what a leader says that has lost the others."""
+"""What a replica answers, and when, while others are slow, silent or gone."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from attrs import evolve, frozen
 
+from actors import transaction_gate
 from actors.replica import Replica
-from actors.replica_messages import ALL, AppendRecords, AppendResult, replica_address
+from actors.replica_messages import (
+    ALL,
+    AppendMarker,
+    AppendRecords,
+    AppendResult,
+    LogMoved,
+    ReadRecords,
+    ReadSlice,
+    UnwatchLog,
+    WatchLog,
+    replica_address,
+)
 from actors.runtime import Actor, Address, Future, Payload, handles
 from protocol.error_codes import ErrorCode
-from protocol.records import Record, build_batch
+from protocol.records import ControlType, Record, build_batch, check_batches, end_txn_marker
 from tools.simulator.report import TraceKeeper
 from tools.simulator.settings import choose
 from tools.simulator.settled import unsettled
@@ -33,6 +46,7 @@ class Asker(Actor):
     def __init__(self) -> None:
         super().__init__()
         self.answers: list[Any] = []
+        self.moved: list[int] = []
 
     @handles(_Ask)
     def put(self, message: _Ask) -> None:
@@ -40,6 +54,10 @@ class Asker(Actor):
             self.answers.append(future.exception or future.get())
 
         self.ask(message.address, message.request, answered, timeout=60.0)
+
+    @handles(LogMoved)
+    def log_moved(self, message: LogMoved) -> None:
+        self.moved.append(message.number)
 
 
 class Partition:
@@ -56,15 +74,17 @@ class Partition:
         assert self.world.form()
         self.run(1.0)
         assert unsettled(self.world) is None
-        node = self.world.sim.nodes[CLIENT_NODES[0]]
-        actor = node.spawn(Asker, address=Address("asker", "", node.broker))._actor_weakref()
-        assert isinstance(actor, Asker)
-        self.asker = actor
+        self.asker = self.asker_at(CLIENT_NODES[0])
         (self.group,) = self.world.groups
         leader = self.world.leader(self.group)
         assert leader is not None
         self.leader = leader
         self.followers = [broker for broker in self.world.brokers if broker != leader]
+
+    def asker_at(self, number: int) -> Asker:
+        asker = self.world.sim.nodes[number].spawn(Asker, address=Address("asker", "", number))._actor_weakref()
+        assert isinstance(asker, Asker)
+        return asker
 
     def run(self, seconds: float) -> None:
         self.world.sim.run(seconds=seconds)
@@ -84,6 +104,10 @@ class Partition:
         batch = build_batch([Record(0, 1, None, b"value", ())])
         self.ask(AppendRecords(ALL, timeout_ms, Payload(memoryview(batch))))
 
+    def append_transactional(self, *, producer_epoch: int) -> None:
+        batch = transactional_batch(7, producer_epoch)
+        self.ask(AppendRecords(ALL, 30_000, Payload(memoryview(batch)), transactional_id="some"))
+
     def silence(self, broker: int) -> None:
         """Nothing from this follower arrives, and the leader is not told: its link stands."""
         self.world.sim.blocked.add((broker, self.leader))
@@ -95,6 +119,11 @@ class Partition:
     def errors(self) -> list[ErrorCode]:
         assert all(isinstance(answer, AppendResult) for answer in self.asker.answers), self.asker.answers
         return [ErrorCode(answer.error) for answer in self.asker.answers]
+
+
+def transactional_batch(producer: int, epoch: int) -> bytearray:
+    made = [Record(0, 1, None, b"value", ())]
+    return build_batch(made, producer_id=producer, producer_epoch=epoch, base_sequence=0, transactional=True)
 
 
 def test_acks_all_waits_until_so_many_replicas_hold_it_however_many_are_in_sync() -> None:
@@ -128,3 +157,47 @@ def test_an_append_whose_time_is_up_is_judged_by_what_is_so_then() -> None:
     partition.append(timeout_ms=400)
     partition.run(0.6)
     assert partition.errors == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_two_who_watch_on_one_connection_are_both_told() -> None:
+    partition = Partition(min_insync_replicas=2)
+    watcher = partition.asker_at(partition.leader)
+    for number in (7, 8, 9):
+        partition.replica.watch_log(WatchLog(watcher.address, number, 0, read_committed=False))
+    partition.replica.unwatch_log(UnwatchLog(watcher.address, 9))
+    partition.append()
+    partition.run(0.1)
+    assert watcher.moved == [7, 8]
+    assert not partition.replica._watches
+
+
+def test_a_marker_that_is_refused_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits for the coordinator's word is of the producer's current transaction, and the marker of an older."""
+    monkeypatch.setattr(transaction_gate, "ask_to_vouch", lambda *_, **__: None)
+    partition = Partition(min_insync_replicas=2)
+    partition.ask(AppendMarker(7, 3, commit=True, coordinator_epoch=0, transaction_version=2))
+    partition.run(0.1)
+    assert partition.errors == [ErrorCode.NONE]
+    partition.append_transactional(producer_epoch=3)
+    partition.ask(AppendMarker(7, 2, commit=False, coordinator_epoch=0, transaction_version=1))
+    partition.run(0.1)
+    assert partition.errors[1:] == [ErrorCode.INVALID_PRODUCER_EPOCH], "the batch still waits"
+    partition.ask(AppendMarker(7, 3, commit=False, coordinator_epoch=0, transaction_version=1))
+    partition.run(0.1)
+    assert sorted(partition.errors[2:]) == [ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE], "its own transaction's does"
+
+
+def test_a_reader_is_told_of_the_aborted_transactions_in_what_it_got_and_of_no_later_ones() -> None:
+    partition = Partition(min_insync_replicas=2)
+    log = partition.replica._member.log
+    for producer in (7, 8, 9):
+        log.append(check_batches(transactional_batch(producer, 0)), epoch=1, now_ms=0)
+        log.append(check_batches(end_txn_marker(ControlType.ABORT, 0, producer, 0, 0)), epoch=1, now_ms=0)
+    log.high_watermark = partition.replica._member.node.watermark = log.end_offset
+    assert [one.producer_id for one in log.aborted_transactions(2, log.end_offset)] == [8, 9]
+    told = partition.replica.read_slice(ReadSlice(2, 1, True, -1, -1))
+    assert told.aborted is not None
+    assert [one.producer_id for one in told.aborted] == [8]
+    read = partition.replica.read_records(ReadRecords(2, 1, 1, 0, read_committed=True))
+    assert read is not None
+    assert [one.producer_id for one in read.aborted] == [8]
