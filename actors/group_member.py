@@ -74,6 +74,7 @@ class GroupSpec:
     """How often it was decided anew who shall be in it."""
     log: LogConfig = Factory(LogConfig)
     flush_before_ack: bool = False
+    leads_alone: bool = False
 
 
 @frozen(slots=True)
@@ -410,7 +411,8 @@ class GroupMember(Actor):
 
     def _raft_config(self, spec: GroupSpec) -> RaftConfig:
         raft = self._services.raft
-        return evolve(raft, flush_before_ack=True) if spec.flush_before_ack else raft
+        flushes = raft.flush_before_ack or spec.flush_before_ack
+        return evolve(raft, flush_before_ack=flushes, leads_alone=spec.leads_alone)
 
     def _read_history(self, directory: str, spec: GroupSpec) -> MembershipHistory:
         try:

@@ -164,6 +164,7 @@ class Replica(GroupMember):
             move=partition.moves,
             log=settings.log,
             flush_before_ack=settings.log.flush_messages == 1,
+            leads_alone=topic.name not in KINDS,  # a coordinator answers for nobody without its quorum
         )
 
     def on_start(self) -> None:
@@ -281,7 +282,7 @@ class Replica(GroupMember):
     def read_slice(self, request: ReadSlice) -> SliceRead:
         node, log = self._member.node, self._member.log
         facts = (node.watermark, log.last_stable_offset, log.log_start_offset)
-        error = self._epoch_problem(request.leader_epoch)
+        error = self._reading_problem(request.leader_epoch, request.offset, request.last_fetched_epoch)
         if error != ErrorCode.NONE:
             return SliceRead(error, *facts, EMPTY)
         if request.last_fetched_epoch >= 0:
@@ -331,16 +332,42 @@ class Replica(GroupMember):
         node = self._member.node
         if not isinstance(node.role, Leader) or not leading.has_quorum(node, self._now):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if leader_epoch >= 0 and leader_epoch != node.term:
-            older = leader_epoch < node.term
-            return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
-        return ErrorCode.NONE
+        return self._other_epoch(leader_epoch)
+
+    def _reading_problem(self, leader_epoch: int, offset: int = 0, last_epoch: int = -1) -> int:
+        """May this replica show what is committed from there on to somebody who knows these epochs?
+
+        Also if all the others are gone: what it shows then may be old, and is committed all the same. But whoever has
+        read more than there is here has read it from a later leader, and must not be told that it never was.
+        """
+        node = self._member.node
+        if not self._leads_alone:
+            return self._epoch_problem(leader_epoch)
+        if offset > node.watermark or last_epoch > node.term:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return self._other_epoch(leader_epoch)
+
+    def _other_epoch(self, leader_epoch: int) -> int:
+        term = self._member.node.term
+        if leader_epoch in (-1, term):
+            return ErrorCode.NONE
+        return ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < term else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    @property
+    def _leads_alone(self) -> bool:
+        """Are all the others gone, and has nobody told of a later leader?"""
+        node = self._member.node
+        if not isinstance(node.role, Leader) or not node.role.alone:
+            return False
+        led = self._services.leadership.of(self.group)
+        return led is None or led.epoch <= node.term
 
     @handles(FindOffset)
     def find_offset(self, request: FindOffset) -> OffsetFound:
         node, log = self._member.node, self._member.log
         role, epoch = node.role, node.term
-        problem = self._epoch_problem(request.known_epoch)
+        problem_of = self._reading_problem if request.timestamp == EARLIEST else self._epoch_problem
+        problem = problem_of(request.known_epoch)
         if problem != ErrorCode.NONE:
             return OffsetFound(problem, -1, -1, epoch)
         assert isinstance(role, Leader)
@@ -635,6 +662,8 @@ class Replica(GroupMember):
     def _refusal(self, acks: int, leader_epoch: int) -> AppendResult | None:
         node = self._member.node
         role = node.role
+        if self._leads_alone:
+            return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, node.term, "no other replica can be reached")
         if not isinstance(role, Leader) or role.successor is not None or not leading.has_quorum(node, self._now):
             leader = "nobody known" if node.leader in (None, node.broker) else f"broker {node.leader}"
             return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, node.term, f"the leader is {leader}")
@@ -677,8 +706,9 @@ class Replica(GroupMember):
         node, log = self._member.node, self._member.log
         nothing = Payload(memoryview(b""))
         facts = (node.watermark, log.log_start_offset, node.term)
-        if not isinstance(node.role, Leader) or not leading.has_quorum(node, self._now):
-            return ReadResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, *facts, nothing)
+        problem = self._reading_problem(-1, request.offset)
+        if problem != ErrorCode.NONE:
+            return ReadResult(problem, *facts, nothing)
         stable = log.last_stable_offset
         up_to = stable if request.read_committed else node.watermark
         try:

@@ -44,6 +44,7 @@ def follow_membership(node: RaftNode, role: Leader, now: float) -> None:
 
 def restart_progress(node: RaftNode, role: Leader, broker: int, now: float) -> None:
     """A new link to a follower: what was under way is lost, and what it had may be lost too. Ask it."""
+    role.alone = role.alone and not reaches_voters(node)
     if broker in role.progress:
         role.progress[broker] = Progress(node.log.end_offset, now, online=True)
         replicate(node, role, broker, now)
@@ -226,12 +227,17 @@ def has_quorum(node: RaftNode, now: float) -> bool:
     return count >= membership.majority
 
 
+def reaches_voters(node: RaftNode) -> bool:
+    """Does a link to another voter stand?"""
+    return any(broker in node.online for broker in node.membership.brokers if broker != node.broker)
+
+
 def tick(node: RaftNode, role: Leader, now: float) -> None:
     """Step down without a quorum; give up a hand-over that takes too long; probe again who does not answer.
 
     And go on with replicas that are being made, which get so much a second.
     """
-    if not has_quorum(node, now):
+    if not role.alone and not has_quorum(node, now):
         node.step_down(now)
         return
     if role.successor is not None and now >= role.successor_until:
@@ -260,7 +266,7 @@ def next_deadline(node: RaftNode, role: Leader) -> float | None:
                 deadline = min(deadline, progress.sent_at + node.config.append_timeout_s)
             if progress.not_before:
                 deadline = min(deadline, progress.not_before)
-    for broker in node.membership.brokers:
+    for broker in () if role.alone else node.membership.brokers:
         if broker not in node.online and broker != node.broker:
             deadline = min(deadline, _quorum_is_lost_at(node))
             break

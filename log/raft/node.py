@@ -76,6 +76,8 @@ class RaftConfig:
     """leader.replication.throttled.rate: how fast the replicas that are being made are filled, all of a broker's."""
     lag_s_max: float = 30.0
     """replica.lag.time.max.ms: who did not catch up for so long is not in sync."""
+    leads_alone: bool = False
+    """Does a leader go on as one, and take nothing in, when the links to all the others have closed?"""
     flush_before_ack: bool = False
     """flush.messages=1: what is not on disk is not held."""
 
@@ -206,10 +208,12 @@ class RaftNode:
 
     def peer_down(self, broker: int, now: float) -> None:
         """The link to this broker is gone. If it led, or was about to, somebody else must."""
-        self.online.discard(broker)
         role = self.role
+        had_quorum = isinstance(role, Leader) and leading.has_quorum(self, now)
+        self.online.discard(broker)
         if isinstance(role, Leader):
             leading.pause_progress(role, broker)
+            role.alone = role.alone or (had_quorum and self.config.leads_alone and not leading.reaches_voters(self))
         elif isinstance(role, Follower) and broker == (self.vote.voted_for if role.leader is None else role.leader):
             self.leader_gone(now)
 

@@ -56,14 +56,19 @@ class Candidate:
 
 
 class Leader:
-    """Leads its term. `certain` once the watermark is known to cover everything that was ever committed."""
+    """Leads its term. `certain` once the watermark is known to cover everything that was ever committed.
 
-    __slots__ = ("certain", "progress", "successor", "successor_until", "term_start")
+    `alone`: it had its quorum until the links to all other voters closed. Nobody is left whom it could keep from
+    electing another, so it goes on as a leader, for those who read (RaftConfig.leads_alone).
+    """
+
+    __slots__ = ("alone", "certain", "progress", "successor", "successor_until", "term_start")
 
     def __init__(self, term_start: int, *, certain: bool) -> None:
         self.progress: dict[int, Progress] = {}
         self.term_start = term_start
         self.certain = certain
+        self.alone = False
         self.successor: int | None = None
         self.successor_until = 0.0
 

@@ -8,12 +8,16 @@ import pytest
 from attrs import evolve, frozen
 
 from actors import transaction_gate
+from actors.coordinator_messages import GROUPS_TOPIC
 from actors.replica import Replica
 from actors.replica_messages import (
     ALL,
+    EARLIEST,
+    LATEST,
     AppendMarker,
     AppendRecords,
     AppendResult,
+    FindOffset,
     LogMoved,
     ReadRecords,
     ReadSlice,
@@ -201,3 +205,56 @@ def test_a_reader_is_told_of_the_aborted_transactions_in_what_it_got_and_of_no_l
     read = partition.replica.read_records(ReadRecords(2, 1, 1, 0, read_committed=True))
     assert read is not None
     assert [one.producer_id for one in read.aborted] == [8]
+
+
+def test_a_leader_that_lost_all_the_others_shows_what_is_committed_and_takes_nothing_in() -> None:
+    partition = Partition(min_insync_replicas=2)
+    partition.append()
+    partition.run(0.2)
+    for follower in partition.followers:
+        partition.world.kill(follower)
+    partition.run(20.0)
+    partition.append()
+    partition.run(0.2)
+    assert partition.errors == [ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS]
+    read = partition.replica.read_slice(ReadSlice(0, 1000, False, 1, -1))
+    assert (read.error, read.high_watermark, bool(read.slice)) == (ErrorCode.NONE, 1, True)
+    for later in (ReadSlice(2, 1000, False, -1, -1), ReadSlice(1, 1000, False, -1, 2)):
+        told = partition.replica.read_slice(later)
+        assert told.error == ErrorCode.NOT_LEADER_OR_FOLLOWER, "who has read more shall not begin anew"
+    assert partition.replica.find_offset(FindOffset(EARLIEST, False)).error == ErrorCode.NONE
+    latest = partition.replica.find_offset(FindOffset(LATEST, False))
+    assert latest.error == ErrorCode.NOT_LEADER_OR_FOLLOWER, "nobody knows what the others have committed"
+    for follower in partition.followers:
+        partition.world.start(follower)
+    partition.run(5.0)
+    leader = partition.world.leader(partition.group)
+    assert leader is not None
+    partition.leader = leader
+    partition.append()
+    partition.run(1.0)
+    assert partition.errors[2:] == [ErrorCode.NONE]
+
+
+def test_a_leader_that_has_not_been_answered_shows_nothing_though_its_links_close_later() -> None:
+    """As after SIGSTOP: others have had the time to elect somebody."""
+    partition = Partition(min_insync_replicas=2)
+    for follower in partition.followers:
+        partition.world.sim.blocked.update(((follower, partition.leader), (partition.leader, follower)))
+    node = partition.replica._member.node
+    partition.run(node.config.leader_timeout_s - 0.1)
+    node.heard.update(dict.fromkeys(partition.followers, -100.0))
+    for follower in partition.followers:
+        node.peer_down(follower, partition.world.now)
+    read = partition.replica.read_records(ReadRecords(0, 1000, 1, 0))
+    assert read is not None
+    assert read.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_coordinators_log_is_not_led_alone() -> None:
+    partition = Partition(min_insync_replicas=2)
+    assert partition.replica.spec().leads_alone
+    topic = partition.world.metadata().topics  # type: ignore[union-attr]
+    (topic_id,) = topic
+    partition.replica.services.metadata.topics[topic_id] = evolve(topic[topic_id], name=GROUPS_TOPIC)
+    assert not partition.replica.spec().leads_alone

@@ -43,6 +43,8 @@ class ClientServices:
     """Has an end up to this offset been committed?"""
     was_followed: Callable[[str, int, float], bool]
     """Was another leader elected after this epoch, before that time?"""
+    led_alone: Callable[[str, int, float], bool]
+    """Has this broker led, since that time, though it had lost all the others?"""
     damaged: Callable[[int], bool]
     """Was a bit flipped on this broker's disk?"""
 
@@ -300,6 +302,8 @@ class Reader(Client):
         """A leader may answer for a while after it has lost its quorum, not for ever."""
         before = asked_at - self.services.stale_s
         if before < self.services.calm_since() or not self.services.was_followed(group, result.leader_epoch, before):
+            return
+        if self.services.led_alone(group, broker, asked_at):
             return
         acknowledged = self.history.acknowledged_before(group, before)
         if result.high_watermark < acknowledged:

@@ -96,6 +96,8 @@ class Invariants:
         """Per group: the memberships that were committed, by their offsets."""
         self._committed_by: dict[str, list[tuple[int, int]]] = {}
         """Per partition: ends that were committed, and the epoch of whoever did."""
+        self._alone_at: dict[tuple[str, int], float] = {}
+        """When a leader last did something that had lost all the others."""
         self._past: dict[tuple[str, Voter], list[PartitionLog]] = {}
         self._expected: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._synced: dict[tuple[str, int, str], tuple[int, int]] = {}
@@ -146,9 +148,12 @@ class Invariants:
         self._compare_eligible(group, broker, seen)
 
     def _note_term(self, group: str, broker: int, member: Member) -> None:
-        """What is saved must be there after a restart."""
+        """What is saved must be there after a restart; and note who leads alone."""
+        node = member.node
         if member.unsaved_vote is None:
-            self._terms[group, broker, member.node.directory] = member.node.term
+            self._terms[group, broker, node.directory] = node.term
+        if isinstance(node.role, Leader) and node.role.alone:
+            self._alone_at[group, broker] = self._now()
 
     def _begin(self, group: str, broker: int, actor: GroupMember) -> Seen:
         node, log = actor._member.node, actor._member.log
@@ -384,6 +389,10 @@ class Invariants:
             logs.append(seen.log)
         flushes = self._flushes or group == METADATA
         return any(self._holds(log, group, end, log.flushed_offset if flushes else log.end_offset) for log in logs)
+
+    def led_alone(self, group: str, broker: int, since: float) -> bool:
+        """Did this broker lead, since then, without a link to any other voter? Such a one may show what is old."""
+        return self._alone_at.get((group, broker), -1.0) >= since
 
     def expect_same(self, broker: int, groups: Iterable[str]) -> None:
         """This broker is killed, and its disk stays as it is."""
