@@ -43,6 +43,9 @@ class ClientServices:
     """Has an end up to this offset been committed?"""
     was_followed: Callable[[str, int, float], bool]
     """Was another leader elected after this epoch, before that time?"""
+    holders: Callable[[str, int], int]
+    """How many brokers hold everything up to this offset?"""
+    min_insync_replicas: int
     led_alone: Callable[[str, int, float], bool]
     """Has this broker led, since that time, though it had lost all the others?"""
     damaged: Callable[[int], bool]
@@ -167,6 +170,7 @@ class Writer(Client):
         operation.epoch = result.leader_epoch
         if result.error == ErrorCode.NONE:
             operation.base_offset = result.base_offset
+            self._check_held(operation)
             self._over(operation, "ok")
         else:
             if self._is_wrong(operation.group, result):
@@ -176,6 +180,14 @@ class Writer(Client):
                 )  # fmt: skip
             surely = result.base_offset < 0 and result.error != ErrorCode.KAFKA_STORAGE_ERROR
             self._not_written(operation, surely=surely)
+
+    def _check_held(self, operation: Operation) -> None:
+        held, needed = self.services.holders(operation.group, operation.end), self.services.min_insync_replicas
+        if self._kind != ONE and held < needed:
+            self.history.violate(
+                "acks=all is held by min.insync.replicas", operation.group,
+                f"{operation.values[0]!r} at {operation.base_offset}: {held} of {needed} have it", operation.values[0],
+            )  # fmt: skip
 
     def _is_wrong(self, group: str, result: AppendResult) -> bool:
         """A leader that does not know yet that another was elected may lack the batches before this one."""

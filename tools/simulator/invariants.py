@@ -390,6 +390,12 @@ class Invariants:
         flushes = self._flushes or group == METADATA
         return any(self._holds(log, group, end, log.flushed_offset if flushes else log.end_offset) for log in logs)
 
+    def holders(self, group: str, end: int) -> int:
+        """How many brokers have, or had before they were started anew, everything up to there."""
+        voters = {Voter(broker, seen.directory) for (name, broker), seen in self.seen.items() if name == group}
+        voters |= {voter for name, voter in self._past if name == group}
+        return len({voter.broker for voter in voters if self._is_holder(group, voter, end)})
+
     def led_alone(self, group: str, broker: int, since: float) -> bool:
         """Did this broker lead, since then, without a link to any other voter? Such a one may show what is old."""
         return self._alone_at.get((group, broker), -1.0) >= since

@@ -25,6 +25,11 @@ def _answer_at_once(self: Replica, _request: AppendRecords, base: int, *_: int) 
     return AppendResult(ErrorCode.NONE, base, self._member.node.term, "")
 
 
+def _verdict_by_isr(self: Replica, end: int) -> ErrorCode | None:
+    enough = end <= self._member.node.watermark and self._in_sync_count() >= self._min_insync_replicas
+    return ErrorCode.NONE if enough else None
+
+
 _already_here = Replica._already_here
 
 
@@ -131,6 +136,14 @@ def _check_last_batch(self: ProducerStates, header: BatchHeader) -> WrittenBatch
 LOG_MUTANTS: dict[str, Mutant] = {
     "ack-before-followers": Mutant(
         "acks=all waits for nobody", Replica, "_answer_later", _answer_at_once, faults=("usurp",)
+    ),
+    "answered-by-isr-size": Mutant(
+        "acks=all counts who is in sync, not who has the record",
+        Replica,
+        "_verdict",
+        _verdict_by_isr,
+        faults=("silent", "one-way", "slow"),
+        min_insync_replicas=3,
     ),
     "duplicate-answered-early": Mutant(
         "a retry is answered before its batch is committed",

@@ -23,6 +23,7 @@ class Mutant:
     brokers: int | None = 3
     replication_factor: int | None = None
     partitions: int | None = None
+    min_insync_replicas: int | None = None
     admins: int = 0
     seconds: float | None = None
     snapshot_bytes: int | None = None
@@ -41,7 +42,8 @@ class Mutant:
         """What a seed's settings are to be, apart from its own."""
         return {
             "faults": self.faults, "brokers": self.brokers, "replication_factor": self.replication_factor,
-            "partitions": self.partitions, "admins": self.admins, "seconds": self.seconds,
+            "min_insync_replicas": self.min_insync_replicas, "partitions": self.partitions,
+            "admins": self.admins, "seconds": self.seconds,
             "snapshot_bytes": self.snapshot_bytes, "events_max": self.events_max,
             "groups": self.groups, "writers": self.writers, "transactions": self.transactions,
         }  # fmt: skip

@@ -48,6 +48,10 @@ class Settings:
     transactions: TransactionSettings | None
 
     @property
+    def min_insync_replicas(self) -> int:
+        return int(dict(self.topic_defaults)["min.insync.replicas"])
+
+    @property
     def flushes(self) -> bool:
         """Is everything on disk before it is acknowledged?"""
         return self.raft.flush_before_ack
@@ -60,6 +64,7 @@ def choose(
     brokers: int | None = None,
     replication_factor: int | None = None,
     partitions: int | None = None,
+    min_insync_replicas: int | None = None,
     seconds: float | None = None,
     steps: int | None = None,
     admins: int | None = None,
@@ -104,6 +109,8 @@ def choose(
         "min.insync.replicas": rng.choice((1, 2)),
         "retention.ms": -1,  # clocks jump, and administrators expect what they wrote; "retention" deletes by itself
     }
+    if min_insync_replicas is not None or seed % 19 == 18:  # more than a majority: as many as there are
+        topic_defaults["min.insync.replicas"] = min_insync_replicas or replication_factor or brokers or 3
     return Settings(
         seed=seed,
         brokers=brokers or rng.choice((3, 3, 4, 5)),

@@ -394,7 +394,7 @@ class World:
             self.history, tuple(self.brokers), self.groups, settings.think_s, settings.value_bytes,
             settings.raft.leader_timeout_s + 4 * settings.wire.delay_s_max + 0.5,
             lambda: self.calm_since, self._is_committed, self.invariants.was_followed,
-            self.invariants.led_alone,
+            self.invariants.holders, settings.min_insync_replicas, self.invariants.led_alone,
             lambda broker: self.brokers[broker].was_damaged,
         )  # fmt: skip
         nodes = [self.sim.add_process(number) for number in CLIENT_NODES]

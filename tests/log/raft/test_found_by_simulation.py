@@ -14,7 +14,7 @@ from log.memory_filesystem import Fault, MemoryFilesystem, SimulatedCrash
 from log.partition_log import PartitionLog
 from log.raft import leading
 from log.raft.membership import Membership
-from log.raft.messages import Append, Appended, Restart
+from log.raft.messages import Append, Appended, Beat, Restart
 from log.raft.node import RaftConfig
 from log.raft.ready import Vote
 from log.raft.roles import Follower, Leader
@@ -507,3 +507,18 @@ def test_a_move_for_which_nobody_comes_or_goes_is_in_the_log_too() -> None:
     want(group, 1, 3, 2, 1, move=1)
     assert group.members[1].log.end_offset == end
     assert group.members[1].node.watermark == end
+
+
+def test_what_a_deposed_leader_sends_is_neither_taken_in_nor_believed() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 2)
+    group.act(1, lambda member: member.transfer_to(2, group.now))
+    pump(group)
+    assert role_of(group, 2) == "Leader"
+    follower = group.members[3]
+    before = (follower.log.end_offset, follower.node.watermark, follower.node.leader)
+    stale = build_batch([Record(2, 1, None, b"stale", ())], base_offset=2, leader_epoch=1)
+    for message in (Append(1, 1, 2, 1, 3, 0, memoryview(stale)), Beat(1, 1, 3)):
+        group.act(3, lambda member, message=message: member.step(message, group.now))  # type: ignore[misc]
+        assert (follower.log.end_offset, follower.node.watermark, follower.node.leader) == before
