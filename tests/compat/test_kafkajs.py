@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_kafkajs_makes_topics_writes_and_finds_offsets(cluster: Cluster, make_topic: Topics) -> None:
+def test_kafkajs_makes_topics_writes_transacts_and_reads_in_a_group(cluster: Cluster, make_topic: Topics) -> None:
     assert NODE is not None
     topic = f"{make_topic(cluster)}-kafkajs"
     done = subprocess.run(
@@ -34,7 +34,12 @@ def test_kafkajs_makes_topics_writes_and_finds_offsets(cluster: Cluster, make_to
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["made"], told["brokers"], told["configs"]) == (True, 3, 1)
-    assert {one["partition"]: (one["low"], one["high"]) for one in told["offsets"]} == {0: ("0", "4"), 1: ("0", "0")}
+    assert {one["partition"]: (one["low"], one["high"]) for one in told["offsets"]} == {0: ("0", "4"), 1: ("0", "6")}
+    assert sorted(told["read"]) == [
+        [0, "1", None], [0, "2", "value"], [0, "3", None], [1, "2", "kept 1"], [1, "3", "kept 2"], [1, "4", "kept 3"],
+    ], "from the offset in the transaction on, and nothing that was aborted"  # fmt: skip
+    (committed,) = told["committed"]
+    assert {one["partition"]: one["offset"] for one in committed["partitions"]} == {0: "4", 1: "5"}
     with Confluent().consumer(cluster.bootstrap, (topic, 0)) as consumer:
         found = read(consumer, 4)
     assert [(message.key, message.value) for message in found] == [

@@ -40,3 +40,15 @@ def test_kcat_lists_and_finds_offsets(cluster: Cluster, make_topic: Topics) -> N
     assert len(listed["topics"][0]["partitions"]) == 2
     assert kcat(cluster, "-Q", "-t", f"{topic}:1:-1").strip() == f"{topic} [1] offset 2"
     assert kcat(cluster, "-Q", "-t", f"{topic}:1:-2").strip() == f"{topic} [1] offset 0"
+
+
+def test_kcat_reads_as_a_member_of_a_group_and_goes_on_where_it_was(cluster: Cluster, make_topic: Topics) -> None:
+    topic = make_topic(cluster, 2)
+    read: list[str] = []
+    for number in range(2):
+        lines = [f"{number} {at}" for at in range(10)]
+        for partition in range(2):
+            kcat(cluster, "-P", "-t", topic, "-p", f"{partition}", stdin="\n".join(lines[partition::2]) + "\n")
+        member = ("-G", f"{topic} readers", "-X", "auto.offset.reset=earliest", "-c", f"{len(lines)}", "-q")
+        read += kcat(cluster, *member, "-f", "%p %s\n", topic).splitlines()
+    assert sorted(read) == sorted(f"{at % 2} {number} {at}" for number in range(2) for at in range(10))

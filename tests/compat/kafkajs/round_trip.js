@@ -1,9 +1,46 @@
-// Makes a topic, writes to it with each codec that kafkajs brings, and prints what it finds of it, as JSON.
-// kafkajs has no consumer without a group, so its records are read by whoever runs this.
+// Makes a topic, writes to it with each codec that kafkajs brings and in transactions, reads it as a member of a group,
+// and prints what it finds, as JSON.
 const { Kafka, CompressionTypes, logLevel } = require("kafkajs");
 
 const [bootstrap, topic] = process.argv.slice(2);
+const groupId = `${topic} readers`;
 const kafka = new Kafka({ brokers: bootstrap.split(","), logLevel: logLevel.ERROR });
+
+// To partition 1: what is aborted, then what is committed, with the group's offset in it.
+async function transact() {
+  const producer = kafka.producer({ transactionalId: `${topic} writer`, idempotent: true, maxInFlightRequests: 1 });
+  await producer.connect();
+  const aborted = await producer.transaction();
+  await aborted.send({ topic, messages: [{ partition: 1, value: "aborted" }] });
+  await aborted.abort();
+  const kept = await producer.transaction();
+  await kept.send({ topic, messages: [1, 2, 3].map((number) => ({ partition: 1, value: `kept ${number}` })) });
+  await kept.sendOffsets({
+    consumerGroupId: groupId,
+    topics: [{ topic, partitions: [{ partition: 0, offset: "1" }] }],
+  });
+  await kept.commit();
+  await producer.disconnect();
+}
+
+// So many records, as the only member of the group, which goes on from what the transaction has committed.
+async function consume(count) {
+  const consumer = kafka.consumer({ groupId, readUncommitted: false, sessionTimeout: 10000 });
+  const read = [];
+  await consumer.connect();
+  await consumer.subscribe({ topics: [topic], fromBeginning: true });
+  await new Promise((resolve, reject) => {
+    consumer.on(consumer.events.CRASH, (event) => reject(event.payload.error));
+    const eachMessage = async ({ partition, message }) => {
+      read.push([partition, message.offset, message.value && message.value.toString()]);
+      if (read.length === count) resolve();
+    };
+    consumer.run({ eachMessage }).catch(reject);
+  });
+  await consumer.stop(); // which commits what was read
+  await consumer.disconnect();
+  return read;
+}
 
 async function main() {
   const admin = kafka.admin();
@@ -20,11 +57,15 @@ async function main() {
     await producer.send({ topic, acks: -1, compression, messages });
   }
   await producer.disconnect();
+  await transact();
+  const read = await consume(6);
+  const committed = await admin.fetchOffsets({ groupId, topics: [topic] });
   const offsets = await admin.fetchTopicOffsets(topic);
   const configs = await admin.describeConfigs({ resources: [{ type: 2, name: topic }] });
   await admin.createPartitions({ topicPartitions: [{ topic, count: 3 }] });
   await admin.disconnect();
-  console.log(JSON.stringify({ made, brokers: cluster.brokers.length, offsets, configs: configs.resources.length }));
+  const brokers = cluster.brokers.length;
+  console.log(JSON.stringify({ made, brokers, offsets, configs: configs.resources.length, read, committed }));
 }
 
 main().catch((error) => {
