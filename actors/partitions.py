@@ -46,6 +46,8 @@ from log.raft.vote_journal import VoteJournal
 VOTES_FILE = "votes"
 AT_ONCE = 4
 """Replicas made or ended in one turn."""
+LOOKS_AT_ONCE = 256
+"""Partitions looked at in one turn, though nothing may be amiss with them; a topic is looked at as a whole."""
 LEADERLESS_MAX = 16
 """While so many of the last replicas made have no leader yet, no more are made…"""
 LEADERLESS_SECONDS = 0.25
@@ -94,6 +96,8 @@ class Partitions(Actor):
         self._ending: set[str] = set()
         self._found: dict[str, str] = {}
         """Directories of groups that the metadata wanted here at first and that have no replica yet, with topic ids."""
+        self._of_topic: dict[str, dict[str, None]] = {}
+        """All of these groups, by topic id."""
         self._leaderless: dict[str, float] = {}
         """Groups whose replica was made a moment ago and that have no leader yet, with the time."""
         self._leaving: list[str] = []
@@ -112,7 +116,7 @@ class Partitions(Actor):
         """Its controller tells it of everything once it has replayed what is on disk. If it failed, others go on."""
         for address in self.node.addresses:
             if address.kind == "replica":
-                self._here[address.name] = parts_of(address.name)
+                self._note_here(address.name, *parts_of(address.name))
             elif address.kind in KINDS.values():
                 self._coordinators[address] = None
         self._due.update(dict.fromkeys(topic_id for topic_id, _ in self._here.values()))
@@ -139,16 +143,19 @@ class Partitions(Actor):
     @handles(_GoOn)
     def go_on(self, _message: _GoOn) -> None:
         self._going_on = False
-        left = AT_ONCE
-        while left > 0 and (self._steps or self._due):
+        done = looks = 0
+        while done < AT_ONCE and looks < LOOKS_AT_ONCE and (self._steps or self._due):
             if not self._steps:
                 topic_id = next(iter(self._due))
                 del self._due[topic_id]
+                topic = self._services.metadata.topics.get(topic_id)
+                looks += 1 if topic is None else len(topic.partitions)
                 self._steps.extend(self._steps_of(topic_id))
             elif self._must_wait():
                 break
             else:
-                left -= self._settle(*self._steps.popleft())
+                looks += 1
+                done += self._settle(*self._steps.popleft())
         self._go_on()
 
     @handles(Terminated)
@@ -167,6 +174,7 @@ class Partitions(Actor):
             here = self._here.pop(group, None)
             if here is not None:
                 self._due[here[0]] = None
+                self._note_gone(group, here[0])
         self._removing = False
         self._remove_next()
         self._go_on()
@@ -213,14 +221,15 @@ class Partitions(Actor):
                 self._remove_rest(name)
             elif _GROUP_NAME.fullmatch(name) and name not in self._here:
                 if name in wanted:
-                    self._found[name] = parts_of(name)[0]  # which may change before its replica is made
+                    topic_id = self._found[name] = parts_of(name)[0]  # which may change before its replica is made
+                    self._of_topic.setdefault(topic_id, {})[name] = None
                 else:
                     self._remove_stray(name)
 
     def _remove_stray(self, group: str) -> None:
         self.log.info("partitions: %s is no longer kept here", group)
         self._ending.add(group)
-        self._here[group] = parts_of(group)  # until it is removed, there is no room for another
+        self._note_here(group, *parts_of(group))  # until it is removed, there is no room for another
         self._remove(group)
 
     def _go_on(self) -> None:
@@ -245,11 +254,20 @@ class Partitions(Actor):
             for number, partition in enumerate(() if topic is None else topic.partitions)
             if topic is not None and broker in partition.keepers
         }
-        there = [group for group, (of, _) in self._here.items() if of == topic_id]
-        there += [group for group, of in self._found.items() if of == topic_id]
+        there = self._of_topic.get(topic_id, {})
         unwanted = [(group, *parts_of(group)) for group in there if group not in wanted]
         missing = [(group, topic_id, number) for group, number in wanted.items() if group not in self._here]
         return unwanted + missing
+
+    def _note_here(self, group: str, topic_id: str, number: int) -> None:
+        self._here[group] = (topic_id, number)
+        self._of_topic.setdefault(topic_id, {})[group] = None
+
+    def _note_gone(self, group: str, topic_id: str) -> None:
+        groups = self._of_topic[topic_id]
+        del groups[group]
+        if not groups:
+            del self._of_topic[topic_id]
 
     def _settle(self, group: str, topic_id: str, number: int) -> int:
         """Make or end the replica of this group, if it is to be. Gives how many were."""
@@ -257,7 +275,7 @@ class Partitions(Actor):
         if topic is not None and number < len(topic.partitions) and broker in topic.partitions[number].keepers:
             if group in self._here or not (self._complete or self._has_files(group)):
                 return 0  # one that is made anew must not be of the past
-            self._here[group] = (topic_id, number)
+            self._note_here(group, topic_id, number)
             self._found.pop(group, None)
             self._leaderless[group] = self.node.scheduler.clock.now()
             self.node.spawn(Replica, topic_id, number, self._services, address=replica_address(group, broker))

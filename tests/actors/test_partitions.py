@@ -6,15 +6,18 @@ import logging
 import random
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
+from typing import NoReturn
 
 import pytest
+from attrs import evolve
 
 from actors.background import Done, Work
 from actors.cluster_facts import ClusterFacts
 from actors.group_member import GroupServices
-from actors.partitions import LEADERLESS_MAX, start_partitions
+from actors.partitions import LEADERLESS_MAX, LOOKS_AT_ONCE, Partitions, start_partitions
 from actors.replica import Replica
-from actors.replica_messages import group_name, replica_address
+from actors.replica_messages import group_name, parts_of, replica_address
 from actors.runtime import Address
 from actors.runtime.simulation import Simulation
 from log import checkpoint, losses
@@ -125,6 +128,47 @@ def test_no_more_replicas_are_made_while_many_have_no_leader() -> None:
     brokers.sim.run(seconds=0.1)
     assert brokers.replicas(1) == LEADERLESS_MAX
     brokers.until(lambda: brokers.replicas(1) == 100)  # but nobody waits for ever
+
+
+def test_a_turn_looks_at_some_topics_only_however_many_are_due_and_well() -> None:
+    brokers = Brokers(1)
+    (group,) = brokers.create(1)
+    partitions = actor_of(brokers, 1)
+    of_one_partition = brokers.services[1].metadata.topics[parts_of(group)[0]]
+    many = {f"{number}": evolve(of_one_partition, id=f"{number}") for number in range(3 * LOOKS_AT_ONCE)}
+    for topic_id, topic in many.items():
+        brokers.services[1].metadata.topics[topic_id] = topic
+        partitions._note_here(group_name(topic.name, 0, topic_id), topic_id, 0)
+    partitions._due.update(dict.fromkeys(many))
+    partitions._go_on()
+    left = [len(partitions._due)]
+    while left[-1]:
+        assert brokers.sim.step()
+        left.append(len(partitions._due))
+    assert max(before - after for before, after in pairwise(left)) == LOOKS_AT_ONCE
+
+
+def test_a_look_at_a_topic_is_no_look_at_the_replicas_of_others() -> None:
+    class Unread(dict[str, tuple[str, int]]):
+        def __iter__(self) -> NoReturn:
+            pytest.fail("all replicas are looked at")
+
+        keys = values = items = __iter__
+
+    brokers = Brokers(1)
+    groups = brokers.create(2)
+    partitions = actor_of(brokers, 1)
+    topic_id, _ = parts_of(groups[0])
+    partitions._here = Unread(partitions._here)
+    assert partitions._steps_of(topic_id) == []
+    del brokers.services[1].metadata.topics[topic_id]
+    assert partitions._steps_of(topic_id) == [(group, topic_id, at) for at, group in enumerate(groups)]
+
+
+def actor_of(brokers: Brokers, number: int) -> Partitions:
+    actor = brokers.sim.nodes[number].ref(Address("partitions", "", number))._actor_weakref()
+    assert isinstance(actor, Partitions)
+    return actor
 
 
 def test_a_replica_that_starts_after_its_leader_has_asked_is_asked_again_at_once() -> None:
