@@ -261,6 +261,7 @@ def _create_partitions(metadata: Metadata, request: CreatePartitions, about: Cir
         brokers = _brokers_to_place_on(metadata, about)
         _check_factor(factor, brokers)
         replicas = placement.place(placement.Load.of(metadata), brokers, request.count - have, factor)
+    made.warnings += _warnings(metadata, factor, topic.configs, about)
     made.facts = {"partitions": request.count}
     made.records = [PartitionsPlaced(topic.id, have, replicas)]
 

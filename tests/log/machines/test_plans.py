@@ -713,6 +713,7 @@ def test_choices_that_tolerate_no_failure_are_made_and_said_to_be_such(
     assert by_default.ask(CreateTopic, "orders", 1, factor).warnings == warnings
     later.ask(CreateTopic, "orders", assignment=(tuple(range(1, factor + 1)),))
     assert later.ask(AlterConfigs, "orders", configs).warnings == warnings
+    assert later.ask(CreatePartitions, "orders", 2).warnings == warnings
     assert orjson.loads(made.answer)["warnings"] == warnings
 
 
