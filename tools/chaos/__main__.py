@@ -47,7 +47,11 @@ class Target:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.chaos", description="Does a cluster keep its promises?")
     parser.add_argument("--bootstrap", metavar="HOST:PORT,…", help="any Kafka cluster; one is started if not given")
-    parser.add_argument("--cluster", action="store_true", help="those are ours, on this machine: kill and stop them")
+    parser.add_argument(
+        "--cluster",
+        action="store_true",
+        help="those are ours, on this machine: kill and stop them. Their links are not cut: from outside nobody can",
+    )
     parser.add_argument("--minutes", type=float, default=5.0, help="how long; 5 if not given")
     parser.add_argument("--rate", type=float, default=RATE, help=f"records per second and producer; {RATE:g}")
     parser.add_argument("--seed", default="", help="makes the same faults again, though never at the same instants")

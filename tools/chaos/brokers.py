@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 
 from tools.client.json_client import JsonClient
 from tools.client.json_conversation import ClientError, addresses
@@ -22,7 +23,7 @@ class RunningBrokers:
 
     def __init__(self, bootstrap: str) -> None:
         self._ports: dict[int, str] = {}
-        self._pids: dict[int, int] = {}
+        self.pids: dict[int, int] = {}
         for host, port in addresses(bootstrap):
             where = f"{host}:{port}"
             try:
@@ -30,15 +31,16 @@ class RunningBrokers:
                 os.kill(pid, 0)
             except (ClientError, KeyError, OSError) as error:
                 raise NotOurs(f"{where}: no broker of ours on this machine: {error}") from error
-            self._ports[broker], self._pids[broker] = where, pid
+            self._ports[broker], self.pids[broker] = where, pid
         self.brokers = tuple(sorted(self._ports))
 
     @property
     def alive(self) -> tuple[int, ...]:
-        return tuple(self._pids)
+        return tuple(self.pids)
 
     def kill(self, broker: int) -> None:
-        os.kill(self._pids.pop(broker), signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it died by itself, and is dead as was wanted
+            os.kill(self.pids.pop(broker), signal.SIGKILL)
 
     def restart(self, broker: int) -> None:
         """Wait until its launcher has done it."""
@@ -50,15 +52,21 @@ class RunningBrokers:
                 time.sleep(PAUSE_SECONDS)
                 continue
             assert found == broker, f"broker {found} is where broker {broker} was"
-            self._pids[broker] = pid
+            self.pids[broker] = pid
             return
         raise NotOurs(f"broker {broker} did not come back within {BACK_SECONDS:g} s")
 
     def pause(self, broker: int) -> None:
-        os.kill(self._pids[broker], signal.SIGSTOP)
+        self._send(broker, signal.SIGSTOP)
 
     def resume(self, broker: int) -> None:
-        os.kill(self._pids[broker], signal.SIGCONT)
+        self._send(broker, signal.SIGCONT)
+
+    def _send(self, broker: int, number: signal.Signals) -> None:
+        try:
+            os.kill(self.pids[broker], number)
+        except ProcessLookupError:  # it died by itself: its launcher starts another one, which runs
+            self.restart(broker)
 
 
 def _ask(where: str) -> tuple[int, int]:
