@@ -16,8 +16,11 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonPartition
 from kafka.errors import KafkaError as PythonError
 
-from tests.compat import aiokafka_client, confluent, kafka_python
+from tests.compat import aiokafka_client, confluent, kafka_python, own_client
 from tests.compat.client import PATIENCE_SECONDS, Consumer, Place, Refused
+from tools.client import batch, consumer, producer
+from tools.client.errors import ClientError
+from tools.client.offsets import EARLIEST
 
 TIMEOUT_MS = 30_000
 
@@ -238,6 +241,57 @@ def _stopped(loop: aiokafka_client.Loop, producer: Any) -> None:
         loop.run(producer.stop())
 
 
+# -- our own -----------------------------------------------------------------------------------------------------------
+
+
+class OwnTransactions:
+    def __init__(self, made: producer.Producer) -> None:
+        self._producer = made
+        self._sent: list[batch.Delivery] = []
+
+    def begin(self) -> None:
+        self._sent.clear()
+        self._producer.begin()
+
+    def send(self, place: Place, value: bytes) -> None:
+        try:
+            self._sent.append(self._producer.send(place[0], value, partition=place[1]))
+        except ClientError as error:
+            raise Failed(str(error)) from error
+
+    def flush(self) -> None:
+        self._producer.flush(PATIENCE_SECONDS)
+        for delivery in self._sent:
+            delivery.result(PATIENCE_SECONDS)
+
+    def commit(self) -> None:
+        try:
+            self._producer.commit(PATIENCE_SECONDS)
+        except ClientError as error:
+            raise Failed(str(error)) from error
+
+    def abort(self) -> None:
+        self._producer.abort(PATIENCE_SECONDS)
+
+
+class OwnClient:
+    @contextmanager
+    def producer(
+        self, bootstrap: str, transactional_id: str, timeout_ms: int = TIMEOUT_MS
+    ) -> Iterator[OwnTransactions]:
+        with producer.Producer(
+            bootstrap, transactional_id=transactional_id, transaction_timeout=timeout_ms / 1000, block=PATIENCE_SECONDS
+        ) as made:
+            made.init_transactions()
+            yield OwnTransactions(made)
+
+    @contextmanager
+    def committed(self, bootstrap: str, *places: Place) -> Iterator[Consumer]:
+        with consumer.Consumer(bootstrap, isolation="read_committed") as made:
+            made.assign(dict.fromkeys(places, EARLIEST))
+            yield own_client.Consumer(made)
+
+
 CLIENTS: Mapping[str, type[TransactionalClient]] = {
-    "confluent-kafka": Confluent, "kafka-python": KafkaPython, "aiokafka": AioKafka,
+    "confluent-kafka": Confluent, "kafka-python": KafkaPython, "aiokafka": AioKafka, "our own": OwnClient,
 }  # fmt: skip
