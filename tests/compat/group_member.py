@@ -3,12 +3,14 @@
     python -m tests.compat.group_member confluent-kafka classic BOOTSTRAP GROUP TOPIC SESSION_MS [INSTANCE]
 
 It tells what happens to it, a line of JSON each: what it is assigned, what it has read, what it has committed. It
-commits after every poll, and leaves its group on SIGTERM.
+joins once a line comes in, so that whoever wants it soon need not wait for its imports; commits after every poll; and
+leaves its group on SIGTERM.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import signal
 import sys
@@ -35,10 +37,13 @@ def confluent(protocol: str, bootstrap: str, group: str, topic: str, session_ms:
 
     config: dict[str, Any] = {
         "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest",
-        "enable.auto.commit": False, "group.protocol": protocol, "topic.metadata.refresh.interval.ms": 1000,
+        "enable.auto.commit": False, "group.protocol": "consumer" if protocol == "consumer" else "classic",
+        "topic.metadata.refresh.interval.ms": 1000,
     }  # fmt: skip
-    if protocol == "classic":
+    if protocol != "consumer":
         config |= {"session.timeout.ms": session_ms, "heartbeat.interval.ms": session_ms // 4}
+    if protocol == "cooperative":
+        config["partition.assignment.strategy"] = "cooperative-sticky"
     if instance:
         config["group.instance.id"] = instance
     subscription = Subscription(config, [topic])
@@ -162,6 +167,10 @@ def own(protocol: str, bootstrap: str, group: str, topic: str, session_ms: int, 
                 tell(committed={where.partition: some[-1].offset + 1 for where, some in records.items()})
 
 
+MODULES = {
+    "confluent-kafka": "confluent_kafka", "kafka-python": "kafka", "aiokafka": "aiokafka",
+    "our own": "tools.client.consumer",
+}  # fmt: skip
 MEMBERS = {"confluent-kafka": confluent, "kafka-python": kafka_python, "aiokafka": aiokafka, "our own": own}
 
 
@@ -172,6 +181,9 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, end)
     client, protocol, bootstrap, group, topic, session_ms, *instance = sys.argv[1:]
+    importlib.import_module(MODULES[client])
+    tell(ready=True)
+    sys.stdin.readline()
     MEMBERS[client](protocol, bootstrap, group, topic, int(session_ms), instance[0] if instance else "")
     tell(left=True)
 

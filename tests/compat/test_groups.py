@@ -29,22 +29,25 @@ from tests.compat.conftest import SESSION_MS, Topics
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 PARTITIONS = 4
 SECONDS = 90.0
-KINDS = [
+Kind = tuple[str, str]
+KINDS: list[Kind] = [
     ("confluent-kafka", "classic"), ("confluent-kafka", "consumer"), ("kafka-python", "classic"),
     ("aiokafka", "classic"), ("our own", "classic"), ("our own", "cooperative"), ("our own", "consumer"),
 ]  # fmt: skip
-STATIC = [kind for kind in KINDS if kind[1] != "consumer"]
+CLASSIC, CONSUMER = ("confluent-kafka", "classic"), ("confluent-kafka", "consumer")
+COOPERATIVE = ("confluent-kafka", "cooperative")
 
 
 class Member:
-    """A process that is a member of a group, and what it has told."""
+    """A process that is a member of a group once it is let go, and what it has told."""
 
-    def __init__(self, kind: tuple[str, str], bootstrap: str, group: str, topic: str, instance: str = "") -> None:
+    def __init__(self, kind: Kind, bootstrap: str, group: str, topic: str, instance: str = "") -> None:
         more = [instance] if instance else []
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.compat.group_member", *kind, bootstrap, group, topic, str(SESSION_MS), *more],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[2],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[2],
         )  # fmt: skip
+        self.is_ready = False
         self.assigned: list[int] = []
         self.assignments = 0
         self.read: list[tuple[int, int, str]] = []
@@ -57,6 +60,7 @@ class Member:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             told: dict[str, Any] = json.loads(line)
+            self.is_ready = True
             if "assigned" in told:
                 self.assigned = told["assigned"]
                 self.assignments += 1
@@ -64,6 +68,11 @@ class Member:
             self.committed.update({int(partition): end for partition, end in told.get("committed", {}).items()})
             if "refused" in told:
                 self.refused.append(told["refused"])
+
+    def go(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"\n")
+        self.process.stdin.close()
 
     def send(self, number: signal.Signals) -> None:
         os.kill(self.process.pid, number)
@@ -77,25 +86,32 @@ class Member:
                 self.process.kill()
                 self.process.wait()
         self._listener.join()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-
-
-Starts = Callable[..., Member]
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
 
 
 class Group:
     """A topic, a group that reads it, and what was written to it."""
 
-    def __init__(self, cluster: Cluster, topic: str, start: Callable[[str, str, str], Member]) -> None:
+    def __init__(self, cluster: Cluster, topic: str, kind: Kind, start: Callable[..., Member]) -> None:
         self.cluster, self.topic, self.id = cluster, topic, f"group-{uuid.uuid4().hex}"
         self.members: list[Member] = []
         self.written: set[str] = set()
-        self._start = start
+        self._kind, self._start = kind, start
 
-    def join(self, instance: str = "") -> Member:
-        member = self._start(self.id, self.topic, instance)
+    def join(self, instance: str = "", kind: Kind | None = None) -> Member:
+        """A member, of the group's own kind unless told otherwise."""
+        member = self._start(kind or self._kind, self.id, self.topic, instance)
+        member.go()
         self.members.append(member)
+        return member
+
+    def hold(self, instance: str) -> Member:
+        """One that joins when it is let go, at once."""
+        member = self._start(self._kind, self.id, self.topic, instance)
+        self.members.append(member)
+        wait_until(lambda: member.is_ready, lambda: "a member does not start", seconds=SECONDS)
         return member
 
     def write(self, count: int = 40) -> None:
@@ -133,22 +149,22 @@ class Group:
 
 
 @pytest.fixture(params=KINDS, ids=[" ".join(kind) for kind in KINDS])
-def kind(request: pytest.FixtureRequest) -> tuple[str, str]:
-    chosen: tuple[str, str] = request.param
+def kind(request: pytest.FixtureRequest) -> Kind:
+    chosen: Kind = request.param
     return chosen
 
 
 @pytest.fixture
-def group(kind: tuple[str, str], make_topic: Topics, request: pytest.FixtureRequest) -> Iterator[Group]:
+def group(kind: Kind, make_topic: Topics, request: pytest.FixtureRequest) -> Iterator[Group]:
     cluster: Cluster = request.getfixturevalue("waiting_victims" if kind[0] == "kafka-python" else "victims")
     with ExitStack() as stack:
 
-        def start(group: str, topic: str, instance: str) -> Member:
+        def start(kind: Kind, group: str, topic: str, instance: str) -> Member:
             member = Member(kind, cluster.bootstrap, group, topic, instance)
             stack.callback(member.end, signal.SIGKILL)
             return member
 
-        yield Group(cluster, make_topic(cluster, PARTITIONS), start)
+        yield Group(cluster, make_topic(cluster, PARTITIONS), kind, start)
 
 
 def test_members_join_leave_crash_and_sleep(group: Group) -> None:
@@ -208,17 +224,56 @@ def test_a_group_goes_on_when_its_coordinator_and_leaders_are_killed(group: Grou
     )
 
 
-@pytest.mark.parametrize("kind", STATIC, ids=[" ".join(kind) for kind in STATIC], indirect=True)
-def test_a_static_member_that_comes_back_soon_finds_its_partitions(group: Group) -> None:
+def test_a_static_member_that_comes_back_soon_finds_its_partitions(group: Group, kind: Kind) -> None:
     first, second = group.join("one"), group.join("two")
     group.wait_until_shared(first, second)
     group.write()
     group.wait_until_read()
     kept, assignments = first.assigned, first.assignments
     lost = second.assigned
-    second.end(signal.SIGKILL)
-    again = group.join("two")
+    again = group.hold("two")
+    if kind[1] == "consumer":
+        second.end()  # and says that it comes back: an instance that did not say so is waited for
+    else:
+        second.end(signal.SIGKILL)
+    again.go()
     wait_until(lambda: again.assigned == lost, lambda: f"{again.assigned}, not {lost}", seconds=SECONDS)
     assert (first.assigned, first.assignments) == (kept, assignments), "the other one was not disturbed"
     group.write()
     group.wait_until_read()
+
+
+@pytest.mark.parametrize("kind", [COOPERATIVE], ids=[" ".join(COOPERATIVE)], indirect=True)
+def test_a_cooperative_member_keeps_what_it_does_not_give_up(group: Group) -> None:
+    group.write()
+    first = group.join()
+    group.wait_until_shared(first)
+    alone = first.assignments
+    second = group.join()
+    group.wait_until_shared(first, second)
+    group.write()
+    group.wait_until_read()
+    assert (first.assignments, len(first.assigned)) == (alone + 1, PARTITIONS // 2), "it had all, then half, never none"
+    assert not group.read_twice()
+
+
+@pytest.mark.parametrize("kind", [CLASSIC], ids=["confluent-kafka"], indirect=True)
+def test_a_group_goes_over_to_the_new_protocol_member_by_member_and_back(group: Group) -> None:
+    old = group.join()
+    group.write()
+    group.wait_until_shared(old)
+    new = group.join(kind=CONSUMER)
+    group.wait_until_shared(old, new)
+    group.write()
+    group.wait_until_read()
+    old.end()
+    group.wait_until_shared(new)
+    group.write()
+    group.wait_until_read()
+    old = group.join()
+    group.wait_until_shared(old, new)
+    new.end()
+    group.wait_until_shared(old)
+    group.write()
+    group.wait_until_read()
+    assert not group.read_twice(), "all of them committed before they gave anything up"
