@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+from collections.abc import Sequence
 
 from tools.bench import replication
 
@@ -22,7 +23,7 @@ NAMES = {
 }
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.bench",
         description="Measure a part of Barnabas beside the plain thing that does the same, in one run.",
@@ -53,13 +54,14 @@ def main() -> int:
             subparser.add_argument(
                 "--against", metavar="HOST:PORT", action="append", default=[], help="another broker beside these"
             )
+            subparser.add_argument("--quick", action="store_true", help="a little of it, once; figures are rough")
         elif name == "groups":
             subparser.set_defaults(rounds=3)
             subparser.add_argument("--quick", action="store_true", help="fewer members, once; figures are rough")
         elif name == "control":
             subparser.set_defaults(rounds=3)
             subparser.add_argument("--quick", action="store_true", help="a hundred partitions, once; figures are rough")
-    options = vars(parser.parse_args())
+    options = vars(parser.parse_args(arguments))
     if options["rounds"] < 1:
         parser.error(f"--rounds must be at least 1, not {options['rounds']}")
     importlib.import_module(f"tools.bench.{options.pop('name')}").run(**options)

@@ -11,19 +11,23 @@ from tools.bench.wire.contestants import MOCK, contestants
 from tools.bench.wire.produce import Rate, produce
 
 SIZES = {100: 1_000_000, 1000: 200_000}
+QUICK_SHARE = 0.01
+COLD_BATCHES, QUICK_COLD_BATCHES = 128, 8
 COLD_AIM = 0.5
 
 
-def run(*, rounds: int, against: Sequence[str]) -> None:
+def run(*, rounds: int, against: Sequence[str], quick: bool) -> None:
+    times, share, batches = (1, QUICK_SHARE, QUICK_COLD_BATCHES) if quick else (rounds, 1.0, COLD_BATCHES)
     with progress() as bar:
         task = bar.add_task("fetching", total=None)
         lines = []
-        for size, count in SIZES.items():
+        for size, usual in SIZES.items():
+            count = int(usual * share)
             with contestants(against) as found:
                 rates: dict[str, list[Rate]] = {}
                 for one in found:
                     produce(one, count, size)
-                for _ in range(rounds):
+                for _ in range(times):
                     for one in found:
                         rates.setdefault(one.name, []).append(consume(one, count))
                         bar.advance(task)
@@ -33,7 +37,7 @@ def run(*, rounds: int, against: Sequence[str]) -> None:
                 ratio = rate.records_per_s / best[MOCK].records_per_s
                 lines.append((name, str(size), figure(rate.records_per_s), figure(rate.bytes_per_s / 1e6),
                               f"{ratio:.2f}", cpu))  # fmt: skip
-        cold = [cold_rates() for _ in range(rounds)]
+        cold = [cold_rates(batches) for _ in range(times)]
     head = ("cluster", "record bytes", "records/s", "MB/s", "of the mock's", "CPU s per million")
     table("fetch by confluent-kafka, the best round of each", head, lines)
     ratio = sorted(one.ours / one.plain for one in cold)[len(cold) // 2]

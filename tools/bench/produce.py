@@ -15,23 +15,26 @@ AIM_OF_OTHERS = {(OURS_REPLICATED, 1000): 0.6}
 """Of the first `--against`, which should be one that replicates as well."""
 SMALL_BATCH_BYTES = 16 << 10
 SMALL_BATCH_RECORDS = 250_000
+QUICK_SHARE = 0.01
 
 Rates = dict[tuple[str, int], list[Rate]]
 
 
-def run(*, rounds: int, against: Sequence[str]) -> None:
+def run(*, rounds: int, against: Sequence[str], quick: bool) -> None:
+    times, share = (1, QUICK_SHARE) if quick else (rounds, 1.0)
     rates: Rates = {}
     small: dict[str, list[Rate]] = {}
     with contestants(against) as found, progress() as bar:
         able = [one for one in found if one.has(MANY)]
-        task = bar.add_task("producing", total=rounds * (len(found) * len(SIZES) + len(able)))
-        for _ in range(rounds):
+        task = bar.add_task("producing", total=times * (len(found) * len(SIZES) + len(able)))
+        for _ in range(times):
             for size, count in SIZES.items():
                 for one in found:
-                    rates.setdefault((one.name, size), []).append(produce(one, count, size))
+                    rates.setdefault((one.name, size), []).append(produce(one, int(count * share), size))
                     bar.advance(task)
             for one in able:
-                rate = produce(one, SMALL_BATCH_RECORDS, 100, MANY, batch_bytes=SMALL_BATCH_BYTES)
+                count = int(SMALL_BATCH_RECORDS * share)
+                rate = produce(one, count, 100, MANY, batch_bytes=SMALL_BATCH_BYTES)
                 small.setdefault(one.name, []).append(rate)
                 bar.advance(task)
     head = ("cluster", "record bytes", "records/s", "MB/s", "CPU s per million", "of the mock's",

@@ -8,22 +8,23 @@ from tools.bench.report import figure, progress, table
 from tools.bench.wire.contestants import FEW, contestants
 from tools.bench.wire.transactions import records_per_s, transactions_per_s
 
-SECONDS = 4.0
+SECONDS, QUICK_SECONDS = 4.0, 0.3
 AIM = 0.8
 
 
-def run(*, rounds: int, against: Sequence[str]) -> None:
+def run(*, rounds: int, against: Sequence[str], quick: bool) -> None:
+    times, seconds = (1, QUICK_SECONDS) if quick else (rounds, SECONDS)
     many: dict[tuple[str, int], list[float]] = {}
     rates: dict[tuple[str, bool], list[float]] = {}
     with contestants(against) as found, progress() as bar:
-        task = bar.add_task("transactions", total=rounds * len(found) * 4)
-        for _ in range(rounds):
+        task = bar.add_task("transactions", total=times * len(found) * 4)
+        for _ in range(times):
             for one in found:
                 for partitions in (1, FEW.partitions):
-                    many.setdefault((one.name, partitions), []).append(transactions_per_s(one, SECONDS, partitions))
+                    many.setdefault((one.name, partitions), []).append(transactions_per_s(one, seconds, partitions))
                     bar.advance(task)
                 for transactional in (False, True):
-                    measured = records_per_s(one, SECONDS, transactional=transactional)
+                    measured = records_per_s(one, seconds, transactional=transactional)
                     rates.setdefault((one.name, transactional), []).append(measured)
                     bar.advance(task)
     lines = [(one.name, *(figure(max(many[one.name, count])) for count in (1, FEW.partitions))) for one in found]

@@ -25,7 +25,6 @@ from protocol.messages.produce import PartitionProduceData, ProduceRequest, Prod
 from protocol.records import Record, build_batch
 
 TOPIC = "cold"
-BATCHES = 128
 _RECORDS = 64
 _NOW_MS = int(time() * 1000)  # older ones would be taken away by retention
 _BATCH = bytes(build_batch([Record(at, _NOW_MS, None, os.urandom((1 << 20) // 64 - 32)) for at in range(_RECORDS)]))
@@ -42,8 +41,11 @@ class ColdRates:
     plain: float
 
 
-def cold_rates() -> ColdRates:
-    """Fill a log, and read it through the broker and with nothing but sendfile, evicted each time."""
+def cold_rates(batches: int) -> ColdRates:
+    """Fill a log with so many batches of 1 MB, and read it through the broker and with nothing but sendfile.
+
+    It is evicted each time.
+    """
     with tempfile.TemporaryDirectory(prefix="barnabas-cold-") as data_dir:
         with Cluster(1, processes=True, data_dir=Path(data_dir), config=KafkaConfig()) as cluster:
             cluster.admin.create_topic(TOPIC, 1, 1)
@@ -51,23 +53,23 @@ def cold_rates() -> ColdRates:
                 sleep(0.01)
             host, _, port = cluster.bootstrap.partition(":")
             with socket.create_connection((host, int(port))) as sock:
-                _fill(sock)
+                _fill(sock, batches)
                 (path,) = Path(data_dir).rglob(f"{TOPIC}-0.*/*.log")
                 _evict(path)
-                ours = _read_through_broker(sock)
+                ours = _read_through_broker(sock, batches)
                 _evict(path)
-                plain = _read_plainly(path)
+                plain = _read_plainly(path, batches)
                 _evict(path)
-                plain += _read_plainly(path)
+                plain += _read_plainly(path, batches)
                 _evict(path)
-                ours += _read_through_broker(sock)
-        size = 2 * BATCHES * len(_BATCH)
+                ours += _read_through_broker(sock, batches)
+        size = 2 * batches * len(_BATCH)
         return ColdRates(size / ours, size / plain)
 
 
-def _fill(sock: socket.socket) -> None:
+def _fill(sock: socket.socket, batches: int) -> None:
     client = ClientConnection("bench")
-    for _ in range(BATCHES):
+    for _ in range(batches):
         data = TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=0, records=_BATCH)])
         request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data])
         sock.sendall(b"".join(client.send(PRODUCE, request, 9)))
@@ -87,14 +89,14 @@ def _evict(path: Path) -> None:
         os.close(descriptor)
 
 
-def _read_through_broker(sock: socket.socket) -> float:
+def _read_through_broker(sock: socket.socket, batches: int) -> float:
     """Fetch everything, and give the seconds.
 
     All batches are of one size, so how many came is seen from the size of an answer.
     """
     client, taken = ClientConnection("bench"), 0
     begun = perf_counter()
-    while taken < BATCHES:
+    while taken < batches:
         wanted = FetchPartition(partition=0, fetch_offset=taken * _RECORDS, partition_max_bytes=_FETCH_BYTES)
         request = FetchRequest(
             max_wait_ms=100, min_bytes=1, max_bytes=_FETCH_BYTES, session_epoch=-1,
@@ -108,13 +110,13 @@ def _read_through_broker(sock: socket.socket) -> float:
     return perf_counter() - begun
 
 
-def _read_plainly(path: Path) -> float:
+def _read_plainly(path: Path, batches: int) -> float:
     with socket.create_server(("127.0.0.1", 0)) as server:
         sender = threading.Thread(target=_send, args=(server, path))
         sender.start()
         with socket.create_connection(server.getsockname()) as sock:
             begun = perf_counter()
-            _drop(sock, BATCHES * len(_BATCH))
+            _drop(sock, batches * len(_BATCH))
             seconds = perf_counter() - begun
         sender.join()
     return seconds
