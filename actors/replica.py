@@ -74,7 +74,7 @@ from log.transaction_index import AbortedTransaction
 from log.verification import TooMuchParked
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
-from protocol.records import BatchHeader, ControlType, RecordBatches, check_batches, end_txn_marker, parse_batches
+from protocol.records import BatchHeader, ControlType, RecordBatches, check_batches, end_txn_marker
 
 WAITING_MAX = 100_000
 MOVE_CHECK_SECONDS = 0.5
@@ -299,12 +299,7 @@ class Replica(GroupMember):
 
     def _aborted(self, offset: int, found: Slice) -> list[AbortedTransaction]:
         """Those of which there may be records in what was read from this offset on."""
-        log = self._member.log
-        aborted = log.aborted_transactions(offset, log.last_stable_offset)
-        if not aborted:
-            return aborted
-        end = parse_batches(found.read()).headers[-1].next_offset
-        return [transaction for transaction in aborted if transaction.first_offset < end]
+        return self._member.log.aborted_transactions(offset, found.end_offset)
 
     @handles(WatchLog)
     def watch_log(self, request: WatchLog) -> None:

@@ -322,8 +322,9 @@ class PartitionLog:
                 limit_position = self._end_position(at, limit)
                 if limit_position <= position:  # the limit is inside this batch
                     return EMPTY
-                end = self._look(segment, Segment.end_within, position, header, bytes_max, limit_position)
-                return Slice(segment.file, position, end - position)
+                bound = (limit_position, limit)
+                end, end_offset = self._look(segment, Segment.end_within, position, header, bytes_max, bound)
+                return Slice(segment.file, position, end - position, end_offset)
             at += 1  # compaction removed the rest of that segment
         return EMPTY
 

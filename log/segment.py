@@ -308,22 +308,25 @@ class Segment:
             entry = mapped_entry_for(self._handles.map(self.index_path).view, relative)
         return self._walk_from(entry, self.size)
 
-    def end_within(self, start: int, first: BatchHeader, bytes_max: int, limit: int) -> int:
-        """Where a read of at most `bytes_max` that begins with batch `first` ends; at least that one batch."""
-        if limit - start <= bytes_max:
+    def end_within(self, start: int, first: BatchHeader, bytes_max: int, limit: tuple[int, int]) -> tuple[int, int]:
+        """Where a read of at most `bytes_max` that begins with batch `first` ends; at least that one batch.
+
+        A position, and an offset that nothing before it reaches; `limit` is such a pair, too.
+        """
+        if limit[0] - start <= bytes_max:
             return limit
         target, end = start + bytes_max, start + first.size
         if target <= end:
-            return end
+            return end, first.next_offset
         active = self.active
         if active is not None:
             entry = active.offsets.entry_before(target)
         else:
             entry = mapped_entry_before(self._handles.map(self.index_path).view, target)
-        known = self._walk_from(entry, limit) if entry is not None and entry[1] >= end else self.walk(end, limit)
+        known = self._walk_from(entry, limit[0]) if entry is not None and entry[1] >= end else self.walk(end, limit[0])
         for position, header in known:
             if position + header.size > target:
-                return max(position, end)
+                return position, header.base_offset
         return limit
 
     def walk(self, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:

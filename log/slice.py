@@ -13,11 +13,13 @@ from log.filesystem import File
 
 @frozen(slots=True)
 class Slice:
-    """`size` bytes of `file` from `position`; the first batch holds or follows the offset that was asked for."""
+    """`size` bytes of `file` from `position`; the first batch holds or follows the offset that was asked for, and the
+    last one ends at `end_offset` or below."""
 
     file: File | None
     position: int
     size: int
+    end_offset: int
 
     def __len__(self) -> int:
         return self.size
@@ -32,4 +34,4 @@ class Slice:
         return self.file.pread(self.size, self.position) if self.file is not None else b""
 
 
-EMPTY = Slice(None, 0, 0)
+EMPTY = Slice(None, 0, 0, 0)
