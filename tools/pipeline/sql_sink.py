@@ -2,14 +2,15 @@
 
 Works with any DB-API module whose database knows `INSERT … ON CONFLICT`: SQLite and PostgreSQL do. The rows go through
 the driver, some at a time, because a transaction belongs to one connection.
+
+An instant stays the same whatever the time zone of the driver: it leaves Spark as a number and becomes a time in UTC.
+What a database has no type for is text there: as ISO writes it, or JSON.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 import importlib
-import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -18,7 +19,7 @@ from typing import Any
 
 from attrs import frozen
 from pyspark.sql import DataFrame, Row
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, StructField
 
 from tools.pipeline.sink import BatchId
 from tools.pipeline.sql_names import quoted
@@ -34,6 +35,8 @@ _POSTGRES_TYPES = {
     "float": "REAL", "double": "DOUBLE PRECISION", "binary": "BYTEA", "timestamp": "TIMESTAMPTZ",
     "timestamp_ntz": "TIMESTAMP", "date": "DATE", "decimal": "NUMERIC",
 }  # fmt: skip
+_NESTED = ("struct", "array", "map", "variant")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @frozen
@@ -47,7 +50,11 @@ class Dialect:
     types: dict[str, str]
 
     def type_of(self, kind: DataType) -> str:
-        return self.types.get(kind.simpleString().partition("(")[0], "TEXT")
+        return self.types.get(_kind(kind), "TEXT")
+
+    def named(self, name: str) -> str:
+        """A name, for a statement with values: where their marks begin with %, one in a name is written twice."""
+        return quoted(name).replace("%", "%%") if self.placeholder.startswith("%") else quoted(name)
 
 
 SQLITE = Dialect("BEGIN IMMEDIATE", "", "?", _SQLITE_TYPES)
@@ -107,19 +114,22 @@ class SqlSink:
             described.append(f"PRIMARY KEY ({', '.join(map(quoted, self.key))})")
         cursor.execute(f"CREATE TABLE IF NOT EXISTS {quoted(self.table)} ({', '.join(described)})")
         statement = self._statement([one.name for one in columns])
-        kinds = [self.dialect.type_of(one.dataType) for one in columns]
-        for some in _chunks(rows.toLocalIterator(), _AT_ONCE):
-            cursor.executemany(statement, [_plain(row, kinds) for row in some])
+        values = [_value_of(one.dataType, self.dialect) for one in columns]
+        for some in _chunks(rows.selectExpr(*map(_expression, columns)).toLocalIterator(), _AT_ONCE):
+            cursor.executemany(
+                statement, [[value(one) for value, one in zip(values, row, strict=True)] for row in some]
+            )
 
     def _statement(self, names: Sequence[str]) -> str:
         marks = ", ".join([self.dialect.placeholder] * len(names))
-        listed = ", ".join(map(quoted, names))
-        statement = f"INSERT INTO {quoted(self.table)} ({listed}) VALUES ({marks})"  # noqa: S608  names are quoted
+        named = self.dialect.named
+        listed = ", ".join(map(named, names))
+        statement = f"INSERT INTO {named(self.table)} ({listed}) VALUES ({marks})"  # noqa: S608  names are quoted
         if not self.key:
             return statement
-        others = [f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in self.key]
+        others = [f"{named(name)} = excluded.{named(name)}" for name in names if name not in self.key]
         action = f"DO UPDATE SET {', '.join(others)}" if others else "DO NOTHING"
-        return f"{statement} ON CONFLICT ({', '.join(map(quoted, self.key))}) {action}"
+        return f"{statement} ON CONFLICT ({', '.join(map(named, self.key))}) {action}"
 
 
 def sqlite_sink(path: str, table: str, *, key: Sequence[str] = ()) -> SqlSink:
@@ -137,16 +147,40 @@ def _chunks(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
         yield some
 
 
-def _plain(row: Row, kinds: Sequence[str]) -> list[Any]:
-    """Values that a database takes. What has no type of its own there is text: JSON, or as ISO writes it."""
-    return [_text(value) if kind == "TEXT" else value for value, kind in zip(row, kinds, strict=True)]
+def _kind(kind: DataType) -> str:
+    """A type's name without its parameters."""
+    name: str = kind.simpleString()
+    return name.partition("(")[0].partition("<")[0]
+
+
+def _expression(column: StructField) -> str:
+    """In Spark's SQL, a column as it is given to the driver."""
+    name = "`" + column.name.replace("`", "``") + "`"
+    kind = _kind(column.dataType)
+    if kind == "timestamp":
+        return f"unix_micros({name}) AS {name}"
+    if kind in _NESTED:
+        return f"to_json({name}, map('timeZone', 'UTC', 'ignoreNullFields', 'false')) AS {name}"
+    return name
+
+
+def _value_of(kind: DataType, dialect: Dialect) -> Callable[[Any], Any]:
+    """What makes of a column's values those that the database takes."""
+    make = _instant if _kind(kind) == "timestamp" else _same
+    if dialect.type_of(kind) != "TEXT":
+        return make
+    return lambda value: _text(make(value))
+
+
+def _instant(micros: int | None) -> dt.datetime | None:
+    return None if micros is None else _EPOCH + dt.timedelta(microseconds=micros)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, dt.date):
-        return value.isoformat()
-    if isinstance(value, decimal.Decimal):
-        return str(value)
-    return json.dumps(value.asDict(recursive=True) if isinstance(value, Row) else value, default=str)
+    return value.isoformat() if isinstance(value, dt.date) else str(value)
