@@ -1,11 +1,13 @@
 """Outside data into a topic, resumable, each piece once.
 
-Every record says in a header where in its source it ends. A source goes to one partition, in order, through an
-idempotent producer; so what the partition has is always the source's beginning, and after any crash the last record
-there says where to go on. Nothing else needs to be remembered, and no record is missing or there twice.
+Every record says in a header where in its source it ends. A source goes to one partition, in order, in transactions; so
+what readers of committed records see is always the source's beginning, and after any crash the last record there says
+where to go on. Nothing else needs to be remembered, and no record is missing or there twice.
 
-That holds as long as one process at a time captures a source (a lock file sees to that on one machine), nothing of one
-that was killed is still on its way to the broker when the next begins, and the partition keeps the last record.
+The transactional id is of source and topic. Whoever begins takes it over first and then looks where to go on: what a
+predecessor that was killed still has on its way, from this machine or another, is refused by the brokers from then on.
+A lock file tells a second capture on the same machine so at once. All that holds while the partition keeps the last
+record.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ import json
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,11 +30,17 @@ from attrs import frozen
 from protocol.partitioner import partition_for_key
 from protocol.record import Record
 from tools.client.consumer import Consumer
+from tools.client.errors import ProducerFenced, TimedOut
 from tools.client.last_record import last_record
 from tools.client.producer import Producer
 
 SOURCE, POSITION = "capture.source", "capture.position"
 _IDLE = 0.2
+_LOOK = 0.05
+_AT_ONCE = 5_000
+"""Records in a transaction, so that none takes long."""
+_PATIENCE = 90.0
+"""Longer than a transaction may be open."""
 
 
 class CaptureError(Exception):
@@ -59,6 +69,14 @@ class Captured(Protocol):
         """What is there behind a position; None is the beginning. Ends when there is nothing more for now."""
         ...
 
+    def captured(self, position: Any) -> None:
+        """Everything up to this position is in the topic, and will not be asked for again."""
+        ...
+
+    def close(self) -> None:
+        """The capture ends."""
+        ...
+
 
 @frozen
 class Capture:
@@ -69,8 +87,7 @@ class Capture:
     def run(self, stop: threading.Event, idle: float = _IDLE) -> int:
         """Capture until told to stop. Gives the number of records written."""
         written = 0
-        with self._alone(), Producer(self.bootstrap, client_id="barnabas-capture") as producer:
-            partition = partition_for_key(self.source.name.encode(), producer.partitions(self.topic))
+        with self._writing() as (producer, partition):
             position = self.position(partition)
             while not stop.is_set():
                 count, position = self._write_what_is_there(producer, partition, position)
@@ -81,21 +98,39 @@ class Capture:
 
     def once(self) -> int:
         """Capture what is there now."""
-        with self._alone(), Producer(self.bootstrap, client_id="barnabas-capture") as producer:
-            partition = partition_for_key(self.source.name.encode(), producer.partitions(self.topic))
+        with self._writing() as (producer, partition):
             return self._write_what_is_there(producer, partition, self.position(partition))[0]
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[Producer, int]]:
+        """A producer that is the only one for this source, and the source's partition."""
+        with (
+            self._alone(),
+            closing(self.source),
+            Producer(
+                self.bootstrap, client_id="barnabas-capture", transactional_id=f"barnabas-capture-{self._id}"
+            ) as producer,
+        ):
+            partition = partition_for_key(self.source.name.encode(), producer.partitions(self.topic))
+            producer.init_transactions()
+            try:
+                yield producer, partition
+            except ProducerFenced as error:
+                raise CaptureError(
+                    f"{self.source.name} is now captured into {self.topic} by another: {error}"
+                ) from error
 
     def _write_what_is_there(self, producer: Producer, partition: int, position: Any) -> tuple[int, Any]:
         count = 0
-        delivery = None
-        for piece in self.source.pieces(position):
-            position = piece.position
-            headers = [(SOURCE, self.source.name.encode()), (POSITION, json.dumps(position).encode())]
-            delivery = producer.send(self.topic, piece.value, key=piece.key, partition=partition, headers=headers)
-            count += 1
-        if delivery is not None:
-            producer.flush()
-            delivery.result()  # of one partition none can be missing when the last is there
+        pieces = self.source.pieces(position)
+        while some := list(islice(pieces, _AT_ONCE)):
+            producer.begin()
+            for piece in some:
+                headers = [(SOURCE, self.source.name.encode()), (POSITION, json.dumps(piece.position).encode())]
+                producer.send(self.topic, piece.value, key=piece.key, partition=partition, headers=headers)
+            producer.commit()
+            count, position = count + len(some), some[-1].position
+            self.source.captured(position)
         return count, position
 
     def position(self, partition: int) -> Any:
@@ -106,7 +141,8 @@ class Capture:
         def is_of_source(record: Record) -> bool:
             return dict(record.headers).get(SOURCE) == source
 
-        with Consumer(self.bootstrap, client_id="barnabas-capture") as consumer:
+        with Consumer(self.bootstrap, client_id="barnabas-capture", isolation="read_committed") as consumer:
+            self._wait_for_others(consumer, where)
             found = last_record(consumer, where, is_of_source)
             (begin,) = consumer.beginning_offsets([where]).values()
         if found is not None:
@@ -118,10 +154,23 @@ class Capture:
             )
         return None
 
+    def _wait_for_others(self, consumer: Consumer, where: tuple[str, int]) -> None:
+        """Records behind a transaction of another source that is still open are not seen, and ours may be there."""
+        with Consumer(self.bootstrap, client_id="barnabas-capture") as uncommitted:
+            (end,) = uncommitted.end_offsets([where]).values()
+        deadline = time.monotonic() + _PATIENCE
+        while (seen := next(iter(consumer.end_offsets([where]).values()))) < end:
+            if time.monotonic() > deadline:
+                raise TimedOut(f"{where[0]}-{where[1]}: a transaction has been open at offset {seen} for too long")
+            time.sleep(_LOOK)
+
+    @property
+    def _id(self) -> str:
+        return sha256(f"{self.topic}\0{self.source.name}".encode()).hexdigest()[:16]
+
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        name = sha256(f"{self.topic}\0{self.source.name}".encode()).hexdigest()[:16]
-        path = Path(tempfile.gettempdir()) / f"barnabas-capture-{name}.lock"
+        path = Path(tempfile.gettempdir()) / f"barnabas-capture-{self._id}.lock"
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,79 +1,132 @@
 """The lines of a file, as they are appended. What was rotated away meanwhile is read to its end first.
 
-A position is the file's inode and the bytes that were read. A line counts when its end was written.
+A position is the file's inode, the bytes that were read, and a hash of the last of them: an inode is used again, and a
+file that was truncated may have grown past where it was, but then other bytes stand there. A copy that was made before
+the truncation (logrotate's copytruncate) is found by the same hash.
+
+Files follow each other by the time of their last change, and one with a successor in which something stands is written
+no more. So a line counts when its end was written, or when its file has such a successor. The file that is being read
+stays open: it may be renamed or removed, and is still read to its end. What was rotated before a capture began is not
+read, and what was compressed cannot be.
 """
 
 from __future__ import annotations
 
-import glob
-import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
-from attrs import field, frozen
+from attrs import define, field
 
 from tools.pipeline.capture import CaptureError, Piece
+from tools.pipeline.read_file import ReadFile
 
-_LINE_BYTES_MAX = 1 << 20
+_ROTATED = re.compile(r"[.-]\d[\d._T:-]*")
+"""What a name gets: a number or a date."""
+_COMPRESSED = re.compile(_ROTATED.pattern + r"\.(gz|bz2|xz|zst|Z)")
 
 
 def absolute(path: str | Path) -> Path:
     return Path(path).absolute()
 
 
-@frozen
+@define
 class FileTail:
-    """`path`, and what it was before it was renamed to `path.*` in the same directory."""
+    """`path`, and what it was before it was renamed in the same directory, to `path.1` or `path-20261231`, say."""
 
     path: Path = field(converter=absolute)
+    _reading: ReadFile | None = field(default=None, init=False, repr=False, eq=False)
 
     @property
     def name(self) -> str:
         return f"file:{self.path}"
 
     def pieces(self, position: Any) -> Iterator[Piece]:
-        current = _inode(self.path)
-        if position is not None and position["inode"] != current:
-            yield from self._rest_of_rotated(position)
-            position = None
-        if current is None:
-            return
-        begin = 0 if position is None else position["offset"]
-        if begin > self.path.stat().st_size:
-            begin = 0  # it was truncated, and is written anew
-        yield from _lines(self.path, current, begin)
+        opened = self._all()
+        try:
+            left = self._left(opened, position)
+            for at, (file, begin) in enumerate(left):
+                self._reading = file
+                yield from file.lines(begin)
+                if at < len(left) - 1:
+                    yield from file.unfinished_line()
+        finally:
+            for file in opened:
+                if file is not self._reading:
+                    file.close()
 
-    def _rest_of_rotated(self, position: Any) -> Iterator[Piece]:
-        """The rest of the file that was being read, then the files that came between it and the one there is now."""
-        rotated = [one for one in self.path.parent.glob(f"{glob.escape(self.path.name)}.*") if one.is_file()]
-        by_age = sorted(rotated, key=lambda one: one.stat().st_mtime_ns)
-        inodes = [_inode(one) for one in by_age]
-        if position["inode"] not in inodes:
-            raise CaptureError(f"{self.path}: the file that was read up to byte {position['offset']} is gone")
-        at = inodes.index(position["inode"])
-        yield from _lines(by_age[at], position["inode"], position["offset"])
-        for one in by_age[at + 1 :]:
-            yield from _lines(one, one.stat().st_ino, 0)
+    def captured(self, position: Any) -> None:
+        """Nothing is kept for those who read a file."""
 
+    def close(self) -> None:
+        if self._reading is not None:
+            self._reading.close()
+            self._reading = None
 
-def _inode(path: Path) -> int | None:
-    try:
-        return path.stat().st_ino
-    except FileNotFoundError:
-        return None
+    def _all(self) -> list[ReadFile]:
+        """The files that are there and the one that was being read, from the oldest to the one that is written to.
 
+        All are opened before one is read: what has a successor then is written no more when it is read.
+        """
+        while True:
+            there = self._listing()
+            found = {} if self._reading is None else {self._reading.inode: self._reading}
+            for path, inode in there.items():
+                if inode not in found and (file := ReadFile.opened(path)) is not None:
+                    found[file.inode] = file
+            if self._listing() == there and found.keys() >= set(there.values()):
+                break
+            for file in found.values():  # some were renamed meanwhile
+                if file is not self._reading:
+                    file.close()
+        paths = {inode: path for path, inode in there.items()}
+        for file in found.values():
+            file.look(paths.get(file.inode))
+        return sorted(found.values(), key=lambda one: (one.path == self.path, one.changed_ns, -one.number))
 
-def _lines(path: Path, inode: int, begin: int) -> Iterator[Piece]:
-    with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_ino != inode:
-            return  # it was rotated just now: the next look finds it
-        file.seek(begin)
-        offset = begin
-        while line := file.readline(_LINE_BYTES_MAX + 1):
-            if len(line) > _LINE_BYTES_MAX:
-                raise CaptureError(f"{path}: the line at byte {offset} has more than {_LINE_BYTES_MAX} bytes")
-            if not line.endswith(b"\n"):
-                return  # its end is still to come
-            offset += len(line)
-            yield Piece(None, line.rstrip(b"\r\n"), {"inode": inode, "offset": offset})
+    def _listing(self) -> dict[Path, int]:
+        """The files and their inodes."""
+        found: dict[Path, int] = {}
+        for path in self.path.parent.glob("*"):
+            suffix = path.name.removeprefix(self.path.name)
+            if path.name == self.path.name or (suffix != path.name and _ROTATED.fullmatch(suffix)):
+                try:
+                    status = path.stat()
+                except FileNotFoundError:
+                    continue  # it was renamed just now: the second listing differs
+                if S_ISREG(status.st_mode):
+                    found[path] = status.st_ino
+        return found
+
+    def _left(self, files: list[ReadFile], position: Any) -> list[tuple[ReadFile, int]]:
+        """What is to be read, and from where. At the end is no empty file: its predecessor may still be written."""
+        at, begin = self._begin(files, position)
+        left = files[at:]
+        while len(left) > 1 and not left[-1].size:
+            left.pop()
+        return [(file, 0 if number else begin) for number, file in enumerate(left)]
+
+    def _begin(self, files: list[ReadFile], position: Any) -> tuple[int, int]:
+        """Which file comes first, and from where it is read."""
+        if position is None:
+            at = [number for number, one in enumerate(files) if one is self._reading or one.path == self.path]
+            return (at[0] if at else len(files)), 0
+        inode, offset, trace = position["inode"], position["offset"], position.get("trace")
+        same = [number for number, one in enumerate(files) if one.inode == inode]
+        if same and files[same[0]].was_read(offset, trace):
+            return same[0], offset
+        if same and files[same[0]].path == self.path:  # it was truncated, and is written anew
+            copies = [number for number, one in enumerate(files[:-1]) if one.was_read(offset, trace)]
+            return (copies[-1], offset) if copies else (same[0], 0)
+        compressed = [
+            one.name
+            for one in self.path.parent.glob("*")
+            if one.name.startswith(self.path.name) and _COMPRESSED.fullmatch(one.name.removeprefix(self.path.name))
+        ]
+        told = f"; what is compressed cannot be read ({', '.join(sorted(compressed))})" if compressed else ""
+        raise CaptureError(
+            f"{self.path}: the file that was read up to byte {offset} is gone{told}. Put it back as "
+            f"{self.path.name}.1, or capture into another topic"
+        )

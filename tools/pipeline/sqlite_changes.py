@@ -1,8 +1,11 @@
 """The changes of a SQLite table: rows that are inserted, updated and deleted, by whichever program.
 
 Triggers write each change into a table beside it, in the transaction that makes the change. So what is rolled back is
-never seen, and what is committed is never missed. A position is a number in that table; what has been captured there
-can be removed with `forget`.
+never seen, and what is committed is never missed. A position is a number in that table.
+
+What has been captured is removed there. A table may be captured into several topics: each is a reader, the changes wait
+for the slowest, and one that comes when some are gone already is told so. One that is captured no more is a row to be
+deleted in `barnabas_readers`.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from tools.pipeline.file_tail import absolute
 from tools.pipeline.sql_names import quoted
 
 _AT_ONCE = 1_000
+_READERS = "barnabas_readers"
 
 
 @frozen
@@ -29,6 +33,8 @@ class SqliteChanges:
 
     path: Path = field(converter=absolute)
     table: str
+    reader: str = ""
+    """For whom, where several capture the table: a topic."""
 
     @property
     def name(self) -> str:
@@ -56,6 +62,14 @@ class SqliteChanges:
                     f"INSERT INTO {changes} (op, key, before, after) SELECT 'insert', "  # noqa: S608  names are quoted
                     f"{_object(keys, None)}, NULL, {_object(columns, None)} FROM {quoted(self.table)}"
                 )
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {_READERS} (changes TEXT, reader TEXT, number INTEGER, "
+                "PRIMARY KEY (changes, reader))"
+            )
+            connection.execute(
+                f"INSERT INTO {_READERS} VALUES (?, ?, ?) ON CONFLICT DO NOTHING",  # noqa: S608  no values
+                (self._changes, self.reader, self._forgotten(connection)),
+            )
             connection.execute("COMMIT")
 
     def _trigger(self, op: str, old: str | None, new: str | None, columns: list[str], keys: list[str]) -> str:
@@ -71,6 +85,12 @@ class SqliteChanges:
         """Changes in the order in which they were made."""
         last = position or 0
         with closing(self._connect()) as connection:
+            forgotten = self._forgotten(connection)
+            if last < forgotten:
+                raise CaptureError(
+                    f"{self.name}: changes {last + 1} to {forgotten} were captured by others and are gone; to begin "
+                    f"anew, stop the captures of this table and drop the table {self._changes} and its triggers"
+                )
             while True:
                 found = connection.execute(
                     f"SELECT number, op, key, before, after FROM {quoted(self._changes)} "  # noqa: S608  names are quoted
@@ -84,10 +104,30 @@ class SqliteChanges:
                 if len(found) < _AT_ONCE:
                     return
 
-    def forget(self, position: int) -> None:
-        """Remove the changes up to one that was captured. Numbers are never used again."""
+    def captured(self, position: int) -> None:
+        """Remove what all readers have captured. Numbers are never used again."""
         with closing(self._connect()) as connection:
-            connection.execute(f"DELETE FROM {quoted(self._changes)} WHERE number <= ?", (position,))  # noqa: S608
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(
+                f"UPDATE {_READERS} SET number = max(number, ?) WHERE changes = ? AND reader = ?",  # noqa: S608  no values
+                (position, self._changes, self.reader),
+            )
+            connection.execute(
+                f"DELETE FROM {quoted(self._changes)} WHERE number <= ?",  # noqa: S608  names are quoted
+                (self._forgotten(connection),),
+            )
+            connection.execute("COMMIT")
+
+    def close(self) -> None:
+        """Nothing stays open between two looks."""
+
+    def _forgotten(self, connection: sqlite3.Connection) -> int:
+        """Up to which number changes are gone, or may go at any time."""
+        (number,) = connection.execute(
+            f"SELECT coalesce(min(number), 0) FROM {_READERS} WHERE changes = ?",  # noqa: S608  no values
+            (self._changes,),
+        ).fetchone()
+        return number
 
     def _connect(self) -> sqlite3.Connection:
         if not self.path.exists():

@@ -1,0 +1,89 @@
+"""A file that is open and read line by line, whatever becomes of its name."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import BinaryIO, Self
+
+from attrs import define
+
+from tools.pipeline.capture import CaptureError, Piece
+
+_LINE_BYTES_MAX = 1 << 20
+_TRACE_BYTES = 1_024
+_NUMBER = re.compile(r"\.(\d{1,4})$")
+
+
+@define(eq=False)
+class ReadFile:
+    path: Path | None
+    """None when it has none any more."""
+    inode: int
+    size: int
+    changed_ns: int
+    _file: BinaryIO
+    _offset: int = 0
+    _before: bytes = b""
+    """The last bytes before the offset."""
+
+    @classmethod
+    def opened(cls, path: Path) -> Self | None:
+        try:
+            file = path.open("rb")
+        except FileNotFoundError:
+            return None
+        status = os.fstat(file.fileno())
+        return cls(path, status.st_ino, status.st_size, status.st_mtime_ns, file)
+
+    def look(self, path: Path | None) -> None:
+        """See what has become of it."""
+        status = os.fstat(self._file.fileno())
+        self.path, self.size, self.changed_ns = path, status.st_size, status.st_mtime_ns
+
+    def close(self) -> None:
+        self._file.close()
+
+    @property
+    def number(self) -> int:
+        """The higher, the older, among files that were changed at the same time."""
+        found = _NUMBER.search(self.path.name) if self.path is not None else None
+        return int(found[1]) if found else 0
+
+    def was_read(self, offset: int, trace: str | None) -> bool:
+        """Was it this file that was read up to here? A position of old has no trace."""
+        return self.size >= offset and trace in (None, _trace(self._bytes_before(offset)))
+
+    def lines(self, begin: int) -> Iterator[Piece]:
+        """Those whose end was written."""
+        self._before, self._offset = self._bytes_before(begin), begin
+        while (line := self._file.readline(_LINE_BYTES_MAX + 1)).endswith(b"\n") or len(line) > _LINE_BYTES_MAX:
+            yield self._piece(line)
+
+    def unfinished_line(self) -> Iterator[Piece]:
+        """What stands behind the last line."""
+        self._file.seek(self._offset)
+        if line := self._file.read(_LINE_BYTES_MAX + 1):
+            yield self._piece(line)
+
+    def _piece(self, line: bytes) -> Piece:
+        if len(line) > _LINE_BYTES_MAX:
+            raise CaptureError(f"{self.path}: the line at byte {self._offset} has more than {_LINE_BYTES_MAX} bytes")
+        self._offset += len(line)
+        self._before = (self._before + line)[-_TRACE_BYTES:]
+        position = {"inode": self.inode, "offset": self._offset, "trace": _trace(self._before)}
+        return Piece(None, line.rstrip(b"\r\n"), position)
+
+    def _bytes_before(self, offset: int) -> bytes:
+        """The file is read from this offset on afterwards."""
+        begin = max(offset - _TRACE_BYTES, 0)
+        self._file.seek(0, os.SEEK_END)  # what is in the buffer may not be in the file any more
+        self._file.seek(begin)
+        return self._file.read(offset - begin)
+
+
+def _trace(data: bytes) -> str:
+    return blake2b(data, digest_size=8).hexdigest()
