@@ -19,7 +19,9 @@ sink           what a sink is, and the number under which a batch is known
 sql_sink       SQLite, PostgreSQL; parquet_sink: files; topic_sink: topics
 running        a query with its progress shown, until it ends or Ctrl-C
 job            a TOML file that describes all this, for `python -m tools.pipeline FILE.toml`
+job_options    options of topics in such a file
 job_runner     makes a job's parts and runs them
 sql_names      names in SQL
 capture        outside data into a topic, resumable, once each; file_tail and sqlite_changes are what is captured
+read_file      a file that is open, whatever becomes of its name
 """

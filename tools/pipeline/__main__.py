@@ -1,17 +1,29 @@
-"""`python -m tools.pipeline FILE.toml`: run the job that a file describes, until it ends or Ctrl-C."""
+"""`python -m tools.pipeline FILE.toml`: run the job that a file describes, until it ends or Ctrl-C.
+
+What goes wrong is told in one line for each thing. The exit code is 2 for mistakes in the file, else 1.
+"""
 
 from __future__ import annotations
 
 import argparse
 import signal
+import sqlite3
 import sys
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 
-from tools.pipeline.capture import Capture
+from tools.client.errors import ClientError
+from tools.pipeline.capture import Capture, CaptureError
 from tools.pipeline.file_tail import FileTail
 from tools.pipeline.job import CaptureJob, Job, JobError, load
 from tools.pipeline.sqlite_changes import SqliteChanges
+
+_INTERRUPTED = 130
+
+
+class JobFailed(Exception):
+    """A job that is right ended before its time; the message says why."""
 
 
 def main() -> int:
@@ -38,22 +50,41 @@ def main() -> int:
         for mistake in error.mistakes:
             print(f"{options.file}: {mistake}", file=sys.stderr)
         return 2
+    except (JobFailed, CaptureError, ClientError, sqlite3.Error, OSError) as error:
+        print(f"{options.file}: {reason(str(error))}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:  # before there was anything to stop gently
+        return _INTERRUPTED
     return 0
 
 
 def _run(job: Job, master: str) -> None:
-    from tools.pipeline.job_runner import run_job  # noqa: PLC0415  a file is looked at without Spark
+    if find_spec("pyspark") is None:
+        raise JobFailed("pyspark is not installed: pip install 'barnabas[spark]'")
+    from py4j.protocol import Py4JError  # noqa: PLC0415  a file is looked at without Spark
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    from tools.pipeline.job_runner import run_job  # noqa: PLC0415
     from tools.spark.java import NoJava  # noqa: PLC0415
     from tools.spark.session import NoServer, SparkMissing, session  # noqa: PLC0415
 
     try:
         spark = session(master, name=job.name)
-    except (NoJava, NoServer, SparkMissing) as error:
-        raise JobError([str(error)]) from error
-    try:
-        run_job(job, spark)
-    finally:
-        spark.stop()
+        try:
+            run_job(job, spark)
+        finally:
+            spark.stop()
+    except (NoJava, NoServer, SparkMissing, PySparkException, Py4JError) as error:
+        raise JobFailed(str(error)) from error
+
+
+def reason(text: str) -> str:
+    """The line of an error that says why. What came through Java has the traceback of our side in it."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    tracebacks = [at for at, line in enumerate(lines) if "Traceback (most recent call last)" in line]
+    if tracebacks:
+        lines = [line for line in lines[tracebacks[-1] + 1 :] if not line[0].isspace()]
+    return lines[0].strip() if lines else text
 
 
 def _run_capture(job: CaptureJob) -> None:
@@ -67,7 +98,7 @@ def made_capture(job: CaptureJob) -> Capture:
     if job.type == "file":
         return Capture(job.bootstrap, job.topic, FileTail(job.path))
     assert job.table is not None
-    changes = SqliteChanges(job.path, job.table)
+    changes = SqliteChanges(job.path, job.table, job.topic)
     changes.install()
     return Capture(job.bootstrap, job.topic, changes)
 

@@ -37,10 +37,11 @@ class Batches:
         try:
             bad = decoded.where(f.col(ERROR).isNotNull())
             made = self.function(decoded.where(f.col(ERROR).isNull()).drop(ERROR))
+            if ERROR in made.columns or len(self.sinks) > 1:  # used more than once: now() must be the same each time
+                made = made.persist(StorageLevel.MEMORY_AND_DISK)
             if ERROR in made.columns:
                 if RECORD not in made.columns:
                     raise TypeError(f"rows with {ERROR} need {RECORD}, so that the record can be a dead letter")
-                made = made.persist(StorageLevel.MEMORY_AND_DISK)
                 bad = bad.select(RECORD, ERROR).unionByName(made.where(f.col(ERROR).isNotNull()).select(RECORD, ERROR))
             self._bury(bad)
             good = made.where(f.col(ERROR).isNull()).drop(ERROR) if ERROR in made.columns else made

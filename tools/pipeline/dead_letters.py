@@ -28,9 +28,12 @@ class DeadLetters:
 
     def write(self, bad: DataFrame) -> None:
         """Write rows with `_record` and `_error`."""
-        rows = bad.select(f"{RECORD}.key", f"{RECORD}.value", _headers(bad).alias("headers"))
-        writer = rows.write.format("barnabas").mode("append")
+        writer = self.letters(bad).write.format("barnabas").mode("append")
         writer.option("kafka.bootstrap.servers", self.bootstrap).option("topic", self.topic).save()
+
+    def letters(self, bad: DataFrame) -> DataFrame:
+        """Rows as they are written."""
+        return bad.select(f"{RECORD}.key", f"{RECORD}.value", _headers(bad).alias("headers"))
 
 
 def _headers(bad: DataFrame) -> Column:

@@ -45,13 +45,15 @@ A job that brings outside data in has `[capture]` instead of all but its name:
 
 from __future__ import annotations
 
-import difflib
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
+
+from tools.pipeline.job_options import bootstrap_mistakes, sink_mistakes, source_mistakes, texts, unknown
 
 _TOP = ("name", "checkpoint", "trigger", "source", "decode", "transform", "sink", "dead_letters", "capture")
 _FORMATS = ("json", "text", "bytes")
@@ -66,6 +68,12 @@ _CAPTURES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "sqlite": (("path", "table", "bootstrap", "topic"), ()),
 }
 AVAILABLE_NOW = "available now"
+_TRIGGER = re.compile(
+    r"(interval\s+)?(\d+\s*(microsecond|millisecond|second|minute|hour|day|week)s?\s*)+", re.IGNORECASE
+)
+_FUNCTION = re.compile(r"\w+(\.\w+)*:\w+")
+_UNTOLD = "host:0"
+"""Stands for a bootstrap that is missing, so that the other mistakes are told too."""
 
 
 class JobError(Exception):
@@ -123,40 +131,41 @@ def parse(given: Mapping[str, Any]) -> Job | CaptureJob:
     checkpoint = _text(given, "checkpoint", "", mistakes)
     source = dict(_table(given, "source", mistakes))
     bootstrap = _text(source, "bootstrap", "source.", mistakes)
+    options = {key: value for key, value in source.items() if key != "bootstrap"}
+    if "source" in given:
+        mistakes += source_mistakes(options, bootstrap or _UNTOLD)
+    trigger = _text(given, "trigger", "", mistakes) if "trigger" in given else "0 seconds"
+    if trigger and trigger != AVAILABLE_NOW and not _TRIGGER.fullmatch(trigger):
+        mistakes.append(f"trigger: a time like '10 seconds', or {AVAILABLE_NOW!r}, not {trigger!r}")
     decode = _table(given, "decode", mistakes) if "decode" in given else {"format": "bytes"}
     _check_decode(decode, mistakes)
     transform = _table(given, "transform", mistakes) if "transform" in given else {}
-    _known(transform, ("sql", "function"), "transform.", mistakes)
-    if len(transform) > 1:
-        mistakes.append("transform: sql or function, not both")
+    _check_transform(transform, mistakes)
     sinks = given.get("sink", [])
     if not isinstance(sinks, list) or not sinks:
         mistakes.append("sink: missing; write at least one [[sink]]")
         sinks = []
     for at, sink in enumerate(sinks):
-        _check_typed(sink, _SINKS, f"sink[{at}]", mistakes)
+        _check_sink(sink, f"sink[{at}]", bootstrap, mistakes)
     _check_targets(sinks, mistakes)
     dead = _table(given, "dead_letters", mistakes) if "dead_letters" in given else {}
     _known(dead, ("topic",), "dead_letters.", mistakes)
+    if "dead_letters" in given:
+        _text(dead, "topic", "dead_letters.", mistakes)
     if mistakes:
         raise JobError(mistakes)
-    options = texts(source)
-    del options["bootstrap"]
     return Job(
-        name, checkpoint, str(given.get("trigger", "0 seconds")), bootstrap, options, decode,
+        name, checkpoint, trigger, bootstrap, texts(options), decode,
         transform.get("sql"), transform.get("function"), tuple(sinks), dead.get("topic"),
     )  # fmt: skip
-
-
-def texts(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options as Spark has them."""
-    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
 
 
 def _capture(name: str, given: Mapping[str, Any], mistakes: list[str]) -> CaptureJob:
     mistakes += [f"{key}: not for a job with [capture]" for key in given if key not in ("name", "capture")]
     capture = _table(given, "capture", mistakes)
     _check_typed(capture, _CAPTURES, "capture", mistakes)
+    if isinstance(capture.get("bootstrap"), str):
+        mistakes += bootstrap_mistakes(capture["bootstrap"], "capture")
     if mistakes:
         raise JobError(mistakes)
     return CaptureJob(
@@ -171,6 +180,42 @@ def _check_decode(decode: Mapping[str, Any], mistakes: list[str]) -> None:
         mistakes.append(f"decode.format: one of {', '.join(_FORMATS)}, not {kind!r}")
     if (kind == "json") != ("schema" in decode):
         mistakes.append("decode.schema: needed for json, and for nothing else")
+    elif kind == "json":
+        _text(decode, "schema", "decode.", mistakes)
+
+
+def _check_transform(transform: Mapping[str, Any], mistakes: list[str]) -> None:
+    _known(transform, ("sql", "function"), "transform.", mistakes)
+    if len(transform) > 1:
+        mistakes.append("transform: sql or function, not both")
+    elif "sql" in transform:
+        _text(transform, "sql", "transform.", mistakes)
+    elif "function" in transform:
+        function = _text(transform, "function", "transform.", mistakes)
+        if function and not _FUNCTION.fullmatch(function):
+            mistakes.append(f"transform.function: write package.module:name, not {function!r}")
+
+
+def _check_sink(sink: Any, where: str, bootstrap: str, mistakes: list[str]) -> None:
+    _check_typed(sink, _SINKS, where, mistakes)
+    if not isinstance(sink, dict) or sink.get("type") not in _SINKS:
+        return
+    for key in ("module", "bootstrap"):
+        if key in sink:
+            _text(sink, key, f"{where}.", mistakes)
+    if sink["type"] == "topic":
+        if "key" in sink:
+            _text(sink, "key", f"{where}.", mistakes)
+        options = sink.get("options", {})
+        if isinstance(options, dict):
+            brokers = sink.get("bootstrap", bootstrap)
+            mistakes += sink_mistakes(options, brokers if brokers and isinstance(brokers, str) else _UNTOLD, where)
+        else:
+            mistakes.append(f"{where}.options: a table, not {options!r}")
+    elif "key" in sink:
+        key = sink["key"]
+        if not isinstance(key, list) or not key or not all(isinstance(one, str) and one for one in key):
+            mistakes.append(f'{where}.key: names of columns, ["id"], not {key!r}')
 
 
 def _check_typed(
@@ -199,10 +244,7 @@ def _check_targets(sinks: Sequence[Any], mistakes: list[str]) -> None:
 
 
 def _known(given: Mapping[str, Any], keys: Sequence[str], where: str, mistakes: list[str]) -> None:
-    for key in given:
-        if key not in keys:
-            close = difflib.get_close_matches(key, keys, 1)
-            mistakes.append(f"{where}{key}: unknown" + (f"; did you mean {close[0]!r}?" if close else ""))
+    mistakes += [unknown(key, keys, where) for key in given if key not in keys]
 
 
 def _table(given: Mapping[str, Any], key: str, mistakes: list[str]) -> Mapping[str, Any]:

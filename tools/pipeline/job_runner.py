@@ -13,7 +13,8 @@ from pyspark.sql.streaming import StreamingQuery
 from tools.pipeline.batches import Function, foreach_batch
 from tools.pipeline.dead_letters import DeadLetters
 from tools.pipeline.decoders import BytesDecoder, Decoder, JsonDecoder, TextDecoder
-from tools.pipeline.job import AVAILABLE_NOW, Job, JobError, texts
+from tools.pipeline.job import AVAILABLE_NOW, Job, JobError
+from tools.pipeline.job_options import texts
 from tools.pipeline.parquet_sink import ParquetSink
 from tools.pipeline.running import run
 from tools.pipeline.sink import Sink
@@ -65,13 +66,13 @@ def function_of(job: Job) -> Function:
         return _sql_function(job.sql)
     if job.function is None:
         return _same
-    module, colon, name = job.function.partition(":")
+    module, _, name = job.function.partition(":")
     try:
-        found: Any = getattr(importlib.import_module(module), name) if colon else None
+        found: Any = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise JobError([f"transform.function: {job.function}: {error}"]) from error
     if not callable(found):
-        raise JobError([f"transform.function: write package.module:name, not {job.function!r}"])
+        raise JobError([f"transform.function: {job.function} is no function"])
     return found
 
 

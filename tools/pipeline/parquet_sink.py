@@ -37,15 +37,16 @@ class ParquetSink:
         shutil.rmtree(aside, ignore_errors=True)
         rows.write.parquet(aside.as_uri())
         final.parent.mkdir(parents=True, exist_ok=True)
-        _sync(aside)
+        for one in (*aside.rglob("*"), aside, self.path):
+            _sync(one)
         aside.rename(final)
         _sync(final.parent)
         return True
 
 
-def _sync(directory: Path) -> None:
-    """Let what is in a directory survive a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Let what is in a file or a directory survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -5,8 +5,8 @@ commit: tasks prepare transactions, and the decision to commit them is written d
 asked for, and is refused where it cannot be had, so that what a job promises never depends on its cluster's settings.
 A query can have one such sink for each topic: query and topic are what its batches are known by.
 
-A column `value` (and `key`, `headers`, `partition`) is written as it is; without it, the whole row is written as JSON,
-with the column that `key` names as its key.
+A column `value` (and `key`, `headers`, `partition`) is written as it is; without it, the whole row is written as JSON.
+Either way the column that `key` names is the key.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from attrs import Factory, frozen
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
+from pyspark.sql.types import BinaryType
 
 from tools.pipeline.sink import BatchId
 from tools.spark.exactly_once import carry_out
@@ -45,8 +46,15 @@ class TopicSink:
     def records(self, rows: DataFrame) -> DataFrame:
         """Rows as the sink wants them."""
         if "value" in rows.columns:
-            return rows.select(*[name for name in rows.columns if name in _AS_IT_IS])
-        value = f.to_json(f.struct(*rows.columns)).alias("value")
-        if self.key is None:
-            return rows.select(value)
-        return rows.select(f.col(self.key).cast("string").alias("key"), value)
+            written = [f.col(name) for name in rows.columns if name in _AS_IT_IS and name != self._replaced]
+        else:
+            written = [f.to_json(f.struct(*rows.columns)).alias("value")]
+        if self.key is not None:
+            kind = "binary" if isinstance(rows.schema[self.key].dataType, BinaryType) else "string"
+            written.append(f.col(self.key).cast(kind).alias("key"))
+        return rows.select(*written)
+
+    @property
+    def _replaced(self) -> str | None:
+        """The column in whose place another one is written."""
+        return None if self.key is None else "key"

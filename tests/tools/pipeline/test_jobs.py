@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,7 @@ def test_every_mistake_is_told_at_once() -> None:
         "checkpont: unknown; did you mean 'checkpoint'?",
         "checkpoint: missing",
         "source.bootstrap: missing",
+        "source: One of the following options must be specified for Kafka source: subscribe, subscribePattern, assign.",
         "decode.schema: needed for json, and for nothing else",
         "transform: sql or function, not both",
         "sink[0].tabel: unknown; did you mean 'table'?",
@@ -48,8 +50,63 @@ def test_every_mistake_is_told_at_once() -> None:
     ]
 
 
+SOURCE = {"bootstrap": "b:1", "subscribe": "t"}
+TABLE = {"type": "sqlite", "path": "p", "table": "one"}
+TOPIC = {"type": "topic", "topic": "one"}
+GIVEN = {"name": "x", "checkpoint": "c", "source": SOURCE, "sink": [TABLE]}
+
+
+@pytest.mark.parametrize(
+    ("given", "mistake"),
+    [
+        ({"trigger": "soon"}, "trigger: a time like '10 seconds', or 'available now', not 'soon'"),
+        ({"trigger": 5}, "trigger: a text, not 5"),
+        ({"dead_letters": {}}, "dead_letters.topic: missing"),
+        ({"dead_letters": {"topic": ["t"]}}, "dead_letters.topic: a text, not ['t']"),
+        ({"decode": {"format": "json", "schema": 7}}, "decode.schema: a text, not 7"),
+        ({"transform": {"sql": 7}}, "transform.sql: a text, not 7"),
+        ({"transform": {"function": "f"}}, "transform.function: write package.module:name, not 'f'"),
+        ({"sink": [TABLE | {"key": "id"}]}, "sink[0].key: names of columns, [\"id\"], not 'id'"),
+        ({"sink": [TOPIC | {"key": ["id"]}]}, "sink[0].key: a text, not ['id']"),
+        ({"sink": [TOPIC | {"bootstrap": "b"}]},
+         "sink[0]: option 'kafka.bootstrap.servers' is host:port,…, and 'b' in it is not"),
+        ({"sink": [TOPIC | {"options": {"exactlyonse": True}}]},
+         "sink[0].exactlyonse: unknown; did you mean 'exactlyOnce'?"),
+        ({"sink": [TOPIC | {"options": {"exactlyOnce": "often"}}]},
+         "sink[0]: option 'exactlyOnce' is one of true, false, not 'often'"),
+        ({"sink": [TOPIC | {"options": "exactlyOnce"}]}, "sink[0].options: a table, not 'exactlyOnce'"),
+        ({"source": SOURCE | {"startingOffset": "earliest"}},
+         "source.startingOffset: unknown; did you mean 'startingOffsets'?"),
+        ({"source": SOURCE | {"startingOffsets": "first"}}, "source: "),
+        ({"source": SOURCE | {"endingOffsets": "latest"}}, "source: endingOffsets is not valid in streaming queries"),
+        ({"source": SOURCE | {"subscribe": ["t"]}}, "source.subscribe: a text, a number, true or false, not ['t']"),
+        ({"source": SOURCE | {"kafka": {"group": {"id": "g"}}}}, "source.kafka: a text, not a table; a name with dots"),
+        ({"source": SOURCE | {"bootstrap": "b"}}, "source: option 'kafka.bootstrap.servers' is host:port"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_before_anything_runs(given: dict[str, Any], mistake: str) -> None:
+    with pytest.raises(JobError) as caught:
+        parse(GIVEN | given)
+    (told,) = caught.value.mistakes
+    assert told.startswith(mistake)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"trigger": "available now"},
+        {"trigger": "1 minute 30 seconds"},
+        {"source": SOURCE | {"STARTINGOFFSETS": "earliest", "kafka.group.id": "g", "maxOffsetsPerTrigger": 5}},
+        {"sink": [TABLE | {"key": ["a", "b"]}, TOPIC | {"key": "a", "options": {"kafka.linger.ms": 5}}]},
+        {"transform": {"function": "package.module:name"}, "dead_letters": {"topic": "d"}},
+    ],
+)
+def test_what_is_right_is_taken(given: dict[str, Any]) -> None:
+    assert isinstance(parse(GIVEN | given), Job)
+
+
 def test_two_sinks_of_one_target_are_refused() -> None:
-    source, table = {"bootstrap": "b", "subscribe": "t"}, {"type": "sqlite", "path": "p", "table": "one"}
+    source, table = {"bootstrap": "b:1", "subscribe": "t"}, {"type": "sqlite", "path": "p", "table": "one"}
     topic = {"type": "topic", "topic": "one"}
     given = {"name": "x", "checkpoint": "c", "source": source}
     parse({**given, "sink": [table, topic, table | {"table": "two"}, topic | {"topic": "two"}]})
@@ -62,7 +119,7 @@ def test_two_sinks_of_one_target_are_refused() -> None:
 
 
 def test_a_capture_has_nothing_of_a_stream() -> None:
-    capture = {"type": "file", "path": "p", "bootstrap": "b", "topic": "t"}
+    capture = {"type": "file", "path": "p", "bootstrap": "b:1", "topic": "t"}
     with pytest.raises(JobError, match="sink: not for a job"):
         parse({"name": "x", "sink": [], "capture": capture})
 

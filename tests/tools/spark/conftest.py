@@ -24,6 +24,7 @@ NEED_SPARK = (
     "test_source",
     "test_sink",
     "test_topic_sink",
+    "test_pipeline",
     "test_faults",
     "test_examples",
     "test_standalone",
