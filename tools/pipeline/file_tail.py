@@ -7,7 +7,7 @@ the truncation (logrotate's copytruncate) is found by the same hash.
 Files follow each other by the time of their last change, and one with a successor in which something stands is written
 no more. So a line counts when its end was written, or when its file has such a successor. The file that is being read
 stays open: it may be renamed or removed, and is still read to its end. What was rotated before a capture began is not
-read, and what was compressed cannot be.
+read. What was compressed is not read either, but told: delaycompress leaves a capture time to read a file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any
 from attrs import define, field
 
 from tools.pipeline.capture import CaptureError, Piece
-from tools.pipeline.read_file import ReadFile
+from tools.pipeline.read_file import ReadFile, bytes_left
 
 _ROTATED = re.compile(r"[.-]\d[\d._T:-]*")
 """What a name gets: a number or a date."""
-_COMPRESSED = re.compile(_ROTATED.pattern + r"\.(gz|bz2|xz|zst|Z)")
+_COMPRESSED = re.compile(_ROTATED.pattern + r"\.gz")
 
 
 def absolute(path: str | Path) -> Path:
@@ -106,6 +106,8 @@ class FileTail:
         left = files[at:]
         while len(left) > 1 and not left[-1].size:
             left.pop()
+        if len(left) > 1 and position is not None:
+            self._refuse_compressed(left[0].changed_ns, position)
         return [(file, 0 if number else begin) for number, file in enumerate(left)]
 
     def _begin(self, files: list[ReadFile], position: Any) -> tuple[int, int]:
@@ -117,16 +119,45 @@ class FileTail:
         same = [number for number, one in enumerate(files) if one.inode == inode]
         if same and files[same[0]].was_read(offset, trace):
             return same[0], offset
-        if same and files[same[0]].path == self.path:  # it was truncated, and is written anew
-            copies = [number for number, one in enumerate(files[:-1]) if one.was_read(offset, trace)]
-            return (copies[-1], offset) if copies else (same[0], 0)
-        compressed = [
-            one.name
-            for one in self.path.parent.glob("*")
-            if one.name.startswith(self.path.name) and _COMPRESSED.fullmatch(one.name.removeprefix(self.path.name))
-        ]
-        told = f"; what is compressed cannot be read ({', '.join(sorted(compressed))})" if compressed else ""
+        is_truncated = bool(same) and files[same[0]].path == self.path
+        copies = [number for number, one in enumerate(files[:-1]) if is_truncated and one.was_read(offset, trace)]
+        if copies:
+            return copies[-1], offset
+        compressed = self._compressed()
+        for path in compressed:
+            is_more = bytes_left(path, offset, trace)
+            if is_more:
+                raise CaptureError(f"{path} was compressed when {offset} bytes were read: gunzip it, and capture again")
+            if is_more is False:
+                return self._behind(files, path, position), 0
+        if is_truncated:  # it is written anew
+            return same[0], 0
+        told = f" ({', '.join(one.name for one in compressed)} cannot be it)" if compressed else ""
         raise CaptureError(
             f"{self.path}: the file that was read up to byte {offset} is gone{told}. Put it back as "
             f"{self.path.name}.1, or capture into another topic"
         )
+
+    def _behind(self, files: list[ReadFile], read: Path, position: Any) -> int:
+        """The first file that came after one that was read to its end, and compressed."""
+        since_ns = read.stat().st_mtime_ns
+        self._refuse_compressed(since_ns, position)
+        later = [number for number, one in enumerate(files) if one.path == self.path or one.changed_ns > since_ns]
+        return later[0] if later else len(files)
+
+    def _compressed(self) -> list[Path]:
+        """Files that were rotated and compressed; not those of which the original is still there."""
+        return [
+            path
+            for path in sorted(self.path.parent.glob("*"))
+            if path.name.startswith(self.path.name)
+            and _COMPRESSED.fullmatch(path.name.removeprefix(self.path.name))
+            and not path.with_suffix("").exists()
+        ]
+
+    def _refuse_compressed(self, since_ns: int, position: Any) -> None:
+        """One that came later than the file that is left now, and is not a copy of it, would be missed."""
+        for path in self._compressed():
+            is_later = path.stat().st_mtime_ns > since_ns
+            if is_later and bytes_left(path, position["offset"], position.get("trace")) is None:
+                raise CaptureError(f"{path} was compressed before it was read: gunzip it, and capture again")

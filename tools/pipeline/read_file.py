@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 from collections.abc import Iterator
@@ -83,6 +84,18 @@ class ReadFile:
         self._file.seek(0, os.SEEK_END)  # what is in the buffer may not be in the file any more
         self._file.seek(begin)
         return self._file.read(offset - begin)
+
+
+def bytes_left(path: Path, offset: int, trace: str | None) -> bool | None:
+    """Does more stand in a compressed file than was read of it? None if it is not the file that was read."""
+    begin = max(offset - _TRACE_BYTES, 0)
+    try:
+        with gzip.open(path) as file:
+            file.seek(begin)
+            before = file.read(offset - begin)
+            return bool(file.read(1)) if _trace(before) == trace else None
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise CaptureError(f"{path} cannot be read: {error}") from error
 
 
 def _trace(data: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -94,7 +95,7 @@ def test_a_rotated_file_that_is_removed_while_the_new_one_is_empty_was_read(path
     assert reader.look() == ["three"]
 
 
-def test_a_removed_file_is_told_after_a_restart_and_what_was_compressed_is_named(path: Path, reader: Reader) -> None:
+def test_a_removed_file_is_told_after_a_restart(path: Path, reader: Reader) -> None:
     path.write_text("one\n")
     assert reader.look() == ["one"]
     path.rename(path.with_name("other"))  # so that its inode is not used again
@@ -102,8 +103,74 @@ def test_a_removed_file_is_told_after_a_restart_and_what_was_compressed_is_named
     path.write_text("two\n")
     with pytest.raises(CaptureError, match=r"read up to byte 4 is gone\. Put it back"):
         reader.look()
-    path.with_name("app.log.1.gz").touch()
-    with pytest.raises(CaptureError, match=r"compressed cannot be read \(app\.log\.1\.gz\)"):
+    compressed(path.with_name("app.log.1"), "else\n")
+    with pytest.raises(CaptureError, match=r"is gone \(app\.log\.1\.gz cannot be it\)"):
+        reader.look()
+
+
+def compressed(path: Path, text: str) -> None:
+    with gzip.open(f"{path}.gz", "wt") as file:
+        file.write(text)
+    path.unlink(missing_ok=True)
+
+
+def test_a_file_that_is_compressed_while_it_is_open_was_read(path: Path, reader: Reader) -> None:
+    path.write_text("one\n")
+    assert reader.look() == ["one"]
+    compressed(path.rename(path.with_name("app.log.1")), "one\n")
+    path.write_text("two\n")
+    assert reader.look() == ["two"]
+
+
+def test_a_file_that_was_read_to_its_end_may_be_compressed(path: Path, reader: Reader) -> None:
+    path.write_text("one\n")
+    assert reader.look() == ["one"]
+    reader.restart()
+    path.rename(path.with_name("other"))
+    ours = path.with_name("app.log.2")
+    compressed(ours, "one\n")
+    os.utime(f"{ours}.gz", ns=(1, 1))
+    compressed(path.with_name("app.log.3"), "zero\n")
+    os.utime(path.with_name("app.log.3.gz"), ns=(0, 0))
+    path.write_text("three\n")
+    compressed(path.with_name("app.log.1"), "two\n")
+    with pytest.raises(CaptureError, match=r"app\.log\.1\.gz was compressed before it was read: gunzip it"):
+        reader.look()
+    path.with_name("app.log.1.gz").unlink()
+    path.with_name("app.log.1").write_text("two\n")
+    assert reader.look() == ["two", "three"]
+
+
+def test_a_file_that_was_compressed_before_it_was_read_to_its_end_is_told(path: Path, reader: Reader) -> None:
+    path.write_text("one\n")
+    assert reader.look() == ["one"]
+    reader.restart()
+    path.rename(path.with_name("other"))
+    compressed(path.with_name("app.log.1"), "one\ntwo\n")
+    path.write_text("three\n")
+    with pytest.raises(CaptureError, match=r"app\.log\.1\.gz was compressed when 4 bytes were read: gunzip it"):
+        reader.look()
+
+
+def test_a_copy_that_was_compressed_before_it_was_read_to_its_end_is_told(path: Path, reader: Reader) -> None:
+    path.write_text("one\n")
+    assert reader.look() == ["one"]
+    compressed(path.with_name("app.log.1"), "one\ntwo\n")
+    path.write_text("three\n")
+    with pytest.raises(CaptureError, match="gunzip it"):
+        reader.look()
+    compressed(path.with_name("app.log.1"), "one\n")
+    assert reader.look() == ["three"]
+
+
+def test_a_file_that_came_between_and_was_compressed_is_told(path: Path, reader: Reader) -> None:
+    path.write_text("one\n")
+    assert reader.look() == ["one"]
+    rotated = path.rename(path.with_name("app.log.2"))
+    os.utime(rotated, ns=(0, 0))
+    compressed(path.with_name("app.log.1"), "two\n")
+    path.write_text("three\n")
+    with pytest.raises(CaptureError, match=r"app\.log\.1\.gz was compressed before it was read"):
         reader.look()
 
 

@@ -25,6 +25,7 @@ NEED_SPARK = (
     "test_sink",
     "test_topic_sink",
     "test_pipeline",
+    "test_stopping",
     "test_faults",
     "test_examples",
     "test_standalone",

@@ -71,29 +71,37 @@ def started(cluster: Cluster, topic: str, directory: Path) -> Iterator[subproces
                 process.wait()
 
 
+def is_late(directory: Path) -> bool:
+    """Was the machine too busy for Spark to start the query? Then once more."""
+    return "Python worker failed to connect back" in (directory / "log").read_text()
+
+
 @pytest.mark.long
-def test_a_job_that_is_told_to_stop_finishes_its_batch(cluster: Cluster, make_topic: MakeTopic, tmp_path: Path) -> None:
-    """With Ctrl-C, then, going on from the checkpoint, as a service manager does it."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_job_that_is_told_to_stop_finishes_its_batch(
+    number: signal.Signals, cluster: Cluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
     pytest.importorskip("pyspark")
     topic = make_topic()
     log, state = tmp_path / "log", tmp_path / "state"
-    wanted: list[str] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        wanted.append(number.name)
-        produce(cluster, topic, number.name.encode())
+    produce(cluster, topic, b"value")
+    while True:
         with started(cluster, topic, tmp_path) as process:
             wait_until(
-                lambda: copied(tmp_path) == wanted or process.poll() is not None,
+                lambda: copied(tmp_path) or process.poll() is not None,
                 lambda: log.read_text()[-4000:],
                 seconds=SECONDS,
             )
             process.send_signal(number)
-            assert process.wait(SECONDS) == 0, log.read_text()[-4000:]
-        assert "stopping: the micro-batch in hand is finished first" in log.read_text()
-        assert "Traceback" not in log.read_text()
-        names = [{one.name for one in (state / kind).glob("[0-9]*")} for kind in ("offsets", "commits")]
-        assert names[0] == names[1], "a batch is not finished"
-        assert copied(tmp_path) == wanted
+            status = process.wait(SECONDS)
+        if not is_late(tmp_path):
+            break
+    assert status == 0, log.read_text()[-4000:]
+    assert "stopping: the micro-batch in hand is finished first" in log.read_text()
+    assert "Traceback" not in log.read_text()
+    names = [{one.name for one in (state / kind).glob("[0-9]*")} for kind in ("offsets", "commits")]
+    assert names[0] == names[1], "a batch is not finished"
+    assert copied(tmp_path) == ["value"]
 
 
 @pytest.mark.long
@@ -103,7 +111,11 @@ def test_a_record_that_cannot_be_used_ends_a_job_with_one_line(
     pytest.importorskip("pyspark")
     topic = make_topic()
     produce(cluster, topic, b"\xff")
-    with started(cluster, topic, tmp_path) as process:
-        assert process.wait(SECONDS) == 1, (tmp_path / "log").read_text()[-4000:]
+    while True:
+        with started(cluster, topic, tmp_path) as process:
+            status = process.wait(SECONDS)
+        if not is_late(tmp_path):
+            break
     last = (tmp_path / "log").read_text().splitlines()[-1]
+    assert status == 1, last
     assert last.endswith(f"BadRecords: {topic}-0 at offset 0: the value is not UTF-8"), last
