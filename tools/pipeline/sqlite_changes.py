@@ -50,8 +50,13 @@ class SqliteChanges:
             columns, keys = self._columns(connection)
             changes = quoted(self._changes)
             connection.execute("BEGIN IMMEDIATE")
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {_READERS} (changes TEXT, reader TEXT, number INTEGER, "
+                "PRIMARY KEY (changes, reader))"
+            )
             there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (self._changes,)).fetchone()
             if there is None:
+                connection.execute(f"DELETE FROM {_READERS} WHERE changes = ?", (self._changes,))  # noqa: S608
                 connection.execute(
                     f"CREATE TABLE {changes} (number INTEGER PRIMARY KEY AUTOINCREMENT, op TEXT, key TEXT, "
                     "before TEXT, after TEXT)"
@@ -62,10 +67,6 @@ class SqliteChanges:
                     f"INSERT INTO {changes} (op, key, before, after) SELECT 'insert', "  # noqa: S608  names are quoted
                     f"{_object(keys, None)}, NULL, {_object(columns, None)} FROM {quoted(self.table)}"
                 )
-            connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {_READERS} (changes TEXT, reader TEXT, number INTEGER, "
-                "PRIMARY KEY (changes, reader))"
-            )
             connection.execute(
                 f"INSERT INTO {_READERS} VALUES (?, ?, ?) ON CONFLICT DO NOTHING",  # noqa: S608  no values
                 (self._changes, self.reader, self._forgotten(connection)),
@@ -89,7 +90,12 @@ class SqliteChanges:
             if last < forgotten:
                 raise CaptureError(
                     f"{self.name}: changes {last + 1} to {forgotten} were captured by others and are gone; to begin "
-                    f"anew, stop the captures of this table and drop the table {self._changes} and its triggers"
+                    f"anew, drop the table {self._changes} and its triggers, and capture into another topic"
+                )
+            if last > self._last(connection):
+                raise CaptureError(
+                    f"{self.name}: change {last} was captured, and there were never so many: the table or its database "
+                    "is not the one it was; capture it into another topic"
                 )
             while True:
                 found = connection.execute(
@@ -128,6 +134,11 @@ class SqliteChanges:
             (self._changes,),
         ).fetchone()
         return number
+
+    def _last(self, connection: sqlite3.Connection) -> int:
+        """The number of the last change that there ever was."""
+        found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (self._changes,)).fetchone()
+        return 0 if found is None else found[0]
 
     def _connect(self) -> sqlite3.Connection:
         if not self.path.exists():

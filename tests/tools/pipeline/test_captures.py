@@ -127,6 +127,23 @@ def test_changes_wait_for_the_slowest_of_several_topics(tmp_path: Path) -> None:
     assert [piece.position for piece in two.pieces(2)] == [3]
 
 
+def test_a_table_whose_changes_begin_anew_is_not_taken_for_the_one_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    changes = SqliteChanges(path, "items")
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("CREATE TABLE items (id INTEGER PRIMARY KEY)")
+        database.execute("INSERT INTO items VALUES (1), (2), (3)")
+        changes.install()
+        changes.captured(3)
+        database.execute("DROP TABLE barnabas_changes_items")
+        for op in ("insert", "update", "delete"):
+            database.execute(f"DROP TRIGGER barnabas_changes_items_{op}")
+        changes.install()
+        assert [piece.position for piece in changes.pieces(None)] == [1, 2, 3]
+        with pytest.raises(CaptureError, match="change 17 was captured, and there were never so many"):
+            list(changes.pieces(17))
+
+
 class Interrupted(FileTail):
     """A file during whose capture something happens, after the first line."""
 
