@@ -37,7 +37,7 @@ class Batches:
         try:
             bad = decoded.where(f.col(ERROR).isNotNull())
             made = self.function(decoded.where(f.col(ERROR).isNull()).drop(ERROR))
-            if ERROR in made.columns or len(self.sinks) > 1:  # used more than once: now() must be the same each time
+            if ERROR in made.columns or len(self.sinks) > 1:  # used more than once: uuid() is the same each time then
                 made = made.persist(StorageLevel.MEMORY_AND_DISK)
             if ERROR in made.columns:
                 if RECORD not in made.columns:

@@ -40,8 +40,6 @@ def test_an_instant_is_the_same_wherever_the_driver_is(spark: Any, tmp_path: Pat
 
 
 def test_all_sinks_get_the_same_rows(spark: Any) -> None:
-    from pyspark.sql import functions as f  # noqa: PLC0415
-
     from tools.pipeline.batches import foreach_batch  # noqa: PLC0415
 
     applied: list[list[Any]] = []
@@ -53,9 +51,10 @@ def test_all_sinks_get_the_same_rows(spark: Any) -> None:
 
     fields = "key BINARY, value BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP"
     records = spark.createDataFrame([(None, b"x", "t", 0, 0, None)], fields)
+    clock = "java_method('java.lang.System', 'nanoTime') AS at"
     spark.sparkContext.setLocalProperty("sql.streaming.queryId", "q")
     try:
-        foreach_batch(lambda rows: rows.select("value", f.current_timestamp()), Collected(), Collected())(records, 0)
+        foreach_batch(lambda rows: rows.selectExpr("value", clock), Collected(), Collected())(records, 0)
     finally:
         spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)
     assert applied[0] == applied[1]
