@@ -10,7 +10,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from log.config import CleanupPolicy, LogConfig, TimestampType
-from protocol.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
+from protocol.errors import BatchListTooLarge, BatchTooLarge, InvalidRecord, InvalidTimestamp
 from protocol.records import (
     NO_TIMESTAMP,
     BatchHeader,
@@ -22,6 +22,8 @@ from protocol.records import (
 )
 
 DECOMPRESSED_BYTES_MAX = 128 << 20
+RECORDS_MAX = 100_000
+"""Of a batch that has to be taken apart: nobody else is served meanwhile."""
 _ATTRIBUTES_OF_CLIENTS = 0b1_0111  # the codec, and whether it is transactional
 
 
@@ -55,8 +57,7 @@ def admit(data: memoryview, config: LogConfig, now_ms: int) -> Admitted:
 
 
 def _check_header(header: BatchHeader, config: LogConfig) -> None:
-    if header.size > config.max_message_bytes:
-        raise BatchTooLarge(f"a batch of {header.size} bytes; max.message.bytes is {config.max_message_bytes}")
+    _check_size(header, config)
     if header.is_control:
         raise InvalidRecord("control batches are for brokers alone")
     if header.is_transactional and header.producer_id < 0:
@@ -74,6 +75,13 @@ def _check_header(header: BatchHeader, config: LogConfig) -> None:
     _ = header.codec  # UnsupportedCodec, if there is none such
 
 
+def _check_size(header: BatchHeader, config: LogConfig) -> None:
+    if header.size > config.max_message_bytes:
+        raise BatchTooLarge(f"a batch of {header.size} bytes; max.message.bytes is {config.max_message_bytes}")
+    if header.size > config.segment_bytes:
+        raise BatchListTooLarge(f"a batch of {header.size} bytes; segment.bytes is {config.segment_bytes}")
+
+
 def _must_be_taken_apart(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
     wanted = config.compression_type
     creates = config.message_timestamp_type is TimestampType.CREATE_TIME
@@ -88,23 +96,19 @@ def _must_be_taken_apart(header: BatchHeader, config: LogConfig, now_ms: int) ->
 def _remake(batches: RecordBatches, config: LogConfig, now_ms: int) -> RecordBatches:
     """Look at every record, and write the batch anew if it cannot stay as it is. The slow path."""
     header = batches.headers[0]
-    made = records(batches.data, limit=DECOMPRESSED_BYTES_MAX)
+    if header.record_count > RECORDS_MAX:
+        raise BatchTooLarge(f"{header.record_count} records in one batch, each of which is looked at; send fewer")
+    made = records(batches.data, limit=DECOMPRESSED_BYTES_MAX)  # their offsets rise without a gap: so many have no room
+    if CleanupPolicy.COMPACT in config.cleanup_policy:
+        without = next((at for at, record in enumerate(made) if record.key is None), None)
+        if without is not None:
+            raise InvalidRecord(f"record {without} has no key, and the topic is compacted")
     changed = False
-    oldest = now_ms - config.message_timestamp_before_max_ms
-    for at, record in enumerate(made):
-        if record.offset != header.base_offset + at:
-            raise InvalidRecord(f"record {at} has offset delta {record.offset - header.base_offset}")
-        if record.key is None and CleanupPolicy.COMPACT in config.cleanup_policy:
-            raise InvalidRecord(f"record {at} has no key, and the topic is compacted")
-        if config.message_timestamp_type is TimestampType.CREATE_TIME:
-            if record.timestamp == NO_TIMESTAMP:
-                made[at] = record._replace(timestamp=now_ms)
-                changed = True
-            elif record.timestamp < oldest:
-                limit = config.message_timestamp_before_max_ms
-                raise InvalidTimestamp(
-                    f"timestamp {record.timestamp} is more than {limit} ms behind this broker's clock"
-                )
+    if config.message_timestamp_type is TimestampType.CREATE_TIME:
+        changed = any(record.timestamp == NO_TIMESTAMP for record in made)
+        if changed:
+            made = [one._replace(timestamp=now_ms) if one.timestamp == NO_TIMESTAMP else one for one in made]
+        _check_oldest(min(record.timestamp for record in made), config, now_ms)
     codec = header.codec if config.compression_type is None else config.compression_type
     if not changed and codec is header.codec:
         return batches
@@ -117,4 +121,12 @@ def _remake(batches: RecordBatches, config: LogConfig, now_ms: int) -> RecordBat
         base_sequence=header.base_sequence,
         transactional=header.is_transactional,
     )
-    return check_batches(batch)
+    remade = check_batches(batch)
+    _check_size(remade.headers[0], config)
+    return remade
+
+
+def _check_oldest(timestamp: int, config: LogConfig, now_ms: int) -> None:
+    limit = config.message_timestamp_before_max_ms
+    if timestamp < now_ms - limit:
+        raise InvalidTimestamp(f"timestamp {timestamp} is more than {limit} ms behind this broker's clock")

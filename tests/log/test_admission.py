@@ -7,10 +7,11 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.admission import admit
+from log.admission import RECORDS_MAX, admit
 from log.config import CleanupPolicy, LogConfig, TimestampType
 from protocol.compression import Codec
 from protocol.errors import (
+    BatchListTooLarge,
     BatchTooLarge,
     CorruptBatch,
     InvalidRecord,
@@ -96,6 +97,41 @@ def test_a_topic_may_want_a_codec_of_its_own(codec: Codec, wanted: Codec) -> Non
     assert header == made.headers[0]
     assert (header.codec, header.producer_id, header.producer_epoch, header.base_sequence) == (wanted, 3, 1, 9)
     assert [record.value for record in records(made.data, limit=1 << 20)] == [b"a" * 50, b"b" * 50]
+
+
+def test_a_batch_must_not_be_too_large_once_it_has_the_topics_codec() -> None:
+    data = batch(bytes(10_000), codec=Codec.ZSTD)
+    config = LogConfig(compression_type=Codec.NONE, max_message_bytes=1000)
+    assert len(data) < config.max_message_bytes
+    with pytest.raises(BatchTooLarge, match=r"max\.message\.bytes is 1000"):
+        admit(memoryview(data), config, NOW)
+
+
+@pytest.mark.parametrize("codec", [None, Codec.NONE])
+def test_a_batch_fits_a_segment(codec: Codec | None) -> None:
+    """As it comes, and as it is kept."""
+    data = batch(bytes(1000), codec=Codec.NONE if codec is None else Codec.ZSTD)
+    assert admitted(data, LogConfig(segment_bytes=1100, compression_type=codec))
+    with pytest.raises(BatchListTooLarge, match=r"segment\.bytes is 1000"):
+        admit(memoryview(data), LogConfig(segment_bytes=1000, compression_type=codec), NOW)
+
+
+def test_a_batch_that_is_taken_apart_has_so_many_records() -> None:
+    """A few bytes can be very many: the header says it before anything is decompressed."""
+    data = changed(record_count=RECORDS_MAX + 1, last_offset_delta=RECORDS_MAX)
+    admit(memoryview(data), PLAIN, NOW)
+    with pytest.raises(BatchTooLarge, match=f"{RECORDS_MAX + 1} records"):
+        admit(memoryview(data), COMPACTED, NOW)
+
+
+@pytest.mark.parametrize("deltas", [(0, 2), (1, 2), (1, 1), (0, 0)])
+def test_offsets_of_a_batch_that_is_taken_apart_have_no_gaps(deltas: tuple[int, int]) -> None:
+    data = build_batch([Record(0, NOW, b"k", b"v"), Record(1, NOW, b"k", b"v")])
+    first = data.index(b"\2k\2v\0") - 1
+    data[first], data[-6] = (delta << 1 for delta in deltas)
+    write_crc(memoryview(data))
+    with pytest.raises(CorruptBatch):
+        admit(memoryview(data), COMPACTED, NOW)
 
 
 def test_a_record_without_a_timestamp_gets_the_brokers() -> None:
