@@ -17,6 +17,8 @@ from protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 SESSIONS_MAX = 1000  # max.incremental.fetch.session.cache.slots
 EVICT_SECONDS = 120.0  # min.incremental.fetch.session.eviction.ms
+BY_ID_FROM = 13
+"""The version of Fetch from which topics have ids instead of names."""
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
 _EPOCH_MAX = (1 << 31) - 1
 _ID_MAX = (1 << 31) - 1
@@ -56,6 +58,8 @@ class FetchSession:
     id: int
     epoch: int = INITIAL_EPOCH
     """The one that the client's next request must have."""
+    by_id: bool = False
+    """Does it have ids of topics? Then it has no names."""
     partitions: OrderedDict[Key, Wanted] = Factory(OrderedDict)
     used_at: float = 0.0
 
@@ -84,7 +88,7 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def find(self, request: FetchRequest, now: float) -> FetchSession | ErrorCode | None:
+    def find(self, request: FetchRequest, version: int, now: float) -> FetchSession | ErrorCode | None:
         """The session of this request, brought up to date; None if it has none; or why it has to begin anew."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
@@ -94,13 +98,15 @@ class FetchSessions:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != request.session_epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.by_id != (version >= BY_ID_FROM):
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         self._sessions.move_to_end(session.id)
         session.used_at = now
         session.update(request)
         session.next_epoch()
         return session
 
-    def open(self, wanted: Iterable[Wanted], now: float) -> int:
+    def open(self, wanted: Iterable[Wanted], version: int, now: float) -> int:
         """A session for these partitions; 0 if there are too many sessions."""
         if len(self._sessions) >= SESSIONS_MAX:
             oldest = next(iter(self._sessions.values()))
@@ -111,7 +117,7 @@ class FetchSessions:
         while number in self._sessions:
             number = self._rng.randint(1, _ID_MAX)
         partitions = OrderedDict((one.key, one) for one in wanted)
-        self._sessions[number] = FetchSession(number, INITIAL_EPOCH + 1, partitions, now)
+        self._sessions[number] = FetchSession(number, INITIAL_EPOCH + 1, version >= BY_ID_FROM, partitions, now)
         return number
 
 

@@ -49,7 +49,7 @@ def handle(call: Call[FetchRequest]) -> FetchResponse | None:
     if request.replica_id >= 0 or (request.replica_state is not None and request.replica_state.replica_id >= 0):
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)  # replicas here do not fetch
     now = serving.node.scheduler.clock.now()
-    found = serving.sessions.find(request, now)
+    found = serving.sessions.find(request, call.version, now)
     if isinstance(found, ErrorCode):
         return FetchResponse(error_code=found)
     _Fetch(call, found)
@@ -199,7 +199,7 @@ class _Fetch:
             for read in told:
                 read.wanted.is_news(read.answer)
             now = serving.node.scheduler.clock.now()
-            response.session_id = serving.sessions.open((read.wanted for read in told), now)
+            response.session_id = serving.sessions.open((read.wanted for read in told), call.version, now)
         leaders = self._fill(response, told)
         if leaders and call.version >= 16:
             response.node_endpoints = [

@@ -11,6 +11,8 @@ from actors.fetch_sessions import EVICT_SECONDS, FetchSession, FetchSessions, Wa
 from protocol.error_codes import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
 
+BY_NAME, BY_ID = 12, 13
+
 
 def asks(session_id: int, epoch: int, *partitions: int, forget: tuple[int, ...] = ()) -> FetchRequest:
     topic = FetchTopic(topic="t", partitions=[FetchPartition(partition=number) for number in partitions])
@@ -19,7 +21,7 @@ def asks(session_id: int, epoch: int, *partitions: int, forget: tuple[int, ...] 
 
 
 def opened(sessions: FetchSessions, *partitions: int, now: float = 0.0) -> int:
-    return sessions.open(list(partitions_of(asks(0, 0, *partitions))), now)
+    return sessions.open(list(partitions_of(asks(0, 0, *partitions))), BY_NAME, now)
 
 
 def numbers(found: object) -> list[int]:
@@ -34,33 +36,40 @@ def sessions() -> FetchSessions:
 
 def test_partitions_come_and_go(sessions: FetchSessions) -> None:
     session = opened(sessions, 0, 1)
-    assert numbers(sessions.find(asks(session, 1), 0.0)) == [0, 1]
-    assert numbers(sessions.find(asks(session, 2, 2, forget=(0,)), 0.0)) == [1, 2]
-    found = sessions.find(asks(session, 3, 1), 0.0)
+    assert numbers(sessions.find(asks(session, 1), BY_NAME, 0.0)) == [0, 1]
+    assert numbers(sessions.find(asks(session, 2, 2, forget=(0,)), BY_NAME, 0.0)) == [1, 2]
+    found = sessions.find(asks(session, 3, 1), BY_NAME, 0.0)
     assert numbers(found) == [1, 2]
 
 
 def test_an_epoch_that_is_not_the_next_ends_nothing_and_is_refused(sessions: FetchSessions) -> None:
     session = opened(sessions, 0)
-    assert sessions.find(asks(session, 7), 0.0) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    assert numbers(sessions.find(asks(session, 1), 0.0)) == [0]
-    assert sessions.find(asks(session, 1), 0.0) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert sessions.find(asks(session, 7), BY_NAME, 0.0) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert numbers(sessions.find(asks(session, 1), BY_NAME, 0.0)) == [0]
+    assert sessions.find(asks(session, 1), BY_NAME, 0.0) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
 def test_epochs_begin_again_at_one(sessions: FetchSessions) -> None:
     session = opened(sessions, 0)
-    found = sessions.find(asks(session, 1), 0.0)
+    found = sessions.find(asks(session, 1), BY_NAME, 0.0)
     assert isinstance(found, FetchSession)
     found.epoch = (1 << 31) - 1
     found.next_epoch()
     assert found.epoch == 1
 
 
+@pytest.mark.parametrize(("begun", "goes_on"), [(BY_NAME, BY_ID), (BY_ID, BY_NAME)])
+def test_a_session_has_names_or_ids_and_never_both(sessions: FetchSessions, begun: int, goes_on: int) -> None:
+    session = sessions.open(list(partitions_of(asks(0, 0, 0))), begun, 0.0)
+    assert sessions.find(asks(session, 1, 1), goes_on, 0.0) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    assert numbers(sessions.find(asks(session, 1), begun, 0.0)) == [0], "the refused request changed nothing"
+
+
 @pytest.mark.parametrize("epoch", [0, -1])
 def test_the_first_and_the_last_epoch_end_a_session(sessions: FetchSessions, epoch: int) -> None:
     session = opened(sessions, 0)
-    assert sessions.find(asks(session, epoch), 0.0) is None
-    assert sessions.find(asks(session, 1), 0.0) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert sessions.find(asks(session, epoch), BY_NAME, 0.0) is None
+    assert sessions.find(asks(session, 1), BY_NAME, 0.0) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert len(sessions) == 0
 
 
@@ -70,9 +79,9 @@ def test_there_are_so_many_and_the_one_that_rests_longest_makes_room(
     monkeypatch.setattr(fetch_sessions, "SESSIONS_MAX", 2)
     first, second = opened(sessions, 0, now=0.0), opened(sessions, 0, now=0.0)
     assert opened(sessions, 0, now=EVICT_SECONDS - 1) == 0
-    assert isinstance(sessions.find(asks(first, 1), EVICT_SECONDS), FetchSession)
+    assert isinstance(sessions.find(asks(first, 1), BY_NAME, EVICT_SECONDS), FetchSession)
     assert opened(sessions, 0, now=EVICT_SECONDS) != 0
-    assert sessions.find(asks(second, 1), EVICT_SECONDS) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert sessions.find(asks(second, 1), BY_NAME, EVICT_SECONDS) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert len(sessions) == 2
 
 
