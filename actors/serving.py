@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pykka
 from attrs import define, field
 
 from actors.fetch_sessions import FetchSessions
@@ -92,16 +93,21 @@ class Serving:
         """Who leads a partition, as far as is known here."""
         return self.services.leadership.of(group_name(topic.name, partition, topic.id))
 
-    def make_topic(self, connection: Connection, name: str) -> None:
+    def make_topic(self, name: str) -> None:
         """A client wants a topic that is not there, and such topics are made here. Nobody waits for it."""
         if name in self._making or len(self._making) >= _MAKING_MAX:
             return
-        self._making.add(name)
 
         def done(_future: Future[Any]) -> None:
             self._making.discard(name)  # whether it worked, the metadata tells
 
-        connection.ask(self.controller, CreateTopic("", name), done, timeout=MAKE_SECONDS)
+        try:
+            controller = self.node.ref(self.controller)
+        except pykka.ActorDeadError:
+            return  # this broker is about to end: the client asks another one
+        self._making.add(name)
+        asked: Future[Any] = controller.ask(CreateTopic("", name), block=False, timeout=MAKE_SECONDS)
+        asked.add_callback(done)  # not by way of the client's connection, which may be gone by then
 
     def take_producer_id(self, connection: Connection, then: Callable[[int | None], None]) -> None:
         """An id that nobody else has, or None if no controller can be asked for more."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from actors.serving import Serving
     from log.machines.metadata import Topic
 
+BY_ID_FROM = 12
 TOPIC_OPERATIONS = 0b1101_1111_1000  # read, write, create, delete, alter, describe, describe and alter configs
 CLUSTER_OPERATIONS = 0b1_1111_1010_0000  # create, alter, describe, cluster action, configs, idempotent write
 LOOK_SECONDS, LOOKS_MAX = 0.02, 100
@@ -72,7 +73,11 @@ def _answer(call: Call[MetadataRequest]) -> MetadataResponse:
         response.topics = [_described(serving, topic) for topic in metadata.topics.values()]
     else:
         for wanted in request.topics:
-            if wanted.name is None:
+            if call.version < BY_ID_FROM and (wanted.name is None or any(wanted.topic_id)):
+                response.topics.append(
+                    MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=wanted.name or "")
+                )
+            elif wanted.name is None:
                 response.topics.append(_by_id(serving, wanted.topic_id))
             else:
                 response.topics.append(_by_name(call, wanted.name, may_make=request.allow_auto_topic_creation))
@@ -94,7 +99,7 @@ def _by_name(call: Call[MetadataRequest], name: str, *, may_make: bool) -> Metad
     if topic_name_problem(name):
         return MetadataResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name)
     if may_make and call.serving.facts.auto_create_topics:
-        call.serving.make_topic(call.connection, name)
+        call.serving.make_topic(name)
     return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
 
 

@@ -25,6 +25,7 @@ from protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.schema import NO_UUID
 from tests.actors.handlers.conftest import FIRST
 from tests.actors.handlers.wire_client import WireClient
@@ -90,6 +91,19 @@ def test_a_topic_is_made_and_this_broker_knows_it_at_once(client: WireClient, na
         assert (result.num_partitions, result.replication_factor) == (2, 3)
     if version >= 7:
         assert result.topic_id == topic.topic_id
+
+
+@pytest.mark.parametrize(("version", "error"), [(10, ErrorCode.INVALID_REQUEST), (12, ErrorCode.NONE)])
+def test_topics_are_described_by_id_from_a_later_version_on_than_their_ids_are_told(
+    client: WireClient, version: int, error: ErrorCode
+) -> None:
+    topic_id = client.until_led("first").topic_id
+    by_name = MetadataRequest(topics=[MetadataRequestTopic(name="first")])
+    assert client.ask(by_name, version).topics[0].topic_id == topic_id
+    name = None if version >= 12 else ""
+    by_id = MetadataRequest(topics=[MetadataRequestTopic(topic_id=topic_id, name=name)])
+    (told,) = client.ask(by_id, version).topics
+    assert (told.error_code, told.name) == (error, "" if error else "first")
 
 
 def test_every_broker_makes_topics(clients: dict[int, WireClient], name: str) -> None:
