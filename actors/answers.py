@@ -1,8 +1,8 @@
 """The answers of one connection, in the order of their requests, shared by its actor and by the task that reads it.
 
 A request is begun as it comes and does not wait for those before it; an answer that is early waits in its slot. While
-too many requests are in flight, or the client does not take what it is sent, the reader waits, and the client's own
-socket fills up.
+too many requests are in flight, too much is answered that waits for an earlier answer, or the client does not take what
+it is sent, the reader waits, and the client's own socket fills up.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ REQUESTS_MAX = 1000
 REQUEST_BYTES_MAX = 16 << 20
 """Of requests that are not answered. One may be larger, and then goes alone."""
 UNSENT_BYTES_MAX = 16 << 20
+"""Of answers, those that wait for an earlier one among them."""
 
 
 @define(slots=True, eq=False)
@@ -55,7 +56,7 @@ class Answers:
         return (
             self._request_bytes > REQUEST_BYTES_MAX
             or len(self._slots) > REQUESTS_MAX
-            or self.outlet.queued_bytes > UNSENT_BYTES_MAX
+            or self.early_bytes + self.outlet.queued_bytes > UNSENT_BYTES_MAX
         )
 
     @property
@@ -92,7 +93,7 @@ class Answers:
     def end(self) -> None:
         """Nothing is answered any more; what was before goes out, if the client takes it at once."""
         self._slots.clear()
-        self._request_bytes = 0
+        self._request_bytes = self.early_bytes = 0
         self.outlet.end()
         self.changed.wake_if_waiting()
 

@@ -43,5 +43,9 @@ class ClusterFacts:
     transactions: TransactionConfig = Factory(TransactionConfig)
     internal_topics: tuple[TopicWanted, ...] = ()
     """Those of the coordinators, made when they are first needed."""
+    connections_max: int = 10_000
+    """Of clients, at each broker."""
+    idle_seconds_max: float = 600.0
+    """How long nothing may move on one of them."""
     broker_configs: tuple[tuple[str, str], ...] = ()
     """What the file says of all brokers, and the defaults of what it does not, by Kafka's names."""

@@ -5,6 +5,8 @@ The first byte that comes tells the dialect: kafka_connection.py, json_connectio
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from attrs import frozen
@@ -16,11 +18,17 @@ if TYPE_CHECKING:
     from actors.serving import Serving
 
 
+BUSY_SECONDS = 0.003
+
+
 @frozen(slots=True)
 class Received:
-    """Requests as they came, in order: frames without their sizes, or lines without their ends."""
+    """Requests as they came, in order: frames without their sizes, or lines without their ends.
 
-    requests: list[memoryview]
+    The connection takes them from the front, as many as it has time and room for. What it leaves is offered again.
+    """
+
+    requests: deque[memoryview]
 
 
 @frozen(slots=True)
@@ -49,6 +57,22 @@ class Connection(Actor):
             self.ending = reason
             self.log.info("connection: %s closed: %s", self.peer, reason)
             self.answers.end()
+
+    @handles(Received)
+    def received(self, message: Received) -> None:
+        """Begin what came, but not for long at a time: a heap of requests must not keep other clients waiting."""
+        requests, now = message.requests, self.node.scheduler.clock.now
+        stop_at = now() + BUSY_SECONDS
+        while requests:
+            self.begin(requests.popleft())
+            if self.ending:
+                requests.clear()
+            elif requests and (self.answers.are_many or now() > stop_at):
+                return
+
+    @abstractmethod
+    def begin(self, request: memoryview) -> None:
+        """Do this, or have it done; its answer has its place among the others from now on."""
 
     @handles(HeardAll)
     def all_was_heard(self, _message: HeardAll) -> None:

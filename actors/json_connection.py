@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from actors.connection import Connection, Received
+from actors.connection import Connection
 from actors.json_handlers import HANDLERS
 from actors.json_handlers.fetch_gate import FetchGate
 from actors.json_handlers.lanes import Lanes
 from actors.json_handlers.topic_search import TopicSearch
 from actors.runtime import handles
+from actors.serving import EVERY_CLIENT
 from protocol.error_codes import ErrorCode
 from protocol.json_fields import BadField
 from protocol.json_lines import BadRequest, Facts, quoted, read_request, refusal, write_answer
@@ -40,6 +41,8 @@ class Call:
 
     connection: JsonConnection
     id: Any
+    op: str
+    """Nothing, where the line was no request."""
     slot: Slot
 
     @property
@@ -48,7 +51,10 @@ class Call:
 
     def answer(self, facts: Facts) -> None:
         """Send this. Once."""
-        self.connection.answers.fill(self.slot, [write_answer(self.id, facts)])
+        line = write_answer(self.id, facts)
+        if EVERY_CLIENT in self.serving.traced:
+            self.connection.trace(self, len(line))
+        self.connection.answers.fill(self.slot, [line])
 
     def refuse(self, code: int, message: str) -> None:
         self.answer(refusal(code, message))
@@ -69,6 +75,13 @@ class JsonConnection(Connection):
         if self.group is not None:
             self.group.membership.abandon()
 
+    def trace(self, call: Call, answer_bytes: int) -> None:
+        """A line about a request that is answered now. Clients that speak JSON have no ids: all are traced, or none."""
+        self.log.info(
+            "request: op=%s id=%s from=%s bytes=%d answered=%d",
+            quoted(call.op), quoted(call.id), self.peer, call.slot.request_bytes, answer_bytes,
+        )  # fmt: skip
+
     @property
     def now(self) -> float:
         return self.node.scheduler.clock.now()
@@ -81,25 +94,20 @@ class JsonConnection(Connection):
     def go_on(self, message: Later) -> None:
         message.function()
 
-    @handles(Received)
-    def received(self, message: Received) -> None:
-        for line in message.requests:
-            self._begin(line)
-
-    def _begin(self, line: memoryview) -> None:
-        slot = self.answers.begin(len(line))
+    def begin(self, request: memoryview) -> None:
+        slot = self.answers.begin(len(request))
         try:
-            request = read_request(line)
+            read = read_request(request)
         except BadRequest as error:
-            Call(self, error.own_id, slot).refuse(ErrorCode.INVALID_REQUEST, str(error))
+            Call(self, error.own_id, "", slot).refuse(ErrorCode.INVALID_REQUEST, str(error))
             return
-        call = Call(self, request.id, slot)
-        handler = HANDLERS.get(request.op)
+        call = Call(self, read.id, read.op, slot)
+        handler = HANDLERS.get(read.op)
         if handler is None:
-            text = f"unknown op {quoted(request.op)}; known: {', '.join(HANDLERS)}"
+            text = f"unknown op {quoted(read.op)}; known: {', '.join(HANDLERS)}"
             call.refuse(ErrorCode.INVALID_REQUEST, text)
             return
         try:
-            handler.begin(call, request.fields)
+            handler.begin(call, read.fields)
         except BadField as error:
             call.refuse(ErrorCode.INVALID_REQUEST, str(error))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from attrs import frozen
 
-from actors.connection import Connection, HeardAll, Received
+from actors.connection import Connection, HeardAll
 from actors.handlers import handler_of, served
 from actors.replica_messages import FetchExpired, LogMoved
 from actors.runtime import handles
@@ -80,15 +80,11 @@ class KafkaConnection(Connection):
         self._waiting: dict[int, Waiting] = {}
         self._numbers = itertools.count(1)
 
-    @handles(Received)
-    def received(self, message: Received) -> None:
-        for frame in message.requests:
-            if self.ending:
-                return
-            try:
-                self._begin(frame)
-            except ProtocolError as error:
-                self.end(str(error))
+    def begin(self, request: memoryview) -> None:
+        try:
+            self._begin(request)
+        except ProtocolError as error:
+            self.end(str(error))
 
     def trace(self, call: Call[Any], answer_bytes: int) -> None:
         """A line about a request that is answered now, if its client is one of those that are traced."""
@@ -112,9 +108,9 @@ class KafkaConnection(Connection):
         self._waiting.pop(number, None)
 
     @handles(LogMoved)
-    def log_moved(self, message: LogMoved) -> None:
-        fetch = self._waiting.get(message.number)
-        if fetch is not None:
+    def log_moved(self, _message: LogMoved) -> None:
+        """A replica keeps only the last watch of each connection: there may be more fetches that wait for its log."""
+        for fetch in list(self._waiting.values()):
             fetch.more()
 
     @handles(FetchExpired)

@@ -1,7 +1,8 @@
 """The port of a broker: every connection that comes in becomes an actor, fed by a task that reads its socket.
 
 The first byte that a client sends tells which dialect it speaks. What one read brought is handed over in a turn that
-runs on the spot, so nothing stands between a request and its handler. When the client has said all it wants to say (it
+runs on the spot, so nothing stands between a request and its handler. What the connection has no time or room for waits
+here until others had their turn, and until less is to be answered. When the client has said all it wants to say (it
 shut down its side), it still gets the answers that are due.
 """
 
@@ -9,7 +10,9 @@ from __future__ import annotations
 
 import itertools
 import socket
+from collections import deque
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import pykka
@@ -31,10 +34,10 @@ if TYPE_CHECKING:
     from actors.runtime.ref import Ref
     from actors.serving import Serving
 
-CONNECTIONS_MAX = 10_000
-IDLE_SECONDS = 600.0  # connections.max.idle.ms
 LAST_ANSWERS_SECONDS = 30.0
 _SWEEP_SECONDS = 30.0
+_SWEEPS_OF_THE_IDLE = 8
+"""How often a connection is looked at, at least, while it may be idle."""
 _PATIENCE_TURNS = 20
 _READS_AT_ONCE = 16
 
@@ -78,7 +81,7 @@ class Port:
     async def accepted(self, stream: trio.SocketStream) -> None:
         """Serve one connection to its end. Whatever that is, it is the end of this connection and no other."""
         log = self._serving.node.log
-        if len(self._edges) >= CONNECTIONS_MAX:
+        if len(self._edges) >= self._serving.facts.connections_max:
             log.warning("listener: connection refused, %d are open", len(self._edges))
             await stream.aclose()
             return
@@ -96,11 +99,12 @@ class Port:
                 self._edges.discard(edge)
 
     async def sweep(self) -> None:
-        """End connections on which nothing was said for long."""
-        clock = self._serving.node.scheduler.clock
+        """End connections on which nothing moves for long, as Kafka does, whoever of the two is to blame."""
+        clock, idle_seconds = self._serving.node.scheduler.clock, self._serving.facts.idle_seconds_max
         while True:
-            await trio.sleep(_SWEEP_SECONDS)
-            for edge in [one for one in self._edges if clock.now() - one.heard_at > IDLE_SECONDS and one.is_idle]:
+            await trio.sleep(min(_SWEEP_SECONDS, idle_seconds / _SWEEPS_OF_THE_IDLE))
+            now = clock.now()
+            for edge in [one for one in self._edges if one.quiet_seconds(now) > idle_seconds]:
                 edge.cancel()
 
 
@@ -115,11 +119,16 @@ class _Edge:
         self._scheduler = serving.node.scheduler
         self._answers = Answers(self._outlet, self._scheduler)
         self._scope = trio.CancelScope()
-        self.heard_at = self._scheduler.clock.now()
+        self._read_bytes = 0
+        self._moved_bytes = 0
+        self._moved_at = self._scheduler.clock.now()
 
-    @property
-    def is_idle(self) -> bool:
-        return not self._answers.are_due
+    def quiet_seconds(self, now: float) -> float:
+        """How long no byte was read or written, as far as whoever asks this now and then can tell."""
+        moved = self._read_bytes + self._outlet.sent_bytes
+        if moved != self._moved_bytes:
+            self._moved_bytes, self._moved_at = moved, now
+        return now - self._moved_at
 
     def cancel(self) -> None:
         self._scope.cancel()
@@ -164,6 +173,8 @@ class _Edge:
 
     async def _feed(self, ref: Ref[Connection], cutter: Cutter) -> str:
         scheduler, answers, sock = self._scheduler, self._answers, self._sock
+        waiting: deque[memoryview] = deque()
+        offer = partial(ref.tell, Received(waiting))
         reads = 0
         while True:
             try:
@@ -174,14 +185,17 @@ class _Edge:
                 continue
             if not count:
                 break
-            self.heard_at = scheduler.clock.now()
-            requests = cutter.received(count)
-            if requests and scheduler.turn(lambda: ref.tell(Received(requests))):  # noqa: B023  called before it returns
-                await drained(scheduler, turns=_PATIENCE_TURNS)
+            self._read_bytes += count
+            waiting.extend(cutter.received(count))
+            while waiting:
+                if scheduler.turn(offer):
+                    await drained(scheduler, turns=_PATIENCE_TURNS)
+                elif waiting:
+                    await trio.lowlevel.checkpoint()
+                while answers.are_many:
+                    await answers.changed.wait()
             if cutter.is_lost:
                 break
-            while answers.are_many:
-                await answers.changed.wait()
             reads += 1
             if reads >= _READS_AT_ONCE:  # others want to be heard too
                 reads = 0

@@ -56,6 +56,8 @@ class Outlet:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
         self.sock = sock
         self.queued_bytes = 0
+        self.sent_bytes = 0
+        """Since the beginning."""
         self.closed = False
         self._queue: deque[Buffer | _Rest] = deque()
         self._small: list[Buffer] = []
@@ -144,7 +146,7 @@ class Outlet:
             return self._send_buffer(queue[0])  # type: ignore[arg-type]
         buffers = list(takewhile(lambda part: not isinstance(part, _Rest), islice(queue, _IOV_MAX)))
         sent = self.sock.sendmsg(buffers)  # type: ignore[arg-type]
-        self.queued_bytes -= sent
+        self._went(sent)
         for buffer in buffers:
             size = len(buffer)  # type: ignore[arg-type]
             if sent < size:
@@ -157,7 +159,7 @@ class Outlet:
     def _send_buffer(self, buffer: Buffer) -> bool:
         """The only one there is."""
         sent = self.sock.send(buffer)
-        self.queued_bytes -= sent
+        self._went(sent)
         if sent < len(buffer):
             self._queue[0] = memoryview(buffer)[sent:]
             return False
@@ -174,10 +176,14 @@ class Outlet:
             raise OSError("the log was cut while it was being sent")
         rest.position += sent
         rest.size -= sent
-        self.queued_bytes -= sent
+        self._went(sent)
         if not rest.size:
             self._queue.popleft()
         return sent == wanted
+
+    def _went(self, size: int) -> None:
+        self.queued_bytes -= size
+        self.sent_bytes += size
 
     def _drop(self) -> None:
         self._queue.clear()

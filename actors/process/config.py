@@ -31,6 +31,7 @@ TOPIC_NAME_CHARS_MAX: Final = 249
 INT_MAX: Final = (1 << 31) - 1
 LONG_MAX: Final = (1 << 63) - 1
 CATCH_UP_BYTES_PER_S: Final = 64 << 20  # Kafka's is without limit; here all brokers share one machine's disk and cores
+CONNECTIONS_MAX: Final = 10_000  # Kafka's is without limit; each of ours may hold tens of MB
 
 Rule = Callable[[object], str | None]  # a value to the complaint about it, None when it is good
 Rules = Mapping[str, Rule]
@@ -154,6 +155,8 @@ class KafkaConfig:
     leader_replication_throttled_rate: int = _setting(
         "leader.replication.throttled.rate", whole(1, 2**63 - 1), default=CATCH_UP_BYTES_PER_S
     )
+    max_connections: int = _setting("max.connections", whole(1, INT_MAX), default=CONNECTIONS_MAX)
+    connections_max_idle_ms: int = _setting("connections.max.idle.ms", whole(1, LONG_MAX), default=600_000)
     offsets_topic_num_partitions: int = _setting("offsets.topic.num.partitions", whole(1, PARTITIONS_MAX), default=8)
     offsets_topic_replication_factor: int = _setting(
         "offsets.topic.replication.factor", whole(1, BROKERS_MAX), default=3

@@ -6,19 +6,26 @@ import json
 import os
 import socket
 import struct
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import pytest
 
 from actors.harness import Cluster
+from actors.listener import _Edge as Edge
+from actors.process.config import KafkaConfig
+from actors.runtime import Scheduler
+from actors.runtime.clock import VirtualClock
 from protocol.json_lines import LINE_BYTES_MAX
 from tests.actors.waiting import wait_until
 
 DEEP = 400  # deeper than JSON can be written, not deeper than it can be read
 
 
+IDLE_MS = 300
 OWN_ACTORS = 7  # broker, cleaner, controller, flusher, heartbeats, partitions, and the connection that asks
 
 
@@ -26,6 +33,13 @@ OWN_ACTORS = 7  # broker, cleaner, controller, flusher, heartbeats, partitions, 
 def cluster(leaves_nothing: None) -> Iterator[Cluster]:
     """One broker; the port is the same with a process to itself."""
     with Cluster(1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def impatient(leaves_nothing: None) -> Iterator[Cluster]:
+    """One on which nobody may be idle."""
+    with Cluster(1, config=KafkaConfig(connections_max_idle_ms=IDLE_MS)) as cluster:
         yield cluster
 
 
@@ -114,8 +128,8 @@ def test_a_line_without_an_end_closes_its_connection_alone(cluster: Cluster) -> 
 
 def test_a_line_of_the_longest_size_is_taken(cluster: Cluster) -> None:
     with connected(cluster) as lines:
-        head, tail = b'{"op":"status","id":"', b'"}'
-        assert asked(lines, head + b"x" * (LINE_BYTES_MAX - len(head) - len(tail)) + tail)["broker"] == 1
+        head, tail = b"{", b'"op":"status"}'
+        assert asked(lines, head + b" " * (LINE_BYTES_MAX - len(head) - len(tail)) + tail)["broker"] == 1
 
 
 def test_many_clients_are_served_at_once(cluster: Cluster) -> None:
@@ -128,10 +142,12 @@ def test_many_clients_are_served_at_once(cluster: Cluster) -> None:
     wait_until(lambda: connections(cluster) == 0, lambda: "closed connections keep their actors")
 
 
-def test_one_client_too_many_is_turned_away(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.listener.CONNECTIONS_MAX", 2)
-    cluster.kill(1)
-    cluster.restart(1)
+def test_one_client_too_many_is_turned_away(leaves_nothing: None) -> None:
+    with Cluster(1, config=KafkaConfig(max_connections=2)) as cluster:
+        two_are_served_at_a_time(cluster)
+
+
+def two_are_served_at_a_time(cluster: Cluster) -> None:
     with connected(cluster) as one, connected(cluster) as two:
         for lines in (one, two):
             assert asked(lines, b'{"op":"status"}')["broker"] == 1
@@ -146,6 +162,57 @@ def test_one_client_too_many_is_turned_away(cluster: Cluster, monkeypatch: pytes
         return False
 
     wait_until(one_more_is_welcome, lambda: "closed connections keep their places")
+
+
+def test_a_client_that_says_nothing_is_hung_up_on(impatient: Cluster) -> None:
+    with connected(impatient) as busy, connected(impatient) as idle, connected(impatient) as silent:
+        assert asked(idle, b'{"op":"status"}')["broker"] == 1
+        for client in (silent, idle):
+            ended = threading.Thread(target=client.readline)
+            ended.start()
+            while ended.is_alive():
+                assert asked(busy, b'{"op":"status"}')["broker"] == 1
+            ended.join()
+            assert client.readline() == b""
+        assert asked(busy, b'{"op":"status"}')["broker"] == 1
+
+
+def test_a_client_that_never_takes_its_answers_is_hung_up_on(impatient: Cluster) -> None:
+    host, _, port = impatient.bootstrap.partition(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.setblocking(False)
+        lines = b'{"op":"versions"}\n' * 4096
+
+        def is_hung_up() -> bool:
+            try:
+                client.send(lines)
+            except BlockingIOError:
+                return False
+            except (BrokenPipeError, ConnectionResetError):
+                return True
+            return False
+
+        wait_until(is_hung_up, lambda: "whoever does not read is kept for ever")
+    wait_until(lambda: connections(impatient) == 0, lambda: "the connection keeps its actor")
+
+
+@pytest.mark.parametrize("way", ["read", "written"])
+def test_a_connection_on_which_bytes_move_either_way_is_not_idle(way: str) -> None:
+    clock = VirtualClock()
+    serving: Any = SimpleNamespace(node=SimpleNamespace(scheduler=Scheduler(clock)))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        edge = Edge(serving, ours, 1)
+        clock.advance_to(5.0)
+        assert edge.quiet_seconds(clock.now()) == 5.0
+        if way == "read":
+            edge._read_bytes += 1
+        else:
+            edge._outlet.write([b"x"])
+            edge._outlet.flush()
+        assert edge.quiet_seconds(clock.now()) == 0.0
+        clock.advance_to(8.0)
+        assert edge.quiet_seconds(clock.now()) == 3.0
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "half-closed", "unread"])

@@ -11,12 +11,13 @@ long: the stream breaks. A link that is lost takes its streams along, at each en
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
 import pykka
-from attrs import define, frozen
+from attrs import Factory, define, frozen
 
 from actors.answers import Answers
 from actors.connection import HeardAll, Received
@@ -164,18 +165,18 @@ class _Stream:
     outlet: StreamOutlet
     connection: Ref[KafkaConnection]
     next_number: int = 0
+    waiting: deque[memoryview] = Factory(deque)
+    """Requests that the connection has not begun."""
 
-    def take(self, data: memoryview) -> list[memoryview]:
-        """The requests that are whole now."""
-        requests: list[memoryview] = []
+    def take(self, data: memoryview) -> None:
+        """More requests may be whole now."""
         at = 0
         while at < len(data):
             space = self.cutter.space
             piece = data[at : at + len(space)]
             space[: len(piece)] = piece
             at += len(piece)
-            requests += self.cutter.received(len(piece))
-        return requests
+            self.waiting += self.cutter.received(len(piece))
 
 
 class SimulatedPort(Actor):
@@ -210,9 +211,9 @@ class SimulatedPort(Actor):
             return
         stream.next_number += 1
         try:
-            requests = stream.take(message.data)
-            if requests:
-                stream.connection.tell(Received(requests))
+            stream.take(message.data)
+            if stream.waiting:
+                stream.connection.tell(Received(stream.waiting))
         except (ProtocolError, pykka.ActorDeadError, MailboxFull):
             stream.outlet.end()
 

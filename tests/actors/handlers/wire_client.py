@@ -57,6 +57,13 @@ class WireClient:
         for part in self._connection.send(api, request, chosen):
             self._socket.sendall(part)
 
+    def send_all(self, requests: Sequence[Any], version: int | None = None) -> None:
+        """Many at once: they arrive together."""
+        api = api_of(requests[0])
+        chosen = api.advertised.last if version is None else version
+        parts = [part for request in requests for part in self._connection.send(api, request, chosen)]
+        self._socket.sendall(b"".join(parts))
+
     def send_unanswered(self, request: Any) -> None:
         """One to which there is no response."""
         api = api_of(request)
