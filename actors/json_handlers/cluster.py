@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from actors.handlers import SERVED
+from actors.handlers import served as apis_served
 from actors.handlers.metadata import controller_id
 from actors.json_handlers.handler import TIMEOUT_MS, Handler
 from actors.runtime import LAUNCHER_ID
@@ -40,7 +40,10 @@ def versions(served: Mapping[str, Served]) -> Handler:
                 "json": 1,
                 "ops": {op: list(one.fields.known) for op, one in served.items()},
                 "limits": {"line_bytes": LINE_BYTES_MAX, "depth": DEPTH_MAX},
-                "kafka": {api.name: [api.versions.first, api.versions.last] for api in SERVED},
+                "kafka": {
+                    api.name: [api.advertised.first, api.advertised.last]
+                    for api in apis_served(call.serving.facts.transactions)
+                },
             }
         )
 

@@ -14,6 +14,8 @@ from tools.fuzz.requests import Requests
 from tools.fuzz.victim import Victim
 
 ANSWER_SECONDS = 0.02
+_BURSTS = (1, 1, 1, 1, 1, 1, 1, 3, 30, 300)
+"""How many requests come at once: most are damaged, but some of a large one are begun together."""
 _RESET = struct.pack("ii", 1, 0)
 
 
@@ -25,6 +27,7 @@ class Attacker(threading.Thread):
         self._rng = random.Random(f"{seed} attacker {number}")
         self._requests = Requests(self._rng, topic_ids)
         self._address = victim.address
+        self._speaks_json = False
         self._ending = threading.Event()
         self.counts: Counter[str] = Counter()
         self.failure: Exception | None = None
@@ -46,7 +49,10 @@ class Attacker(threading.Thread):
         with client, suppress(OSError):
             client.settimeout(ANSWER_SECONDS)
             for what in range(rng.choice((1, 1, 2, 5, 20))):
-                client.sendall(self._garbage(json=rng.random() < 0.15 if what == 0 else self._speaks_json))
+                if what == 0:
+                    self._speaks_json = rng.random() < 0.15
+                burst = rng.choice(_BURSTS)
+                client.sendall(b"".join(self._garbage() for _ in range(burst)))
                 if rng.random() < 0.5:
                     self._take_answer(client)
             match rng.randrange(4):
@@ -61,12 +67,11 @@ class Attacker(threading.Thread):
         with suppress(TimeoutError):
             self.counts["bytes answered"] += len(client.recv(1 << 16))
 
-    def _garbage(self, *, json: bool) -> bytes:
-        self._speaks_json = json
+    def _garbage(self) -> bytes:
         rng, damaged = self._rng, self._rng.random() < 0.7
         self.counts["requests"] += 1
         self.counts["damaged"] += damaged
-        if json:
+        if self._speaks_json:
             line = self._requests.line()
             return mutated_line(rng, line) if damaged else line
         frame = self._requests.frame()

@@ -10,6 +10,7 @@ import crc32c
 import orjson
 
 from actors.handlers import SERVED
+from actors.json_handlers import HANDLERS
 from protocol.apis import CREATE_PARTITIONS, CREATE_TOPICS, Api
 from protocol.compression import Codec
 from protocol.framing import ClientConnection
@@ -19,7 +20,24 @@ from protocol.schema import Array, Blob, Field, Fixed, Struct, Text, Type, struc
 TOPICS = ("fuzz-0", "fuzz-1", "fuzz-nowhere", "", "no/name", "x" * 300)
 _RANGES = {"b": 7, "h": 15, "H": 16, "i": 31, "I": 32, "q": 63}
 _CRC_AT, _COVERED_FROM = 17, 21
-_OPS = ("status", "topics", "brokers", "create_topic", "alter_configs", "elect_leaders", "produce", "fetch", "dance")
+_OPS = (
+    "status", "topics", "brokers", "create_topic", "alter_configs", "elect_leaders", "produce", "fetch", "subscribe",
+    "poll", "commit", "offsets", "dance",
+)  # fmt: skip
+_ONLY_VALIDATED = ("create_topic", "alter_configs")
+_VALUES: tuple[Any, ...] = (1, -1, 1.5, None, True, "x", "\u0000", [], [[]], {}, {"a": None})
+_LIKELY: dict[str, tuple[Any, ...]] = {
+    "name": TOPICS,
+    "topic": TOPICS,
+    "topics": tuple([name] for name in TOPICS),
+    "group": ("fuzz",),
+    "partition": (0, 0, 1, -1),
+    "offset": (0, 1, -1),
+    "offsets": ([{"topic": "fuzz-0", "partition": 0, "offset": 1}], [{}], []),
+    "records": ([{"value": "x"}], [{}], [{"key": "k", "value": None}]),
+    "timeout_ms": (0, 1, 10, -1),
+}
+"""What a client might give, by the names of fields."""
 
 
 class Requests:
@@ -44,14 +62,16 @@ class Requests:
 
     def line(self) -> bytes:
         """A request in newline JSON."""
-        rng = self._rng
-        request: dict[str, Any] = {"op": rng.choice(_OPS), "name": rng.choice(TOPICS), "validate_only": True}
-        for field in ("id", "partitions", "topic", "configs", "request_id", "records", "offset", "replicas"):
-            if rng.random() < 0.3:
-                request[field] = rng.choice((1, -1, 2**70, 1.5, None, True, "x", "\u0000", [], [[]], {}, {"a": None}))
-        return orjson.dumps(
-            {name: value for name, value in request.items() if value != 2**70} or {"op": "status"}
-        ) + b"\n"  # fmt: skip
+        rng, op = self._rng, self._rng.choice(_OPS)
+        request: dict[str, Any] = {"op": op, "id": rng.choice(_VALUES)} if rng.random() < 0.3 else {"op": op}
+        for field in HANDLERS[op].fields.known if op in HANDLERS else ("topic",):
+            if field in _LIKELY and rng.random() < 0.8:
+                request[field] = rng.choice(_LIKELY[field])
+            elif rng.random() < 0.2:
+                request[field] = rng.choice(_VALUES)
+        if op in _ONLY_VALIDATED:
+            request["validate_only"] = True
+        return orjson.dumps(request) + b"\n"
 
     def batch(self) -> bytes:
         """A record batch; now and then one that is wrong inside, with the right checksum all the same."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from actors.harness import Cluster
+from log.filesystem import DiskFile
 from protocol.apis import PRODUCE
 from protocol.compression import Codec
 from protocol.error_codes import ErrorCode
@@ -152,3 +155,27 @@ def test_without_acks_there_is_no_answer_and_a_failure_ends_the_connection(
         assert produce(client, topic, batch(b"b")).base_offset == 1
         client.send_unanswered(request(topic, b"nonsense", acks=0))
         assert client.is_closed_by_peer()
+
+
+def test_what_is_not_replicated_in_time_is_a_time_out(
+    clients: dict[int, WireClient], topic: MetadataResponseTopic
+) -> None:
+    """No time at all is over before any other replica can have it."""
+    asked = request(topic, batch(b"slow"))
+    asked.timeout_ms = 0
+    answer = leader_of(clients, topic).ask(asked, 13).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+
+
+def test_a_disk_that_fails_is_a_storage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    with Cluster(1, log_level="critical") as cluster, WireClient(cluster) as client:
+        cluster.admin.create_topic("orders", 1, 1)
+        topic = client.until_led("orders")
+        with monkeypatch.context() as patch:
+            patch.setattr(DiskFile, "pwrite", fail)
+            patch.setattr(DiskFile, "pwritev", fail)
+            answer = produce(client, topic, batch())
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
