@@ -25,7 +25,8 @@ SMALL, LARGE = 200, 2000
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     config = KafkaConfig(
-        auto_create_topics_enable=False, num_partitions=3, message_max_bytes=LARGE, producer_id_expiration_ms=1
+        auto_create_topics_enable=False, num_partitions=3, default_replication_factor=2, message_max_bytes=LARGE,
+        producer_id_expiration_ms=1,
     )
     with Cluster(3, topics=[FIRST], config=config, log_level="error") as cluster:
         yield cluster
@@ -98,6 +99,10 @@ def test_min_insync_replicas(cluster: Cluster, client: WireClient, topic: str) -
 
 def test_num_partitions(cluster: Cluster, name: str) -> None:
     assert cluster.admin.create_topic(name)["partitions"] == 3
+
+
+def test_default_replication_factor(cluster: Cluster, name: str) -> None:
+    assert cluster.admin.create_topic(name)["replication_factor"] == 2
 
 
 def test_auto_create_topics_enable(client: WireClient, name: str) -> None:
