@@ -108,9 +108,9 @@ class KafkaConnection(Connection):
         self._waiting.pop(number, None)
 
     @handles(LogMoved)
-    def log_moved(self, _message: LogMoved) -> None:
-        """A replica keeps only the last watch of each connection: there may be more fetches that wait for its log."""
-        for fetch in list(self._waiting.values()):
+    def log_moved(self, message: LogMoved) -> None:
+        fetch = self._waiting.get(message.number)
+        if fetch is not None:
             fetch.more()
 
     @handles(FetchExpired)

@@ -25,7 +25,10 @@ SMALL, LARGE = 200, 2000
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     config = KafkaConfig(
-        auto_create_topics_enable=False, num_partitions=3, default_replication_factor=2, message_max_bytes=LARGE,
+        auto_create_topics_enable=False,
+        num_partitions=3,
+        default_replication_factor=2,
+        message_max_bytes=LARGE,
         producer_id_expiration_ms=1,
     )
     with Cluster(3, topics=[FIRST], config=config, log_level="error") as cluster:
