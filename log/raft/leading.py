@@ -44,7 +44,7 @@ def follow_membership(node: RaftNode, role: Leader, now: float) -> None:
 
 def restart_progress(node: RaftNode, role: Leader, broker: int, now: float) -> None:
     """A new link to a follower: what was under way is lost, and what it had may be lost too. Ask it."""
-    role.alone = role.alone and not reaches_voters(node)
+    role.alone = role.alone and lost_all_others(node)
     if broker in role.progress:
         role.progress[broker] = Progress(node.log.end_offset, now, online=True)
         replicate(node, role, broker, now)
@@ -227,9 +227,10 @@ def has_quorum(node: RaftNode, now: float) -> bool:
     return count >= membership.majority
 
 
-def reaches_voters(node: RaftNode) -> bool:
-    """Does a link to another voter stand?"""
-    return any(broker in node.online for broker in node.membership.brokers if broker != node.broker)
+def lost_all_others(node: RaftNode) -> bool:
+    """Are there other voters, and does a link to none of them stand? Who votes alone needs nobody."""
+    others = [broker for broker in node.membership.brokers if broker != node.broker]
+    return bool(others) and not any(broker in node.online for broker in others)
 
 
 def tick(node: RaftNode, role: Leader, now: float) -> None:

@@ -213,7 +213,7 @@ class RaftNode:
         self.online.discard(broker)
         if isinstance(role, Leader):
             leading.pause_progress(role, broker)
-            role.alone = role.alone or (had_quorum and self.config.leads_alone and not leading.reaches_voters(self))
+            role.alone = role.alone or (had_quorum and self.config.leads_alone and leading.lost_all_others(self))
         elif isinstance(role, Follower) and broker == (self.vote.voted_for if role.leader is None else role.leader):
             self.leader_gone(now)
 

@@ -42,7 +42,7 @@ def numbers(tmp_path: Path) -> Iterator[Slice]:
     path = tmp_path / "log"
     path.write_bytes(NUMBERS)
     with closing(DiskFilesystem().open(str(path))) as file:
-        yield Slice(file, 100, 2000)
+        yield Slice(file, 100, 2000, 1)
 
 
 def test_nothing_is_sent_before_the_end_of_the_turn(pair: tuple[Outlet, socket.socket]) -> None:

@@ -159,6 +159,7 @@ ELSEWHERE = {
     "num.partitions": f"{HERE}handlers/test_config_effects.py::test_num_partitions",
     "default.replication.factor": f"{HERE}handlers/test_config_effects.py::test_default_replication_factor",
     "auto.create.topics.enable": f"{HERE}handlers/test_config_effects.py::test_auto_create_topics_enable",
+    "producer.id.expiration.ms": f"{HERE}handlers/test_config_effects.py::test_producer_id_expiration_ms",
     "max.connections": f"{HERE}test_listener.py::test_one_client_too_many_is_turned_away",
     "connections.max.idle.ms": f"{HERE}test_listener.py::test_a_client_that_says_nothing_is_hung_up_on",
 }

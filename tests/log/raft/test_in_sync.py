@@ -129,3 +129,20 @@ def test_of_a_voter_that_has_not_answered_yet_it_is_not_known_when_it_had_everyt
     assert isinstance(node.role, Leader)
     voters = describe_quorum(node, node.role, {}, 1000, group.now)["voters"]
     assert {one["broker"]: one["caught_up_ms"] for one in voters}[3] == -1
+
+
+def is_alone_without(size: int, *others: int) -> bool:
+    """Does broker 1 lead, and know that it has lost all other voters, when the links to these brokers are gone?"""
+    group = group_of(size, config=RaftConfig(leads_alone=True))
+    elect(group, 1)
+    node = group.members[1].node
+    for broker in others:
+        node.peer_down(broker, group.now)
+    assert isinstance(node.role, Leader)
+    return node.role.alone
+
+
+def test_a_leader_that_votes_alone_needs_nobody() -> None:
+    assert not is_alone_without(1, 2, 3)
+    assert not is_alone_without(3, 2)
+    assert is_alone_without(3, 2, 3)
