@@ -2,11 +2,17 @@
 
 The record names every prepared transaction of the batch. Once it is written the batch is decided, whatever dies: a
 driver that comes back finds it, lets its tasks write nothing, and commits what is named there, as often as it takes.
+
+Two runs of one query may be at their commit at once: the one that Spark believes to have stopped, and its successor. So
+a decision is written in a transaction, under one id for each writer. Who is about to decide takes the id over first and
+looks for a decision then: what the other has decided by then is seen, and what he has not, he never will: he is fenced.
 """
 
 from __future__ import annotations
 
 import json
+import time
+from typing import Self
 
 from attrs import frozen
 
@@ -16,12 +22,16 @@ from tools.client.admin import Admin
 from tools.client.consumer import Consumer
 from tools.client.errors import KafkaError
 from tools.client.last_record import last_record
+from tools.client.metadata import TopicPartition
+from tools.client.offsets import LATEST
 from tools.client.producer import Producer
 from tools.client.transaction import PreparedTransaction
 
 TOPIC = "barnabas.spark.decisions"
 _WHERE = (TOPIC, 0)
 _CLIENT = "barnabas-spark"
+_OPEN_MAX = 10.0
+_PAUSE = 0.01
 
 
 @frozen
@@ -42,7 +52,8 @@ def last_decision(bootstrap: str, query: str) -> Decision | None:
     with Admin(bootstrap, client_id=_CLIENT) as admin:
         if TOPIC not in admin.describe_topics([TOPIC]):
             return None
-    with Consumer(bootstrap, client_id=_CLIENT) as consumer:
+    with Consumer(bootstrap, isolation="read_committed", client_id=_CLIENT) as consumer:
+        _wait_for_others(bootstrap, consumer)
         found = last_record(consumer, _WHERE, is_of_query)
     if found is None or found.value is None:
         return None
@@ -50,12 +61,46 @@ def last_decision(bootstrap: str, query: str) -> Decision | None:
     return Decision(said["batch"], tuple(PreparedTransaction.from_json(one) for one in said["prepared"]))
 
 
-def write_decision(bootstrap: str, query: str, decision: Decision) -> None:
-    """From now on the micro-batch is committed."""
-    _make_topic(bootstrap)
-    said = {"batch": decision.batch, "prepared": [one.to_json() for one in decision.prepared]}
-    with Producer(bootstrap, client_id=_CLIENT) as producer:
-        producer.send(TOPIC, json.dumps(said).encode(), key=query.encode(), partition=0).result()
+def _wait_for_others(bootstrap: str, consumer: Consumer) -> None:
+    """Everything that is written by now is to be seen. A decision that somebody is just writing hides those behind it:
+    for a moment, or if he died, until his transaction is timed out.
+    """
+    with Admin(bootstrap, client_id=_CLIENT) as admin:
+        (end,) = (at.offset for at in admin.list_offsets({_WHERE: LATEST}, committed=False).values())
+    while consumer.end_offsets([_WHERE])[TopicPartition(*_WHERE)] < end:
+        time.sleep(_PAUSE)
+
+
+class Decider:
+    """Whoever was about to decide for this writer before, cannot any more."""
+
+    def __init__(self, bootstrap: str, writer: str) -> None:
+        _make_topic(bootstrap)
+        self._writer = writer
+        self._producer = Producer(
+            bootstrap,
+            client_id=_CLIENT,
+            transactional_id=f"barnabas-decision-{writer}",
+            transaction_timeout=_OPEN_MAX,
+        )
+        try:
+            self._producer.init_transactions()
+        except BaseException:
+            self._producer.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._producer.close()
+
+    def decide(self, decision: Decision) -> None:
+        """From now on the micro-batch is committed. Raises ProducerFenced if somebody else decides now."""
+        said = {"batch": decision.batch, "prepared": [one.to_json() for one in decision.prepared]}
+        self._producer.begin()
+        self._producer.send(TOPIC, json.dumps(said).encode(), key=self._writer.encode(), partition=0)
+        self._producer.commit()
 
 
 def _make_topic(bootstrap: str) -> None:

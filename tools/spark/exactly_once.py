@@ -5,9 +5,9 @@ whoever knows its id, and never times out. The driver decides. Before it commits
 them (decisions.py); so a driver that dies half-way is followed by one that finishes the same commit, and a batch that
 Spark runs again after it was decided writes nothing.
 
-What dies earlier leaves transactions that nobody will commit. They have the writer's id in theirs: the next attempt of
-the same task aborts its predecessor's by taking the id over, and the driver aborts whatever else is open before it
-decides. Until then readers of committed records wait at them.
+What dies earlier leaves transactions that nobody will commit. They have the writer's id in theirs: the driver aborts
+whatever of it is open when the batch is decided. Until then readers of committed records wait at them. Ids have the run
+of the query in them too, so that no task takes over what an earlier run has prepared: that one may just be decided.
 
 A stream's writer has the query's id, and its batch number from Spark. A batch writer knows neither, so its options say
 them: `exactlyOnceId`, one for each pair of query and target, and `exactlyOnceBatch`, which only grows.
@@ -19,6 +19,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from attrs import frozen
@@ -26,18 +27,22 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from protocol.error_codes import ErrorCode
 from tools.client.admin import Admin
-from tools.client.errors import NotPrepared, NotSupported
+from tools.client.errors import KafkaError, NotPrepared, NotSupported
 from tools.client.prepared import complete_prepared, is_prepared
 from tools.client.producer import Producer
 from tools.client.transaction import PreparedTransaction
-from tools.spark.decisions import Decision, last_decision, write_decision
+from tools.spark.decisions import Decider, Decision, last_decision
 from tools.spark.errors import OptionError
 from tools.spark.options import MicroBatch, SinkOptions
 from tools.spark.sink import RowWriter
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 8
+_CLIENT = "barnabas-spark"
+_RUN = "spark.jobGroup.id"
+"""A query gives its jobs the id of its run as their group."""
 
 
 @frozen
@@ -65,7 +70,8 @@ class TwoPhaseWriter:
             for _ in rows:
                 pass  # Spark waits until its rows are taken
             return Prepared(batch.writer, None)
-        transactional_id = f"{_prefix(batch.writer)}-{task.partitionId()}-{task.attemptNumber()}"
+        run = (task.getLocalProperty(_RUN) or "").replace("-", "")
+        transactional_id = f"{_prefix(batch.writer)}-{run}-{task.partitionId()}-{task.attemptNumber()}"
         with self._producer(transactional_id) as producer:
             producer.begin()
             self._rows.send_rows(producer, rows)
@@ -74,41 +80,31 @@ class TwoPhaseWriter:
 
     def _producer(self, transactional_id: str) -> Producer:
         options = self._options
-        producer = Producer(
+        return _two_phase_producer(
             options.bootstrap,
+            transactional_id,
             compression=options.compression,
             linger=options.linger,
             batch_bytes=options.batch_bytes,
             delivery=options.delivery,
             client_id=options.client_id,
-            transactional_id=transactional_id,
-            two_phase_commit=True,
         )
-        try:
-            producer.init_transactions()
-        except BaseException as error:
-            producer.close()
-            if isinstance(error, NotSupported):
-                raise OptionError(
-                    f"option 'exactlyOnce' needs two-phase commit (KIP-939), which {options.bootstrap} does not have: "
-                    "set transaction.two.phase.commit.enable=true there, or leave the option out"
-                ) from error
-            raise
-        return producer
 
     # -- on the driver -----------------------------------------------------------------------------------------------
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batch: MicroBatch) -> None:
         """Commit a micro-batch; called again for the same one after a crash."""
         prepared = _prepared(messages)
-        decision = carry_out(self._bootstrap, batch)
-        if decision is not None:
-            self._abort(one for one in prepared if one not in decision.prepared)
-            return
-        self._must_be_open(prepared)
-        self._abort_all_but(batch.writer, {one.transactional_id for one in prepared})
-        write_decision(self._bootstrap, batch.writer, Decision(batch.number, prepared))
-        _complete(self._bootstrap, prepared)
+        with Decider(self._bootstrap, batch.writer) as decider:
+            decision = last_decision(self._bootstrap, batch.writer)
+            if decision is None or decision.batch < batch.number:
+                self._must_be_open(prepared)
+                decision = Decision(batch.number, prepared)
+                decider.decide(decision)
+        if decision.batch == batch.number:
+            _finish(self._bootstrap, batch.writer, decision)
+        else:
+            self._abort(prepared)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Give a micro-batch up whose tasks did not all come to their end.
@@ -127,25 +123,13 @@ class TwoPhaseWriter:
                 _log.warning("%s", error)  # another attempt of the task has aborted it
 
     def _must_be_open(self, prepared: Sequence[PreparedTransaction]) -> None:
-        """A run of the query that was stopped or lost may still be at its commit when the next run's tasks have taken
-        its ids over. It must not decide then: nobody could carry that out.
-        """
+        """What somebody has aborted must not be decided on: nobody could carry that out."""
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             for one, is_open in zip(
                 prepared, threads.map(partial(is_prepared, self._bootstrap), prepared), strict=True
             ):
                 if not is_open:
-                    raise NotPrepared(f"{one} was taken over: another run of this query writes the batch")
-
-    def _abort_all_but(self, writer: str, kept: set[str]) -> None:
-        """Abort what attempts that failed have left open."""
-        with Admin(self._bootstrap, client_id=self._options.client_id) as admin:
-            found = [one.transactional_id for one in admin.transactions.list(states=["Ongoing"])]
-        for transactional_id in found:
-            # Without task and attempt it must be the same, not begin the same: another writer's id may begin like ours.
-            if transactional_id.rsplit("-", 2)[0] == _prefix(writer) and transactional_id not in kept:
-                _log.warning("%s was left open by a task that failed: aborted", transactional_id)
-                self._producer(transactional_id).close()
+                    raise NotPrepared(f"{one} was aborted: the batch is to be written again")
 
 
 class ExactlyOnceStreamSink(DataSourceStreamArrowWriter):
@@ -192,7 +176,7 @@ def carry_out(bootstrap: str, batch: MicroBatch) -> Decision | None:
     if decision is None or decision.batch < batch.number:
         return None
     if decision.batch == batch.number:
-        _complete(bootstrap, decision.prepared)
+        _finish(bootstrap, batch.writer, decision)
     return decision
 
 
@@ -200,10 +184,43 @@ def _prepared(messages: Sequence[WriterCommitMessage | None]) -> tuple[PreparedT
     return tuple(one.transaction for one in messages if isinstance(one, Prepared) and one.transaction is not None)
 
 
-def _complete(bootstrap: str, prepared: Iterable[PreparedTransaction]) -> None:
+def _finish(bootstrap: str, writer: str, decision: Decision) -> None:
+    """Commit what was decided, and abort what other attempts at the batch have left open: never before, for what is not
+    decided yet may be decided on in the next moment.
+    """
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        for done in [threads.submit(complete_prepared, bootstrap, one, commit=True) for one in prepared]:
+        for done in [threads.submit(complete_prepared, bootstrap, one, commit=True) for one in decision.prepared]:
             done.result()
+    with Admin(bootstrap, client_id=_CLIENT) as admin:
+        found = [one.transactional_id for one in admin.transactions.list(states=["Ongoing"])]
+    for transactional_id in found:
+        # Without run, task and attempt it must be the same, not begin the same: another writer's may begin like ours.
+        if transactional_id.rsplit("-", 3)[0] == _prefix(writer):
+            _log.warning("%s was left open by a task that failed: aborted", transactional_id)
+            _two_phase_producer(bootstrap, transactional_id, client_id=_CLIENT).close()
+
+
+def _two_phase_producer(bootstrap: str, transactional_id: str, **options: Any) -> Producer:
+    """One whose transactions can be prepared. What was open under its id is aborted."""
+    producer = Producer(bootstrap, transactional_id=transactional_id, two_phase_commit=True, **options)
+    try:
+        producer.init_transactions()
+    except BaseException as error:
+        producer.close()
+        if _is_refusal(error):
+            raise OptionError(
+                f"option 'exactlyOnce' needs two-phase commit (KIP-939), which {bootstrap} does not have, or not for "
+                "us: set transaction.two.phase.commit.enable=true there, or leave the option out"
+            ) from error
+        raise
+    return producer
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """A broker that does not know two-phase commit says so; one that does, but shall not do it, denies the right."""
+    if isinstance(error, KafkaError):
+        return error.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return isinstance(error, NotSupported)
 
 
 def _task() -> TaskContext:

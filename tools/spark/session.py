@@ -4,7 +4,11 @@
     spark = session("local[*]")
 
 What has to be right before the first session is set here once: a Java, the Python that the workers run, a stack that is
-deep enough for `stop()`, and this project where workers can import it. What is in `conf` wins.
+deep enough for `stop()`, and, where the workers are on this machine, this project where they can import it. What is in
+`conf` wins.
+
+On a cluster whose master is elsewhere (`spark://host:port`), Spark itself finds the address under which executors reach
+this driver. They need this project installed, and the same Python under the same path; PYSPARK_PYTHON names another.
 
 With `sc://host:port` the session is a Spark Connect server's. It needs no Java here; the server must have the same
 version of Python, and this project where its Python can import it (PYTHONPATH).
@@ -13,16 +17,19 @@ version of Python, and this project where its Python can import it (PYTHONPATH).
 from __future__ import annotations
 
 import importlib.util
+import ipaddress
 import os
 import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pyspark.sql import SparkSession
-
 from tools.spark.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 _CONF = {
@@ -30,10 +37,18 @@ _CONF = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.extraJavaOptions": "-Xss16m",  # stop() during foreachBatch overflows the usual stack
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
 }
+_LOOPBACK = "127.0.0.1"
+_CONF_HERE = {
+    "spark.driver.bindAddress": _LOOPBACK,
+    "spark.driver.host": _LOOPBACK,
+    # One rename puts a file of the checkpoint in place, as with Spark's default, which starts a process to look for
+    # links before each: 35 instead of 95 ms for a micro-batch. Kills at random moments leave checkpoints that go on.
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
+    "FileSystemBasedCheckpointFileManager",
+}
+"""Where driver and workers are on one machine."""
 
 
 _REMOTE_CONF = {"spark.sql.session.timeZone": "UTC"}
@@ -58,14 +73,40 @@ def session(
     """A session on a master: local[*], spark://…, or of a server: sc://…. One that runs already is given back."""
     if is_connect(master):
         return _remote(master, {**_REMOTE_CONF, **(conf or {})})
-    prepare()
-    builder = SparkSession.builder.master(master).appName(name)
-    usual = {**_CONF, "spark.sql.shuffle.partitions": "4"} if master.startswith("local") else _CONF
-    for key, value in {**usual, "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"], **(conf or {})}.items():
+    prepare(master)
+    builder = _session_class().builder.master(master).appName(name)
+    for key, value in {**usual_conf(master), **(conf or {})}.items():
         builder = builder.config(key, value)
     made = builder.getOrCreate()
     made.sparkContext.setLogLevel(log_level)
     return made
+
+
+def usual_conf(master: str) -> dict[str, str]:
+    """What is set for a master unless something else is said."""
+    usual = dict(_CONF)
+    if is_here(master):
+        usual |= {**_CONF_HERE, "spark.executorEnv.PYTHONPATH": _with_project()}
+    if master.startswith("local"):
+        usual["spark.sql.shuffle.partitions"] = "4"
+    return usual
+
+
+def is_here(master: str) -> bool:
+    """Do the tasks run on this machine? So they do locally, and with a master that only this machine can reach."""
+    if master.startswith("local"):
+        return True
+    if not master.startswith("spark://"):
+        return False
+    hosts = [urlsplit(f"//{one}").hostname or "" for one in master.removeprefix("spark://").split(",")]
+    return all(_is_loopback(host) for host in hosts)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def is_connect(master: str) -> bool:
@@ -76,12 +117,20 @@ def is_connect(master: str) -> bool:
 def _remote(url: str, conf: Mapping[str, str]) -> SparkSession:
     _must_answer(url)
     try:
-        made = SparkSession.builder.remote(url).getOrCreate()
+        made = _session_class().builder.remote(url).getOrCreate()
     except ImportError as error:
         raise SparkMissing(f"Spark Connect needs more packages: pip install 'barnabas[connect]' ({error})") from error
     for key, value in conf.items():
         made.conf.set(key, value)
     return made
+
+
+def _session_class() -> type[SparkSession]:
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415  who has none is told so
+    except ImportError as error:
+        raise SparkMissing(f"PySpark is not installed: pip install 'barnabas[spark]' ({error})") from error
+    return SparkSession
 
 
 def _must_answer(url: str) -> None:
@@ -101,14 +150,18 @@ def is_late_start(error: BaseException) -> bool:
     return "Python worker failed to connect back" in str(error)
 
 
-def prepare() -> None:
+def prepare(master: str) -> None:
     """Set what Spark reads from the environment, for this process and those that it starts."""
     if importlib.util.find_spec("pyarrow") is None:
         raise SparkMissing("pyarrow is not installed: pip install 'barnabas[spark]'")
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if str(ROOT) not in known:
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, known)])
+    if is_here(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    os.environ["PYTHONPATH"] = _with_project()  # Spark's processes beside this one plan and commit
+
+
+def _with_project() -> str:
+    known = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
+    return os.pathsep.join(known if str(ROOT) in known else [str(ROOT), *known])

@@ -62,12 +62,7 @@ def spark() -> Iterator[Any]:
     pytest.importorskip("pyspark")
     from tools.spark.session import session  # noqa: PLC0415  not without pyspark
 
-    conf = {
-        "spark.driver.extraJavaOptions": QUICK,
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
-        "FileSystemBasedCheckpointFileManager",
-    }
+    conf = {"spark.driver.extraJavaOptions": QUICK, "spark.sql.shuffle.partitions": "2"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = session("local[2,4]", name="tests", conf=conf, log_level="OFF")

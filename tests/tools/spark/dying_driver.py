@@ -22,7 +22,7 @@ from tools.client.prepared import complete_prepared
 from tools.pipeline.job import Job, load
 from tools.pipeline.job_runner import run_job
 from tools.spark import exactly_once
-from tools.spark.decisions import last_decision
+from tools.spark.decisions import Decider, last_decision
 from tools.spark.exactly_once import ExactlyOnceBatchSink
 from tools.spark.options import named_batch, sink_options
 from tools.spark.session import session
@@ -50,9 +50,12 @@ def dying_completion() -> Any:
 
 class DyingSink(ExactlyOnceBatchSink):
     def commit(self, messages: list[Any]) -> None:
-        fatal = {"undecided": ("write_decision", die), "half": ("complete_prepared", dying_completion())}
-        name, fate = fatal.get(os.environ[MOMENT], ("last_decision", last_decision))
-        with patch.object(exactly_once, name, fate):
+        fatal: dict[str, tuple[object, str, Any]] = {
+            "undecided": (Decider, "decide", die),
+            "half": (exactly_once, "complete_prepared", dying_completion()),
+            "never": (exactly_once, "last_decision", last_decision),
+        }
+        with patch.object(*fatal[os.environ[MOMENT]]):
             super().commit(messages)
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from actors.harness import Cluster
 from actors.process.config import KafkaConfig
+from protocol.error_codes import ErrorCode
 from tools.client.admin import Admin
 from tools.client.consumer import Consumer
-from tools.client.errors import NotPrepared
+from tools.client.errors import KafkaError, NotPrepared, ProducerFenced
 from tools.client.offsets import EARLIEST
 from tools.client.prepared import complete_prepared
+from tools.client.producer import Producer
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
@@ -23,8 +26,9 @@ pytest.importorskip("pyspark")
 from pyspark.sql.types import StringType, StructField, StructType  # noqa: E402
 
 from tools.spark import exactly_once  # noqa: E402
+from tools.spark.decisions import TOPIC, Decider, Decision, last_decision  # noqa: E402
 from tools.spark.errors import OptionError  # noqa: E402
-from tools.spark.exactly_once import ExactlyOnceBatchSink, ExactlyOnceStreamSink, TwoPhaseWriter  # noqa: E402
+from tools.spark.exactly_once import ExactlyOnceBatchSink, ExactlyOnceStreamSink  # noqa: E402
 from tools.spark.options import MicroBatch, SinkOptions  # noqa: E402
 
 SCHEMA = StructType([StructField("value", StringType())])
@@ -39,8 +43,10 @@ class Died(Exception):
 class Task:
     """What a task knows of itself."""
 
-    def __init__(self, query: str, batch: int, partition: int, attempt: int) -> None:
-        self._properties = {"sql.streaming.queryId": query, "streaming.sql.batchId": str(batch)}
+    def __init__(self, query: str, batch: int, partition: int, attempt: int, run: str) -> None:
+        self._properties = {
+            "sql.streaming.queryId": query, "streaming.sql.batchId": str(batch), "spark.jobGroup.id": run
+        }  # fmt: skip
         self._partition, self._attempt = partition, attempt
 
     def getLocalProperty(self, name: str) -> str:  # noqa: N802  Spark's name
@@ -64,8 +70,8 @@ class Query:
         self._query = f"query-of-{self.topic}"
         self._options = SinkOptions(self.bootstrap, self.topic, is_exactly_once=True)
 
-    def write(self, batch: int, values: list[str], partition: int = 0, attempt: int = 0) -> Any:
-        context = type("TaskContext", (), {"get": lambda: Task(self._query, batch, partition, attempt)})
+    def write(self, batch: int, values: list[str], partition: int = 0, attempt: int = 0, run: str = "a-run") -> Any:
+        context = type("TaskContext", (), {"get": lambda: Task(self._query, batch, partition, attempt, run)})
         self._monkeypatch.setattr(exactly_once, "TaskContext", context)
         return self._sink(batch).write(iter([pa.RecordBatch.from_pydict({"value": values})]))
 
@@ -127,8 +133,8 @@ ROWS = [["a", "b"], ["c", "d"]]
 ONCE = Counter("abcd")
 
 
-def written(query: Query, batch: int = 0) -> list[Any]:
-    return [query.write(batch, rows, partition) for partition, rows in enumerate(ROWS)]
+def written(query: Query, batch: int = 0, run: str = "a-run") -> list[Any]:
+    return [query.write(batch, rows, partition, run=run) for partition, rows in enumerate(ROWS)]
 
 
 def test_what_is_prepared_is_not_seen_before_it_is_committed(query: Query) -> None:
@@ -198,22 +204,58 @@ def test_a_batch_whose_commit_was_interrupted_is_not_aborted_while_it_may_be_dec
     assert query.read() == ONCE
 
 
-def test_a_run_that_was_given_up_cannot_decide_when_the_next_one_has_begun(query: Query) -> None:
-    given_up = written(query)
-    messages = written(query)
-    with pytest.raises(NotPrepared, match="was taken over"):
-        query.commit(given_up, 0)
+def test_the_run_that_decides_first_is_carried_out_whichever_it_is(query: Query) -> None:
+    """Spark has given the first one up, but it goes on."""
+    given_up, messages = written(query), written(query, run="another-run")
+    query.commit(given_up, 0)
     query.commit(messages, 0)
     assert query.read() == ONCE
 
 
-def test_a_run_that_comes_second_to_decide_leaves_nothing_open(query: Query) -> None:
-    first, second = written(query), [query.write(0, rows, at + 2) for at, rows in enumerate(ROWS)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TwoPhaseWriter, "_abort_all_but", lambda *_: None)  # the second wrote a moment later
-        query.commit(first, 0)
-    query.commit(second, 0)
+def test_a_run_that_was_given_up_is_fenced_when_its_successor_commits(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the last moment: it has looked, nothing was decided, and all that it has prepared can be committed."""
+    given_up, messages = written(query), written(query, run="another-run")
+    decide = Decider.decide
+
+    def overtaken(decider: Decider, decision: Decision) -> None:
+        monkeypatch.setattr(Decider, "decide", decide)
+        query.commit(messages, 0)
+        decide(decider, decision)
+
+    monkeypatch.setattr(Decider, "decide", overtaken)
+    with pytest.raises(ProducerFenced):
+        query.commit(given_up, 0)
     assert query.read() == ONCE
+    query.commit(given_up, 0)
+    assert query.read() == ONCE
+
+
+def test_what_was_aborted_is_not_decided_on(query: Query) -> None:
+    messages = written(query)
+    complete_prepared(query.bootstrap, messages[1].transaction, commit=False)
+    with pytest.raises(NotPrepared, match="was aborted"):
+        query.commit(messages, 0)
+    query.commit(written(query, run="another-run"), 0)
+    assert query.read() == ONCE
+
+
+def test_a_decision_behind_one_that_is_being_written_is_found(cluster: Cluster) -> None:
+    """By whoever waits until the other is written, or given up."""
+    with (
+        Decider(cluster.bootstrap, "late") as late,
+        Decider(cluster.bootstrap, "mine") as mine,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        late._producer.begin()
+        late._producer.send(TOPIC, b"{}", key=b"late", partition=0).result()
+        mine.decide(Decision(3, ()))
+        found = thread.submit(last_decision, cluster.bootstrap, "mine")
+        with pytest.raises(TimeoutError):
+            found.result(0.2)
+        late._producer.abort()
+        assert found.result(60) == Decision(3, ())
 
 
 def test_sinks_of_one_query_leave_each_other_alone(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,6 +271,17 @@ def test_sinks_of_one_query_leave_each_other_alone(cluster: Cluster, monkeypatch
 def test_tasks_without_rows_have_nothing_to_commit(query: Query) -> None:
     query.commit([query.write(0, []), query.write(0, ["x"], 1)], 0)
     assert query.read() == Counter("x")
+
+
+def test_a_cluster_that_denies_two_phase_commit_is_told_so(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Kafka does that knows it and is not set to it."""
+
+    def denied(_producer: Producer) -> None:
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a new producer")
+
+    monkeypatch.setattr(Producer, "init_transactions", denied)
+    with pytest.raises(OptionError, match=r"transaction\.two\.phase\.commit\.enable=true"):
+        query.write(0, ["x"])
 
 
 def test_a_cluster_without_two_phase_commit_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:

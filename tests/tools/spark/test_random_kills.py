@@ -27,9 +27,9 @@ SECONDS = 300.0
 KILLS = 10
 RECORDS = 300
 BROKERS = (1, 2, 3)
-OURS = re.compile(r"\btools\.[\w.]+\.(?!NotPrepared)[A-Z]\w+: [^|]*")
+OURS = re.compile(r"\btools\.[\w.]+\.(?!NotPrepared|ProducerFenced)[A-Z]\w+: [^|]*")
 """An error of this project's own, in a traceback. None may end a query: brokers that die are waited for. When a Python
-process dies Spark says so, in many ways, and the next run may take over what the last one has prepared.
+process dies Spark says so, in many ways, and the next run may abort what the last one has prepared, or decide first.
 """
 
 

@@ -26,7 +26,7 @@ def test_what_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         def remote(self, url: str) -> Any:
             raise ImportError("grpcio must be installed")
 
-    monkeypatch.setattr("tools.spark.session.SparkSession", type("SparkSession", (), {"builder": Builder()}))
+    monkeypatch.setattr("pyspark.sql.SparkSession", type("SparkSession", (), {"builder": Builder()}))
     monkeypatch.setattr("tools.spark.session._must_answer", lambda _url: None)
     with pytest.raises(SparkMissing, match=r"pip install 'barnabas\[connect\]'"):
         session("sc://127.0.0.1")
