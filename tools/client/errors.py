@@ -179,7 +179,7 @@ class LogTruncated(ClientError):
     """What was read is no longer in the partition's log: it was cut at `end_offset`."""
 
     def __init__(self, where: object, position: int, end_offset: int) -> None:
-        self.position, self.end_offset = position, end_offset
+        self.where, self.position, self.end_offset = where, position, end_offset
         super().__init__(f"{where}: the log was cut at offset {end_offset}, and was already read up to {position}")
 
 

@@ -20,6 +20,7 @@ from tools.pipeline.running import run
 from tools.pipeline.sink import Sink
 from tools.pipeline.sql_sink import postgres_sink, sqlite_sink
 from tools.pipeline.topic_sink import TopicSink
+from tools.spark.group_offsets import group_of
 from tools.spark.session import ROOT
 
 
@@ -51,7 +52,12 @@ def start(job: Job, spark: SparkSession) -> StreamingQuery:
 
 def run_job(job: Job, spark: SparkSession, show: Callable[[str], object] | None = None) -> None:
     """Run a streaming job until it ends or is told to."""
-    run(start(job, spark), show)
+    group = group_of({**job.source, "kafka.bootstrap.servers": job.bootstrap})
+    try:
+        run(start(job, spark), show, group)
+    finally:
+        if group is not None:
+            group.close()
 
 
 def made_decoder(job: Job) -> Decoder:

@@ -13,28 +13,34 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQuery
 
+from tools.spark.group_offsets import GroupOffsets
 from tools.spark.offsets import restored
 
 _LOOK = 0.2
 _GRACE = 60.0
 
 
-def run(query: StreamingQuery, show: Callable[[str], object] | None = None) -> None:
-    """Wait for the end of a query, and tell each micro-batch as it is done. SIGINT and SIGTERM stop it gently."""
+def run(query: StreamingQuery, show: Callable[[str], object] | None = None, group: GroupOffsets | None = None) -> None:
+    """Wait for the end of a query, and tell each micro-batch as it is done, also to the group. SIGINT and SIGTERM stop
+    it gently.
+    """
     say = show or _to_stderr
     told = -1
     with _signals() as stop:
         is_over = False
         while not is_over:
             is_over = query.awaitTermination(_LOOK)
-            for progress in query.recentProgress:
-                if progress["batchId"] > told and _rows(progress):
-                    told = progress["batchId"]
-                    say(line(progress))
             if stop.is_set() and not is_over:
                 say("stopping: the micro-batch in hand is finished first")
                 finish(query)
                 is_over = True
+            news = [one for one in query.recentProgress if one["batchId"] > told and _rows(one)]
+            for progress in news:
+                say(line(progress))
+            if news:
+                told = news[-1]["batchId"]
+                if group is not None:
+                    group.keep_progress(news[-1])
 
 
 def finish(query: StreamingQuery) -> None:

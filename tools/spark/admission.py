@@ -37,8 +37,10 @@ class Reluctance:
 
     rows_min: int
     delay_max: float
-    since: float
-    """When the last micro-batch was let go."""
+    since: float = float("-inf")
+    """When the last micro-batch was let go. The first one is not held back, as with the stock connector: what waited
+    before a restart has waited long enough.
+    """
 
     def is_enough(self, rows: int, now: float) -> bool:
         if rows < self.rows_min and now - self.since < self.delay_max:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from tools.client.offsets import EARLIEST, LATEST
+from tools.spark.errors import OptionError
 from tools.spark.options import SourceOptions
 from tools.spark.positions import AtEnd
 from tools.spark.ranges import OffsetRange, share_out
@@ -32,6 +33,12 @@ class BatchReader(DataSourceReader):
         finally:
             topics.close()
         ranges = [OffsetRange(*where, starts[where], ends[where]) for where in sorted(known)]
+        for one in ranges:
+            if one.start > one.end:
+                raise OptionError(
+                    f"The start offset {one.start} is greater than the end offset {one.end} for topic {one.topic} and "
+                    f"partition {one.partition}."
+                )
         shared = share_out(ranges, tasks_min=options.tasks_min, rows_max=options.task_rows_max)
         return [InputPartition(one) for one in shared] or [InputPartition([])]
 

@@ -11,11 +11,13 @@ from itertools import accumulate
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from protocol.compression import Codec
 from tools.client.fetched import RawBatch
-from tools.spark.decoding import decode
+from tools.spark.decoding import Decoded, decode
 
 ROWS = 16_384
 BYTES = 32 << 20
+"""Decompressed. With one more batch, which has at most 256 MiB then, a column is far from Arrow's limit of 2 GiB."""
 _CREATE_TIME, _LOG_APPEND_TIME = 0, 1
 _COUNTED = pa.array(range(4 * ROWS), pa.int64())
 _Same = tuple[str, int, int]
@@ -52,7 +54,7 @@ class Columns:
         if not count:
             return
         self.rows += count
-        self.size += batch.header.size
+        self.size += _size(batch, decoded)
         self._add_offsets(decoded.offsets)
         self._timestamps += decoded.timestamps
         self._keys += decoded.keys
@@ -102,6 +104,14 @@ class Columns:
         offsets = pa.Array.from_buffers(pa.int32(), len(ends), [None, pa.py_buffer(ends)])
         is_null = pa.array([not headers for headers in self._headers], pa.bool_())
         return pa.ListArray.from_arrays(offsets, structs, type=wanted, mask=is_null)
+
+
+def _size(batch: RawBatch, decoded: Decoded) -> int:
+    """The bytes that a batch takes in columns. Of one that was compressed its own size says nothing."""
+    if batch.header.codec is Codec.NONE:
+        return batch.header.size
+    headers = sum(len(name) + len(one or b"") for some in decoded.headers for name, one in some)
+    return sum(map(len, filter(None, decoded.keys))) + sum(map(len, filter(None, decoded.values))) + headers
 
 
 def _longs(values: Sequence[int]) -> pa.Array:

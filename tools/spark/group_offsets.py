@@ -1,17 +1,22 @@
 """The offsets of a query as committed offsets of a group, so that lag tools see how far it is. Nobody reads them back.
 
-When Spark asks for the latest offset it says where the last micro-batch ended, and that one is finished: so this is the
-moment to commit. It must not harm the query: what goes wrong is a warning, and is made good the next time.
+A source learns that a micro-batch is finished when Spark asks it for the latest offset again, at the next trigger: so
+it commits then, and the last batch of a query that is stopped before is committed when the query is started again. Who
+sees the query's progress knows it at once, as pipelines do, and commits then too. It must not harm the query: what goes
+wrong is a warning, and is made good the next time.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from tools.client.admin import Admin
 from tools.client.errors import ClientError
 from tools.client.metadata import TopicPartition
+from tools.spark.offsets import restored
+from tools.spark.options import stream_options
 
 _log = logging.getLogger(__name__)
 _SECONDS = 5.0
@@ -40,7 +45,19 @@ class GroupOffsets:
         else:
             self._committed = dict(offsets)
 
+    def keep_progress(self, progress: Mapping[str, Any]) -> None:
+        """Commit where a micro-batch ended, by what the query tells of it."""
+        for source in progress["sources"]:
+            if isinstance(source["endOffset"], dict):
+                self.keep(restored(source["endOffset"]))
+
     def close(self) -> None:
         if self._admin is not None:
             self._admin.close()
             self._admin = None
+
+
+def group_of(source: Mapping[str, str]) -> GroupOffsets | None:
+    """Of the group that the options of a source name; None if they name none."""
+    options = stream_options(source)
+    return None if options.group is None else GroupOffsets(options.fetch.bootstrap, options.group)

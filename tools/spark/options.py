@@ -1,7 +1,8 @@
 """What a user may say about a source or a sink: the stock Kafka connector's options, by its names and with its errors.
 
 Names are compared without regard to case, as Spark does. `kafka.*` are the configs of Kafka's own clients; those that
-mean something to ours are used, those that would break a promise are refused, and the others are left alone.
+mean something to ours are used, those that would break a promise are refused, and of the others it is said that they
+mean nothing here.
 """
 
 from __future__ import annotations
@@ -35,9 +36,18 @@ _REFUSED_BY_SINK = {
     "kafka.value.serializer": "Values are written as binary or text; use DataFrame operations to serialize them.",
 }
 _PLAIN = {"kafka.security.protocol": "PLAINTEXT"}
-_DURATION = re.compile(r"(\d+)\s*(ms|s|sec|second|m|min|minute|h|hour)?s?")
-_SECONDS = {"ms": 0.001, None: 0.001, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600,
-            "hour": 3600}  # fmt: skip
+_USED_BY_SOURCE = frozenset({
+    BOOTSTRAP, "kafka.security.protocol", "kafka.client.id", "kafka.isolation.level", "kafka.max.partition.fetch.bytes",
+    "kafka.fetch.max.bytes", "kafka.fetch.max.wait.ms", "kafka.check.crcs", "kafka.group.id",
+    "kafka.default.api.timeout.ms",
+})  # fmt: skip
+_USED_BY_SINK = frozenset({
+    BOOTSTRAP, "kafka.security.protocol", "kafka.client.id", "kafka.acks", "kafka.compression.type", "kafka.linger.ms",
+    "kafka.batch.size", "kafka.delivery.timeout.ms",
+})  # fmt: skip
+_DURATION = re.compile(r"(\d+)\s*(us|ms|s|sec|second|m|min|minute|h|hour|d|day)?s?")
+_SECONDS = {"us": 1e-6, "ms": 0.001, None: 0.001, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60,
+            "h": 3600, "hour": 3600, "d": 86400, "day": 86400}  # fmt: skip
 
 
 @frozen
@@ -167,6 +177,9 @@ class Options:
                 raise OptionError(f"option '{BOOTSTRAP}' is host:port,…, and {one.strip()!r} in it is not")
         return text
 
+    def kafka_names(self) -> set[str]:
+        return {name for name in self._given if name.startswith("kafka.")}
+
     def refuse(self, refused: Mapping[str, str]) -> None:
         for name, instead in refused.items():
             if name in self:
@@ -174,6 +187,15 @@ class Options:
         for name, only in _PLAIN.items():
             if self.text(name) not in (None, only):
                 raise OptionError(f"option '{name}' can only be {only}: this source speaks to trusted networks")
+
+
+def unused_by_source(given: Mapping[str, str]) -> list[str]:
+    """Configs of Kafka's own clients that mean nothing to a source."""
+    return sorted(Options(given).kafka_names() - _USED_BY_SOURCE)
+
+
+def unused_by_sink(given: Mapping[str, str]) -> list[str]:
+    return sorted(Options(given).kafka_names() - _USED_BY_SINK)
 
 
 # -- the source -----------------------------------------------------------------------------------------------------
@@ -286,7 +308,11 @@ def _position(options: Options, side: str) -> Position | None:
         return AtTime(time)
     text = options.text(name := f"{side}OffsetsByTimestamp")
     if text is not None:
-        return AtTimes(partition_numbers(name, text, _TIMES))
+        times = partition_numbers(name, text, _TIMES)
+        for where, time in times.items():
+            if time < 0:
+                raise OptionError(f"option '{name}' is in milliseconds since 1970, not {time} for {where}")
+        return AtTimes(times)
     text = options.text(name := f"{side}Offsets")
     if text is None:
         return None

@@ -6,6 +6,7 @@ what it needs itself: all of it takes longer than Spark's own start of such a pr
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
@@ -36,16 +37,18 @@ class BarnabasSource(DataSource):
 
     def reader(self, schema: StructType) -> BatchReader:
         from tools.spark.batch_reader import BatchReader
-        from tools.spark.options import batch_options
+        from tools.spark.options import batch_options, unused_by_source
 
+        _tell_unused(unused_by_source(self.options))
         options = batch_options(self.options)
         _must_be_fixed(schema, options)
         return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802  Spark's name
-        from tools.spark.options import stream_options
+        from tools.spark.options import stream_options, unused_by_source
         from tools.spark.stream_reader import StreamReader
 
+        _tell_unused(unused_by_source(self.options))
         options = stream_options(self.options)
         _must_be_fixed(schema, options)
         return StreamReader(options)
@@ -53,25 +56,32 @@ class BarnabasSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> BatchSink | ExactlyOnceBatchSink:  # noqa: FBT001  Spark's signature
         from tools.spark.errors import OptionError
         from tools.spark.exactly_once import ExactlyOnceBatchSink
-        from tools.spark.options import named_batch, sink_options
+        from tools.spark.options import named_batch, sink_options, unused_by_sink
         from tools.spark.sink import BatchSink
 
         if overwrite:
             raise OptionError('a topic cannot be overwritten; write to it with mode("append")')
+        _tell_unused(unused_by_sink(self.options))
         options = sink_options(self.options)
         batch = named_batch(self.options)
         return BatchSink(options, schema) if batch is None else ExactlyOnceBatchSink(options, batch, schema)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink | ExactlyOnceStreamSink:  # noqa: N802, FBT001  Spark's signature
-        from tools.spark.errors import OptionError
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink | ExactlyOnceStreamSink:  # noqa: ARG002, N802, FBT001  Spark's signature
+        """With outputMode("complete") Spark says overwrite. Nothing is: all rows are written again, as by the stock
+        connector.
+        """
         from tools.spark.exactly_once import ExactlyOnceStreamSink
-        from tools.spark.options import stream_sink_options
+        from tools.spark.options import stream_sink_options, unused_by_sink
         from tools.spark.sink import StreamSink
 
-        if overwrite:
-            raise OptionError('a topic cannot be overwritten; write to it with outputMode("append") or "update"')
+        _tell_unused(unused_by_sink(self.options))
         options = stream_sink_options(self.options)
         return ExactlyOnceStreamSink(options, schema) if options.is_exactly_once else StreamSink(options, schema)
+
+
+def _tell_unused(names: list[str]) -> None:
+    if names:
+        logging.getLogger(__name__).warning("options that mean nothing here: %s", ", ".join(names))
 
 
 def _must_be_fixed(schema: StructType, options: SourceOptions) -> None:

@@ -45,7 +45,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reluctance: Reluctance | None = None
         self._group = GroupOffsets(options.fetch.bootstrap, options.group) if options.group else None
         if options.rows_min is not None:
-            self._reluctance = Reluctance(options.rows_min, options.trigger_delay_max, time.monotonic())
+            self._reluctance = Reluctance(options.rows_min, options.trigger_delay_max)
 
     def __getstate__(self) -> dict[str, Any]:
         """Tasks have copies, which ask nobody."""
@@ -69,8 +69,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._group is not None:
             self._group.keep(begun)
         self._latest = end = self._until(begun)
-        new = end.keys() - begun.keys()
-        since = begun | self._asked.earliest(new)
+        earliest = self._asked.earliest(end.keys() - begun.keys())
+        new = earliest.keys()
+        end = {where: offset for where, offset in end.items() if where in begun or where in new}
+        since = begun | earliest
         if isinstance(limit, ReadMaxRows):
             end = limited(since, end, limit.max_rows)
         is_patient = self._reluctance is not None and not isinstance(limit, ReadAllAvailable) and self._target is None
@@ -88,7 +90,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {where: max(offset, begun.get(where, offset)) for where, offset in self._target.items()}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  Spark's name
-        self._target = self._asked.latest(self._asked.first_partitions())
+        self._target = self._asked.latest(self._asked.awaited_partitions())
 
     def reportLatestOffset(self) -> Stored | None:  # noqa: N802  Spark's name
         return None if self._latest is None else stored(self._latest)
@@ -98,17 +100,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Stored, end: Stored) -> list[InputPartition]:
         begins, ends = restored(start), restored(end)
         begins = self._with_new(begins, ends)
-        ranges = [OffsetRange(*where, begins[where], ends[where]) for where in sorted(ends)]
+        ranges = [OffsetRange(*where, begins[where], ends[where]) for where in sorted(ends) if where in begins]
         shared = share_out(ranges, tasks_min=self._options.tasks_min, rows_max=self._options.task_rows_max)
         return [InputPartition(one) for one in shared]
 
     def _with_new(self, begins: Offsets, ends: Mapping[TopicPartition, int]) -> Offsets:
         """Where each partition begins: a new one where its log does. What is missing is told, or an error."""
-        gone = sorted(str(where) for where in begins.keys() - ends.keys())
-        if gone:
-            self._lost(f"{', '.join(gone)} are gone. Some data may have been missed")
         new = ends.keys() - begins.keys()
         earliest = self._asked.earliest(new)
+        gone = sorted(str(where) for where in (begins.keys() - ends.keys()) | (new - earliest.keys()))
+        if gone:
+            self._lost(f"{', '.join(gone)} are gone. Some data may have been missed")
         for where, offset in earliest.items():
             if offset:
                 self._lost(f"Added partition {where} starts from {offset} instead of 0. Some data may have been missed")

@@ -1,4 +1,4 @@
-"""What the brokers say about the partitions that a query reads. Asked on the driver, never by tasks.
+"""What the brokers say about the partitions that a query reads. Asked on the driver, by tasks only when one seems gone.
 
 Whatever a broker that is gone, or just coming back, makes fail is asked again: an exception here ends the query. That a
 partition is gone for good is only believed when it is still missing after a while.
@@ -16,6 +16,7 @@ from tools.client.admin import Admin
 from tools.client.errors import ClientError
 from tools.client.metadata import Topic, TopicPartition
 from tools.client.offsets import EARLIEST, LATEST, OffsetAt
+from tools.spark.decisions import TOPIC as DECISIONS
 from tools.spark.errors import OptionError
 from tools.spark.offsets import Offsets
 from tools.spark.options import READ_COMMITTED, SourceOptions
@@ -23,7 +24,7 @@ from tools.spark.positions import AtEnd, AtOffsets, AtTime, Position
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-_GONE_AFTER = 5.0
+GONE_AFTER = 5.0
 _PAUSE = 0.1
 
 
@@ -44,24 +45,32 @@ class Topics:
 
     def first_partitions(self) -> set[TopicPartition]:
         """Those that are there when a query begins. What was named must be there within a while."""
+        found, missing = self._awaited()
+        if missing:
+            raise OptionError(f"the cluster has no {', '.join(missing)}")
+        return found
+
+    def awaited_partitions(self) -> set[TopicPartition]:
+        """Those that are there when a query begins or goes on. What was named may be gone by then."""
+        return self._awaited()[0]
+
+    def _awaited(self) -> tuple[set[TopicPartition], list[str]]:
         selection = self._options.selection
-        deadline = time.monotonic() + min(self._options.patience, _GONE_AFTER)
+        deadline = time.monotonic() + min(self._options.patience, GONE_AFTER)
         while True:
             found = self._selected()
             if selection.partitions is not None:
                 missing = sorted(str(where) for where in selection.partitions - found)
             else:
                 missing = sorted((selection.topics or frozenset()) - {where.topic for where in found})
-            if not missing:
-                return found
-            if time.monotonic() > deadline:
-                raise OptionError(f"the cluster has no {', '.join(missing)}")
+            if not missing or time.monotonic() > deadline:
+                return found, missing
             time.sleep(_PAUSE)
 
     def partitions(self, known: Iterable[TopicPartition] = ()) -> set[TopicPartition]:
         """Those that are there now. One that was known is missing only when it still is after a while."""
         before = set(known)
-        deadline = time.monotonic() + _GONE_AFTER
+        deadline = time.monotonic() + GONE_AFTER
         while True:
             found = self._selected()
             if before <= found or time.monotonic() > deadline:
@@ -73,8 +82,11 @@ class Topics:
         if selection.pattern is not None:
             pattern = re.compile(selection.pattern)
             topics = self._asked(lambda admin: admin.list_topics())
-            chosen = [one for one in topics.values() if not one.is_internal and pattern.fullmatch(one.name)]
-            return _all_partitions(chosen)
+            return _all_partitions(
+                one
+                for one in topics.values()
+                if not one.is_internal and one.name != DECISIONS and pattern.fullmatch(one.name)
+            )
         named = selection.topics or {where.topic for where in selection.partitions or ()}
         found = _all_partitions(self._asked(lambda admin: admin.describe_topics(named)).values())
         return found if selection.partitions is None else found & selection.partitions
@@ -82,14 +94,16 @@ class Topics:
     # -- their offsets ---------------------------------------------------------------------------------------------
 
     def earliest(self, wheres: Iterable[TopicPartition]) -> Offsets:
-        return _offsets(self._at(dict.fromkeys(wheres, EARLIEST)))
+        """Of those that are there: what is missing after a while is left out."""
+        wanted = set(wheres)
+        return _offsets(self._at(dict.fromkeys(wanted & self.partitions(wanted), EARLIEST))) if wanted else {}
 
     def latest(self, wheres: Iterable[TopicPartition], known: Mapping[TopicPartition, int] | None = None) -> Offsets:
         """Behind the last record that may be read. It is less than what was known only if it still is after a while:
         a leader that has just been elected may not know yet how far its records are committed.
         """
         wanted = dict.fromkeys(wheres, LATEST)
-        deadline = time.monotonic() + _GONE_AFTER
+        deadline = time.monotonic() + GONE_AFTER
         while True:
             found = _offsets(self._at(wanted))
             if all(found[where] >= offset for where, offset in (known or {}).items() if where in found):

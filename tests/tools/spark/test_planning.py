@@ -10,16 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadMinRows
+from pyspark.sql.types import StringType, StructField, StructType
 
 from protocol.compression import Codec
 from protocol.record import Record
 from protocol.records import build_batch, read_header
 from tools.client.fetched import RawBatch
-from tools.client.metadata import TopicPartition
-from tools.client.offsets import EARLIEST, LATEST
+from tools.client.metadata import Topic, TopicPartition
+from tools.client.offsets import EARLIEST, LATEST, OffsetAt
 from tools.spark import decoding
 from tools.spark.admission import Reluctance, available, limited
-from tools.spark.columns import ROWS, Columns
+from tools.spark.batch_reader import BatchReader
+from tools.spark.columns import BYTES, ROWS, Columns
+from tools.spark.decisions import TOPIC as DECISIONS
 from tools.spark.errors import OptionError
 from tools.spark.offsets import restored, stored
 from tools.spark.options import (
@@ -30,10 +34,16 @@ from tools.spark.options import (
     source_options,
     stream_options,
     stream_sink_options,
+    unused_by_sink,
+    unused_by_source,
 )
 from tools.spark.positions import AtEnd, AtOffsets, AtTime
 from tools.spark.ranges import OffsetRange, share_out
 from tools.spark.schema import record_schema
+from tools.spark.sink import StreamSink
+from tools.spark.source import BarnabasSource
+from tools.spark.stream_reader import StreamReader
+from tools.spark.topics import Topics
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -63,6 +73,9 @@ OFFSETS = st.dictionaries(
         ({"subscribe": "a", "kafka.isolation.level": "dirty"}, "one of read_committed, read_uncommitted"),
         ({"subscribe": "a", "kafka.bootstrap.servers": "nowhere"}, "host:port"),
         ({"subscribe": "a", "failOnDataLoss": "perhaps"}, "one of true, false"),
+        ({"subscribe": "a", "startingTimestamp": "-1"}, "milliseconds since 1970, not -1"),
+        ({"subscribe": "a", "startingOffsetsByTimestamp": '{"a":{"0":-2}}'}, "since 1970, not -2 for a-0"),
+        ({"subscribe": "a", "maxTriggerDelay": "soon"}, "is a time like"),
     ],
 )
 def test_mistakes_in_options_are_told(options: dict[str, str], words: str) -> None:
@@ -87,6 +100,29 @@ def test_times_win_over_offsets() -> None:
     found = stream_options(BOOTSTRAP | given)
     assert found.starting == AtTime(5)
     assert found.trigger_delay_max == 120
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1d", 86400.0), ("500us", 0.0005), ("250", 0.25), ("2min", 120.0), ("30 seconds", 30.0), ("1h", 3600.0)],
+)
+def test_times_are_written_as_spark_writes_them(text: str, seconds: float) -> None:
+    found = stream_options(BOOTSTRAP | {"subscribe": "a", "maxTriggerDelay": text})
+    assert found.trigger_delay_max == pytest.approx(seconds)
+
+
+def test_configs_of_kafkas_clients_that_mean_nothing_are_told() -> None:
+    given = {**BOOTSTRAP, "Kafka.Fetch.Min.Bytes": "5", "kafka.group.id": "g", "kafka.acks": "all", "topic": "t"}
+    assert unused_by_source(given) == ["kafka.acks", "kafka.fetch.min.bytes"]
+    assert unused_by_sink(given) == ["kafka.fetch.min.bytes", "kafka.group.id"]
+
+
+def test_a_stream_in_complete_mode_is_written_again_and_a_batch_overwrites_nothing() -> None:
+    source = BarnabasSource({**BOOTSTRAP, "topic": "t"})
+    schema = StructType([StructField("value", StringType())])
+    assert isinstance(source.streamWriter(schema, overwrite=True), StreamSink)
+    with pytest.raises(OptionError, match="cannot be overwritten"):
+        source.writer(schema, overwrite=True)
 
 
 def test_what_a_stream_and_a_table_may_not_say() -> None:
@@ -156,6 +192,78 @@ def test_a_batch_that_is_too_small_waits_but_not_for_ever() -> None:
     assert reluctance.is_enough(10, now=59.0)
     assert not reluctance.is_enough(9, now=118.0)
     assert reluctance.is_enough(1, now=119.5)
+
+
+class Said:
+    """What brokers say of partition 0 of `t`, which has three records that are not read."""
+
+    def __init__(self, names: tuple[str, ...] = ("t",), offset: int = 3) -> None:
+        self._names, self._offset = names, offset
+
+    def partitions(self, _known: Any = ()) -> set[TopicPartition]:
+        return {T0}
+
+    def earliest(self, _wheres: Any) -> dict[TopicPartition, int]:
+        return {}
+
+    def latest(self, _wheres: Any, _known: Any = None) -> dict[TopicPartition, int]:
+        return {T0: self._offset}
+
+    def list_topics(self) -> dict[str, Topic]:
+        return {name: Topic(name, b"id", is_internal=name.startswith("__"), partitions=(None,)) for name in self._names}
+
+    def list_offsets(self, times: Any, **_: Any) -> dict[TopicPartition, OffsetAt]:
+        """As if the log had a record each millisecond from 0 to 9."""
+        at = {EARLIEST: 0, LATEST: 10}
+        return {
+            TopicPartition(*where): OffsetAt(at.get(time, time if time < 10 else -1), time, 0)
+            for where, time in times.items()
+        }
+
+
+def test_the_first_batch_after_a_start_waits_for_nothing() -> None:
+    """What is there has waited since before the restart. The next one waits."""
+    stream = StreamReader(stream_options(BOOTSTRAP | {"subscribe": "t", "minOffsetsPerTrigger": "10"}))
+    stream._topics = Said()  # type: ignore[assignment]
+    begun = {"t": {"0": 0}}
+    assert stream.latestOffset(begun, ReadMinRows(10)) == {"t": {"0": 3}}
+    assert stream.latestOffset(begun, ReadMinRows(10)) == begun
+
+
+def test_a_pattern_leaves_out_topics_that_are_not_the_users() -> None:
+    topics = Topics(stream_options(BOOTSTRAP | {"subscribePattern": ".*"}))
+    topics._admin = Said(("t", "__consumer_offsets", DECISIONS))  # type: ignore[assignment]
+    assert topics.partitions() == {T0}
+
+
+def test_offsets_by_times_are_found_and_what_no_time_matches_is_an_error_or_the_end() -> None:
+    given = {"subscribe": "t", "startingOffsetsByTimestamp": '{"t":{"0":4,"1":77}}'}
+    for strategy, wanted in (("latest", {T0: 4, T1: 10}), ("error", None)):
+        options = stream_options(BOOTSTRAP | given | {"startingOffsetsByTimestampStrategy": strategy})
+        topics = Topics(options)
+        topics._admin = Said()  # type: ignore[assignment]
+        assert options.starting is not None
+        if wanted is not None:
+            assert topics.starting(options.starting, {T0, T1}, AtEnd(LATEST)) == wanted
+        else:
+            with pytest.raises(OptionError, match="No offset matched from request of topic-partition t-1"):
+                topics.starting(options.starting, {T0, T1}, AtEnd(LATEST))
+
+
+def test_a_stream_that_is_told_some_partitions_begins_the_others_at_the_end() -> None:
+    options = stream_options(BOOTSTRAP | {"subscribe": "t", "startingOffsets": '{"t":{"0":-2}}'})
+    topics = Topics(options)
+    topics._admin = Said()  # type: ignore[assignment]
+    assert options.starting is not None
+    assert topics.starting(options.starting, {T0, T1}, AtEnd(LATEST)) == {T0: 0, T1: 10}
+
+
+def test_a_table_cannot_begin_behind_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Topics, "first_partitions", lambda _: {T0})
+    monkeypatch.setattr(Topics, "_asked", lambda _, question: question(Said()))
+    given = {"subscribe": "t", "startingOffsets": '{"t":{"0":7}}', "endingOffsets": '{"t":{"0":6}}'}
+    with pytest.raises(OptionError, match="start offset 7 is greater than the end offset 6 for topic t"):
+        BatchReader(batch_options(BOOTSTRAP | given)).partitions()
 
 
 RANGES = st.lists(st.integers(0, 300_000), max_size=8).map(
@@ -244,6 +352,17 @@ def test_columns_of_many_batches_keep_every_row_with_its_own() -> None:
     assert [row["timestamp"].timestamp() * 1000 for row in few] == [0, 1, 2, 3, 5, 77, 77, 0, 1]
     assert few[7]["headers"] is None
     assert few[8]["headers"] == [{"key": "h", "value": b"x"}]
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_columns_are_full_by_what_is_in_them_not_by_what_was_sent(codec: Codec) -> None:
+    """A batch of nothing but zeros is small until it is opened."""
+    columns = Columns(to_arrow_schema(record_schema(has_headers=True), timezone="UTC"))
+    zeros = batch([Record(at, at, bytes(1000), bytes(1_000_000), (("h", bytes(1000)),)) for at in range(4)], codec)
+    while not columns.is_full:
+        columns.add(zeros, 4)
+    assert BYTES <= columns.size <= columns.rows * 1_003_000
+    assert columns.rows * 1_000_000 < BYTES + 5_000_000
 
 
 def test_no_records_live_longer_than_their_columns_need(monkeypatch: pytest.MonkeyPatch) -> None:
