@@ -50,7 +50,8 @@ def play(stage: Stage) -> str:
         file.writelines(f"{line}\n" for line in some[LINES // 2 :])
     assert (first, capture.once(), capture.once()) == (LINES // 2, LINES // 2, 0)
 
-    batches = foreach_batch(errors, sqlite_sink(str(database), "errors"), decoder=TextDecoder())
+    sink = sqlite_sink(str(database), "errors")
+    batches = foreach_batch(errors, sink, decoder=TextDecoder(), checkpoint=stage.checkpoint("errors"))
     stage.run(stage.stream(LOG, maxOffsetsPerTrigger="2500").writeStream.foreachBatch(batches), "errors")
 
     with closing(sqlite3.connect(database)) as connection:

@@ -45,10 +45,15 @@ def play(stage: Stage) -> str:
     stage.send(ORDERS, orders())
     decoder = JsonDecoder("id STRING, cents LONG")
     payments = TopicSink(stage.bootstrap, PAYMENTS, key="id")
-    first = foreach_batch(paid, payments, decoder=decoder, dead_letters=DeadLetters(stage.bootstrap, DEAD))
+    dead_letters = DeadLetters(stage.bootstrap, DEAD)
+    first = foreach_batch(
+        paid, payments, decoder=decoder, dead_letters=dead_letters, checkpoint=stage.checkpoint("payments")
+    )
     stage.run(stage.stream(ORDERS, includeHeaders="true").writeStream.foreachBatch(first), "payments")
     shipments = stage.directory / "shipments"
-    second = foreach_batch(lambda rows: rows, ParquetSink(shipments), decoder=decoder)
+    second = foreach_batch(
+        lambda rows: rows, ParquetSink(shipments), decoder=decoder, checkpoint=stage.checkpoint("shipments")
+    )
     stage.run(stage.stream(PAYMENTS).writeStream.foreachBatch(second), "shipments")
 
     shipped = stage.spark.read.parquet(str(shipments)).select("id").collect()

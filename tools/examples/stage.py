@@ -54,10 +54,13 @@ class Stage:
         reader = reader.option("kafka.bootstrap.servers", self.bootstrap)
         return reader.options(subscribe=topic, startingOffsets="earliest", **options).load()
 
+    def checkpoint(self, name: str) -> str:
+        """Where the stream of this name keeps how far it is."""
+        return (self.directory / f"checkpoint-{name}").as_uri()
+
     def run(self, writer: DataStreamWriter, name: str) -> None:
         """Let a stream take everything that is there."""
-        checkpoint = (self.directory / f"checkpoint-{name}").as_uri()
-        writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", self.checkpoint(name)).trigger(availableNow=True)
         deadline = time.monotonic() + _SECONDS_MAX
         while True:
             query: Any = writer.start()
@@ -75,7 +78,9 @@ class Stage:
 def main(play: Callable[[Stage], str]) -> None:
     """Run an example as a program."""
     parser = argparse.ArgumentParser(description=play.__doc__)
-    parser.add_argument("--master", default="local[2]", help="local[2], spark://host:port, … (default: %(default)s)")
+    parser.add_argument(
+        "--master", default="local[2]", help="local[2], spark://host:port, sc://host:port (default: %(default)s)"
+    )
     options = parser.parse_args()
     config = KafkaConfig(default_replication_factor=3, min_insync_replicas=2)
     directory = Path(tempfile.mkdtemp(prefix="barnabas-example-"))

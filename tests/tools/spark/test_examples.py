@@ -1,5 +1,5 @@
-"""The worked examples check themselves; here they run in the tests' own session. `make test-long` runs one of them on a
-Spark cluster too (test_standalone).
+"""The worked examples check themselves; here they run in the tests' own session. `make test-long` runs some of them
+on a Spark cluster (test_standalone) and on a Spark Connect server (test_connect) too.
 """
 
 from __future__ import annotations

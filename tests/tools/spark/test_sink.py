@@ -62,3 +62,13 @@ def test_what_is_no_record_is_refused(spark: Any, cluster: Cluster) -> None:
         writer = rows.selectExpr(*columns).write.format("barnabas").mode("append")
         with pytest.raises(Exception, match=words):
             writer.options(**{"kafka.bootstrap.servers": cluster.bootstrap, **options}).save()
+
+
+def test_a_query_is_told_that_its_cluster_cannot_write_exactly_once(spark: Any, tmp_path: Path) -> None:
+    rows = spark.readStream.format("rate-micro-batch").options(rowsPerBatch=1, numPartitions=1).load()
+    with Cluster(1) as plain:  # without two-phase commit
+        plain.admin.create_topic("t", partitions=1, replication_factor=1)
+        options = {"kafka.bootstrap.servers": plain.bootstrap, "topic": "t", "exactlyOnce": "true"}
+        writer = rows.selectExpr("cast(value AS string) AS value").writeStream.format("barnabas").options(**options)
+        with pytest.raises(Exception, match="'exactlyOnce' needs two-phase commit"):
+            run_to_end(writer, tmp_path / "state")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,22 @@ def test_a_table_has_exactly_the_produced_records_of_every_codec(
     } == wanted  # fmt: skip
     assert {(row.topic, row.timestampType) for row in found} == {(topic, 0)}
     assert all(row.headers is None for row in found if row.offset % 3)
+
+
+def test_a_stream_has_exactly_the_produced_records_of_every_codec(
+    spark: Any, cluster: Cluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """Also if it is told where to begin in one partition only: in the others it begins with what comes next."""
+    topic = make_topic(partitions=len(CODECS) + 1)
+    wanted = Counter[tuple[int, bytes]]()
+    for partition, codec in enumerate(CODECS):
+        values = [f"{codec} {at} ".encode() * 20 for at in range(300)]
+        sent(cluster, topic, values, partition=partition, compression=codec, batch_bytes=4 << 10)
+        wanted.update((partition, value) for value in values[10:])
+    sent(cluster, topic, [b"before"], partition=len(CODECS))
+    starting = json.dumps({topic: {str(partition): 10 for partition in range(len(CODECS))}})
+    taken = take_all(stream(spark, cluster.bootstrap, subscribe=topic, startingOffsets=starting), tmp_path / "state")
+    assert Counter((row.partition, bytes(row.value)) for _, rows in taken for row in rows) == wanted
 
 
 def test_committed_transactions_alone_are_shown_unless_all_are_asked_for(

