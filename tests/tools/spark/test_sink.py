@@ -64,11 +64,11 @@ def test_what_is_no_record_is_refused(spark: Any, cluster: Cluster) -> None:
             writer.options(**{"kafka.bootstrap.servers": cluster.bootstrap, **options}).save()
 
 
-def test_a_query_is_told_that_its_cluster_cannot_write_exactly_once(spark: Any, tmp_path: Path) -> None:
-    rows = spark.readStream.format("rate-micro-batch").options(rowsPerBatch=1, numPartitions=1).load()
+def test_a_cluster_that_cannot_write_exactly_once_is_told_so_by_a_real_task(spark: Any) -> None:
     with Cluster(1) as plain:  # without two-phase commit
         plain.admin.create_topic("t", partitions=1, replication_factor=1)
-        options = {"kafka.bootstrap.servers": plain.bootstrap, "topic": "t", "exactlyOnce": "true"}
-        writer = rows.selectExpr("cast(value AS string) AS value").writeStream.format("barnabas").options(**options)
+        options = {"kafka.bootstrap.servers": plain.bootstrap, "topic": "t"}
+        once = {"exactlyOnce": "true", "exactlyOnceId": "a query", "exactlyOnceBatch": "0"}
+        writer = spark.range(1, numPartitions=1).selectExpr("'x' AS value").write.format("barnabas").mode("append")
         with pytest.raises(Exception, match="'exactlyOnce' needs two-phase commit"):
-            run_to_end(writer, tmp_path / "state")
+            writer.options(**options, **once).save()
