@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from actors.harness import Cluster
 from protocol.partitioner import partition_for_key
 from tests.tools.spark.conftest import MakeTopic
 from tests.tools.spark.streams import run_to_end, stream, table
+from tools.client.admin import Admin
 
 
 def test_rows_become_records_with_keys_headers_topics_and_partitions(
@@ -50,6 +52,11 @@ def test_a_stream_is_copied_from_topic_to_topic(
     run_to_end(writer, tmp_path / "state")
     found = [int(bytes(row.value)) for row in table(spark, cluster.bootstrap, subscribe=there).collect()]
     assert sorted(found) == list(range(500))
+    query = json.loads((tmp_path / "state" / "metadata").read_text())["id"]
+    with Admin(cluster.bootstrap) as admin:
+        ids = [one.transactional_id for one in admin.transactions.list()]
+    runs = {one.rsplit("-", 3)[1] for one in ids if one.startswith(f"spark-{query}-")}
+    assert [len(run) for run in runs] == ([32] if promise else []), "every run of a query has its own transactions"
 
 
 def test_what_is_no_record_is_refused(spark: Any, cluster: Cluster) -> None:
