@@ -10,7 +10,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from log.config import CleanupPolicy, LogConfig, TimestampType
-from protocol.errors import BatchListTooLarge, BatchTooLarge, InvalidRecord, InvalidTimestamp
+from protocol.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
 from protocol.records import (
     NO_TIMESTAMP,
     BatchHeader,
@@ -76,10 +76,9 @@ def _check_header(header: BatchHeader, config: LogConfig) -> None:
 
 
 def _check_size(header: BatchHeader, config: LogConfig) -> None:
+    """A batch that is larger than segment.bytes, which Kafka refuses, has a segment of its own here."""
     if header.size > config.max_message_bytes:
         raise BatchTooLarge(f"a batch of {header.size} bytes; max.message.bytes is {config.max_message_bytes}")
-    if header.size > config.segment_bytes:
-        raise BatchListTooLarge(f"a batch of {header.size} bytes; segment.bytes is {config.segment_bytes}")
 
 
 def _must_be_taken_apart(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:

@@ -26,13 +26,6 @@ class BatchTooLarge(ProtocolError):
     name = "MESSAGE_TOO_LARGE"
 
 
-class BatchListTooLarge(ProtocolError):
-    """What is to be appended at once does not fit a segment of the log."""
-
-    code = 18
-    name = "RECORD_LIST_TOO_LARGE"
-
-
 class UnsupportedMagic(ProtocolError):
     """A message set of Kafka before 0.11 (magic 0 or 1)."""
 

@@ -11,7 +11,6 @@ from log.admission import RECORDS_MAX, admit
 from log.config import CleanupPolicy, LogConfig, TimestampType
 from protocol.compression import Codec
 from protocol.errors import (
-    BatchListTooLarge,
     BatchTooLarge,
     CorruptBatch,
     InvalidRecord,
@@ -107,13 +106,8 @@ def test_a_batch_must_not_be_too_large_once_it_has_the_topics_codec() -> None:
         admit(memoryview(data), config, NOW)
 
 
-@pytest.mark.parametrize("codec", [None, Codec.NONE])
-def test_a_batch_fits_a_segment(codec: Codec | None) -> None:
-    """As it comes, and as it is kept."""
-    data = batch(bytes(1000), codec=Codec.NONE if codec is None else Codec.ZSTD)
-    assert admitted(data, LogConfig(segment_bytes=1100, compression_type=codec))
-    with pytest.raises(BatchListTooLarge, match=r"segment\.bytes is 1000"):
-        admit(memoryview(data), LogConfig(segment_bytes=1000, compression_type=codec), NOW)
+def test_a_batch_may_be_larger_than_a_segment() -> None:
+    assert admitted(batch(bytes(1000)), LogConfig(segment_bytes=1000))
 
 
 def test_a_batch_that_is_taken_apart_has_so_many_records() -> None:
