@@ -123,7 +123,36 @@ def aiokafka(bootstrap: str, group: str, source: str, target: str, number: int) 
     asyncio.run(copy())
 
 
-TRANSFORMERS = {"confluent-kafka": confluent, "kafka-python": kafka_python, "aiokafka": aiokafka}
+def own(bootstrap: str, group: str, source: str, target: str, number: int) -> None:
+    from tools.client.consumer import Consumer  # noqa: PLC0415
+    from tools.client.group_offsets import Committed  # noqa: PLC0415
+    from tools.client.producer import Producer  # noqa: PLC0415
+
+    with (
+        Producer(bootstrap, transactional_id=f"{group} {number}", transaction_timeout=TIMEOUT_MS / 1000) as producer,
+        Consumer(
+            bootstrap, group_id=group, auto_offset_reset="earliest", auto_commit_interval=None,
+            isolation="read_committed", session_timeout=SESSION_MS / 1000, heartbeat_interval=SESSION_MS / 4000,
+        ) as consumer,
+    ):  # fmt: skip
+        producer.init_transactions()
+        consumer.subscribe([source])
+        while True:
+            found = consumer.poll(POLL_SECONDS, BATCH_MAX)
+            if not found:
+                continue
+            signal.alarm(PATIENCE_SECONDS)
+            producer.begin()
+            for where, some in found.items():
+                for one in some:
+                    producer.send(target, one.value, partition=where.partition)
+            ends = {where: Committed(some[-1].offset + 1) for where, some in found.items()}
+            producer.send_offsets(group, ends, consumer.member)
+            producer.commit()
+            tell(sum(map(len, found.values())))
+
+
+TRANSFORMERS = {"confluent-kafka": confluent, "kafka-python": kafka_python, "aiokafka": aiokafka, "our own": own}
 
 
 def main() -> None:

@@ -29,11 +29,11 @@ from typing import Self
 from tools.client.assignors import named
 from tools.client.broker import Patience
 from tools.client.cluster import Bootstrap, Cluster
-from tools.client.errors import ClientError, TimedOut
+from tools.client.errors import ClientError, CommitFailed, TimedOut
 from tools.client.fetched import RawBatch
 from tools.client.fetcher import Fetching
 from tools.client.group_offsets import Committed
-from tools.client.membership import GroupSettings, Subscription
+from tools.client.membership import GroupSettings, Identity, Subscription
 from tools.client.metadata import TopicPartition
 from tools.client.offsets import EARLIEST, LATEST, OffsetAt, list_offsets
 from tools.client.reading import Corrupt, Reading, Records, Where
@@ -197,6 +197,16 @@ class Consumer:
         """Of the group, or the member's epoch; −1 while this consumer is no member."""
         session = self._in_group().session
         return -1 if session is None else session.generation
+
+    @property
+    def member(self) -> Identity:
+        """As whom it commits, for Producer.send_offsets: a group that has gone on without this consumer refuses it."""
+        session = self._in_group().session
+        if session is None:
+            return Identity()
+        if session.identity is None:  # committed as nobody, offsets would be refused to no one
+            raise CommitFailed("this consumer is no member of its group at the moment")
+        return session.identity
 
     def seek(self, where: Where, offset: int) -> None:
         """Read on from an offset, or from EARLIEST or LATEST."""
