@@ -12,7 +12,7 @@ cluster: .venv/installed  ## start the cluster that cluster.toml describes
 	@$(BIN)/python -m actors.cluster cluster.toml
 
 test: .venv/installed-test check  ## lint, type-check, check the import layers, run every test but the long ones
-	@$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not long" --ignore tests/tools/spark
+	@$(BIN)/python -m pytest -q -n 4 --dist worksteal -m "not long" --ignore tests/tools/spark
 	@$(BIN)/python -m pytest -q -m "not long" tests/tools/spark
 
 test-fast: .venv/installed-test  ## the quick tests only, under a minute

@@ -124,7 +124,7 @@ def kill_and_check(cluster: Cluster, victim: int) -> None:
 def test_deaths_under_load(cluster: Cluster) -> None:
     children, things = len(living_children()), nodes_and_links()
     stream_everywhere(cluster, *cluster.brokers)
-    for victim in (2, 3, 2, 3, 1, 2, 3):
+    for victim in (2, 3, 1, 2):
         kill_and_check(cluster, victim)
     everybody_hears_everybody(cluster, messages=100)
     assert (len(living_children()), nodes_and_links()) == (children, things)

@@ -44,6 +44,10 @@ from tests.actors.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 TOLD_SECONDS_MAX = 0.9 * START_SECONDS
+SELDOM_WITH_PROCESSES = pytest.mark.parametrize(
+    "cluster_factory", ["one process", pytest.param("a process each", marks=pytest.mark.long)], indirect=True
+)
+"""For those that start brokers again and again, which is the slower the more processes there are."""
 
 
 class Deaf(Actor):
@@ -127,6 +131,7 @@ def test_one_broker_alone_is_a_cluster(cluster_factory: ClusterFactory) -> None:
         assert cluster.ask("echo@1", say(2)).number == 2
 
 
+@SELDOM_WITH_PROCESSES
 def test_a_stopped_cluster_starts_again(cluster_factory: ClusterFactory) -> None:
     cluster = cluster_factory(brokers=2)
     for number in range(2):
@@ -135,11 +140,13 @@ def test_a_stopped_cluster_starts_again(cluster_factory: ClusterFactory) -> None
             cluster.cut(1, 2)
 
 
+@SELDOM_WITH_PROCESSES
 def test_stop_is_safe_to_repeat(cluster: Cluster) -> None:
     cluster.stop()
     cluster.stop()
 
 
+@SELDOM_WITH_PROCESSES
 def test_two_clusters_live_beside_each_other(cluster_factory: ClusterFactory) -> None:
     """They are started at the same time, from two threads, as parallel tests would."""
     clusters = [cluster_factory(brokers=2) for _ in range(2)]
@@ -155,6 +162,7 @@ def test_two_clusters_live_beside_each_other(cluster_factory: ClusterFactory) ->
         assert cluster.ask("relay@1", AskFor(Address("echo", "", 2), 7)) == 7
 
 
+@SELDOM_WITH_PROCESSES
 def test_nothing_is_left_when_the_test_fails(cluster_factory: ClusterFactory, own_tmp: Path) -> None:
     children = living_children()
 
@@ -170,6 +178,7 @@ def test_nothing_is_left_when_the_test_fails(cluster_factory: ClusterFactory, ow
     assert list(own_tmp.iterdir()) == []
 
 
+@SELDOM_WITH_PROCESSES
 def test_a_given_data_directory_is_kept(cluster_factory: ClusterFactory, tmp_path: Path) -> None:
     with cluster_factory(data_dir=tmp_path):
         identities = [identity_of(tmp_path, broker) for broker in (1, 2, 3)]
@@ -313,6 +322,7 @@ def test_restart_waits_until_the_broker_is_there(shared: Cluster) -> None:
         assert shared.ask(f"relay@{broker}", AskFor(Address("echo", "", broker % 3 + 1), 5)) == 5
 
 
+@SELDOM_WITH_PROCESSES
 def test_a_restarted_broker_keeps_its_port_and_its_directory(cluster_factory: ClusterFactory, tmp_path: Path) -> None:
     with cluster_factory(data_dir=tmp_path) as cluster:
         bootstrap, identity = cluster.bootstrap, identity_of(tmp_path, 2)
@@ -453,6 +463,7 @@ def test_a_plain_script_needs_no_guard(tmp_path: Path, leaves_nothing: None, pro
 # -- what goes wrong -------------------------------------------------------------------------------------------------
 
 
+@SELDOM_WITH_PROCESSES
 def test_a_broker_that_cannot_start_is_told_at_once(
     cluster_factory: ClusterFactory, own_tmp: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -466,6 +477,7 @@ def test_a_broker_that_cannot_start_is_told_at_once(
     assert list(own_tmp.iterdir()) == []
 
 
+@SELDOM_WITH_PROCESSES
 def test_a_broker_that_cannot_start_again_is_told_at_once(
     cluster_factory: ClusterFactory, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -567,6 +579,7 @@ def test_another_loop_awaits_the_answer_of_an_actor_of_the_cluster(shared: Clust
     assert trio.run(main) is None
 
 
+@SELDOM_WITH_PROCESSES
 def test_an_ask_to_a_cluster_that_has_ended_fails_and_does_not_wait(cluster_factory: ClusterFactory) -> None:
     cluster = cluster_factory(brokers=1)
     with cluster:

@@ -322,7 +322,7 @@ def test_nothing_acknowledged_is_lost_or_moved_while_brokers_die_and_links_break
     for writer in writers:
         writer.start()
     rng = random.Random(4)
-    for _ in range(8):
+    for _ in range(5):
         broker, other = rng.sample(replicated.brokers, 2)
         if rng.random() < 0.6:
             replicated.kill(broker)

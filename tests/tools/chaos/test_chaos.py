@@ -15,6 +15,7 @@ from tools.checker.history import OffsetCommit, Poll, Send, TransactionEnded
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
+@pytest.mark.long
 def test_a_cluster_that_nobody_harms_keeps_its_promises(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     history = tmp_path / "history.jsonl"
     with Cluster(3, processes=True, log_level="error") as cluster:
