@@ -33,6 +33,20 @@ def unsettled(world: World) -> str | None:
         text = _wrong_replicas(world, newest, broker) or _wrong_leaders(world, led, broker)
         if text is not None:
             return text
+    return None if _have_bad_disks(world) else _behind(world, led)
+
+
+def _have_bad_disks(world: World) -> bool:
+    return any(fault in world.settings.faults for fault in DISK_FAULTS)
+
+
+def _behind(world: World, led: dict[str, int | None]) -> str | None:
+    """Nobody writes any more: every replica has what its leader has."""
+    for group, leader in led.items():
+        found = {broker: world.replica(group, broker) for broker in world.brokers}
+        ends = {broker: one._member.log.end_offset for broker, one in found.items() if one is not None}
+        if leader is not None and any(end != ends[leader] for end in ends.values()):
+            return f"{group} ends at {ends}, and broker {leader} leads"
     return None
 
 
@@ -46,9 +60,7 @@ def _wrong_replicas(world: World, metadata: Metadata, broker: int) -> str | None
     if here != wanted:
         return f"broker {broker} has {sorted(here - wanted)} too much and {sorted(wanted - here)} not"
     kept = set(groups_on_disk(world.brokers[broker].disk, DATA))
-    if kept - wanted and not any(
-        fault in world.settings.faults for fault in DISK_FAULTS
-    ):  # which keep files from going
+    if kept - wanted and not _have_bad_disks(world):  # which keep files from going
         return f"broker {broker} still has the files of {sorted(kept - wanted)}"
     return None
 
