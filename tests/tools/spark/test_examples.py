@@ -20,7 +20,14 @@ from tools.client.producer import Producer
 README = Path(__file__).parents[3] / "README.md"
 
 
-@pytest.mark.parametrize("name", ["audit_ledger", "iot_telemetry", "log_stream", "order_saga"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "log_stream",
+        "order_saga",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("audit_ledger", "iot_telemetry")),
+    ],
+)
 def test_an_example_has_the_result_that_it_says(
     name: str, spark: Any, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
