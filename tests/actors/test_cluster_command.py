@@ -370,7 +370,7 @@ def test_a_broker_that_can_never_start_is_given_up_and_the_cluster_with_it(
 # -- deaths ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_broker_comes_back_however_often_it_is_killed(start: Start, cluster_file: Path) -> None:
     """More often than a broker that never gets ready may die: this one was."""
     command = start(cluster_file)

@@ -87,7 +87,7 @@ def refusal_of_cancel(cluster: Cluster) -> ErrorCode:
     return refused.value.error
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_move_goes_on_when_those_who_move_die(leaves_nothing: None, tmp_path: Path) -> None:
     with Cluster(4, processes=True, data_dir=tmp_path) as cluster:
         cluster.admin.create_topic("orders", assignment=[[1, 2, 3]])

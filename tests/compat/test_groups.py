@@ -32,8 +32,9 @@ SECONDS = 90.0
 Kind = tuple[str, str]
 KINDS: list[Kind] = [
     ("confluent-kafka", "classic"), ("confluent-kafka", "consumer"), ("kafka-python", "classic"),
-    ("aiokafka", "classic"), ("our own", "classic"), ("our own", "cooperative"), ("our own", "consumer"),
+    ("aiokafka", "classic"), ("our own", "consumer"),
 ]  # fmt: skip
+SELDOM: list[Kind] = [("our own", "classic"), ("our own", "cooperative")]
 CLASSIC, CONSUMER = ("confluent-kafka", "classic"), ("confluent-kafka", "consumer")
 COOPERATIVE = ("confluent-kafka", "cooperative")
 
@@ -148,7 +149,10 @@ class Group:
         return leader_of(self.cluster, GROUPS_TOPIC, partition_of(self.id, count))
 
 
-@pytest.fixture(params=KINDS, ids=[" ".join(kind) for kind in KINDS])
+@pytest.fixture(
+    params=[*KINDS, *(pytest.param(kind, marks=pytest.mark.long) for kind in SELDOM)],
+    ids=[" ".join(kind) for kind in (*KINDS, *SELDOM)],
+)
 def kind(request: pytest.FixtureRequest) -> Kind:
     chosen: Kind = request.param
     return chosen
