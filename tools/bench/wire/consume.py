@@ -22,7 +22,7 @@ def consume(one: Contestant, count: int) -> Rate:
     consumer = Consumer({
         **one.conf, "group.id": "bench", "enable.auto.commit": False, "auto.offset.reset": "earliest",
         "fetch.wait.max.ms": 100, "queued.min.messages": 1_000_000, "queued.max.messages.kbytes": 256 << 10,
-        "fetch.message.max.bytes": 4 << 20, "enable.partition.eof": True,
+        "fetch.message.max.bytes": 4 << 20, "enable.partition.eof": True, "log_level": 3,
     })  # fmt: skip
     try:
         cpu, begun = one.cpu_seconds(), perf_counter()
