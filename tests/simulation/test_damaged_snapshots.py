@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 import pytest
 
@@ -42,9 +43,18 @@ def log_start(world: World, broker: int) -> int:
     return replica._member.log.log_start_offset
 
 
+@pytest.fixture
+def heard(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """What brokers say: while a world runs, it goes nowhere by itself."""
+    logger = logging.getLogger("barnabas")
+    logger.addHandler(caplog.handler)
+    yield caplog
+    logger.removeHandler(caplog.handler)
+
+
 @pytest.mark.parametrize("broker", [1, 2, 4])
 def test_without_it_and_without_the_log_before_it_a_broker_begins_anew(
-    broker: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    broker: int, monkeypatch: pytest.MonkeyPatch, heard: pytest.LogCaptureFixture
 ) -> None:
     """Broker 4 only follows along, the others vote. Its partitions keep what they have all the while."""
     monkeypatch.setattr(actors.controller, "SNAPSHOT_LOG_BYTES", 500)
@@ -57,7 +67,6 @@ def test_without_it_and_without_the_log_before_it_a_broker_begins_anew(
         until(world, lambda: unsettled(world) is None)
         disk.corrupt(SNAPSHOT, 30)
         world.invariants.expect_nothing(broker)
-        logging.getLogger("barnabas").addHandler(caplog.handler)
         world.start(broker)
         until(world, lambda: world.replica(METADATA, broker) is not None, every_s=0.0)
         replica = world.replica(METADATA, broker)
@@ -68,25 +77,24 @@ def test_without_it_and_without_the_log_before_it_a_broker_begins_anew(
         until(world, lambda: has_all(world, TOPIC))
         assert kept == [name for name in disk.list(DATA) if name.startswith(TOPIC)]
         until(world, lambda: not disk.exists(f"{DIRECTORY}.gone"))
-        told = [record.getMessage() for record in caplog.records]
+        told = [record.getMessage() for record in heard.records]
         assert any(f"{SNAPSHOT} has checksum" in line and "it is" in line for line in told), told
         assert any("is lost here; beginning anew, from whoever leads" in line for line in told), told
         world.kill(broker)
         start_again(world, broker)  # from what it was brought
 
 
-def test_without_it_a_log_that_is_complete_is_replayed(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_it_a_log_that_is_complete_is_replayed(heard: pytest.LogCaptureFixture) -> None:
     with a_world() as (world, operator):
         carry_out(world, operator, AlterConfigs("change", TOPIC, (("segment.bytes", "100000"),)))
         disk = world.brokers[2].disk
         world.kill(2)
         disk.write_atomically(SNAPSHOT, b'{"version":1,"applied":5')
-        logging.getLogger("barnabas").addHandler(caplog.handler)
         start_again(world, 2)
         replica = world.replica(METADATA, 2)
         assert replica is not None
         assert replica._member.node.eligible, "nothing is lost"
-        assert any(f"{SNAPSHOT} has no checksum" in record.getMessage() for record in caplog.records)
+        assert any(f"{SNAPSHOT} has no checksum" in record.getMessage() for record in heard.records)
         topic = replica._services.metadata.topic(TOPIC)
         assert topic is not None
         assert topic.configs == {"segment.bytes": "100000"}
@@ -122,7 +130,7 @@ def test_a_broker_that_lost_its_snapshot_removes_nothing_before_it_knows_everyth
 
 
 @pytest.mark.parametrize("broker", [1, 2, 4])
-def test_a_damaged_log_is_dropped_and_brought_by_the_leader(broker: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_log_is_dropped_and_brought_by_the_leader(broker: int, heard: pytest.LogCaptureFixture) -> None:
     with a_world() as (world, operator):
         carry_out(world, operator, AlterConfigs("change", TOPIC, (("segment.bytes", "100000"),)))
         replica = world.replica(METADATA, broker)
@@ -137,9 +145,8 @@ def test_a_damaged_log_is_dropped_and_brought_by_the_leader(broker: int, caplog:
         world.brokers[broker].disk.corrupt(path, position + header.size - 3)
         world.invariants.expect_nothing(broker)
         world.brokers[broker].flip = BitFlip(path, world.brokers[broker].disk._file(path), 0, 0)
-        logging.getLogger("barnabas").addHandler(caplog.handler)
         start_again(world, broker)
-        assert any(f"{DIRECTORY} is damaged" in str(record.exc_info) for record in caplog.records if record.exc_info)
+        assert any(f"{DIRECTORY} is damaged" in str(record.exc_info) for record in heard.records if record.exc_info)
         until(world, lambda: is_eligible(world, broker))
         until(world, lambda: has_all(world, TOPIC))
 
