@@ -140,7 +140,6 @@ def test_a_stream_goes_on_from_its_checkpoint_and_finds_what_is_new(
         assert sum(one.offset for one in committed.values()) == len(values)
 
 
-@pytest.mark.long
 def test_lost_records_end_a_query_unless_they_may_be_lost(
     spark: Any, cluster: Cluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
