@@ -12,6 +12,7 @@ from attrs import frozen
 from actors.background import Background
 from actors.runtime import Actor, Address, handles
 from log.filesystem import Filesystem
+from log.handles import Handles
 from log.partition_log import Flush
 from log.raft.ready import Vote
 from log.raft.vote_journal import VoteJournal
@@ -77,10 +78,10 @@ class Flusher(Actor):
 
     mailbox_capacity = 1 << 20
 
-    def __init__(self, journal: VoteJournal, filesystem: Filesystem, background: Background) -> None:
+    def __init__(self, journal: VoteJournal, handles: Handles, background: Background) -> None:
         super().__init__()
         self._journal = journal
-        self._filesystem = filesystem
+        self._handles = handles
         self._background = background
         self._votes: list[SaveVote] = []
         self._flushes: list[SyncLog] = []
@@ -105,6 +106,8 @@ class Flusher(Actor):
     @handles(_RoundDone)
     def round_done(self, done: _RoundDone) -> None:
         for replica, synced in done.flushes:
+            if synced.error is not None:  # the replica may have died meanwhile, and whoever opens its log must know
+                self._handles.note_failed_sync(synced.flush.log, synced.flush.since)
             self.send(replica, synced)
         if done.error is not None:  # what is not saved is not told: until it is, nobody here votes
             self.log.error("flusher: votes cannot be saved: %s; trying again", done.error)
@@ -138,7 +141,7 @@ class Flusher(Actor):
                     self._journal.write({save.group: save.vote for save in votes})
                     self._journal.sync()
             finally:
-                synced.extend((one.replica, _synced(one.flush, self._filesystem)) for one in flushes)
+                synced.extend((one.replica, _synced(one.flush, self._handles.filesystem)) for one in flushes)
 
         def done(error: BaseException | None) -> None:
             self._own(_RoundDone(votes, tuple(synced), error))

@@ -423,7 +423,7 @@ def start_partitions(
         cluster.groups,
         cluster.transactions,
     )
-    node.spawn(Flusher, journal, filesystem, syncs, address=Address("flusher", "", node.broker))
+    node.spawn(Flusher, journal, services.handles, syncs, address=Address("flusher", "", node.broker))
     node.spawn(Heartbeats, heard, services.leadership, address=Address("heartbeats", "", node.broker))
     node.spawn(Partitions, services, removals, address=Address("partitions", "", node.broker))
     node.spawn(Cleaner, address=Address("cleaner", "", node.broker))

@@ -39,6 +39,11 @@ class Handles:
         """Directories of logs whose names may not be on disk yet, by parent: one sync of that is for all of them."""
         self._handles: OrderedDict[str, _Handle] = OrderedDict()  # the least recently used first
 
+    def note_failed_sync(self, directory: str, flushed_offset: int) -> None:
+        """A sync of this log failed, and so far only we know: it is written down when the log is opened anew."""
+        known = self.unnoted_syncs.get(directory, flushed_offset)
+        self.unnoted_syncs[directory] = min(known, flushed_offset)
+
     def file(self, path: str) -> File:
         """The open file at `path`, which must exist."""
         handle = self._handles.get(path)

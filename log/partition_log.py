@@ -66,6 +66,10 @@ class TimedOffset:
 class Flush:
     """What one flush must sync, apart from the log so that another thread can do it, for many logs at once."""
 
+    log: str
+    """The directory of the log that it is a flush of."""
+    since: int
+    """Up to where everything was on disk before."""
     files: tuple[File, ...]
     directory: str | None
     end_offset: int
@@ -495,8 +499,19 @@ class PartitionLog:
         directory = self.directory if self._directory_changed else None
         self._unsynced, self._directory_changed, self._established = [], False, True
         parent, named = self._unnamed()
-        self._flushing = Flush(tuple(files), directory, self.end_offset, self._generation, parent, named)
+        self._flushing = self._flush_of(tuple(files), directory, parent, named)
         return self._flushing
+
+    def _flush_of(
+        self,
+        files: tuple[File, ...],
+        directory: str | None,
+        parent: str | None = None,
+        named: frozenset[str] = frozenset(),
+    ) -> Flush:
+        """Sync these, and all is durable up to the log's end."""
+        since, end = self.flushed_offset, self.end_offset
+        return Flush(self.directory, since, files, directory, end, self._generation, parent, named)
 
     def end_flush(self, flush: Flush, error: BaseException | None, now_ms: int) -> None:
         """A flush is done, or has failed: then the log goes offline, since nobody knows what was written."""
@@ -590,7 +605,7 @@ class PartitionLog:
             checkpoint.lower_first_dirty(files, directory, self.end_offset)
             self._unsynced += mend_transactions(self.segments, self.producers.ended, self.flushed_offset)
             if self.cut is not None:  # what was cut must not come back once its epochs are forgotten…
-                Flush(tuple(self._unsynced), directory, self.flushed_offset, self._generation).run(files)
+                self._flush_of(tuple(self._unsynced), directory).run(files)
             self._write_epochs()  # …and these must not contradict what comes in its place
             self._checkpoint_is_ahead = self.cut is not None and self.cut.below_checkpoint
         self.producers.forget_ended(self._high_watermark)
@@ -630,15 +645,15 @@ class PartitionLog:
         try:
             checkpoint.write_failed_sync(self._handles.filesystem, self.directory, self.flushed_offset)
         except OSError:  # the disk may be full too: it is written when the log is opened anew, or that fails again
-            self._handles.unnoted_syncs[self.directory] = self.flushed_offset
+            self._handles.note_failed_sync(self.directory, self.flushed_offset)
 
     def _write_suspects_again(self, *, was_clean: bool) -> None:
         """An earlier sync failed, or may have failed without anybody living to note it, where syncs count."""
         suspect = checkpoint.read_failed_sync(self._handles.filesystem, self.directory)
         if suspect is None and not was_clean and self.config.flush_messages == 1:
             suspect = self.flushed_offset if self.flushed_offset < self.end_offset else None
-        if suspect is not None:
-            self._write_again(suspect)
+        if suspect is not None:  # whoever noted it may not have known that the log was cut meanwhile
+            self._write_again(min(suspect, self.flushed_offset))
 
     def _write_again(self, flushed_offset: int) -> None:
         """From here on the log may read well and not be on disk. Written anew, it is."""
@@ -659,7 +674,7 @@ class PartitionLog:
         active, epochs = self.active, None
         if self.end_offset == 0 and not self._unsynced:  # there is nothing in it that could be lost
             parent, named = self._unnamed()
-            flush = Flush((), None, 0, self._generation, parent, named)
+            flush = self._flush_of((), None, parent, named)
             flush.run(self._handles.filesystem)
             self._note_named(flush)
         elif self._is_small:

@@ -12,6 +12,7 @@ from log.memory_filesystem import Fault, MemoryFilesystem
 from log.partition_log import PartitionLog
 from log.raft.ready import Vote
 from log.raft.vote_journal import VoteJournal
+from protocol.records import Record, build_batch, check_batches
 
 FLUSHER, REPLICA = Address("flusher", "", 1), Address("replica", "t-0", 1)
 
@@ -58,16 +59,17 @@ class Disk:
         self.told: list[object] = []
         node = self.sim.add_node(1)
         self.journal = VoteJournal(self.files, "/data/votes")
-        self._flusher = node.spawn(Flusher, self.journal, self.files, self.background, address=FLUSHER)
+        self.handles = Handles(self.files)
+        self.flusher = node.spawn(Flusher, self.journal, self.handles, self.background, address=FLUSHER)
         node.spawn(Asker, self.told, address=REPLICA)
         self.sim.run()
 
     def ask(self, logs: int, *votes: Vote) -> None:
         for number in range(logs):
-            log = PartitionLog.open(f"/data/t-{number}", LogConfig(), Handles(self.files))
-            self._flusher.tell(SyncLog(log.begin_flush(), REPLICA))
+            log = PartitionLog.open(f"/data/t-{number}", LogConfig(), self.handles)
+            self.flusher.tell(SyncLog(log.begin_flush(), REPLICA))
         for vote in votes:
-            self._flusher.tell(SaveVote("t-0", vote, REPLICA))
+            self.flusher.tell(SaveVote("t-0", vote, REPLICA))
         self.sim.run()
 
     def do_one(self) -> None:
@@ -96,3 +98,20 @@ def test_logs_are_synced_though_votes_cannot_be_saved() -> None:
     disk.do_one()
     assert [type(one) for one in disk.told] == [VoteSaved, LogSynced, LogSynced, LogSynced]
     assert disk.journal.get("t-0") == Vote(1, 1)
+
+
+def test_a_sync_that_failed_after_its_replica_died_is_known_to_the_next_one() -> None:
+    disk = Disk()
+    log = PartitionLog.open("/data/t-0", LogConfig(), disk.handles)
+    log.append(check_batches(build_batch([Record(0, 1, None, b"unsynced", ())])), epoch=1, now_ms=0)
+    disk.flusher.tell(SyncLog(log.begin_flush(), Address("replica", "gone", 1)))
+    disk.sim.run()
+    log.release()
+    disk.files.faults.append(Fault("sync", path="/data/t-0/*.log"))
+    disk.do_one()
+    disk.files.faults.clear()
+    log = PartitionLog.open("/data/t-0", LogConfig(), disk.handles)
+    log.flush()
+    disk.files.crash()
+    log = PartitionLog.open("/data/t-0", LogConfig(), Handles(disk.files))
+    assert log.end_offset == 1
