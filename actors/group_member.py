@@ -30,7 +30,7 @@ from log.partition_log import Flush, PartitionLog
 from log.raft import leading
 from log.raft.member import MEMBERSHIP_FILE, Machine, Member
 from log.raft.membership import Membership, MembershipHistory, Voter
-from log.raft.messages import Message
+from log.raft.messages import Appended, Message
 from log.raft.node import RaftConfig, RaftNode
 from log.raft.pacer import Pacer
 from log.raft.ready import Vote
@@ -231,7 +231,18 @@ class GroupMember(Actor):
     @handles(*RAFT_MESSAGES)
     def raft(self, message: Message) -> None:
         self._member.step(message, self._now)
-        self._after_event()
+        if type(message) is Appended and self._was_known(message):
+            self.on_membership()
+        else:
+            self._after_event()
+
+    def _was_known(self, answer: Appended) -> bool:
+        """Did this acknowledgement change nothing? The last ones do not: a majority has committed it before them."""
+        member, announced = self._member, self._announced
+        if member.outbox or member.committed is not None or member.role_changed or member.damage is not None:
+            return False
+        leads_with = announced is not None and announced[0] == self.node.broker and answer.follower in announced[2]
+        return leads_with and answer.ok and answer.eligible and member.unsaved_vote == self._saving
 
     @handles(PeerUp)
     def peer_up(self, message: PeerUp) -> None:

@@ -541,8 +541,8 @@ class Replica(GroupMember):
             self._appends.remove(append)
             error = self._verdict(append.end)
             if error is None:
-                enough = self._in_sync_count() >= self._min_insync_replicas
-                error = ErrorCode.REQUEST_TIMED_OUT if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+                too_few = self._too_few_in_sync
+                error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else ErrorCode.REQUEST_TIMED_OUT
             append.reply.set(self._answer(error, append.base, append.term, append.append_time_ms))
         for read in [read for read in self._reads if read.deadline <= now]:
             self._reads.remove(read)
@@ -616,7 +616,7 @@ class Replica(GroupMember):
         node = self._member.node
         if not isinstance(node.role, Leader) or end > node.watermark:
             return None
-        if self._in_sync_count() < self._min_insync_replicas:
+        if self._too_few_in_sync:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE if leading.holders(node, node.role, end) >= self._min_insync_replicas else None
 
@@ -664,7 +664,7 @@ class Replica(GroupMember):
             return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, node.term, f"the leader is {leader}")
         if leader_epoch not in (-1, node.term):
             return AppendResult(ErrorCode.FENCED_LEADER_EPOCH, -1, node.term, f"the leader's epoch is {node.term}")
-        if acks == ALL and self._in_sync_count() < self._min_insync_replicas:
+        if acks == ALL and self._too_few_in_sync:
             text = f"{self._in_sync_count()} in sync, {self._min_insync_replicas} needed"
             return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, node.term, text)
         if len(self._appends) >= WAITING_MAX:
@@ -715,6 +715,10 @@ class Replica(GroupMember):
             aborted = [Aborted(one.producer_id, one.first_offset) for one in self._aborted(request.offset, found)]
             aborted.sort(key=_first_offset)
         return ReadResult(ErrorCode.NONE, *facts, Payload(memoryview(found.read())), stable, tuple(aborted))
+
+    @property
+    def _too_few_in_sync(self) -> bool:
+        return self._min_insync_replicas > 1 and self._in_sync_count() < self._min_insync_replicas
 
     def _in_sync_count(self) -> int:
         role = self._member.node.role

@@ -117,10 +117,14 @@ class Scheduler:
         try:
             if bring is not None:
                 bring()
-            self._run_due()
+            for _ in range(len(self._from_threads)):
+                self._from_threads.popleft()()
+            self.timers.fire_due()
+            self._run_ready()
         finally:
             self._in_turn = False
-        self.flush()
+        if self._dirty:
+            self.flush()
         if self._ready:
             self._wake()
             return True
@@ -143,12 +147,6 @@ class Scheduler:
         """Log the 1st, 2nd, 4th, 8th… drop of a mailbox: loud at first, never a flood."""
         if count & (count - 1) == 0:
             actor.log.warning("mailbox: %s is full, %d messages dropped so far", actor.address, count)
-
-    def _run_due(self) -> None:
-        for _ in range(len(self._from_threads)):
-            self._from_threads.popleft()()
-        self.timers.fire_due()
-        self._run_ready()
 
     def _run_ready(self) -> None:
         clock, ready = self.clock, self._ready

@@ -86,9 +86,10 @@ class Timers:
 
     def fire_due(self) -> int:
         """Fire what is due now, in order; what those callbacks add for now waits for the next call."""
-        now, last = self._clock.now(), self._order
-        heap = self._heap
-        fired = 0
+        heap, now, fired = self._heap, self._clock.now(), 0
+        if not heap or heap[0][0] > now:
+            return 0
+        last = self._order
         while heap and heap[0][0] <= now and heap[0][1] <= last:
             _, order, timer = heapq.heappop(heap)
             if not timer.active:

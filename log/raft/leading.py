@@ -132,9 +132,24 @@ def on_answer(node: RaftNode, role: Leader, answer: Appended | BeatAnswer, now: 
         node.send(answer.follower, Recovered(node.term, node.broker))
     if progress.match > node.watermark or not role.certain:  # what is committed already needs no more votes
         commit(node, role)
+    if _is_settled(node, role, progress, answer):
+        return
     replicate(node, role, answer.follower, now)
     try_transfer(node, role)
     reconcile(node, role, now)
+
+
+def _is_settled(node: RaftNode, role: Leader, progress: Progress, answer: Appended | BeatAnswer) -> bool:
+    """Has this follower been sent everything, and is nobody to come, to go, or to take over? So it is nearly always."""
+    return (
+        progress.next == node.log.end_offset
+        and progress.pace is Pace.STREAM
+        and role.successor is None
+        and node.wanted == node.membership.brokers
+        and node.move == node.membership.move
+        and node.broker in node.wanted
+        and node.membership.has(answer.follower, answer.directory)
+    )
 
 
 def commit(node: RaftNode, role: Leader) -> None:
