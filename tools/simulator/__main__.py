@@ -30,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.mutants:
         return hunt_all(options.seeds or range(25))
     asked = {"faults": None if options.faults == "all" else _faults(options.faults), "brokers": options.brokers,
-             "partitions": options.partitions, "seconds": options.seconds, "steps": options.steps}  # fmt: skip
+             "partitions": options.partitions, "seconds": options.seconds, "steps": options.steps,
+             "unreplicated": options.unreplicated}  # fmt: skip
     as_usual = {} if options.mutant is None else MUTANTS[options.mutant].how
     how = {**as_usual, **{name: value for name, value in asked.items() if value is not None}}
     if options.seeds is None:
@@ -95,6 +96,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--faults", default="all", help=f"all, none, or some of {','.join(FAULTS)}")
     parser.add_argument("--brokers", type=int, help="every one of them keeps everything; else 3 to 5, which keep 3")
     parser.add_argument("--partitions", type=int)
+    parser.add_argument("--unreplicated", type=int, help="partitions with one replica; else some, in some seeds")
     parser.add_argument("--trace", action="store_true", help="print every event")
     parser.add_argument("--mutant", choices=sorted(MUTANTS), metavar="NAME", help="plant this bug")
     parser.add_argument("--mutants", action="store_true", help="plant every bug; after how many --seeds is it found?")

@@ -22,6 +22,7 @@ from tools.simulator.history import IDEMPOTENT, ONE, History, Operation
 ASK_SECONDS = 2.0
 _RECORDS_BYTES_MAX = 1 << 20
 _REPEAT_SHARE = 0.1
+_TOO_FEW = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 _NEVER = frozenset(
     (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.CORRUPT_MESSAGE)
 )
@@ -50,6 +51,8 @@ class ClientServices:
     """Has this broker led, since that time, though it had lost all the others?"""
     damaged: Callable[[int], bool]
     """Was a bit flipped on this broker's disk?"""
+    votes_alone: Callable[[str, int, float], bool]
+    """Has this broker been its partition's only voter since that time?"""
 
 
 @frozen(slots=True)
@@ -173,7 +176,7 @@ class Writer(Client):
             self._check_held(operation)
             self._over(operation, "ok")
         else:
-            if self._is_wrong(operation.group, result):
+            if self._is_wrong(operation.group, result) or self._needs_nobody(operation, result):
                 self.history.violate(
                     "a good append was refused", operation.group, f"{operation.values[0]!r}: {result.message}",
                     operation.values[0],
@@ -192,6 +195,11 @@ class Writer(Client):
     def _is_wrong(self, group: str, result: AppendResult) -> bool:
         """A leader that does not know yet that another was elected may lack the batches before this one."""
         return result.error in _NEVER and not self.services.was_followed(group, result.leader_epoch, self.now)
+
+    def _needs_nobody(self, operation: Operation, result: AppendResult) -> bool:
+        """Whoever votes alone has enough replicas, whoever else is gone."""
+        alone = self.services.votes_alone(operation.group, operation.broker, operation.invoked_at)
+        return result.error in _TOO_FEW and alone and self.services.min_insync_replicas == 1
 
     def _not_written(self, operation: Operation, *, surely: bool) -> None:
         if surely or self.rng.random() < 0.5:

@@ -95,7 +95,7 @@ def _log_start(checkpoint: bytes) -> bytes:
 def retention(faults: Faults, broker: int) -> bool:
     """What is old is deleted, here and not elsewhere."""
     world = faults.world
-    replica = world.replica(faults.rng.choice(world.groups), broker)
+    replica = world.replica(faults.rng.choice(world.data_groups), broker)
     if replica is None or broker in world.sim.paused:
         return False
     log = replica._member.log

@@ -231,6 +231,8 @@ def _is_whole_without(world: World, group: str, broker: int) -> bool:
     node = replica._member.node
     if node.history.latest_offset >= node.watermark:
         return False
+    if broker in node.membership.brokers and len(node.membership.voters) == 2:  # neither can do without the other
+        return False
     for voter in node.membership.voters:
         other = world.replica(group, voter.broker)
         if voter.broker == broker:

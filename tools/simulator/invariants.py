@@ -98,6 +98,8 @@ class Invariants:
         """Per partition: ends that were committed, and the epoch of whoever did."""
         self._alone_at: dict[tuple[str, int], float] = {}
         """When a leader last did something that had lost all the others."""
+        self._sole: dict[str, tuple[int, float]] = {}
+        """Per partition that has one voter: which broker that is, and since when it is known to be."""
         self._past: dict[tuple[str, Voter], list[PartitionLog]] = {}
         self._expected: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._synced: dict[tuple[str, int, str], tuple[int, int]] = {}
@@ -132,6 +134,7 @@ class Invariants:
             text = f"broker {broker}: {node.watermark} after {seen.watermark}"
             self._violate("a high watermark never goes down", group, text)
         self._note_term(group, broker, member)
+        self._compare_sole_voter(group, broker, seen)
         cut = log.generation != seen.generation
         led, seen.term, seen.leads, seen.generation = seen.leads, node.term, leads, log.generation
         if node.watermark > seen.watermark:
@@ -154,6 +157,18 @@ class Invariants:
             self._terms[group, broker, node.directory] = node.term
         if isinstance(node.role, Leader) and node.role.alone:
             self._alone_at[group, broker] = self._now()
+        if isinstance(node.role, Leader):
+            if node.membership.brokers != (broker,):
+                self._sole.pop(group, None)
+            elif self._sole.get(group, (-1, 0.0))[0] != broker:
+                self._sole[group] = broker, self._now()
+
+    def _compare_sole_voter(self, group: str, broker: int, seen: Seen) -> None:
+        """Nobody else can take leadership from whoever votes alone, nor be missed by it."""
+        node = seen.actor._member.node
+        leads = isinstance(node.role, Leader)
+        if seen.leads and not leads and node.membership.brokers == (broker,) and not node.retiring:
+            self._violate("whoever votes alone goes on leading", group, f"broker {broker}, in epoch {node.term}")
 
     def _begin(self, group: str, broker: int, actor: GroupMember) -> Seen:
         node, log = actor._member.node, actor._member.log
@@ -395,6 +410,11 @@ class Invariants:
         voters = {Voter(broker, seen.directory) for (name, broker), seen in self.seen.items() if name == group}
         voters |= {voter for name, voter in self._past if name == group}
         return len({voter.broker for voter in voters if self._is_holder(group, voter, end)})
+
+    def votes_alone(self, group: str, broker: int, since: float) -> bool:
+        """Has this broker been the only voter since then?"""
+        sole, at = self._sole.get(group, (-1, 0.0))
+        return sole == broker and at <= since
 
     def led_alone(self, group: str, broker: int, since: float) -> bool:
         """Did this broker lead, since then, without a link to any other voter? Such a one may show what is old."""

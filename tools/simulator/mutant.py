@@ -32,6 +32,7 @@ class Mutant:
     """Which kinds of consumer groups there are."""
     writers: int | None = None
     transactions: bool = False
+    unreplicated: int = 0
 
     @property
     def patches(self) -> tuple[tuple[object, str, Any], ...]:
@@ -46,4 +47,5 @@ class Mutant:
             "admins": self.admins, "seconds": self.seconds,
             "snapshot_bytes": self.snapshot_bytes, "events_max": self.events_max,
             "groups": self.groups, "writers": self.writers, "transactions": self.transactions,
+            "unreplicated": self.unreplicated,
         }  # fmt: skip

@@ -160,6 +160,10 @@ def _on_answer_of_anybody(node: RaftNode, role: Leader, answer: Appended | BeatA
     _on_answer(node, role, answer, now)
 
 
+def _lost_all_others(node: RaftNode) -> bool:
+    return not any(broker in node.online for broker in node.membership.brokers if broker != node.broker)
+
+
 def _read_anything(self: Member, start: int, bytes_max: int) -> RecordBatches:
     return parse_batches(self.log.read(start, bytes_max).read())
 
@@ -262,6 +266,14 @@ RAFT_MUTANTS: dict[str, Mutant] = {
         _tick_for_quorum,
         faults=("drop", "kill"),
         events_max=30_000,
+    ),
+    "sole-voter-is-alone": Mutant(
+        "whoever votes alone takes nothing in when other brokers go",
+        leading,
+        "lost_all_others",
+        _lost_all_others,
+        faults=("isolate",),
+        unreplicated=2,
     ),
     "damage-handed-on": Mutant(
         "a leader does not look at what it reads for a follower",

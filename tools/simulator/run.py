@@ -109,7 +109,7 @@ def _run(world: World, faults: Faults, settings: Settings) -> int:
             if unfinished is None:
                 break
             if clock.now() >= deadline:
-                group = unfinished.partition(":")[0] if unfinished.startswith("t-") else ""
+                group = unfinished.partition(":")[0] if unfinished.startswith(("t-", "u-")) else ""
                 text = f"{HEAL_SECONDS_MAX:.0f} virtual s after everything healed: {unfinished}"
                 world.report(Violation("everything goes on once it is healed", group, text))
                 return events
@@ -121,6 +121,8 @@ def _disturb(world: World, faults: Faults) -> None:
     faults.begin()
     if world.consumers is not None:
         GroupFaults(faults, world.consumers).begin()
+    if world.unreplicated is not None:
+        world.unreplicated.move_about(faults)
     if world.transactions is not None:
         TransactionFaults(faults, world.transactions).begin()
 

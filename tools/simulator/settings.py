@@ -11,6 +11,7 @@ from log.config import NEVER
 from log.raft.node import RaftConfig
 from tools.simulator.group_settings import GroupSettings, choose_groups
 from tools.simulator.transaction_settings import TransactionSettings, choose_transactions
+from tools.simulator.unreplicated import choose_unreplicated
 
 LINK_FAULTS = ("drop", "slow", "reconnect", "cut", "silent", "one-way", "clog", "isolate")
 PROCESS_FAULTS = ("stop", "kill", "kill-all", "crash", "power", "power-all", "empty", "pause", "sniper")
@@ -46,6 +47,8 @@ class Settings:
     events_max: int
     groups: GroupSettings | None
     transactions: TransactionSettings | None
+    unreplicated: int
+    """So many partitions with one replica are there beside the others."""
 
     @property
     def min_insync_replicas(self) -> int:
@@ -73,6 +76,7 @@ def choose(
     writers: int | None = None,
     groups: tuple[str, ...] | None = None,
     transactions: bool | None = None,
+    unreplicated: int | None = None,
 ) -> Settings:
     """The settings of a seed, among the faults that are allowed."""
     rng = random.Random(f"settings {seed}")
@@ -132,4 +136,5 @@ def choose(
         events_max=events_max or EVENTS_MAX,
         groups=choose_groups(seed, groups),
         transactions=choose_transactions(seed, wanted=transactions),
+        unreplicated=(choose_unreplicated(seed) if faults == FAULTS else 0) if unreplicated is None else unreplicated,
     )

@@ -15,7 +15,7 @@ from actors.cluster_facts import ClusterFacts, TopicWanted
 from actors.group_member import GroupMember
 from actors.internal_topics import making_of
 from actors.partitions import VOTES_FILE, start_partitions
-from actors.replica_messages import group_name, replica_address
+from actors.replica_messages import group_name, parts_of, replica_address
 from actors.runtime import Actor, Address, Node
 from actors.runtime.simulation import ProcessClock, SeededScheduler, Simulation
 from log.errors import CorruptSegment, LogOffline
@@ -39,6 +39,7 @@ from tools.simulator.streams import open_port
 from tools.simulator.transaction_settings import TransactionSettings
 from tools.simulator.transaction_view import TransactionView
 from tools.simulator.transaction_world import TransactionWorld
+from tools.simulator.unreplicated import Unreplicated
 
 DATA = "/data"
 JOURNAL = f"{DATA}/{VOTES_FILE}"
@@ -169,8 +170,11 @@ class World:
         self.transactions: TransactionWorld | None = None
         if settings.transactions is not None:
             self.transactions = self._with_transactions(settings.transactions)
+        self.unreplicated: Unreplicated | None = None
+        if settings.unreplicated:
+            self.unreplicated = Unreplicated(settings.unreplicated, settings.seed)
         self.groups: tuple[str, ...] = ()
-        """The partitions that clients write to; known once the cluster has formed."""
+        """The partitions with several replicas that clients write to; known once the cluster has formed."""
         self.invariants = Invariants(
             self.report, self.note, self.sim.clock.now, lambda broker: self.brokers[broker].damaged,
             flushes=settings.flushes,
@@ -205,9 +209,14 @@ class World:
         return [broker.id for broker in self.brokers.values() if broker.alive]
 
     @property
+    def data_groups(self) -> tuple[str, ...]:
+        """The partitions that clients write to."""
+        return self.groups if self.unreplicated is None else self.groups + self.unreplicated.groups
+
+    @property
     def all_groups(self) -> tuple[str, ...]:
         """The partitions that clients write to, and the metadata."""
-        return (*self.groups, METADATA)
+        return (*self.data_groups, METADATA)
 
     def every_group(self) -> list[str]:
         """Every group that the metadata knows of, and its own."""
@@ -231,9 +240,8 @@ class World:
         metadata = self.metadata()
         if group == METADATA or metadata is None:
             return tuple(self.brokers)
-        topic = metadata.topic(TOPIC)
-        assert topic is not None
-        return topic.partitions[self.groups.index(group)].replicas
+        topic_id, number = parts_of(group)
+        return metadata.topics[topic_id].partitions[number].replicas
 
     def controllers(self) -> list[GroupMember]:
         found = [self.replica(METADATA, broker) for broker in self.living]
@@ -253,6 +261,8 @@ class World:
         if self.consumers is not None and not self.consumers.is_ready(self):
             return False
         if self.transactions is not None and not self.transactions.is_ready(self):
+            return False
+        if self.unreplicated is not None and not self.unreplicated.is_ready(self):
             return False
         self.note("formed")
         self.clients = self._start_clients()
@@ -395,7 +405,7 @@ class World:
             settings.raft.leader_timeout_s + 4 * settings.wire.delay_s_max + 0.5,
             lambda: self.calm_since, self._is_committed, self.invariants.was_followed,
             self.invariants.holders, settings.min_insync_replicas, self.invariants.led_alone,
-            lambda broker: self.brokers[broker].was_damaged,
+            lambda broker: self.brokers[broker].was_damaged, self.invariants.votes_alone,
         )  # fmt: skip
         nodes = [self.sim.add_process(number) for number in CLIENT_NODES]
         kinds = [IDEMPOTENT, ALL, ONE, IDEMPOTENT, ALL][: settings.writers]
@@ -415,6 +425,8 @@ class World:
             known = self.metadata()
             assert known is not None
             self.transactions.start(nodes, services, TOPIC, len(self.groups), known)
+        if self.unreplicated is not None:
+            clients += self.unreplicated.start(nodes, services, self._spawn)
         return clients + readers + admins
 
     def _spawn(self, node: Node, kind: type[Client], name: str, services: ClientServices, *more: object) -> Client:
@@ -526,7 +538,7 @@ class World:
                 client.check(metadata)
         if self.transactions is not None:
             self.transactions.check(self)
-        self.history.check({group: self.invariants.values.get(group, {}) for group in self.groups})
+        self.history.check({group: self.invariants.values.get(group, {}) for group in self.data_groups})
 
 
 def _retires(node: Node) -> bool:
