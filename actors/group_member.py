@@ -162,13 +162,14 @@ class GroupMember(Actor):
             # directory says so: that is made first, and a crash may come before the mark is in it.
             files.make_directory(directory)
             losses.mark(files, directory)
+        history = self._read_history(directory, spec)  # before the log: there are no files of one without the other
         log = self._log = PartitionLog.open(directory, spec.log, services.handles, topic_id=spec.topic_id)
         if log.cut is not None:
             self.log.warning("replica: %s was cut at %d: %s", spec.name, log.cut.end_offset, log.cut.reason)
         node = RaftNode(
             self.node.broker,
             services.directory_id,
-            self._read_history(directory, spec),
+            history,
             vote,
             log,
             config=self._raft_config(spec),
@@ -426,8 +427,15 @@ class GroupMember(Actor):
         return evolve(raft, flush_before_ack=flushes, leads_alone=spec.leads_alone)
 
     def _read_history(self, directory: str, spec: GroupSpec) -> MembershipHistory:
+        files, path = self._services.handles.filesystem, f"{directory}/{MEMBERSHIP_FILE}"
         try:
-            data = self._services.handles.filesystem.read(f"{directory}/{MEMBERSHIP_FILE}")
+            data = files.read(path)
         except FileNotFoundError:
-            return MembershipHistory([(-1, Membership(spec.first_voters))])
+            first = MembershipHistory([(-1, Membership(spec.first_voters))])
+            if not spec.first_voters:
+                # It was a voter once, and left. The metadata that this broker knows at its next start may be of before
+                # that: with these files it would vote as if it had never been away, and lead if it were the only one.
+                files.make_directory(directory)
+                files.write_atomically(path, first.encode())
+            return first
         return MembershipHistory.decode(data)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from attrs import evolve
 
 from actors.cluster_facts import GROUP as METADATA
+from actors.controller import Controller
 from actors.runtime import Address
-from log.machines.plans import DeleteTopic, Request
+from log.machines.plans import DeleteTopic, MoveReplicas, Request
 from log.raft.roles import Leader
 from tools.simulator.report import TraceKeeper
 from tools.simulator.run import run_seed
@@ -106,7 +109,40 @@ def test_nobody_leads_what_was_on_a_disk_that_is_gone_and_the_topic_can_be_delet
     assert not world.history.violations
 
 
+def test_whoever_left_and_is_to_come_back_does_not_lead_though_its_broker_has_forgotten_both() -> None:
+    """At its next start it has the files of a replica that nobody has brought anything, and the metadata of before."""
+    world, group, keeper = world_at_work()
+    other = next(broker for broker in world.brokers if broker != keeper)
+    controller = world.replica(METADATA, keeper)
+    assert isinstance(controller, Controller)
+    controller._member.log.checkpoint()  # what its broker replays from here on is not known to be committed at first
+    ask(world, MoveReplicas("away", TOPIC, 0, (other,)))
+    until(world, lambda: leads(world, group, other) and world.replica(group, keeper) is None)
+    until(world, lambda: unsettled(world) is None)
+    world.kill(other)
+    until(world, lambda: world.leader(METADATA) not in (None, other))
+    ask(world, MoveReplicas("and back", TOPIC, 0, (keeper,)))
+    until(world, lambda: world.replica(group, keeper) is not None)
+    for broker in world.living:
+        world.kill(broker)
+    world.start(keeper)
+    world.sim.run(seconds=2.0)
+    assert world.replica(group, keeper) is not None
+    assert not leads(world, group, keeper)
+    assert not world.history.violations
+    world.heal()
+    until(world, lambda: leads(world, group, keeper) and unsettled(world) is None)
+    assert not world.history.violations
+
+
 def ask(world: World, request: Request) -> None:
     controller = world.leader(METADATA)
     assert controller is not None
     world.sim.nodes[controller].tell_local(Address("controller", "", controller), request)
+
+
+def until(world: World, is_done: Callable[[], bool]) -> None:
+    end = world.now + 30.0
+    while not is_done():
+        assert world.now < end
+        world.sim.run(seconds=0.01)
