@@ -17,7 +17,7 @@ FIRST = {
     "commit-without-majority": 1, "serve-without-quorum": 2, "watermark-unverified": 2, "truncate-to-leader": 26,
     "no-epoch-check": 3, "vote-told-before-saved": 2, "vote-forgotten": 2, "any-directory-votes": 7,
     "lost-data-votes": 17, "recovered-too-early": 3, "verified-across-leaders": 7, "pre-vote-counts": 33,
-    "longest-log-wins": 21, "forced-vote-unchecked": 4, "other-vote-saved": 50, "window-too-small": 1,
+    "longest-log-wins": 21, "forced-vote-unchecked": 4, "other-vote-saved": 5, "window-too-small": 1,
     "lost-append-not-repeated": 33, "damage-handed-on": 1, "ack-before-followers": 2, "duplicate-answered-early": 3,
     "torn-tail-kept": 10, "waiting-appends-kept": 4, "producers-not-rolled-back": 2, "replay-off-by-one": 12,
     "failed-sync-forgotten": 2, "snapshots-not-rolled-back": 5, "recovery-point-ahead": 2, "flush-of-a-cut-log": 19,

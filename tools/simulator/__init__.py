@@ -18,7 +18,8 @@ transactor.py   the steps of a transaction, by scripts (transaction_client.py): 
 transaction_view.py   what is committed of transactions, and what must not be found in it; transaction_faults.py
 unreplicated.py partitions with one replica: their clients, moves and promises
 invariants.py   what must hold after every event
-faults.py       what goes wrong, and how it heals; disk_faults.py: with disks and clocks
+faults.py       what goes wrong, and how it heals; disk_faults.py: with disks and clocks;
+                directed_faults.py, old_words.py: what waits for its moment, or makes it
 run.py          one seed from its start to its verdict; report.py: how that is told
 mutants.py      planted bugs, to see that the simulator finds them; hunt.py: all of them, on every core
 """

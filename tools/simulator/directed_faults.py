@@ -18,6 +18,7 @@ from log.machines.plans import EndMove, MoveReplicas, Request
 from log.partition_log import PartitionLog
 from log.raft.roles import Follower
 from protocol.records import HEADER
+from tools.simulator.old_words import OldWords
 from tools.simulator.settings import DIRECTED_FAULTS
 from tools.simulator.world import TOPIC
 
@@ -48,6 +49,8 @@ class DirectedFaults:
             self.world.invariants.cluster.on_move_ended = self._move_ended
         if any(kind in self._works for kind in self._chosen):
             self._plan()
+        if "old-word" in self._chosen:
+            OldWords(self._faults).begin()
 
     def _plan(self) -> None:
         self._faults.later(self.rng.expovariate(1 / self.world.settings.fault_interval_s), self._strike)

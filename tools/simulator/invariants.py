@@ -21,7 +21,7 @@ from log.partition_log import PartitionLog
 from log.producer_state import BATCHES_KEPT
 from log.raft.member import Member
 from log.raft.membership import Membership, Voter
-from log.raft.messages import VoteAnswer, VoteRequest
+from log.raft.messages import Beat, VoteAnswer, VoteRequest
 from log.raft.ready import Vote
 from log.raft.roles import Leader
 from log.raft.vote_journal import VoteJournal
@@ -448,6 +448,12 @@ class Invariants:
             return True
         epoch = self.leaders_epoch(group, end)
         return held >= end and (epoch is None or log.epochs.epoch_at(end - 1) == epoch)
+
+    def committed_before(self, group: str, term: int) -> Beat | None:
+        """What the last leader before this term that committed anything has said of it."""
+        ends = self._committed_by.get(group, ())
+        by, end = max(((by, end) for end, by in ends if by < term and (group, by) in self.leaders), default=(0, 0))
+        return Beat(by, self.leaders[group, by], end, certain=True) if end else None
 
     def was_followed(self, group: str, epoch: int, before: float) -> bool:
         """Was somebody elected in a later epoch, before that time?"""

@@ -8,7 +8,17 @@ from log import losses
 from log.raft import following, leading
 from log.raft.member import Member
 from log.raft.membership import Membership
-from log.raft.messages import Append, Appended, BeatAnswer, Recovered, VoteAnswer, VoteRequest
+from log.raft.messages import (
+    Append,
+    Appended,
+    Beat,
+    BeatAnswer,
+    Message,
+    Recovered,
+    TimeoutNow,
+    VoteAnswer,
+    VoteRequest,
+)
 from log.raft.node import RaftNode
 from log.raft.ready import Fetch, Ready, Vote
 from log.raft.roles import Follower, Leader, PreCandidate, Role
@@ -160,6 +170,15 @@ def _on_answer_of_anybody(node: RaftNode, role: Leader, answer: Appended | BeatA
     _on_answer(node, role, answer, now)
 
 
+_refuse_old_term = RaftNode._refuse_old_term
+
+
+def _believe_old_term(self: RaftNode, message: Message) -> None:
+    if isinstance(self.role, Follower) and isinstance(message, Append | Beat | TimeoutNow):
+        self.commit(min(message.watermark, self.log.end_offset))
+    _refuse_old_term(self, message)
+
+
 def _lost_all_others(node: RaftNode) -> bool:
     return not any(broker in node.online for broker in node.membership.brokers if broker != node.broker)
 
@@ -185,6 +204,13 @@ RAFT_MUTANTS: dict[str, Mutant] = {
         "advance",
         _advance_unverified,
         faults=("usurp",),
+    ),
+    "watermark-of-a-stale-leader": Mutant(
+        "a follower believes the watermark of a leader of an older term",
+        RaftNode,
+        "_refuse_old_term",
+        _believe_old_term,
+        faults=("old-word",),
     ),
     "acknowledge-log-end": Mutant(
         "a follower acknowledges its log's end", following, "_acknowledge", _acknowledge_log_end
