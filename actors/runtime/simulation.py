@@ -97,7 +97,13 @@ class SeededScheduler(Scheduler):
         if not queue or actor.actor_inbox.closed:  # it crashed while it was waiting for its turn
             return
         self._trace(f"handle {actor.address} {type(queue[0].message).__name__}")
-        self.inside(partial(actor.run_batch, 1))
+        self._in_turn = True  # as `inside` does, without a call: this is where a simulation spends its time
+        try:
+            actor.run_batch(1)
+        finally:
+            self._in_turn = False
+        if self._dirty:
+            self.flush()
         if self.on_handled is not None:
             self.on_handled(actor)
 
@@ -347,9 +353,11 @@ class Simulation:
         """Whose timer is next."""
         earliest, first = _INFINITY, None
         for scheduler in self._running:
-            deadline = scheduler.timers.next_deadline
-            if deadline is not None and deadline < earliest:
-                earliest, first = deadline, scheduler
+            timers = scheduler.timers
+            if timers._heap and timers._heap[0][0] < earliest:  # if that one was cancelled, the next is later
+                deadline = timers.next_deadline
+                if deadline is not None and deadline < earliest:
+                    earliest, first = deadline, scheduler
         return earliest, first
 
     def _choose_running(self) -> None:

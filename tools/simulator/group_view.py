@@ -135,9 +135,9 @@ class GroupView:
 
     def look(self, actor: Actor) -> None:
         """This actor has handled a message."""
-        if isinstance(actor, GroupCoordinator):
+        if type(actor) is GroupCoordinator:
             self._look_at_coordinator(actor)
-        if not isinstance(actor, Replica) or not actor.group.startswith(_PREFIX):
+        if type(actor) is not Replica or not actor.group.startswith(_PREFIX):
             return
         member = getattr(actor, "_member", None)
         if member is None or member.node.watermark <= self._applied.get(actor.group, 0):

@@ -6,6 +6,7 @@ import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from operator import itemgetter
+from typing import cast
 
 from attrs import define, frozen
 
@@ -111,11 +112,10 @@ class Invariants:
     def look(self, actor: Actor) -> None:
         """This actor has handled a message."""
         self.cluster.look(actor)
-        if not isinstance(actor, GroupMember) or actor.actor_inbox.closed:
+        member: Member | None = getattr(actor, "_member", None)
+        if member is None or actor.actor_inbox.closed:
             return
-        member = getattr(actor, "_member", None)
-        if member is None:
-            return
+        actor = cast("GroupMember", actor)  # nobody else has one; to ask costs more
         node, log = member.node, member.log
         group, broker = actor.group, actor.address.broker
         seen = self.seen.get((group, broker))
@@ -124,17 +124,14 @@ class Invariants:
                 self._past.setdefault((group, Voter(broker, seen.directory)), []).append(seen.log)
             seen = self._begin(group, broker, actor)
         leads = isinstance(node.role, Leader)
-        if leads and (not seen.leads or node.term != seen.term):
-            self._elected(group, broker, node.term, log)
-        elif leads and log.generation != seen.generation:
-            self._violate("a leader never truncates", group, f"broker {broker} did, in epoch {node.term}")
+        if leads or seen.leads:
+            self._compare_leading(group, broker, seen, member)
         if node.term < seen.term:
             self._violate("an epoch never goes down", group, f"broker {broker}: {node.term} after {seen.term}")
         if node.watermark < seen.watermark:
             text = f"broker {broker}: {node.watermark} after {seen.watermark}"
             self._violate("a high watermark never goes down", group, text)
         self._note_term(group, broker, member)
-        self._compare_sole_voter(group, broker, seen)
         cut = log.generation != seen.generation
         led, seen.term, seen.leads, seen.generation = seen.leads, node.term, leads, log.generation
         if node.watermark > seen.watermark:
@@ -163,11 +160,15 @@ class Invariants:
             elif self._sole.get(group, (-1, 0.0))[0] != broker:
                 self._sole[group] = broker, self._now()
 
-    def _compare_sole_voter(self, group: str, broker: int, seen: Seen) -> None:
-        """Nobody else can take leadership from whoever votes alone, nor be missed by it."""
-        node = seen.actor._member.node
+    def _compare_leading(self, group: str, broker: int, seen: Seen, member: Member) -> None:
+        """It leads, or did. Nobody else can take that from whoever votes alone, nor be missed by it."""
+        node, log = member.node, member.log
         leads = isinstance(node.role, Leader)
-        if seen.leads and not leads and node.membership.brokers == (broker,) and not node.retiring:
+        if leads and (not seen.leads or node.term != seen.term):
+            self._elected(group, broker, node.term, log)
+        elif leads and log.generation != seen.generation:
+            self._violate("a leader never truncates", group, f"broker {broker} did, in epoch {node.term}")
+        elif not leads and node.membership.brokers == (broker,) and not node.retiring:
             self._violate("whoever votes alone goes on leading", group, f"broker {broker}, in epoch {node.term}")
 
     def _begin(self, group: str, broker: int, actor: GroupMember) -> Seen:

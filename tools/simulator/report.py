@@ -11,6 +11,7 @@ from attrs import Factory, define, frozen
 
 _KEPT = 20_000
 _SHOWN = 60
+_DIGESTED_AT_ONCE = 500
 
 
 @frozen(slots=True)
@@ -28,19 +29,26 @@ class TraceKeeper:
 
     def __init__(self, *, show: bool = False) -> None:
         self.lines: deque[str] = deque(maxlen=_KEPT)
-        self.count = 0
+        self._fresh: list[str] = []
+        """Not in the digest yet."""
         self._digest = blake2b(digest_size=16)
         self._show = show
 
     def __call__(self, line: str) -> None:
         self.lines.append(line)
-        self.count += 1
-        self._digest.update(line.encode())
+        self._fresh.append(line)
+        if len(self._fresh) == _DIGESTED_AT_ONCE:
+            self._take_in()
         if self._show:
             print(line)
 
+    def _take_in(self) -> None:
+        fresh, self._fresh = self._fresh, []
+        self._digest.update("".join(fresh).encode())
+
     @property
     def digest(self) -> str:
+        self._take_in()
         return self._digest.hexdigest()
 
 

@@ -103,7 +103,7 @@ class TransactionView:
 
     def look(self, actor: Actor) -> None:
         """This actor has handled a message."""
-        if not isinstance(actor, Replica) or getattr(actor, "_member", None) is None:
+        if type(actor) is not Replica or getattr(actor, "_member", None) is None:
             return
         topic = actor._services.metadata.topics.get(actor._topic_id)
         if topic is None or topic.name not in (TOPIC, GROUPS_TOPIC, TRANSACTIONS_TOPIC):

@@ -6,6 +6,7 @@ import logging
 import random
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import cast
 
 from attrs import define, evolve, frozen
 
@@ -228,7 +229,7 @@ class World:
         """The member of this group on a living broker, once its log is open."""
         node = self.sim.nodes.get(broker)
         actor = None if node is None else node._alive.get(address_of(group, broker))
-        return actor if isinstance(actor, GroupMember) and hasattr(actor, "_member") else None
+        return cast("GroupMember", actor) if hasattr(actor, "_member") else None  # nobody else has such an address
 
     def metadata(self) -> Metadata | None:
         """What somebody knows who knows most."""
