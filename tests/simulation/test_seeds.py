@@ -47,6 +47,21 @@ def test_more_pinned_seeds_keep_every_promise(seed: int) -> None:
     check(seed)
 
 
+FRESH_PARTS, FRESH_SEEDS, FRESH_SECONDS = 16, 5, 1.5
+"""Half a second of a core each, most of it for what is done and looked at after everything has healed."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(FRESH_PARTS))
+def test_fresh_seeds_keep_every_promise(part: int) -> None:
+    """Other ones in every run, and short; whole ones without end are for `make soak`."""
+    first = int.from_bytes(os.urandom(5)) * FRESH_PARTS + part
+    for seed in range(first, first + FRESH_SEEDS * FRESH_PARTS, FRESH_PARTS):
+        outcome = run_seed(seed, {"seconds": FRESH_SECONDS})
+        command = f"python -m tools.simulator --seed {seed} --seconds {FRESH_SECONDS}"
+        assert outcome.ok, f"{command}: {outcome.violation}"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [*range(108, 124), *range(300_000, 300_012)])
 def test_still_more_pinned_seeds_keep_every_promise(seed: int) -> None:
