@@ -299,7 +299,7 @@ class Controller(GroupMember):
             for warning in made.warnings:
                 self.log.warning("controller: %s: %s", type(one.request).__name__, warning)
             if made.records or one.request.request_id:
-                self._write(made.records or [_nothing_done(one.request, made)], _UnderWay(one, made.answer))
+                self._write(made.records or [_nothing_done(one, made)], _UnderWay(one, made.answer))
             else:
                 _answer(one, OperationAnswer(made.answer))
 
@@ -530,15 +530,18 @@ def _log_start(files: Filesystem, directory: str) -> int:
     return max(offsets.log_start_offset, min(bases, default=0))
 
 
-def _nothing_done(request: Request, made: Plan) -> MetadataRecord:
+def _nothing_done(one: _Waiting, made: Plan) -> MetadataRecord:
     """What is written for a request that changes nothing.
 
     Something is, for a refusal too: who was replaced and does not know it must not tell what was true once. And what
-    found nothing to do was done: asked again, it is not refused because it would be now.
+    found nothing to do was done: asked again, it is not refused because it would be now. What was refused stays so: one
+    of two copies may come late, when it would no longer be, and its asker has gone on. Only what a controller wants of
+    itself is tried until it can be done.
     """
-    if made.error != ErrorCode.NONE or getattr(request, "validate_only", False):
+    refused_itself = one.reply is None and made.error != ErrorCode.NONE
+    if refused_itself or getattr(one.request, "validate_only", False):
         return LeadershipConfirmed()
-    return RequestDone(request.request_id, made.answer)
+    return RequestDone(one.request.request_id, made.answer)
 
 
 def _answer(waiting: _Waiting, answer: OperationAnswer) -> None:

@@ -286,6 +286,18 @@ def answered(answer: AnswerOf) -> None:
     assert answer()["error"] == ErrorCode.NONE
 
 
+def test_what_was_refused_is_not_done_when_a_copy_of_it_comes_late(leaves_nothing: None, tmp_path: Path) -> None:
+    request = DeleteTopic("its asker heard the answer", "orders")
+    with Cluster(data_dir=tmp_path) as cluster:
+        cluster.admin.create_topic("others")  # from here on somebody is the controller
+        controller = f"controller@{controller_of(cluster)}"
+        refused = decoded(cluster.ask(controller, request))
+        assert refused["error"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        made = cluster.admin.create_topic("orders")
+        assert decoded(cluster.ask(controller, request)) == refused
+        assert cluster.admin.topic("orders")["topic_id"] == made["topic_id"]
+
+
 @pytest.mark.slow
 def test_a_topic_is_made_once_and_deleted_once_though_the_controller_dies(leaves_nothing: None, tmp_path: Path) -> None:
     with Cluster(3, processes=True, data_dir=tmp_path) as cluster:

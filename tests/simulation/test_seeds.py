@@ -80,6 +80,7 @@ def test_still_more_pinned_seeds_keep_every_promise(seed: int) -> None:
         1_041_193,
         1_050_194,
         2_000_235,
+        2_100_674,
         3_000_056,
         5_000_103,
         6_001_216,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import orjson
-from attrs import Factory, define, frozen
+from attrs import Factory, define, evolve, frozen
 
 from actors.controller_messages import ElectLeaders, OperationAnswer
 from actors.replica_messages import AppendRecords, AppendResult, ReadRecords, ReadResult, group_name, replica_address
@@ -31,12 +31,12 @@ from tools.simulator.clients import Client, ClientServices, Finish
 ASK_SECONDS = 0.7
 FACTOR = 3
 TRIES_MAX = 200
-_AGAIN = (
-    ErrorCode.NOT_CONTROLLER,
-    ErrorCode.REQUEST_TIMED_OUT,
+_AS_THINGS_ARE = (
     ErrorCode.INVALID_REPLICATION_FACTOR,  # somebody is down
     ErrorCode.REASSIGNMENT_IN_PROGRESS,
 )
+"""Why something cannot be done now, and may be later: that is another request."""
+_AGAIN = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, *_AS_THINGS_ARE)
 _REPEAT_SHARE = 0.1
 _RECORDS_BYTES_MAX = 1 << 20
 
@@ -280,7 +280,9 @@ class Administrator(Client):
                     self._violate("operations come to an end", f"{request}: {future.exception or value}")
                     self._think()
                     return
-                again = partial(self._operate, request, then, refusal, maybe=maybe, tries=tries - 1)
+                is_another = value["error"] in _AS_THINGS_ARE
+                wanted = evolve(request, request_id=f"{request.request_id}, {tries}") if is_another else request
+                again = partial(self._operate, wanted, then, refusal, maybe=maybe, tries=tries - 1)
                 self.after(self.rng.uniform(0.02, 0.3), _Again(again))
                 return
             expected = (refusal, ErrorCode.NONE) if maybe else (refusal,)
