@@ -13,6 +13,8 @@ FIRST = {
     "marker-of-any-epoch": 6, "marker-of-an-old-coordinator": 76, "late-marker": 23, "stable-offset-too-far": 2,
     "aborted-forgotten": 2, "aborted-before-untold": 1, "not-verified": 2, "any-partition-verified": 15,
     "late-end": 3, "complete-too-early": 1, "nobody-fenced": 1, "timeouts-forgotten": 10, "aborted-offsets-count": 4,
+    "classic-not-verified": 15, "refusal-ignored": 3, "classic-offsets-not-verified": 15,
+    "parked-outlives-marker": 1, "offsets-outlive-marker": 15, "unstable-offsets-told": 15,
 }  # fmt: skip
 """Which seed finds it soonest, where that is not seed 0; tried first, since any change to the brokers may move it."""
 

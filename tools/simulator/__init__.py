@@ -15,7 +15,8 @@ consumers.py    members of consumer groups: classic_consumer.py, new_consumer.py
 group_view.py   what is committed of groups, and what must not be found in it; group_faults.py: where it hurts them
 transactor.py   the steps of a transaction, by scripts (transaction_client.py): transactional_producer.py,
                 transactional_copier.py (consume, transform, produce), transaction_reader.py; transaction_world.py
-transaction_view.py   what is committed of transactions, and what must not be found in it; transaction_faults.py
+transaction_view.py   what is committed of transactions, and what must not be found in it; transaction_faults.py;
+                late_requests.py: what arrives when its transaction has ended; late_vouching.py: word of it, too
 unreplicated.py partitions with one replica: their clients, moves and promises
 invariants.py   what must hold after every event
 faults.py       what goes wrong, and how it heals; disk_faults.py: with disks and clocks;

@@ -313,11 +313,11 @@ def _swallow(faults: Faults, *ways: tuple[int, int]) -> bool:
 
 def clog(faults: Faults, broker: int) -> bool:
     other = faults.other(broker)
-    _clog(faults, (broker, other) if faults.rng.random() < 0.5 else (other, broker), faults.down_s())
+    clog_way(faults, (broker, other) if faults.rng.random() < 0.5 else (other, broker), faults.down_s())
     return True
 
 
-def _clog(faults: Faults, way: tuple[int, int], seconds: float) -> None:
+def clog_way(faults: Faults, way: tuple[int, int], seconds: float) -> None:
     world = faults.world
     world.note(f"clog {way}")
     world.sim.clogged.add(way)
@@ -393,7 +393,7 @@ def transfer(faults: Faults, _broker: int) -> bool:
     world.note(f"transfer {group} from {leader} to {to}")
     world.sim.nodes[leader].tell_local(address_of(group, leader), TransferLeadership(to))
     if "clog" in world.settings.faults and faults.rng.random() < 0.5:  # the word comes late, perhaps too late
-        _clog(faults, (leader, to), faults.rng.uniform(0.5, 1.5))
+        clog_way(faults, (leader, to), faults.rng.uniform(0.5, 1.5))
     return True
 
 

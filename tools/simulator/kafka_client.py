@@ -97,6 +97,13 @@ class KafkaClient(Actor):
         if not sent:  # no link: the connection is refused
             self.later(0.0, lambda: self._break(stream))
 
+    def send_late(self, broker: int, api: Api, message: object, version: int) -> None:
+        """What was sent on a connection that this client has long given up arrives. It hears of no answer."""
+        protocol, stream = ClientConnection(self.address.name), next(self._stream_ids)
+        data = b"".join(map(bytes, protocol.send(api, message, version)))
+        if self.send(port_address(broker), ClientBytes(self.address, stream, 0, _payload(data))):
+            self.send(port_address(broker), ClientClosed(self.address, stream))
+
     def later(self, seconds: float, work: Callable[[], None]) -> Timer:
         """Do this after a while, in this life."""
         return self.after(seconds, Later(self.life, work))

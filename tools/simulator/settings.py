@@ -17,7 +17,10 @@ LINK_FAULTS = ("drop", "slow", "reconnect", "cut", "silent", "one-way", "clog", 
 PROCESS_FAULTS = ("stop", "kill", "kill-all", "crash", "power", "power-all", "empty", "pause", "sniper")
 DISK_FAULTS = ("write-error", "no-space", "sync-error", "missing-index", "stale-checkpoint")
 OTHER_FAULTS = ("clock", "transfer", "retention", "usurp")
-DIRECTED_FAULTS = ("clean", "slow-sync", "late-word", "cut-again", "bit-flip", "move-ended", "old-word")
+DIRECTED_FAULTS = (
+    "clean", "slow-sync", "late-word", "cut-again", "bit-flip", "move-ended", "late-request", "slow-marker",
+    "late-vouching", "old-word",
+)  # fmt: skip
 EVENTS_MAX = 300_000
 FAULTS = (*LINK_FAULTS, *PROCESS_FAULTS, *DISK_FAULTS, *OTHER_FAULTS, *DIRECTED_FAULTS)
 

@@ -118,6 +118,10 @@ class ScriptedClient(KafkaClient):
             self._put_all(step.asks, script)
 
     def _put(self, ask: Ask, then: Any) -> None:
+        given_up_s = None if self.view.holds is None else self.view.holds(self, ask)
+        if given_up_s is not None:
+            self.later(given_up_s, lambda: then(None))
+            return
         self.request(ask.broker, ask.lane, ask.api, ask.message, ask.version, then, seconds=REQUEST_SECONDS)
 
     def _put_all(self, asks: tuple[Ask, ...], script: Script) -> None:

@@ -7,13 +7,16 @@ from typing import Any
 
 from attrs import evolve
 
+from actors import group_coordinator, transaction_gate
 from actors.coordinator import Coordinator
 from actors.replica import Replica
-from actors.replica_messages import ReadSlice, SliceRead
+from actors.replica_messages import AppendMarker, ReadSlice, SliceRead
 from actors.transaction_coordinator import RETRY_SECONDS, TransactionCoordinator
 from actors.transaction_gate import TransactionGate
 from log.machines.coordination import Moment
 from log.machines.group.machine import GroupMachine
+from log.machines.group.marker_guards import MarkerGuards
+from log.machines.group.offset_requests import OffsetRequests
 from log.machines.transaction import ending
 from log.machines.transaction.effects import Markers, TransactionEffects
 from log.machines.transaction.machine import TransactionMachine
@@ -24,9 +27,12 @@ from log.partition_log import PartitionLog
 from log.producer_state import CoordinatorFenced, ProducerFenced, ProducerStates
 from log.segment import Segment
 from log.transaction_index import AbortedTransaction
+from protocol.error_codes import ErrorCode
 from tools.simulator.group_mutants import _answer_at_once
 from tools.simulator.mutant import Mutant
 
+_LATE = ("late-request",)
+_VOUCHING = ("late-vouching",)
 _FAULTS = ("kill", "isolate", "reconnect", "transfer")
 
 
@@ -115,6 +121,30 @@ def _never_wait(_self: TransactionGate, _header: Any) -> bool:
     return False
 
 
+_ask_to_vouch = transaction_gate.ask_to_vouch
+
+
+def _trust_whoever_added(*question: Any, adds: bool) -> None:
+    """Newer clients leave it to the leader to put a partition into the transaction: without that nothing would work."""
+    if adds:
+        _ask_to_vouch(*question, adds=adds)
+    else:
+        question[-1](ErrorCode.NONE)
+
+
+def _ask_and_trust(*question: Any, adds: bool) -> None:
+    then = question[-1]
+    _ask_to_vouch(*(*question[:-1], lambda _error: then(ErrorCode.NONE)), adds=adds)
+
+
+def _let_wait_on(_self: TransactionGate, _marker: AppendMarker) -> None:
+    pass
+
+
+def _never_refuse(_self: MarkerGuards, _guard: int, _producer_id: int, _epoch: int) -> ErrorCode:
+    return ErrorCode.NONE
+
+
 # -- coordinators --------------------------------------------------------------------------------------------------
 
 
@@ -192,6 +222,19 @@ _transaction_ended = GroupMachine.transaction_ended
 
 def _count_aborted_offsets(self: GroupMachine, producer_id: int, *, committed: bool) -> None:  # noqa: ARG001
     _transaction_ended(self, producer_id, committed=True)
+
+
+_fetched = OffsetRequests._fetched
+
+
+def _fetched_as_it_is(
+    self: OffsetRequests,
+    group_id: str,
+    topic: str | None,
+    partition: int,
+    _require_stable: bool,  # noqa: FBT001
+) -> Any:
+    return _fetched(self, group_id, topic, partition, False)
 
 
 TRANSACTION_MUTANTS = {
@@ -272,5 +315,33 @@ TRANSACTION_MUTANTS = {
     "aborted-offsets-count": Mutant(
         "offsets of aborted transactions count",
         GroupMachine, "transaction_ended", _count_aborted_offsets, faults=(), transactions=True, writers=1,
+    ),
+    "classic-not-verified": Mutant(
+        "a batch of a classic client is let in unasked: one that comes late begins what nobody ends",
+        transaction_gate, "ask_to_vouch", _trust_whoever_added, faults=_LATE, transactions=True, writers=1,
+    ),
+    "refusal-ignored": Mutant(
+        "the coordinator is asked, and what it says does not matter: a late batch begins what nobody ends",
+        transaction_gate, "ask_to_vouch", _ask_and_trust, faults=_LATE, transactions=True, writers=1,
+    ),
+    "classic-offsets-not-verified": Mutant(
+        "offsets of a classic client are let in unasked: those that come late are pending for ever",
+        group_coordinator, "ask_to_vouch", _trust_whoever_added, faults=_LATE, transactions=True, writers=1,
+    ),
+    "refused-offsets-kept": Mutant(
+        "offsets are kept whatever the transaction's coordinator says: those that come late are pending for ever",
+        group_coordinator, "ask_to_vouch", _ask_and_trust, faults=_LATE, transactions=True, writers=1,
+    ),
+    "parked-outlives-marker": Mutant(
+        "a batch that waits to be vouched for goes on waiting when a marker ends its transaction",
+        TransactionGate, "ended", _let_wait_on, faults=_VOUCHING, transactions=True, writers=1,
+    ),
+    "offsets-outlive-marker": Mutant(
+        "offsets count as vouched for though a marker has ended their transaction since",
+        MarkerGuards, "refusal", _never_refuse, faults=_VOUCHING, transactions=True, writers=1,
+    ),
+    "unstable-offsets-told": Mutant(
+        "a group's offsets are told while it is undecided whether others count: records are copied twice",
+        OffsetRequests, "_fetched", _fetched_as_it_is, faults=("slow-marker",), transactions=True, writers=1,
     ),
 }  # fmt: skip

@@ -45,6 +45,8 @@ class TransactionSettings:
     """The share of transactions in which a client does something that it should not."""
     vanish: float
     """The share of transactions in the middle of which a client is gone."""
+    hand_over: float = 0.0
+    """The share of copied transactions after which another, with an id of its own, takes over."""
 
 
 def choose_transactions(seed: int, *, wanted: bool | None) -> TransactionSettings | None:
@@ -75,4 +77,10 @@ def choose_transactions(seed: int, *, wanted: bool | None) -> TransactionSetting
         think_s=rng.choice((0.02, 0.1, 0.2)),
         mischief=rng.choice((0.0, 0.1, 0.4)),
         vanish=rng.choice((0.03, 0.15)),
+        hand_over=_choose_hand_over(seed, sum(one.group is not None for one in members)),
     )
+
+
+def _choose_hand_over(seed: int, copiers: int) -> float:
+    """Only one that copies alone hands over: of two, each would go on while the other does. A generator of its own."""
+    return random.Random(f"hand over {seed}").choice((0.0, 0.6)) if copiers == 1 else 0.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from attrs import Factory, define, frozen
 
@@ -23,6 +24,9 @@ from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 from protocol.records import BatchHeader, ControlType, Record, parse_batches, read_control, records
 from tools.simulator.report import Violation
+
+if TYPE_CHECKING:
+    from tools.simulator.transaction_client import Ask, ScriptedClient
 
 TOPIC = "x"
 """That transactions write to."""
@@ -88,6 +92,11 @@ class TransactionView:
         self.ids: dict[str, IdState] = defaultdict(IdState)
         self.partitions: dict[Place, PartitionState] = defaultdict(PartitionState)
         self._ongoing: set[tuple[Identity, Place]] = set()
+        """What is, or ever was, in a transaction."""
+        self._unended: set[tuple[int, Place]] = set()
+        """By producer id: what is in a transaction that has not ended there."""
+        self._ending: set[int] = set()
+        """Producer ids whose transactions are prepared."""
         self._prepared: dict[Identity, Prepared] = {}
         self._given: dict[Identity, str] = {}
         self._applied: dict[str, int] = {}
@@ -95,6 +104,10 @@ class TransactionView:
         """By replica: the log and the last stable offset that were looked at."""
         self.on_commit: Callable[[str], None] | None = None
         self.on_marker: Callable[[Place, AppendMarker], None] | None = None
+        self.on_state: Callable[[str, int], None] | None = None
+        """A transactional id is in another state."""
+        self.holds: Callable[[ScriptedClient, Ask], float | None] | None = None
+        """Is this request held up on its way? Then: after how many seconds whoever asks gives it up."""
 
     def violate(self, promise: str, text: str) -> None:
         self._report(Violation(promise, "", text))
@@ -159,6 +172,7 @@ class TransactionView:
                 if begun is not None:
                     text = f"{where}; {place} is open since {begun}"
                     self.violate("a transaction is complete when all its markers are there", text)
+        former, held = known.identity[0], known.partitions
         known.state, known.identity = state, identity
         known.ever.add(identity)
         known.partitions = frozenset(
@@ -166,15 +180,25 @@ class TransactionView:
         )
         if state == ONGOING:
             self._ongoing.update((identity, place) for place in known.partitions)
+            self._unended.update((identity[0], place) for place in known.partitions)
         elif state in (PREPARE_COMMIT, PREPARE_ABORT):
             version = value.client_transaction_version
             self._prepared[identity] = Prepared(state == PREPARE_COMMIT, version, known.partitions)
+            self._ending.add(identity[0])
+        else:
+            self._ending.discard(former)
+            self._unended -= {(former, place) for place in held}
+        if self.on_state is not None:
+            self.on_state(name, state)
 
     def _apply_batch(self, place: Place, partition: PartitionState, header: BatchHeader) -> None:
         identity = (header.producer_id, header.producer_epoch)
         self._check_epoch(place, partition, header)
         if (identity, place) not in self._ongoing:
             self.violate("a transaction is known to its coordinator", f"{identity} in {place} at {header.base_offset}")
+        elif header.producer_id not in partition.open and (header.producer_id, place) not in self._unended:
+            text = f"{identity} in {place} at {header.base_offset}: nobody will end that"
+            self.violate("what has ended does not begin again", text)
         partition.open.setdefault(header.producer_id, (header.base_offset, header.producer_epoch))
 
     def _apply_marker(
@@ -195,6 +219,8 @@ class TransactionView:
         if begun is not None and prepared is not None and prepared.version >= 2 and begun[1] >= identity[1]:
             self.violate("a marker ends what was before its epoch", f"{where}: {begun} was open")
         partition.coordinators[header.producer_id] = coordinator_epoch
+        if header.producer_id in self._ending:  # else it comes once more, and ends nothing of the next transaction
+            self._unended.discard((header.producer_id, place))
         if self.on_marker is not None and prepared is not None:
             self.on_marker(place, AppendMarker(*identity, commit, coordinator_epoch, prepared.version))
         if begun is not None and not commit:

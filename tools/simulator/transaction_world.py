@@ -118,6 +118,7 @@ class TransactionWorld:
         for name, known in sorted(self.view.ids.items()):
             if known.state in _UNSETTLED:
                 return f"the transaction of {name} is still in state {known.state}: {known}"
+        self._check_nothing_hangs()
         metadata = world.metadata()
         assert metadata is not None
         for number, group in enumerate(groups_of(metadata, TOPIC)):
@@ -134,6 +135,13 @@ class TransactionWorld:
                 if not reader.is_last or reader.positions[number] != log.end_offset:
                     return f"{reader.address} is at {reader.positions[number]} of {log.end_offset} in {group}"
         return None
+
+    def _check_nothing_hangs(self) -> None:
+        """No transaction is under way: whatever is still open somewhere stays so for ever."""
+        for place, partition in sorted(self.view.partitions.items()):
+            for producer_id, (first, epoch) in partition.open.items():
+                text = f"that of {(producer_id, epoch)} is open in {place} since {first}, and nobody will end it"
+                self.view.violate("no transaction hangs", text)
 
     def check(self, world: World) -> None:
         """Everything has healed: what do clients say?"""

@@ -1,12 +1,16 @@
 """Consume, transform, produce: each record of one topic becomes one of another, exactly once.
 
 How far it has read is committed in the transaction that writes what came of it. There may be two with one transactional
-id: the later one fences the other, and goes on where that one's last transaction has got to.
+id: the later one fences the other, and goes on where that one's last transaction has got to. Or there is one, and after
+a transaction that has ended it hands over to another, as members of a group do, with an id of its own: that one is not
+held up by the transaction before, so it must be told nothing of a group whose offsets are still undecided.
 """
 
 from __future__ import annotations
 
 import random
+
+from attrs import evolve
 
 from protocol.apis import ADD_OFFSETS_TO_TXN, FETCH, OFFSET_FETCH, TXN_OFFSET_COMMIT
 from protocol.error_codes import ErrorCode
@@ -37,6 +41,7 @@ _RECORDS_BYTES_MAX = 1 << 20
 _RECORDS_MAX = (1, 3, 10)
 _RECORDS_MAX_IN_THE_END = 100
 _ABORT_SHARE = 0.1
+_OTHER = "2"
 _YIELD_S_MIN, _YIELD_S_MAX = 0.6, 10.0
 
 
@@ -62,6 +67,8 @@ class TransactionalCopier(Transactor):
                     if clean and after > self._positions[source]:
                         clean = yield from self._copy(source, read, after)
                         copied += 1
+                        if clean and self._hands_over():
+                            yield from self._take_over()
                 if self.finishing and clean and not copied:
                     self.finished = True
                     return
@@ -74,6 +81,22 @@ class TransactionalCopier(Transactor):
             return Rest(self.rng.choice((0.0, 0.3, 0.6)))
         self._yield_s = min(2 * self._yield_s, _YIELD_S_MAX)
         return Rest(self.rng.uniform(0, self._yield_s))
+
+    # -- handing over ----------------------------------------------------------------------------------------------
+
+    def _hands_over(self) -> bool:
+        share = self.services.settings.hand_over
+        return share > 0 and self.rng.random() < share
+
+    def _take_over(self) -> Script:
+        """As another: with another id, and with nothing known but what the group has committed."""
+        mine = self.member.transactional_id
+        other = mine.removesuffix(_OTHER) if mine.endswith(_OTHER) else mine + _OTHER
+        self.view.note(f"{self.address} hands over to {other}")
+        self.member = evolve(self.member, transactional_id=other)
+        self._coordinators.pop(TRANSACTION, None)
+        yield from self._find_positions()
+        yield from self.initialise()
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
