@@ -70,6 +70,13 @@ def test_a_coordinator_that_catches_up_with_the_metadata_leaves_out_no_marker() 
     check(3, faults=("kill", "isolate", "reconnect", "transfer"), brokers=3)
 
 
+def test_a_copier_hands_over_only_where_it_copies_alone() -> None:
+    all_of_them = [choose(seed, transactions=True).transactions for seed in range(100)]
+    copiers = [sum(member.group is not None for member in one.members) for one in all_of_them if one is not None]
+    hand_over = [one.hand_over > 0 for one in all_of_them if one is not None]
+    assert {count for count, does in zip(copiers, hand_over, strict=True) if does} == {1}
+
+
 def test_about_a_third_of_all_seeds_has_transactions_and_the_rest_of_a_seed_is_as_it_was() -> None:
     some = [one for one in (choose_transactions(seed, wanted=None) for seed in range(300)) if one is not None]
     assert 70 < len(some) < 130
