@@ -16,7 +16,7 @@ from actors.cluster_facts import ClusterFacts, TopicWanted
 from actors.group_member import GroupMember
 from actors.internal_topics import making_of
 from actors.partitions import VOTES_FILE, start_partitions
-from actors.replica_messages import group_name, parts_of, replica_address
+from actors.replica_messages import group_name, replica_address
 from actors.runtime import Actor, Address, Node
 from actors.runtime.simulation import ProcessClock, SeededScheduler, Simulation
 from log.errors import CorruptSegment, LogOffline
@@ -241,8 +241,11 @@ class World:
         metadata = self.metadata()
         if group == METADATA or metadata is None:
             return tuple(self.brokers)
-        topic_id, number = parts_of(group)
-        return metadata.topics[topic_id].partitions[number].replicas
+        return next(
+            partition.replicas
+            for topic, number, partition in metadata.partitions()
+            if group_name(topic.name, number, topic.id) == group
+        )
 
     def controllers(self) -> list[GroupMember]:
         found = [self.replica(METADATA, broker) for broker in self.living]
