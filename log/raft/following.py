@@ -146,7 +146,7 @@ def _append(node: RaftNode, cut: int, batches: RecordBatches) -> None:
             f"broker {node.broker} would truncate to {cut}, below its watermark {node.watermark}"
         )
         node.ready.truncate = cut
-        node.history.cut_from(cut)
+        node.cut_history(cut)
     node.ready.append.append(batches)
 
 

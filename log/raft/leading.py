@@ -25,7 +25,7 @@ NOTHING = memoryview(b"")
 
 def begin(node: RaftNode, role: Leader, now: float) -> None:
     """Elected: find out where every follower stands, and commit what earlier leaders left."""
-    if not role.certain:
+    if not role.certain and not node.ready.leader_batches:
         node.ready.leader_batches.append(LeaderBatch())
     follow_membership(node, role, now)
     commit(node, role)

@@ -226,7 +226,7 @@ class Member:
         epochs = EpochCache.decode(message.epochs, "the leader's epochs")
         epochs.cut_from(message.log_start)
         self.node.history = MembershipHistory.decode(message.membership)
-        self.node.history.cut_from(message.log_start)  # the others come with their batches
+        self.node.cut_history(message.log_start)  # the others come with their batches
         self.node.history.changed = True
         self._save_history()
         self.log.restart_at(
@@ -234,12 +234,14 @@ class Member:
         )
 
     def _note_memberships(self, batches: RecordBatches) -> None:
-        position = 0
+        position, history = 0, self.node.history
         for header in batches.headers:
+            if header.base_offset <= history.latest_offset:
+                history.cut_within(header.base_offset, header.next_offset)
             if header.is_control and header.producer_id < 0:
                 for record in records(batches.data, position, limit=_CONTROL_BYTES_MAX):
                     if control_type(record) is ControlType.KRAFT_VOTERS and record.value is not None:
-                        self.node.history.add(header.base_offset, Membership.decode(record.value))
+                        history.put(header.base_offset, Membership.decode(record.value))
             position += header.size
 
     def _save_history(self) -> None:

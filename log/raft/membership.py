@@ -8,7 +8,7 @@ deletes the log's copies, so their history is also kept in a small file.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 import orjson
@@ -77,7 +77,11 @@ class Membership:
 
 
 class MembershipHistory:
-    """Memberships and the offsets from which they hold. The first one holds from the beginning."""
+    """Memberships and the offsets from which they hold. The first one holds from the beginning.
+
+    Usually none is above the log's end. That of a replica which lost some of its log keeps them: it may have
+    acknowledged them, and would else take itself for a voter it is no more, or for the only one.
+    """
 
     __slots__ = ("_memberships", "_offsets", "changed")
 
@@ -104,6 +108,21 @@ class MembershipHistory:
         self._offsets.append(offset)
         self._memberships.append(membership)
         self.changed = True
+
+    def put(self, offset: int, membership: Membership) -> None:
+        """A leader has brought a membership batch at this offset; later ones may be known already, and stay."""
+        self.cut_within(offset, offset + 1)
+        at = bisect_right(self._offsets, offset)
+        self._offsets.insert(at, offset)
+        self._memberships.insert(at, membership)
+        self.changed = True
+
+    def cut_within(self, start: int, end: int) -> None:
+        """A leader has brought something else from `start` up to `end`."""
+        first, last = max(bisect_left(self._offsets, start), 1), bisect_left(self._offsets, end)
+        if first < last:
+            del self._offsets[first:last], self._memberships[first:last]
+            self.changed = True
 
     def cut_from(self, offset: int) -> None:
         """The log was truncated to `offset`: what came there or later is taken back."""

@@ -29,7 +29,7 @@ from log.raft.messages import (
     VoteRequest,
 )
 from log.raft.pacer import Pacer
-from log.raft.ready import Fetch, Ready, Vote
+from log.raft.ready import Fetch, LeaderBatch, Ready, Vote
 from log.raft.roles import TRANSITIONS, Candidate, Follower, Leader, PreCandidate, Role
 
 _PATIENCE_AT_FIRST = 10
@@ -106,12 +106,12 @@ class RaftNode:
         self.broker = broker
         self.directory = directory
         self.history = history
-        history.cut_from(log.end_offset)  # what the log lost is taken back
         self.vote = vote
         self.log = log
         self.config = config
         self.eligible = eligible
         """Does this replica count? Not after it lost something that it may have acknowledged (losses.py)."""
+        self.cut_history(log.end_offset)  # what a crash kept from the log is taken back
         self.retiring = False
         """Is this replica about to stop? Then it hands over what it leads, and stands for no election."""
         self.watermark = log.high_watermark
@@ -446,7 +446,10 @@ class RaftNode:
                 self.heard[voter] = max(self.heard.get(voter, 0.0), self.role.asked_at)
         role = Leader(self.log.end_offset, certain=self.watermark == self.log.end_offset)
         self._become(role)
+        elected_by = self.membership
         self._recover()
+        if self.membership != elected_by:  # what our log lost of it is written again
+            self.ready.leader_batches.append(LeaderBatch(elected_by))
         leading.begin(self, role, now)
 
     # -- terms and roles ---------------------------------------------------------------------------------------
@@ -481,6 +484,12 @@ class RaftNode:
         """This replica has everything that is to be had."""
         if not self.eligible:
             self.eligible = self.ready.recovered = True
+            self.cut_history(self.log.end_offset)
+
+    def cut_history(self, offset: int) -> None:
+        """Our log ends here: so do the memberships that are in it, unless it lost some of them."""
+        if self.eligible:
+            self.history.cut_from(offset)
 
     def _refuse_old_term(self, message: Message) -> None:
         """Whoever still leads an older term learns that it is over."""

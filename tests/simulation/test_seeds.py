@@ -98,6 +98,11 @@ def test_a_seed_that_once_broke_a_promise_keeps_it(seed: int) -> None:
     check(seed, unreplicated=0)  # as it was then
 
 
+@pytest.mark.slow
+def test_a_seed_with_unreplicated_partitions_that_once_broke_a_promise_keeps_it() -> None:
+    check(2_200_026)
+
+
 STRUCK_BY = {
     "power": 0, "power-all": 0, "late-word": 0, "cut-again": 9, "late-request": 4, "slow-marker": 4, "late-vouching": 4,
 }  # fmt: skip

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import random
 
 import pytest
+from attrs import evolve
 
 from log import losses
 from log.config import LogConfig
@@ -13,9 +15,10 @@ from log.handles import Handles
 from log.memory_filesystem import Fault, MemoryFilesystem, SimulatedCrash
 from log.partition_log import PartitionLog
 from log.raft import leading
-from log.raft.membership import Membership
-from log.raft.messages import Append, Appended, Beat, Restart
-from log.raft.node import RaftConfig
+from log.raft.member import Member
+from log.raft.membership import Membership, MembershipHistory, Voter
+from log.raft.messages import Append, Appended, Beat, Recovered, Restart, VoteAnswer
+from log.raft.node import RaftConfig, RaftNode
 from log.raft.ready import Vote
 from log.raft.roles import Follower, Leader
 from log.raft.vote_journal import VoteJournal
@@ -522,3 +525,55 @@ def test_what_a_deposed_leader_sends_is_neither_taken_in_nor_believed() -> None:
     for message in (Append(1, 1, 2, 1, 3, 0, memoryview(stale)), Beat(1, 1, 3)):
         group.act(3, lambda member, message=message: member.step(message, group.now))  # type: ignore[misc]
         assert (follower.log.end_offset, follower.node.watermark, follower.node.leader) == before
+
+
+ALONE, BOTH = (Membership(tuple(Voter(broker, f"dir-{broker}") for broker in brokers)) for brokers in ((1,), (1, 2)))
+
+
+def one_that_lost_a_membership(*, end: int, known_at: int) -> Member:
+    """Broker 1 was alone, and was joined by broker 2; its disk lost the log from `end` on, which had said so."""
+    log = PartitionLog.open("/data/t-0", LogConfig(), Handles(MemoryFilesystem()))
+    for offset in range(end):
+        log.append(check_batches(build_batch([Record(0, 1, None, b"%d" % offset, ())])), epoch=1, now_ms=0)
+    history = MembershipHistory([(-1, ALONE), (known_at, BOTH)])
+    node = RaftNode(
+        1, "dir-1", history, Vote(1, 1), log, config=RaftConfig(), rng=random.Random(1), now=0.0, eligible=False
+    )
+    return Member(log, node, lambda: 0)
+
+
+def test_a_replica_that_lost_a_membership_does_not_lead_as_if_it_had_never_been() -> None:
+    member = one_that_lost_a_membership(end=3, known_at=4)
+    for now in range(1, 20):
+        member.tick(float(now))
+    assert member.node.membership == BOTH
+    assert not isinstance(member.node.role, Leader)
+
+
+def test_what_a_leader_brings_takes_the_place_of_memberships_that_were_lost() -> None:
+    member = one_that_lost_a_membership(end=3, known_at=4)
+    batch = build_batch([Record(3, 1, None, b"of the leader", ())], base_offset=3, leader_epoch=1)
+    member.step(Append(1, 2, 3, 1, 0, 0, memoryview(batch)), 1.0)
+    assert member.node.membership == BOTH  # which comes with offset 4, or does not
+    batch = build_batch([Record(4, 1, None, b"of the leader", ())], base_offset=4, leader_epoch=1)
+    member.step(Append(1, 2, 4, 1, 0, 0, memoryview(batch)), 2.0)
+    assert member.node.membership == ALONE
+
+
+def test_whoever_all_have_elected_after_a_loss_writes_down_again_who_they_are() -> None:
+    member = one_that_lost_a_membership(end=3, known_at=4)
+    member.tick(1.0)
+    answer = VoteAnswer(2, 2, "dir-2", granted=True, pre=True, eligible=False)
+    member.step(answer, 1.1)
+    member.vote_saved(Vote(2, 1), 1.2)
+    member.step(evolve(answer, pre=False), 1.3)
+    assert isinstance(member.node.role, Leader)
+    assert member.node.membership == BOTH
+    assert member.node.history.latest_offset == 3
+    assert member.node.watermark < 4  # not before the other one has it
+
+
+def test_a_membership_that_never_was_in_the_log_is_forgotten_once_a_leader_has_brought_everything() -> None:
+    member = one_that_lost_a_membership(end=3, known_at=4)
+    member.step(Recovered(1, 2), 1.0)
+    assert member.node.membership == ALONE
