@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from attrs import define
-
 from actors.runtime.loop import Parking
+from protocol.late_attrs import define
 
 if TYPE_CHECKING:
     from actors.outlet import Outlet

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import frozen
-
 from actors.replica_messages import CleanUp
 from actors.runtime import Actor, Address, Future, handles, wire
+from protocol.late_attrs import frozen
 
 CLEAN_SECONDS = 15.0
 CLEAN_UP_SECONDS_MAX = 600.0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from attrs import Factory, frozen
+from attrs import Factory
 
 from log.machines.group.config import GroupConfig
 from log.machines.transaction.config import TransactionConfig
 from log.raft.membership import Voter
+from protocol.late_attrs import frozen
 
 GROUP = "__cluster_metadata-0"
 """The group of the metadata log."""

@@ -9,9 +9,8 @@ from abc import abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from attrs import frozen
-
 from actors.runtime import Actor, handles
+from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from actors.answers import Answers

@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any
 
 import orjson
-from attrs import define, frozen
 
 from actors.cluster_description import describe, describe_quorum
 from actors.cluster_facts import GROUP, ClusterFacts, TopicWanted
@@ -56,6 +55,7 @@ from log.raft.roles import Follower, Leader
 from log.recovery import offset_in_name
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
+from protocol.late_attrs import define, frozen
 from protocol.records import Record, RecordBatches, build_batch, check_batches, records
 
 SNAPSHOT_FILE = "metadata.snapshot"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from actors.runtime import wire
 from log.machines.plans import (
     AlterConfigs,
@@ -17,6 +15,7 @@ from log.machines.plans import (
     Request,
     TakeProducerIds,
 )
+from protocol.late_attrs import frozen
 
 OPERATIONS: tuple[type[Request], ...] = (
     CreateTopic, DeleteTopic, CreatePartitions, AlterConfigs, MoveReplicas, EndMove, DrainBroker, RegisterBroker,

@@ -26,8 +26,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
-from attrs import frozen
-
 from actors.controller_messages import MetadataChanged
 from actors.coordinator_messages import Coordinate, CoordinateBytes, CoordinatedBytes, LeadershipChanged
 from actors.group_member import GroupServices
@@ -50,6 +48,7 @@ from protocol.apis import APIS
 from protocol.codec import decode, encode
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
+from protocol.late_attrs import frozen
 from protocol.records import BatchHeader, Record, build_batch, parse_batches, records
 
 APPEND_MS_MAX = 2**31 - 1

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from attrs import frozen
-
 from actors.replica_messages import AppendMarker
 from actors.runtime import Address, Payload, wire
 from log.machines.metadata import Metadata
+from protocol.late_attrs import frozen
 
 GROUPS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"

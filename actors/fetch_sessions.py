@@ -10,9 +10,10 @@ import random
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
-from attrs import Factory, define
+from attrs import Factory
 
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import define
 from protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 SESSIONS_MAX = 1000  # max.incremental.fetch.session.cache.slots

@@ -7,8 +7,6 @@ for few logs: an election must not stand behind the thousand logs of a broker th
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from actors.background import Background
 from actors.runtime import Actor, Address, handles
 from log.filesystem import Filesystem
@@ -16,6 +14,7 @@ from log.handles import Handles
 from log.partition_log import Flush
 from log.raft.ready import Vote
 from log.raft.vote_journal import VoteJournal
+from protocol.late_attrs import frozen
 
 RETRY_SECONDS = 1.0
 LOGS_AT_ONCE = 16

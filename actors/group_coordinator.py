@@ -13,7 +13,6 @@ from typing import Any
 
 import attrs
 import orjson
-from attrs import define
 
 from actors.coordinator import Coordinator
 from actors.coordinator import Machine as AnyMachine
@@ -31,6 +30,7 @@ from log.machines.group.machine import GroupMachine
 from log.machines.group.marker_guards import MarkerGuards
 from log.machines.transaction.transaction import VERSION_2
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import define
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.records import BatchHeader, ControlType, Record, read_control
 

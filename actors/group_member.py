@@ -10,7 +10,7 @@ import abc
 import random
 from collections.abc import Callable, Mapping
 
-from attrs import Factory, evolve, frozen
+from attrs import Factory, evolve
 
 from actors.flusher import LogSynced, SaveVote, SyncLog, VoteSaved
 from actors.heartbeats import Follows, LeaderGone, Leads
@@ -36,6 +36,7 @@ from log.raft.pacer import Pacer
 from log.raft.ready import Vote
 from log.raft.roles import Follower, Leader
 from log.raft.vote_journal import VoteJournal
+from protocol.late_attrs import frozen
 
 WATERMARK_SECONDS = 0.05
 

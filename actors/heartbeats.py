@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from attrs import frozen
-
 from actors.leadership import Leadership
 from actors.runtime import LAUNCHER_ID, Actor, Address, Overflow, PeerDown, PeerUp, handles, wire
+from protocol.late_attrs import frozen
 
 BEAT_SECONDS = 0.25
 NEWS_SECONDS = 0.002

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
-
 from actors.connection import Connection
 from actors.json_handlers import HANDLERS
 from actors.json_handlers.fetch_gate import FetchGate
@@ -21,6 +19,7 @@ from actors.serving import EVERY_CLIENT
 from protocol.error_codes import ErrorCode
 from protocol.json_fields import BadField
 from protocol.json_lines import BadRequest, Facts, quoted, read_request, refusal, write_answer
+from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from actors.answers import Answers, Slot

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pykka
-from attrs import frozen
 
 from actors.controller_messages import DescribeCluster, ElectLeaders, OperationAnswer
 from actors.runtime import Future, MailboxFull
@@ -41,6 +40,7 @@ from protocol.json_fields import (
     word,
 )
 from protocol.json_lines import Facts, quoted, refusal
+from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from actors.json_connection import Call

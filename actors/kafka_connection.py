@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from attrs import frozen
-
 from actors.connection import Connection, HeardAll
 from actors.handlers import handler_of, served
 from actors.replica_messages import FetchExpired, LogMoved
@@ -16,6 +14,7 @@ from actors.serving import EVERY_CLIENT
 from protocol.apis import PRODUCE
 from protocol.errors import ProtocolError
 from protocol.framing import Request, ServerConnection, UnsupportedApiVersions
+from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from actors.answers import Answers, Slot

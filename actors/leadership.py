@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attrs import frozen
-
 from actors.replica_messages import group_name
 from log.machines.metadata import Metadata
+from protocol.late_attrs import frozen
 
 
 @frozen(slots=True)

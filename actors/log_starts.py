@@ -11,12 +11,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
-
 from actors.replica_messages import DeleteRecords, RaiseLogStart, RecordsDeleted
 from log.config import CleanupPolicy
 from log.raft.roles import Follower
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from actors.replica import Replica

@@ -16,9 +16,9 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 import trio
-from attrs import define
 
 from log.slice import Slice
+from protocol.late_attrs import define
 
 if TYPE_CHECKING:
     from protocol.schema import Buffer

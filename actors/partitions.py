@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from attrs import frozen
-
 from actors.background import Background, ThreadBackground
 from actors.cleaner import Cleaner
 from actors.cluster_facts import ClusterFacts
@@ -42,6 +40,7 @@ from log.machines.metadata import Metadata, Topic
 from log.raft.node import RaftConfig
 from log.raft.pacer import Pacer
 from log.raft.vote_journal import VoteJournal
+from protocol.late_attrs import frozen
 
 VOTES_FILE = "votes"
 AT_ONCE = 4

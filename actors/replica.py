@@ -12,8 +12,6 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-from attrs import frozen
-
 from actors.controller_messages import MetadataChanged
 from actors.coordinator_messages import KINDS, LeadershipChanged, coordinator_address
 from actors.group_member import GroupMember, GroupServices, GroupSpec, Offline
@@ -74,6 +72,7 @@ from log.transaction_index import AbortedTransaction
 from log.verification import TooMuchParked
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
+from protocol.late_attrs import frozen
 from protocol.records import BatchHeader, ControlType, RecordBatches, check_batches, end_txn_marker
 
 WAITING_MAX = 100_000

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from actors.runtime import Address, Payload, wire
 from log.slice import Slice
 from log.transaction_index import AbortedTransaction
+from protocol.late_attrs import frozen
 
 _TOPIC_CHARS_MAX = 200  # a file's name has at most 255
 

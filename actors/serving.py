@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pykka
-from attrs import define, field
+from attrs import field
 
 from actors.fetch_sessions import FetchSessions
 from actors.replica_messages import group_name
@@ -17,6 +17,7 @@ from actors.runtime import LAUNCHER_ID, Address, Future
 from log.machines.plans import CreateTopic, TakeProducerIds
 from log.machines.topic_ids import id_text
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import define
 
 if TYPE_CHECKING:
     from actors.cluster_facts import ClusterFacts

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import orjson
-from attrs import frozen
 
 from actors.coordinator import Coordinator
 from actors.coordinator_messages import GROUPS_TOPIC, EndTransaction, coordinator_address, partition_of
@@ -22,6 +21,7 @@ from log.machines.plans import TakeProducerIds
 from log.machines.transaction.effects import Markers, TopicPartition, TransactionEffects
 from log.machines.transaction.machine import TransactionMachine
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import frozen
 
 ASK_SECONDS = 10.0
 RETRY_SECONDS, RETRY_SECONDS_MAX = 0.02, 0.5

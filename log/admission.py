@@ -7,10 +7,9 @@ where the records have no timestamp (they get this broker's), and where old ones
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from log.config import CleanupPolicy, LogConfig, TimestampType
 from protocol.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
+from protocol.late_attrs import frozen
 from protocol.records import (
     NO_TIMESTAMP,
     BatchHeader,

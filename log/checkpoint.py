@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import frozen
 from crc32c import crc32c
 
 from log.epoch_cache import EpochEntry
 from log.errors import DamagedFile, UnknownFormat
 from log.filesystem import TEMPORARY_SUFFIX, Filesystem
+from protocol.late_attrs import frozen
 
 FORMAT_VERSION = 1
 METADATA, OFFSETS, CLEAN = "partition.metadata", "offsets-checkpoint", "clean-shutdown"

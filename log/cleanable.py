@@ -10,12 +10,11 @@ Whole segments are cleaned. The first dirty offset is where the last compaction 
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from log import checkpoint
 from log.config import NEVER, LogConfig
 from log.partition_log import PartitionLog
 from log.segment import Segment
+from protocol.late_attrs import frozen
 
 
 @frozen(slots=True)

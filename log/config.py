@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import enum
 
-from attrs import field, frozen
+from attrs import field
 from attrs.validators import ge, gt
 
 from protocol.compression import Codec
+from protocol.late_attrs import frozen
 
 NEVER = (1 << 63) - 1
 UNLIMITED = -1

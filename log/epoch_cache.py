@@ -10,9 +10,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from attrs import frozen
-
 from log.errors import DamagedFile, OutOfOrderAppend
+from protocol.late_attrs import frozen
 
 _VERSION = 0
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Concatenate, ParamSpec, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from log import checkpoint
 from log.checkpoint import CleanStop, Offsets
@@ -44,6 +44,7 @@ from log.segment import RELATIVE_OFFSET_MAX, Segment
 from log.slice import EMPTY, Slice
 from log.swap import commit_swap, finish_swap, may_be_decided
 from log.transaction_index import AbortedTransaction, overlapping
+from protocol.late_attrs import frozen
 from protocol.records import BatchHeader, Record, RecordBatches, records, stamp
 
 DECOMPRESSED_BYTES_MAX = 128 << 20

@@ -19,12 +19,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
-from attrs import Factory, define, evolve, field, frozen
+from attrs import Factory, evolve, field
 from crc32c import crc32c
 
 from log.errors import DamagedFile, LogError
 from log.transaction_index import AbortedTransaction
 from protocol.compression import Bytes
+from protocol.late_attrs import define, frozen
 from protocol.records import BatchHeader, ControlType, read_control, records
 
 BATCHES_KEPT = 5

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from attrs import Factory, define, frozen
+from attrs import Factory
 from crc32c import crc32c
 
 from log import checkpoint, losses
@@ -32,6 +32,7 @@ from log.producer_state import EndedTransaction, ProducerStates, aborted
 from log.segment import CUT_OFF, RELATIVE_OFFSET_MAX, SUFFIXES, Segment
 from log.swap import finish_swaps
 from protocol.errors import ProtocolError
+from protocol.late_attrs import define, frozen
 from protocol.records import HEADER, BatchHeader, read_header
 
 EPOCHS_FILE = "leader-epoch-checkpoint"

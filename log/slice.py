@@ -6,9 +6,8 @@ it, and then a send comes up short and the connection is closed.
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from log.filesystem import File
+from protocol.late_attrs import frozen
 
 
 @frozen(slots=True)

@@ -9,9 +9,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-from attrs import frozen
-
 from log.errors import DamagedFile
+from protocol.late_attrs import frozen
 
 _ENTRY = struct.Struct(">hqqqq")
 _VERSION = 0

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from attrs import define, field
+from attrs import field
 
 from log.producer_state import OutOfOrderSequence, ProducerFenced, ProducerStates, WrongTransactionState
+from protocol.late_attrs import define
 from protocol.records import BatchHeader
 
 PRODUCERS_MAX = 100_000

@@ -7,6 +7,7 @@ record        the records inside a batch
 records       record batches: headers, checksums, stamps, reading, building, control records
 partitioner   which partition a key belongs to
 error_codes   Kafka's error codes, by Kafka's names
+late_attrs    attrs' classes, whose methods are made at first use
 schema        the language in which messages are declared
 apis          the APIs, their versions, and the ranges that are advertised
 messages/     what is declared: a module for each API, and the records of the internal topics

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from attrs import frozen
-
 from protocol import decoder, encoder
 from protocol.errors import MalformedMessage, ProtocolError, UnencodableMessage, UnsupportedVersion
+from protocol.late_attrs import frozen
 from protocol.schema import Buffer, declaration_of, holds_blob
 from protocol.source import Source
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import frozen
-
 from protocol.json_lines import Facts, quoted, short
+from protocol.late_attrs import frozen
 
 STRING_CHARS_MAX = 32767  # as in Kafka's protocol
 _INT32_MAX = (1 << 31) - 1

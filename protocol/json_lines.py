@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from attrs import frozen
 
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import frozen
 
 LINE_BYTES_MAX = 1 << 20
 DEPTH_MAX = 128

@@ -20,11 +20,11 @@ from base64 import b64decode, b64encode
 from typing import Any
 
 import orjson
-from attrs import frozen
 
 from protocol.json_fields import BadField, count, refuse_unknown, word
 from protocol.json_fields import within as number_within
 from protocol.json_lines import DEPTH_MAX, Facts, is_deeper, quoted, short
+from protocol.late_attrs import frozen
 from protocol.record import Headers, Record
 
 _MEMBERS: dict[str, None] = dict.fromkeys(("key", "value", "headers", "timestamp", "partition"))

@@ -27,11 +27,11 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from attrs import frozen
 from crc32c import crc32c
 
 from protocol.compression import Bytes, Codec, codec_of, compress, decompress
 from protocol.errors import CorruptBatch, InvalidRecord, ProtocolError, UnsupportedMagic
+from protocol.late_attrs import frozen
 from protocol.record import Record, read_records, write_records
 
 __all__ = [

@@ -25,7 +25,8 @@ from functools import cache
 from typing import Annotated, Any, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints, overload
 
 import attrs
-from attrs import frozen
+
+from protocol.late_attrs import define, frozen
 
 T = TypeVar("T")
 
@@ -191,7 +192,7 @@ def field(
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def struct(cls: type[T]) -> type[T]:
     """A class of fields that is part of messages."""
-    return attrs.define(weakref_slot=False)(cls)
+    return define(weakref_slot=False)(cls)
 
 
 @frozen
@@ -207,7 +208,7 @@ def message(versions: Versions, flexible: Versions) -> Callable[[type[T]], type[
     """A class of fields that travels alone, in these versions. The flexible ones have compact lengths and tags."""
 
     def declare(cls: type[T]) -> type[T]:
-        made = attrs.define(weakref_slot=False)(cls)
+        made = define(weakref_slot=False)(cls)
         made.__declaration__ = Declaration(versions, flexible)  # type: ignore[attr-defined]
         return made
 

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-from attrs import frozen
-
 from actors.process.config import SETTINGS, KafkaConfig
 from log.machines.config_catalog import ConfigType, broker_defaults, facts_of
 from log.machines.topic_configs import defaults
+from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from actors.serving import Serving

@@ -12,8 +12,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attrs import define
-
 from actors.fetch_sessions import INITIAL_EPOCH, FetchSession, Wanted, partitions_of
 from actors.handlers.leaders import endpoints
 from actors.replica_messages import FetchExpired, ReadSlice, SliceRead, UnwatchLog, WatchLog
@@ -21,6 +19,7 @@ from actors.runtime import Future
 from log.slice import Slice
 from protocol.compression import Codec
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import define
 from protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,

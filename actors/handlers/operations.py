@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pykka
-from attrs import frozen
 
 from actors.runtime import MailboxFull
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from actors.kafka_connection import Call, KafkaConnection

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from attrs import define
-
 from actors.json_handlers.at_leader import AtLeader
 from actors.json_handlers.handler import ISOLATION, TIMEOUT_MS, WAIT_MS_MAX, Handler
 from actors.replica_messages import EARLIEST, LATEST, FindOffset, ReadRecords, ReadResult
@@ -21,6 +19,7 @@ from protocol.errors import ProtocolError
 from protocol.json_fields import BadField, Field, Fields, count, one_of, within, word
 from protocol.json_lines import Facts, quoted, refusal
 from protocol.json_records import told_json_record, told_record
+from protocol.late_attrs import define
 from protocol.record import Record
 from protocol.records import BatchHeader, ControlType, control_type, parse_batches, records
 

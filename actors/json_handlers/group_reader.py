@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field, frozen
+from attrs import field
 
 from actors.json_handlers.at_leader import AtLeader
 from actors.json_handlers.fetch import readable
@@ -19,6 +19,7 @@ from actors.replica_messages import FindOffset, ReadRecords, ReadResult
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.json_lines import Facts
+from protocol.late_attrs import define, frozen
 from protocol.record import Record
 
 if TYPE_CHECKING:

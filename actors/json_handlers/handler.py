@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from attrs import frozen
-
 from protocol.json_fields import Field, Fields, one_of, within
 from protocol.json_lines import Facts
+from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from actors.json_connection import Call

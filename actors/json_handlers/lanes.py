@@ -17,13 +17,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from attrs import define
-
 from actors.json_handlers.at_leader import PAUSE_SECONDS_MAX, AtLeader
 from actors.replica_messages import AppendRecords, group_name, replica_address
 from actors.runtime import Payload
 from protocol.compression import Codec
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import define
 from protocol.record import Record
 from protocol.records import build_batch
 

@@ -11,12 +11,11 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from attrs import define
-
 from actors.json_handlers.at_coordinator import ask_coordinator, tell_coordinator
 from log.machines.topic_ids import id_bytes, id_text
 from protocol.apis import CONSUMER_GROUP_HEARTBEAT, OFFSET_COMMIT, OFFSET_FETCH
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import define
 from protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,

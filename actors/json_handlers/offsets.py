@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from attrs import define, field
+from attrs import field
 
 from actors.json_handlers.at_leader import AtLeader
 from actors.json_handlers.handler import ISOLATION, TIMEOUT_MS, Handler
@@ -20,6 +20,7 @@ from actors.replica_messages import EARLIEST, LATEST, FindOffset
 from protocol.error_codes import ErrorCode
 from protocol.json_fields import Field, Fields, count, within, word
 from protocol.json_lines import Facts, refusal
+from protocol.late_attrs import define
 
 if TYPE_CHECKING:
     from actors.json_connection import Call

@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field
+from attrs import field
 
 from actors.json_handlers.handler import TIMEOUT_MS
 from actors.json_handlers.lanes import Batch
@@ -24,6 +24,7 @@ from protocol.error_codes import ErrorCode
 from protocol.json_fields import BadField, Field, Fields, count, one_of, within, word
 from protocol.json_lines import Facts, quoted, refusal
 from protocol.json_records import NewRecord, read_record
+from protocol.late_attrs import define
 from protocol.partitioner import partition_for_key
 from protocol.record import Record
 

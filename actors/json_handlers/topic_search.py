@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from attrs import frozen
 
 from actors.runtime import Future
 from log.machines.plans import AlterConfigs, CreateTopic, topic_name_problem
 from protocol.error_codes import ErrorCode
 from protocol.json_lines import Facts, refusal
+from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from actors.json_connection import Call, JsonConnection

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
-from attrs import evolve, frozen
+from attrs import evolve
 
 from actors.cluster_facts import ClusterFacts
 from actors.fetch_sessions import FetchSessions
@@ -30,6 +30,7 @@ from actors.runtime import LAUNCHER_ID, Actor, Address, Node, PeerDown, PeerUp, 
 from actors.runtime.loop import drained
 from actors.runtime.peering import Peering
 from actors.serving import Serving, traced_clients
+from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from actors.runtime import Scheduler

@@ -12,7 +12,9 @@ import os
 import uuid
 from pathlib import Path
 
-from attrs import evolve, frozen
+from attrs import evolve
+
+from protocol.late_attrs import frozen
 
 FILE_NAME = "meta.properties"
 FORMAT_VERSION = 1

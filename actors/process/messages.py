@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from actors.runtime import LAUNCHER_ID, Address, wire
+from protocol.late_attrs import frozen
 
 LAUNCHER = Address("launcher", "", LAUNCHER_ID)
 

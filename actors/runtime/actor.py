@@ -32,7 +32,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
 import pykka
-from attrs import frozen
 from pykka._envelope import Envelope
 
 from actors.runtime.errors import MailboxFull
@@ -40,6 +39,7 @@ from actors.runtime.future import Future
 from actors.runtime.mailbox import Mailbox, Overflow
 from actors.runtime.ref import Ref
 from actors.runtime.supervision import Restart
+from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     import logging

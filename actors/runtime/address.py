@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 
-from attrs import field, frozen
+from attrs import field
 
 from actors.runtime.errors import AddressError
+from protocol.late_attrs import frozen
 
 _FORM = re.compile(r"(?P<kind>[a-z][a-z0-9_]*)(?:/(?P<name>[^@\s\ud800-\udfff]+))?@(?P<broker>-?\d{1,10})")
 

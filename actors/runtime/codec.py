@@ -59,7 +59,7 @@ def wire(message_id: int) -> Callable[[type[T]], type[T]]:
         taken = _by_id.get(message_id)
         if taken is not None and taken.__qualname__ != message_class.__qualname__:
             raise CodecError(f"{message_class.__name__}: id {message_id:#x} belongs to {taken.__name__}")
-        if not hasattr(message_class, "__attrs_attrs__"):
+        if "__attrs_attrs__" not in vars(message_class):
             raise CodecError(f"{message_class.__name__} is no attrs class")
         _by_id[message_id] = message_class
         _id_of[message_class] = message_id

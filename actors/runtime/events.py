@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from actors.runtime.address import Address
+from protocol.late_attrs import frozen
 
 
 @frozen(slots=True)

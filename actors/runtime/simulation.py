@@ -19,13 +19,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from attrs import frozen
-
 from actors.runtime.clock import VirtualClock
 from actors.runtime.frames import Frame, FrameReader
 from actors.runtime.link import Link
 from actors.runtime.node import Node
 from actors.runtime.scheduler import Scheduler
+from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from actors.runtime.actor import Actor

@@ -17,12 +17,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import trio
-from attrs import frozen
 
 from actors.runtime.errors import FrameError, HandshakeRefused
 from actors.runtime.frames import LINK_VERSION, Frame, FrameReader, Kind, header
 from actors.runtime.link import Link
 from actors.runtime.loop import drained
+from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from actors.runtime.codec import Buffer

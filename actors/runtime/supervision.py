@@ -6,7 +6,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from attrs import Factory, define, frozen
+from attrs import Factory
+
+from protocol.late_attrs import define, frozen
 
 if TYPE_CHECKING:
     from actors.runtime.actor import Actor

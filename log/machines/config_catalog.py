@@ -9,9 +9,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 
-from attrs import frozen
-
 from log.machines.topic_configs import defaults
+from protocol.late_attrs import frozen
 
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 

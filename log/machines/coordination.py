@@ -17,7 +17,9 @@ an append fails, or nobody knows what became of it, the machine is thrown away a
 
 from __future__ import annotations
 
-from attrs import define, field, frozen
+from attrs import field
+
+from protocol.late_attrs import define, frozen
 
 Write = tuple[bytes, bytes | None]
 """A record: key and value as they are written. None is a tombstone."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
-from attrs import define, evolve, field, frozen
+from attrs import evolve, field
 
 from log.errors import DamagedFile, UnknownFormat
 from log.machines.metadata_records import (
@@ -29,6 +29,7 @@ from log.machines.metadata_records import (
     TopicMade,
 )
 from log.raft.membership import Voter
+from protocol.late_attrs import define, frozen
 
 ANSWERS_KEPT = 1000
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})

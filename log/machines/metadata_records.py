@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import orjson
-from attrs import asdict, fields, frozen
+from attrs import asdict, fields
 
 from log.errors import DamagedFile, UnknownFormat
+from protocol.late_attrs import frozen
 
 T = TypeVar("T", bound="MetadataRecord")
 _kinds: dict[str, type[MetadataRecord]] = {}

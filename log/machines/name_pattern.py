@@ -10,8 +10,6 @@ repetition) and, beyond that, word boundaries and Unicode classes, which say not
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from log.machines.name_syntax import (
     Begin,
     Choice,
@@ -23,6 +21,7 @@ from log.machines.name_syntax import (
     Sequence,
     parse,
 )
+from protocol.late_attrs import frozen
 
 __all__ = ["InvalidPattern", "NamePattern"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 import sys
 
-from attrs import frozen
+from protocol.late_attrs import frozen
 
 TEXT_SIZE_MAX = 1000
 DEPTH_MAX = 50

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
-from attrs import Factory, define, frozen
+from attrs import Factory
 
 from log.machines import placement
 from log.machines.metadata import Metadata, PartitionState, Topic
@@ -31,6 +31,7 @@ from log.machines.metadata_records import (
 )
 from log.machines.topic_configs import LISTS, TOPIC_CONFIGS, InvalidConfig, check, unknown_config
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import define, frozen
 
 PARTITIONS_MAX = 10_000
 TOPIC_NAME_CHARS_MAX = 249

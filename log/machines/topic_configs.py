@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from attrs import fields, frozen
+from attrs import fields
 
 from log.config import CleanupPolicy, LogConfig, TimestampType
 from protocol.compression import Codec
+from protocol.late_attrs import frozen
 
 _LONG_MAX = (1 << 63) - 1
 _SAID_CHARS_MAX = 300

@@ -12,9 +12,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 import orjson
-from attrs import field, frozen
+from attrs import field
 
 from log.errors import DamagedFile
+from protocol.late_attrs import frozen
 
 _VERSION = 1
 

@@ -11,8 +11,6 @@ import random
 from collections.abc import Sequence
 from typing import Protocol
 
-from attrs import frozen
-
 from log.epoch_cache import EpochCache
 from log.raft import following, leading
 from log.raft.membership import Membership, MembershipHistory
@@ -31,6 +29,7 @@ from log.raft.messages import (
 from log.raft.pacer import Pacer
 from log.raft.ready import Fetch, LeaderBatch, Ready, Vote
 from log.raft.roles import TRANSITIONS, Candidate, Follower, Leader, PreCandidate, Role
+from protocol.late_attrs import frozen
 
 _PATIENCE_AT_FIRST = 10
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from attrs import Factory, define, frozen
+from attrs import Factory
 
 from log.raft.membership import Membership
 from log.raft.messages import Message, Restart
+from protocol.late_attrs import define, frozen
 from protocol.records import RecordBatches
 
 

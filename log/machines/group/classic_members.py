@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from attrs import define
-
 from log.machines.coordination import Caller
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import define
 from protocol.messages.group_records import MemberMetadata
 from protocol.messages.join_group import JoinGroupRequestProtocol
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import enum
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from log.machines.group.assignment import NOTHING, Assignment, assignment_of, by_topic
+from protocol.late_attrs import frozen
 from protocol.messages import group_records as records
 
 JOIN_EPOCH = 0

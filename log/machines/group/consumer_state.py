@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from attrs import define, field
+from attrs import field
 
 from log.machines.group.assignment import NOTHING, Assignment, TopicPartition, assignment_of
 from log.machines.group.consumer_member import ConsumerMember
+from protocol.late_attrs import define
 from protocol.messages import group_records as records
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from attrs import frozen
-
 from log.machines.coordination import Moment
 from log.machines.group.consumer_member import STATIC_LEAVE_EPOCH, ConsumerMember, MemberState
 from log.machines.group.rebalances import Rebalance, Rebalances
+from protocol.late_attrs import frozen
 
 OPEN_MAX = 20
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from log.machines.group.classic_group import ClassicGroup
 from log.machines.group.consumer_description import described
 from log.machines.group.consumer_group import ConsumerGroup
 from log.machines.group.consumer_protocol import assigned_partitions
 from log.machines.group.offsets import Committed, Place
 from log.machines.group.rebalances import Rebalance
+from protocol.late_attrs import frozen
 
 
 @frozen(slots=True)

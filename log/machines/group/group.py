@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from attrs import define, field
+from attrs import field
 
 from log.machines.coordination import Effects, Moment, Write
 from log.machines.group.config import GroupConfig
 from log.machines.group.rebalances import Rebalances
 from log.machines.metadata import Metadata
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import define
 
 
 @define(slots=True)

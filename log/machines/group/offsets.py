@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attrs import define, frozen
-
 from log.machines.coordination import Write
 from protocol.codec import encode_versioned
+from protocol.late_attrs import define, frozen
 from protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 
 KEY_VERSION = 1

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from attrs import define, frozen
-
 from log.machines.coordination import Moment
+from protocol.late_attrs import define, frozen
 
 KEPT_MAX = 20
 

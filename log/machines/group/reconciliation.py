@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from log.machines.group.assignment import NOTHING, Assignment, TopicPartition
 from log.machines.group.consumer_member import ConsumerMember, MemberState
+from protocol.late_attrs import frozen
 
 
 @frozen(slots=True)

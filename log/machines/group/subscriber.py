@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from attrs import frozen
-
 from log.machines.group.assignment import NOTHING, Assignment
+from protocol.late_attrs import frozen
 
 
 @frozen(slots=True)

@@ -10,13 +10,12 @@ epoch with which it can commit or abort it, and is told the epoch that the trans
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from log.machines.transaction.config import TransactionConfig
 from log.machines.transaction.producer_ids import ProducerIds
 from log.machines.transaction.states import State
 from log.machines.transaction.transaction import NO_EPOCH, NO_PRODUCER, NO_TIMEOUT, Identity, Transaction
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import frozen
 from protocol.messages.init_producer_id import InitProducerIdRequest
 
 FENCED_FROM = 4

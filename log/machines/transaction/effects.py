@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import define, field, frozen
+from attrs import field
 
 from log.machines.coordination import Effects
+from protocol.late_attrs import define, frozen
 
 TopicPartition = tuple[str, int]
 

@@ -10,12 +10,11 @@ with no transaction open, bumps the epoch, too: the client does not know what of
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from log.machines.transaction.producer_ids import ProducerIds
 from log.machines.transaction.states import State
 from log.machines.transaction.transaction import EPOCH_MAX, VERSION_2, Identity, Transaction
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import frozen
 
 VERSION_2_FROM = 5
 """The version of EndTxn with which transactions v2 begin."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from attrs import define, field, frozen
+from attrs import field
 
 from log.machines.coordination import Write
 from log.machines.transaction.effects import TopicPartition
 from log.machines.transaction.states import MAY_FOLLOW, State
 from protocol.codec import encode_versioned
+from protocol.late_attrs import define, frozen
 from protocol.messages.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
 EPOCH_MAX = (1 << 15) - 1
