@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.actors.waiting import wait_until
 from tests.tools.spark.conftest import kept_in
 from tests.tools.spark.streams import FAILED
 from tools.client.consumer import Consumer
@@ -90,10 +91,12 @@ class Driver:
     def close(self) -> None:
         """Leave no process behind."""
         self.kill()
-        _, alive = psutil.wait_procs(self._left, _GONE)
-        for one in alive:
-            one.kill()
-        assert not alive, f"did not end with its driver: {alive}"
+        try:
+            wait_until(lambda: all(map(_has_ended, self._left)), lambda: f"left: {self._left}", seconds=_GONE)
+        finally:
+            for one in self._left:
+                if not _has_ended(one):
+                    one.kill()
 
     def kill_python(self, chance: random.Random) -> None:
         """Two of the processes that run tasks, plan and commit, and start such."""
@@ -156,6 +159,14 @@ def values_in_topic(bootstrap: str, topic: str) -> list[str]:
             for records in consumer.poll(0.5).values():
                 found += [(record.value or b"").decode() for record in records]
     return found
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    """It is gone, or waits only for somebody to notice: in a container nobody may."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _is_sparks_python(process: psutil.Process) -> bool:
