@@ -99,8 +99,9 @@ def test_a_seed_that_once_broke_a_promise_keeps_it(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_seed_with_unreplicated_partitions_that_once_broke_a_promise_keeps_it() -> None:
-    check(2_200_026)
+@pytest.mark.parametrize("seed", [2_200_026, 2_300_057])
+def test_a_seed_with_unreplicated_partitions_that_once_broke_a_promise_keeps_it(seed: int) -> None:
+    check(seed)
 
 
 STRUCK_BY = {

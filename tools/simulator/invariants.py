@@ -161,14 +161,17 @@ class Invariants:
                 self._sole[group] = broker, self._now()
 
     def _compare_leading(self, group: str, broker: int, seen: Seen, member: Member) -> None:
-        """It leads, or did. Nobody else can take that from whoever votes alone, nor be missed by it."""
+        """It leads, or did. Nobody else can take that from whoever votes alone, nor be missed by it.
+
+        Only one that stood for election before it was removed brings a newer term: then it is elected anew in the next.
+        """
         node, log = member.node, member.log
         leads = isinstance(node.role, Leader)
         if leads and (not seen.leads or node.term != seen.term):
             self._elected(group, broker, node.term, log)
         elif leads and log.generation != seen.generation:
             self._violate("a leader never truncates", group, f"broker {broker} did, in epoch {node.term}")
-        elif not leads and node.membership.brokers == (broker,) and not node.retiring:
+        elif not leads and node.term == seen.term and node.membership.brokers == (broker,) and not node.retiring:
             self._violate("whoever votes alone goes on leading", group, f"broker {broker}, in epoch {node.term}")
 
     def _begin(self, group: str, broker: int, actor: GroupMember) -> Seen:
