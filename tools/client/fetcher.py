@@ -319,7 +319,7 @@ class Fetcher:
             one.error = error
         else:
             _log.warning("%s", error)
-            self.buffered -= one.seek(end_offset)
+            self.buffered -= one.seek(min(one.position, end_offset))  # what was fetched ahead is fetched again
 
     def _failed(self, one: Assigned, error: ClientError) -> None:
         if not error.kind.is_retriable:

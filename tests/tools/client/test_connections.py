@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from typing import Any
 
 import pytest
@@ -217,9 +218,17 @@ def test_last_epoch_is_told_and_a_cut_log_is_noticed() -> None:
 
 def test_cut_log_is_read_on_from_the_cut_if_that_is_wanted() -> None:
     cut = PartitionData(records=b"", diverging_epoch=EpochEndOffset(epoch=1, end_offset=1))
-    again = some(1, b"c", epoch=4)
+    script = fetched(some(0, b"a", b"b"), cut, some(1, b"c", epoch=4))
+    is_read = threading.Event()
+
+    def answer(request: FetchRequest, version: int) -> FetchResponse:
+        if len(broker.requests(FETCH)) > 1:
+            assert is_read.wait(60.0)
+        response: FetchResponse = script(request, version)
+        return response
+
     with (
-        ScriptedBroker({FETCH: fetched(some(0, b"a", b"b"), cut, again)}, {"orders": 1}) as broker,
+        ScriptedBroker({FETCH: answer}, {"orders": 1}) as broker,
         Consumer(broker.bootstrap, auto_offset_reset="earliest") as consumer,
     ):
         consumer.assign({WHERE: 0})
@@ -227,7 +236,21 @@ def test_cut_log_is_read_on_from_the_cut_if_that_is_wanted() -> None:
         while len(values) < 3:
             for records in consumer.poll(1.0).values():
                 values += [(record.offset, record.value) for record in records]
+                is_read.set()
     assert values == [(0, b"a"), (1, b"b"), (1, b"c")]
+
+
+def test_a_cut_does_not_skip_what_was_fetched_and_not_yet_read() -> None:
+    cut = PartitionData(records=b"", diverging_epoch=EpochEndOffset(epoch=1, end_offset=2))
+    script = fetched(some(0, b"a", b"b", b"lost"), cut, some(0, b"a", b"b", b"c"))
+    with (
+        ScriptedBroker({FETCH: script}, {"orders": 1}) as broker,
+        Consumer(broker.bootstrap, auto_offset_reset="earliest") as consumer,
+    ):
+        consumer.assign({WHERE: 0})
+        wait_until(lambda: len(broker.requests(FETCH)) > 3, lambda: "the cut log is not asked for records")
+        (records,) = consumer.poll(10.0).values()
+    assert [(record.offset, record.value) for record in records] == [(0, b"a"), (1, b"b"), (2, b"c")]
 
 
 def test_errors_of_fetches_pass() -> None:
