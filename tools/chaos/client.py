@@ -100,6 +100,13 @@ def error_of(exception: KafkaException) -> KafkaError:
     return error
 
 
+def left_behind(error: SystemError) -> KafkaError:
+    """What the client library raised without telling its caller, and whatever was called next ran into."""
+    if not isinstance(error.__cause__, KafkaException):
+        raise error
+    return error_of(error.__cause__)
+
+
 def repeatedly(client: Client, what: str, call: Callable[[], object]) -> KafkaError | None:
     """Make a call of a transactional producer until it is done, or the error is one that stays."""
     for _ in range(ATTEMPTS_MAX):

@@ -111,7 +111,7 @@ class Round:
                 self.problems.append(f"{client.workload}: {client.name} does not finish")
                 client.record_outstanding()
             elif client.failure is not None:
-                self.problems.append(f"{client.workload}: {client.name} failed: {client.failure!r}")
+                self.problems.append(f"{client.workload}: {client.name} failed: {_with_cause(client.failure)}")
 
 
 def judge(outcome: Outcome, history: Path) -> None:
@@ -164,3 +164,7 @@ def leader_finder(bootstrap: str, choose: Callable[[Sequence[int]], int]) -> Cal
         return choose(leaders) if leaders else None
 
     return find
+
+
+def _with_cause(failure: BaseException) -> str:
+    return repr(failure) if failure.__cause__ is None else f"{failure!r}, because of {failure.__cause__!r}"

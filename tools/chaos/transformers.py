@@ -6,7 +6,7 @@ from functools import partial
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tools.chaos.client import CALL_SECONDS, error_of, give_up, record_polls, repeatedly
+from tools.chaos.client import CALL_SECONDS, error_of, give_up, left_behind, record_polls, repeatedly
 from tools.chaos.subscription import Place, Subscription
 from tools.chaos.transactors import TransactionalClient
 from tools.checker.history import OK, UNKNOWN, OffsetCommit
@@ -42,6 +42,8 @@ class Transformer(TransactionalClient):
                 pass
         except KafkaException as exception:
             self.told("transform", error_of(exception))
+        except SystemError as error:
+            self.told("transform", left_behind(error))
         finally:
             give_up(self, producer)
             subscription.close()
