@@ -43,10 +43,13 @@ def counted(found: Counter[str]) -> str:
 
 
 def _check_reads(record: Record, group: str) -> None:
-    """A leader that was replaced does not hide what its successors had acknowledged before it was asked."""
+    """A leader that was replaced does not hide what its successors had acknowledged before it was asked.
+
+    One that hears of nobody any more goes on serving what it knows to be committed, and cannot know of successors.
+    """
     for read, newer in _from_replaced_leaders(record, group):
         missed = [operation for operation in newer if operation.end > read.high_watermark]
-        if missed:
+        if missed and not record.was_alone(read):
             first = min(missed, key=lambda one: one.completed_at)
             record.history.violate("stale read", group, f"{read}; {first.end} was acknowledged before", first.values[0])
 

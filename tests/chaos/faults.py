@@ -14,6 +14,8 @@ from actors.harness import Cluster
 from actors.replica_messages import TransferLeadership, replica_address
 from tests.chaos.workload import Record
 
+HEARING_SECONDS = 2.0
+
 
 class Chaos:
     """One fault after the other, by seed, each mended again before the next."""
@@ -73,22 +75,23 @@ class Chaos:
             self.sleep(3.2, 6.0)
 
     def stop_two(self) -> None:
-        one, other, _ = self._shuffled()
-        with self._stopped(one):
+        one, other, third = self._shuffled()
+        with self._may_be_alone(third), self._stopped(one):
             self.sleep(0.0, 1.0)
             with self._stopped(other):
                 self.sleep(0.5, 4.5)
             self.sleep(0.0, 1.0)
 
     def stop_one_and_kill_another(self) -> None:
-        stopped, killed, _ = self._shuffled()
-        with self._stopped(stopped):
-            self.sleep(0.0, 4.0)
-            self._note(f"kill {killed}")
-            os.kill(self.cluster.pids[killed], signal.SIGKILL)
-            self.sleep(0.0, 4.0)
-        self.cluster.kill(killed)  # dead already; but now everybody must know
-        self._restart(killed)
+        stopped, killed, third = self._shuffled()
+        with self._may_be_alone(third):
+            with self._stopped(stopped):
+                self.sleep(0.0, 4.0)
+                self._note(f"kill {killed}")
+                os.kill(self.cluster.pids[killed], signal.SIGKILL)
+                self.sleep(0.0, 4.0)
+            self.cluster.kill(killed)  # dead already; but now everybody must know
+            self._restart(killed)
 
     def cut_a_link(self) -> None:
         one, other, _ = self._shuffled()
@@ -97,25 +100,29 @@ class Chaos:
         self._heal()
 
     def isolate(self) -> None:
-        self._isolate(self._one())
-        self.sleep(0.1, 3.0)
-        self._heal()
+        broker = self._one()
+        with self._may_be_alone(broker):
+            self._isolate(broker)
+            self.sleep(0.1, 3.0)
+            self._heal()
 
     def isolate_and_stop(self) -> None:
         """It wakes alone, after the others have gone on."""
         broker = self._one()
-        self._isolate(broker)
-        with self._stopped(broker):
-            self.sleep(0.1, 2.0)
-        self.sleep(0.0, 0.5)
-        self._heal()
+        with self._may_be_alone(broker):
+            self._isolate(broker)
+            with self._stopped(broker):
+                self.sleep(0.1, 2.0)
+            self.sleep(0.0, 0.5)
+            self._heal()
 
     def cut_everything(self) -> None:
         one, other, third = self._shuffled()
-        self._isolate(one)
-        self._cut(other, third)
-        self.sleep(0.1, 2.0)
-        self._heal()
+        with self._may_be_alone(one, other, third):
+            self._isolate(one)
+            self._cut(other, third)
+            self.sleep(0.1, 2.0)
+            self._heal()
 
     def hand_over(self) -> None:
         group = self.rng.choice(self.groups)
@@ -139,13 +146,24 @@ class Chaos:
         return [leader, *(broker for broker in brokers if broker != leader)]
 
     def _kill_and_restart(self, count: int) -> None:
-        brokers = self._shuffled()[:count]
-        for broker in brokers:
-            self._note(f"kill {broker}")
-            self.cluster.kill(broker)
-        self.sleep(0.0, 1.0)
-        for broker in self.rng.sample(brokers, count):
-            self._restart(broker)
+        shuffled = self._shuffled()
+        brokers, left = shuffled[:count], shuffled[count:]
+        with self._may_be_alone(*(left if len(left) == 1 else ())):
+            for broker in brokers:
+                self._note(f"kill {broker}")
+                self.cluster.kill(broker)
+            self.sleep(0.0, 1.0)
+            for broker in self.rng.sample(brokers, count):
+                self._restart(broker)
+
+    @contextmanager
+    def _may_be_alone(self, *brokers: int) -> Iterator[None]:
+        """Meanwhile, and until they have had the time to hear of each other again, these may hear of nobody."""
+        since = self.record.now
+        try:
+            yield
+        finally:
+            self.record.alone += [(broker, since, self.record.now + HEARING_SECONDS) for broker in brokers]
 
     @contextmanager
     def _stopped(self, broker: int) -> Iterator[None]:

@@ -301,6 +301,15 @@ def test_a_planted_anomaly_is_reported(plant: Callable[[Record], dict[int, bytes
     assert {violation.promise for violation in record.history.violations} == promises
 
 
+def test_an_old_read_of_one_that_heard_of_nobody_is_not_stale() -> None:
+    record = Record()
+    contents = stale_read(record)
+    (found,) = record.reads
+    record.alone = [(found.broker, found.asked_at - 1, found.asked_at + 1)]
+    check(record, {GROUP: contents})
+    assert record.history.violations == []
+
+
 @pytest.mark.parametrize(
     ("epoch", "high_watermark", "asked"), [(2, 1, 4.0), (1, 2, 4.0), (1, 1, 2.5)], ids=["led", "knew", "asked before"]
 )

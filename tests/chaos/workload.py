@@ -72,6 +72,8 @@ class Record:
         self.leaders: dict[tuple[str, int], int] = {}
         self.ends: dict[str, int] = {}
         """Per partition: up to where readers must come, once that is known."""
+        self.alone: list[tuple[int, float, float]] = []
+        """Brokers, and from when until when they may have heard of no other."""
         self.finishing = threading.Event()
         self.over = threading.Event()
         self._begun_at = time.monotonic()
@@ -80,6 +82,13 @@ class Record:
     def now(self) -> float:
         """Seconds since this record was begun."""
         return time.monotonic() - self._begun_at
+
+    def was_alone(self, read: Read) -> bool:
+        """May whoever answered this have heard of no other broker then?"""
+        return any(
+            broker == read.broker and since <= read.answered_at and read.asked_at <= until
+            for broker, since, until in self.alone
+        )
 
     def begin(self, client: str, kind: str, group: str, values: tuple[bytes, ...]) -> Operation:
         with self.lock:
