@@ -113,12 +113,16 @@ class Invariants:
         """This actor has handled a message."""
         self.cluster.look(actor)
         member: Member | None = getattr(actor, "_member", None)
-        if member is None or actor.actor_inbox.closed:
+        if member is None:
             return
         actor = cast("GroupMember", actor)  # nobody else has one; to ask costs more
         node, log = member.node, member.log
         group, broker = actor.group, actor.address.broker
         seen = self.seen.get((group, broker))
+        if actor.actor_inbox.closed:
+            if seen is not None and seen.actor is actor:
+                self._note_last_commit(group, broker, seen)
+            return
         if seen is None or seen.actor is not actor:
             if seen is not None:
                 self._past.setdefault((group, Voter(broker, seen.directory)), []).append(seen.log)
@@ -246,13 +250,17 @@ class Invariants:
         self._commit(group, broker, seen)
 
     def crashed(self, broker: int) -> None:
-        """This broker died in the middle of a turn. What it committed in that is committed."""
+        """This broker died in the middle of a turn."""
         for (group, at), seen in self.seen.items():
             if at == broker and _lives(seen.actor):
-                watermark = seen.actor._member.node.watermark
-                if seen.watermark < watermark <= seen.log.end_offset:
-                    seen.watermark = watermark
-                    self._commit(group, broker, seen)
+                self._note_last_commit(group, broker, seen)
+
+    def _note_last_commit(self, group: str, broker: int, seen: Seen) -> None:
+        """It died in the middle of its turn. What it committed in that is committed, and may have been told."""
+        watermark = seen.actor._member.node.watermark
+        if seen.watermark < watermark <= seen.log.end_offset:
+            seen.watermark = watermark
+            self._commit(group, broker, seen)
 
     def _commit(self, group: str, broker: int, seen: Seen) -> None:
         watermark = seen.watermark

@@ -368,7 +368,10 @@ def test_offsets_count_when_their_transaction_is_committed(till: Till, version: 
             joins = AddOffsetsToTxnRequest(
                 transactional_id=till.name, producer_id=till.producer_id, producer_epoch=till.epoch, group_id=till.name
             )
-            assert till.coordinator().ask(joins).error_code == ErrorCode.NONE
+            wait_until(
+                lambda joins=joins: till.coordinator().ask(joins).error_code == ErrorCode.NONE,  # type: ignore[misc]
+                lambda: "the group was not put into the transaction",
+            )
         errors: list[int] = []
 
         def is_taken(offset: int = offset, errors: list[int] = errors) -> bool:
