@@ -47,7 +47,7 @@ def test_more_pinned_seeds_keep_every_promise(seed: int) -> None:
     check(seed)
 
 
-FRESH_PARTS, FRESH_SEEDS, FRESH_SECONDS = 16, 5, 1.5
+FRESH_PARTS, FRESH_SEEDS, FRESH_SECONDS = 8, 5, 1.5
 """Half a second of a core each, most of it for what is done and looked at after everything has healed."""
 
 
