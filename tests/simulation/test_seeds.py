@@ -40,13 +40,6 @@ def test_a_pinned_seed_keeps_every_promise(seed: int) -> None:
     check(seed)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 108))
-def test_more_pinned_seeds_keep_every_promise(seed: int) -> None:
-    """Seeds without end are for `make soak`: what it finds is pinned below."""
-    check(seed)
-
-
 FRESH_PARTS, FRESH_SEEDS, FRESH_SECONDS = 8, 5, 1.5
 """Half a second of a core each, most of it for what is done and looked at after everything has healed."""
 
@@ -63,8 +56,8 @@ def test_fresh_seeds_keep_every_promise(part: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [*range(108, 124), *range(300_000, 300_012)])
-def test_still_more_pinned_seeds_keep_every_promise(seed: int) -> None:
+@pytest.mark.parametrize("seed", [*range(100, 124), *range(300_000, 300_012)])
+def test_more_pinned_seeds_keep_every_promise(seed: int) -> None:
     check(seed)
 
 

@@ -35,15 +35,9 @@ def test_transactions_keep_every_promise(seed: int) -> None:
     check(seed)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 106))
-def test_more_pinned_seeds_keep_every_promise(seed: int) -> None:
-    check(seed, writers=None, groups=None, admins=None)
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(106, 124))
-def test_still_more_pinned_seeds_keep_every_promise(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(100, 124))
+def test_more_pinned_seeds_keep_every_promise(seed: int) -> None:
     check(seed, writers=None, groups=None, admins=None)
 
 
