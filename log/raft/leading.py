@@ -34,6 +34,7 @@ def begin(node: RaftNode, role: Leader, now: float) -> None:
 
 def follow_membership(node: RaftNode, role: Leader, now: float) -> None:
     """Have a progress for every replica but our own, and for nobody else."""
+    role.alone = role.alone and lost_all_others(node)  # those who were lost may not vote any more
     replicas = node.replicas - {node.broker}
     for broker in role.progress.keys() - replicas:
         del role.progress[broker]

@@ -146,3 +146,17 @@ def test_a_leader_that_votes_alone_needs_nobody() -> None:
     assert not is_alone_without(1, 2, 3)
     assert not is_alone_without(3, 2)
     assert is_alone_without(3, 2, 3)
+
+
+def test_a_leader_that_lost_all_the_others_needs_nobody_once_it_votes_alone() -> None:
+    group = group_of(2, config=RaftConfig(leads_alone=True))
+    elect(group, 1)
+    propose(group, 1, 1)
+    node = group.members[1].node
+    group.disconnect(1, 2)
+    assert isinstance(node.role, Leader)
+    assert node.role.alone
+    group.want(1)
+    group.tell_wanted(1)
+    assert node.membership.brokers == (1,)
+    assert not node.role.alone
