@@ -72,7 +72,8 @@ def appended(node: RaftNode, role: Leader, base: int, data: memoryview, prev_epo
             message = Append(node.term, node.broker, base, prev_epoch, node.watermark, node.log.log_start_offset, data)
         node.send(broker, message)
         progress.sent(end, len(data), now)
-    commit(node, role)
+    if node.membership.majority == 1:  # else what we alone have taken in commits nothing
+        commit(node, role)
 
 
 def replicate(node: RaftNode, role: Leader, broker: int, now: float) -> None:

@@ -84,31 +84,25 @@ class MembershipHistory:
     acknowledged them, and would else take itself for a voter it is no more, or for the only one.
     """
 
-    __slots__ = ("_memberships", "_offsets", "changed")
+    __slots__ = ("_memberships", "_offsets", "changed", "latest", "latest_offset")
 
     def __init__(self, entries: Iterable[tuple[int, Membership]]) -> None:
         self._offsets: list[int] = []
         self._memberships: list[Membership] = []
+        self.latest: Membership
+        self.latest_offset: int
+        """The offset of the control batch that brought the latest membership; -1 for the initial one."""
         for offset, membership in entries:
             self.add(offset, membership)
         assert self._offsets, "a group has members"
         self.changed = False
-
-    @property
-    def latest(self) -> Membership:
-        return self._memberships[-1]
-
-    @property
-    def latest_offset(self) -> int:
-        """The offset of the control batch that brought the latest membership; -1 for the initial one."""
-        return self._offsets[-1]
 
     def add(self, offset: int, membership: Membership) -> None:
         """A membership batch was appended at this offset."""
         assert not self._offsets or offset > self._offsets[-1], (offset, self._offsets)
         self._offsets.append(offset)
         self._memberships.append(membership)
-        self.changed = True
+        self._has_changed()
 
     def put(self, offset: int, membership: Membership) -> None:
         """A leader has brought a membership batch at this offset; later ones may be known already, and stay."""
@@ -116,28 +110,32 @@ class MembershipHistory:
         at = bisect_right(self._offsets, offset)
         self._offsets.insert(at, offset)
         self._memberships.insert(at, membership)
-        self.changed = True
+        self._has_changed()
 
     def cut_within(self, start: int, end: int) -> None:
         """A leader has brought something else from `start` up to `end`."""
         first, last = max(bisect_left(self._offsets, start), 1), bisect_left(self._offsets, end)
         if first < last:
             del self._offsets[first:last], self._memberships[first:last]
-            self.changed = True
+            self._has_changed()
 
     def cut_from(self, offset: int) -> None:
         """The log was truncated to `offset`: what came there or later is taken back."""
         while len(self._offsets) > 1 and self._offsets[-1] >= offset:
             self._offsets.pop()
             self._memberships.pop()
-            self.changed = True
+            self._has_changed()
 
     def cut_before(self, offset: int) -> None:
         """The log begins at `offset` now: forget what no longer matters."""
         at = bisect_right(self._offsets, offset) - 1
         if at > 0:
             del self._offsets[:at], self._memberships[:at]
-            self.changed = True
+            self._has_changed()
+
+    def _has_changed(self) -> None:
+        self.latest, self.latest_offset = self._memberships[-1], self._offsets[-1]
+        self.changed = True
 
     def encode(self) -> bytes:
         entries = [

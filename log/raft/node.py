@@ -32,6 +32,7 @@ from log.raft.roles import TRANSITIONS, Candidate, Follower, Leader, PreCandidat
 from protocol.late_attrs import frozen
 
 _PATIENCE_AT_FIRST = 10
+_ANSWERS = (Appended, BeatAnswer)
 
 
 class LogFacts(Protocol):
@@ -234,7 +235,7 @@ class RaftNode:
             self._enter_term(message.term, None, now)
         if isinstance(message, VoteAnswer):
             self._on_vote_answer(message, now)
-        elif isinstance(message, Appended | BeatAnswer):
+        elif isinstance(message, _ANSWERS):
             self._hear(message.follower, now)
             if isinstance(self.role, Leader):
                 leading.on_answer(self, self.role, message, now)
