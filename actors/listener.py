@@ -24,7 +24,7 @@ from actors.frame_cutter import FrameCutter
 from actors.json_connection import JsonConnection
 from actors.kafka_connection import KafkaConnection
 from actors.outlet import Outlet
-from actors.runtime import Address
+from actors.runtime import Address, readers
 from actors.runtime.loop import drained
 from protocol.errors import ProtocolError
 from protocol.framing import Dialect, dialect_of
@@ -39,7 +39,6 @@ _SWEEP_SECONDS = 30.0
 _SWEEPS_OF_THE_IDLE = 8
 """How often a connection is looked at, at least, while it may be idle."""
 _PATIENCE_TURNS = 20
-_READS_AT_ONCE = 16
 
 
 class Cutter(Protocol):
@@ -175,31 +174,33 @@ class _Edge:
         scheduler, answers, sock = self._scheduler, self._answers, self._sock
         waiting: deque[memoryview] = deque()
         offer = partial(ref.tell, Received(waiting))
-        reads = 0
-        while True:
+        ended = is_behind = False
+
+        def read() -> bool:
+            """False once this takes more than reading on."""
+            nonlocal ended, is_behind
             try:
                 count = sock.recv_into(cutter.space)
             except BlockingIOError:
-                reads = 0
-                await trio.lowlevel.wait_readable(sock)
-                continue
-            if not count:
-                break
+                return True
+            ended = not count
             self._read_bytes += count
             waiting.extend(cutter.received(count))
-            while waiting:
-                if scheduler.turn(offer):
+            if waiting:
+                is_behind = scheduler.turn(offer)
+            return not (ended or is_behind or waiting or cutter.is_lost or answers.are_many)
+
+        while not ended and not cutter.is_lost:
+            await readers.serve(sock, read)
+            while is_behind or waiting or answers.are_many:
+                if is_behind:
+                    is_behind = False
                     await drained(scheduler, turns=_PATIENCE_TURNS)
-                elif waiting:
-                    await trio.lowlevel.checkpoint()
-                while answers.are_many:
+                elif answers.are_many:
                     await answers.changed.wait()
-            if cutter.is_lost:
-                break
-            reads += 1
-            if reads >= _READS_AT_ONCE:  # others want to be heard too
-                reads = 0
-                await trio.lowlevel.checkpoint()
+                else:
+                    await trio.lowlevel.checkpoint()  # others want to be heard too
+                    is_behind = scheduler.turn(offer)
         scheduler.turn(lambda: ref.tell(HeardAll()))
         with trio.move_on_after(LAST_ANSWERS_SECONDS):
             while answers.are_due:

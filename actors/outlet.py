@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from actors.runtime import readers
 from log.slice import Slice
 from protocol.late_attrs import define
 
@@ -92,7 +93,7 @@ class Outlet:
         if not self.closed:
             self._drop()
             self.closed = True
-            trio.lowlevel.notify_closing(self.sock)
+            readers.notify_closing(self.sock)
             self.sock.close()
 
     def end(self) -> None:

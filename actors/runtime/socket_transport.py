@@ -1,4 +1,4 @@
-"""A link over an AF_UNIX stream: handshake, then one reader and one writer task per connection.
+"""A link over an AF_UNIX stream: handshake, then one reader (readers.py) and one writer task per connection.
 
 Frames written in a turn leave in one sendmsg at its end, straight from the handler's thread of control; only what the
 socket does not take is left to the writer task. The reader delivers what one read brought and runs the turn at once; it
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from actors.runtime import readers
 from actors.runtime.errors import FrameError, HandshakeRefused
 from actors.runtime.frames import LINK_VERSION, Frame, FrameReader, Kind, header
 from actors.runtime.link import Link
@@ -106,7 +107,7 @@ class SocketTransport:
             self._queue.clear()
             self._small.clear()
             self.queued_bytes = 0
-            trio.lowlevel.notify_closing(self.sock)
+            readers.notify_closing(self.sock)
             self.sock.close()
 
     async def write_rest(self) -> None:
@@ -156,7 +157,7 @@ async def run_link(node: Node, sock: socket.socket, hello: Hello, welcome: Calla
         node.scheduler.turn(link.up)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_write_until_closed, transport)
-            reason = await _read(node, link, transport, reader)
+            reason = await _read(node, link, sock, reader)
             node.scheduler.turn(lambda: link.lose(reason))
             nursery.cancel_scope.cancel()
         return link.lost_because or reason
@@ -193,35 +194,58 @@ async def _shake_hands(
     raise FrameError(f"no handshake within {HANDSHAKE_SECONDS:g} s")
 
 
-async def _read(node: Node, link: Link, transport: SocketTransport, reader: FrameReader) -> str:
-    scheduler, sock = node.scheduler, transport.sock
-    count = 0  # frames that came right behind the peer's hello are in the reader already
+class _Reading:
+    """One end of a link being read: what is there is delivered at once, in a turn of its own."""
+
+    def __init__(self, node: Node, link: Link, sock: socket.socket, frames: FrameReader) -> None:
+        self._link = link
+        self._sock = sock
+        self._frames = frames
+        self._scheduler = node.scheduler
+        self._count = 0
+        self.ended = False
+        self.is_behind = False
+        """Was there not time enough in the turn for everything that it brought?"""
+
+    def read(self) -> bool:
+        """False once this takes more than reading on."""
+        try:
+            self._count = self._sock.recv_into(self._frames.space)
+        except BlockingIOError:
+            return True
+        self.ended = not self._count
+        return not self.ended and self.deliver()
+
+    def deliver(self) -> bool:
+        self.is_behind = self._scheduler.turn(self._bring)
+        return not self.is_behind and self._link.lost_because is None
+
+    def _bring(self) -> None:
+        self._link.receive_all(self._frames.received(self._count))
+
+
+async def _read(node: Node, link: Link, sock: socket.socket, frames: FrameReader) -> str:
+    reading = _Reading(node, link, sock, frames)
+    reading.deliver()  # frames that came right behind the peer's hello are here already
     try:
-        while True:
-            if scheduler.turn(lambda: link.receive_all(reader.received(count))):  # noqa: B023  called before it returns
-                link.reading = False
-                await drained(scheduler, turns=_READER_PATIENCE_TURNS)
+        while link.lost_because is None:
+            if reading.is_behind:
+                link.reading = reading.is_behind = False
+                await drained(node.scheduler, turns=_READER_PATIENCE_TURNS)
                 link.reading = True
-            if link.lost_because is not None:
-                return link.lost_because
-            count = await _receive(sock, reader)
-            if not count:
-                return "closed in the middle of a frame" if reader.unfinished else "closed by the peer"
+            await readers.serve(sock, reading.read)
+            if reading.ended:
+                return "closed in the middle of a frame" if frames.unfinished else "closed by the peer"
     except (OSError, trio.ClosedResourceError) as error:
         return link.lost_because or f"connection failed: {error}"
+    return link.lost_because
 
 
 async def _receive(sock: socket.socket, reader: FrameReader) -> int:
-    if reader.unfinished:  # the rest of a large frame is most likely here already
-        await trio.lowlevel.checkpoint()
-        with suppress(BlockingIOError):
-            return sock.recv_into(reader.space)
     while True:
         await trio.lowlevel.wait_readable(sock)
-        try:
+        with suppress(BlockingIOError):
             return sock.recv_into(reader.space)
-        except BlockingIOError:
-            continue
 
 
 async def _write_until_closed(transport: SocketTransport) -> None:

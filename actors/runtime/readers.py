@@ -1,0 +1,173 @@
+"""Reading sockets without a task's wake-up for every message.
+
+Trio wakes a task for each event: it looks up who waits, makes that task runnable, runs it in its context, and arms the
+socket again; for a small record that was as much work as replicating it. So whoever reads a socket hands a function to
+`serve` and sleeps. When trio has nothing to run it tells its instruments that it is about to sleep; we sleep in its
+place, call the functions of the sockets that have something, and let trio go on as soon as there is something for it:
+an event of its own (other sockets, threads, signals), a deadline, or a task that one of the functions woke.
+
+All that this takes from the inside of trio is the descriptor that it waits with (test_trio_contract.py looks for it).
+Where there is none to be had, tasks are woken as ever.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import outcome
+import trio
+from trio._core import _run
+
+Step = Callable[[], bool]
+_CLOSED = "this socket was closed meanwhile"
+
+
+async def serve(sock: socket.socket, step: Step) -> None:
+    """Call `step` whenever there is something to read, until it gives False. What it raises is raised here."""
+    readers = _of_this_run.get(None)
+    if readers is None:
+        readers = Readers()
+        _of_this_run.set(readers)
+    await readers.serve(sock, step)
+
+
+def notify_closing(sock: socket.socket) -> None:
+    """Call this before a socket is closed, as trio's: whoever reads or writes it gets a ClosedResourceError."""
+    readers = _of_this_run.get(None)
+    if readers is not None:
+        readers.notify_closing(sock)
+    trio.lowlevel.notify_closing(sock)
+
+
+class _Reader:
+    """A task that sleeps in `serve`, and what is called meanwhile."""
+
+    __slots__ = ("sock", "step", "task")
+
+    def __init__(self, sock: socket.socket, step: Step, task: trio.lowlevel.Task) -> None:
+        self.sock = sock
+        self.step = step
+        self.task: trio.lowlevel.Task | None = task
+        """None once it was woken."""
+
+
+class Readers(trio.abc.Instrument):
+    """Everybody who sleeps in `serve` in one run of trio."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._token = trio.lowlevel.current_trio_token()
+        self._has_woken = False
+        trios = _descriptor_of_trio()
+        self._sleeps_for_trio = trios is not None
+        if trios is not None:
+            self._selector.register(trios, selectors.EVENT_READ, None)
+            trio.lowlevel.add_instrument(self)
+
+    async def serve(self, sock: socket.socket, step: Step) -> None:
+        if not self._sleeps_for_trio:
+            await _serve_by_trio(sock, step)
+            return
+        reader = _Reader(sock, step, trio.lowlevel.current_task())
+        self._selector.register(sock, selectors.EVENT_READ, reader)
+
+        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
+            self._forget(reader)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def notify_closing(self, sock: socket.socket) -> None:
+        key = self._selector.get_map().get(sock.fileno())
+        if key is not None:
+            self._wake(key.data, outcome.Error(trio.ClosedResourceError(_CLOSED)))
+
+    # -- what trio calls -------------------------------------------------------------------------------------------
+
+    def before_io_wait(self, timeout: float) -> None:
+        """Nobody has anything to do for so many seconds; with 0, somebody has."""
+        if len(self._selector.get_map()) == 1:
+            return  # there is no socket of ours
+        try:
+            if timeout <= 0:
+                self._step_all(0)
+            else:
+                self._sleep(timeout)
+                self._token.run_sync_soon(_nothing, idempotent=True)  # or trio would sleep as long once more
+        except BaseException as error:  # noqa: BLE001  or nobody would be served any more, and nobody would know
+            for key in list(self._selector.get_map().values()):
+                if key.data is not None:
+                    self._wake(key.data, outcome.Error(error))
+
+    def task_scheduled(self, _task: trio.lowlevel.Task) -> None:
+        self._has_woken = True
+
+    def after_run(self) -> None:
+        self._selector.close()
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _sleep(self, seconds: float) -> None:
+        """Until there is something for trio to do."""
+        self._has_woken = False
+        until = perf_counter() + seconds
+        while seconds > 0 and not self._step_all(seconds) and not self._has_woken:
+            seconds = until - perf_counter()
+
+    def _step_all(self, seconds: float) -> bool:
+        """Wait so long at most, and let everybody read who can. True if there is something for trio, too."""
+        for_trio = False
+        for key, _ in self._selector.select(seconds):
+            reader: _Reader | None = key.data
+            if reader is None:
+                for_trio = True
+            elif reader.task is not None:  # or it was woken by another's step
+                self._step(reader)
+        return for_trio
+
+    def _step(self, reader: _Reader) -> None:
+        try:
+            if reader.step():
+                return
+            result: outcome.Outcome[None] = outcome.Value(None)
+        except BaseException as error:  # noqa: BLE001  it is raised where it belongs
+            result = outcome.Error(error)
+        self._wake(reader, result)
+
+    def _wake(self, reader: _Reader, result: outcome.Outcome[None]) -> None:
+        task = reader.task
+        if task is not None:
+            self._forget(reader)
+            trio.lowlevel.reschedule(task, result)
+
+    def _forget(self, reader: _Reader) -> None:
+        reader.task = None
+        self._selector.unregister(reader.sock)
+
+
+_of_this_run: trio.lowlevel.RunVar[Readers | None] = trio.lowlevel.RunVar("readers", None)
+
+
+async def _serve_by_trio(sock: socket.socket, step: Step) -> None:
+    while True:
+        await trio.lowlevel.wait_readable(sock)
+        if sock.fileno() < 0:  # by a task that was woken before us
+            raise trio.ClosedResourceError(_CLOSED)
+        if not step():
+            return
+
+
+def _descriptor_of_trio() -> int | None:
+    """What trio itself waits with, in this run."""
+    runner: Any = getattr(_run.GLOBAL_RUN_CONTEXT, "runner", None)
+    io_manager = getattr(runner, "io_manager", None)
+    waits_with = getattr(io_manager, "_epoll", None) or getattr(io_manager, "_kqueue", None)
+    return None if waits_with is None or runner.is_guest else int(waits_with.fileno())
+
+
+def _nothing() -> None:
+    pass
