@@ -28,6 +28,8 @@ _CLOSED = "this socket was closed meanwhile"
 
 async def serve(sock: socket.socket, step: Step) -> None:
     """Call `step` whenever there is something to read, until it gives False. What it raises is raised here."""
+    if sock.fileno() < 0:
+        raise trio.ClosedResourceError(_CLOSED)
     readers = _of_this_run.get(None)
     if readers is None:
         readers = Readers()

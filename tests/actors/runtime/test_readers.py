@@ -105,6 +105,7 @@ async def test_whoever_reads_a_socket_that_is_closed_hears_of_it(how: str, pair:
         await trio.testing.wait_all_tasks_blocked()
         readers.notify_closing(ours)
         ours.close()
+    await reads()
 
 
 async def test_a_step_may_close_the_socket_of_another_that_has_something_too(how: str, pair: Pair) -> None:

@@ -12,8 +12,9 @@ import pytest
 import trio
 import trio.testing
 
-from actors.runtime import Address, LinkLost, MailboxFull, Payload, PeerDown, PeerUp, RemoteFailure
+from actors.runtime import Address, LinkLost, MailboxFull, Payload, PeerDown, PeerUp, RemoteFailure, handles
 from actors.runtime import link as link_module
+from actors.runtime import scheduler as scheduler_module
 from actors.runtime import socket_transport as transport_module
 from actors.runtime.errors import FrameError, HandshakeRefused
 from actors.runtime.frames import LINK_VERSION, FrameReader, Kind, header
@@ -24,10 +25,12 @@ from tests.actors.runtime.probes import (
     Bulk,
     Events,
     Fail,
+    Local,
     Note,
     Numbered,
     Owe,
     Pair,
+    Probe,
     linked_pair,
     make_node,
     probe_on,
@@ -150,6 +153,31 @@ async def test_a_lost_link_drops_what_was_not_yet_sent_and_the_loop_goes_on() ->
         await trio.testing.wait_all_tasks_blocked()
         await pair.connect(nursery)
         assert await pair.one.ref(pair.at_other).ask(Note("again"), block=False) == "again"
+
+
+class Restless(Probe):
+    """Has always something left to do."""
+
+    @handles(Local)
+    def record(self, message: Local) -> None:
+        self.send(self.address, message)
+
+
+async def test_a_link_may_be_lost_while_its_reader_waits_for_busy_actors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler_module, "TURN_SECONDS", 0.0)
+    pair = Pair()
+    async with running(pair.scheduler) as nursery:
+        await pair.connect(nursery)
+        pair.other.spawn(Restless, address=Address("restless", "", 2)).tell(Local())
+        link = pair.other.links[1]
+        with trio.fail_after(PATIENCE_SECONDS):
+            while link.reading:
+                pair.one.ref(pair.at_other).tell(Numbered(1))
+                await trio.lowlevel.checkpoint()
+            link.lose("cut")
+            for _ in range(2 * transport_module._READER_PATIENCE_TURNS):
+                await trio.lowlevel.checkpoint()  # until it looks again
+        nursery.cancel_scope.cancel()
 
 
 async def test_links_leave_no_descriptor_behind() -> None:
