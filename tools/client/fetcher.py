@@ -74,6 +74,8 @@ class Assigned:
     failures: int = 0
     retry_at: float = 0.0
     error: ClientError | None = None
+    is_out_of_range: bool = False
+    """Is there nothing to fetch any more at `fetch_offset`? What was fetched before is given out first."""
 
     def seek(self, offset: int | None, wanted: int | None = None) -> int:
         """Read from elsewhere. Gives the bytes that were fetched in vain."""
@@ -85,6 +87,7 @@ class Assigned:
         self.epoch = self.last_epoch = -1
         self.is_asking = False
         self.failures, self.retry_at, self.error = 0, 0.0, None
+        self.is_out_of_range = False
         return freed
 
 
@@ -117,7 +120,7 @@ class Fetcher:
             is_full = self.buffered >= self._fetching.buffer_bytes
             in_vain = [leader for leader, read in self._busy.items() if self._is_in_vain(read)]
             for one in self.assigned.values():
-                if one.error is not None or one.is_asking or one.retry_at > now:
+                if not self._may_ask_for(one, now):
                     continue
                 known = view.partition(one.where)
                 if known is None or known.leader is None:
@@ -144,6 +147,11 @@ class Fetcher:
                 self._fetch(leader, read)
             elif leader in in_vain:
                 self._hang_up(leader)
+
+    def _may_ask_for(self, one: Assigned, now: float) -> bool:
+        if one.is_out_of_range and not one.fetched:  # the user has everything that was there before
+            one.seek(None, self._fetching.reset)
+        return not (one.error is not None or one.is_asking or one.is_out_of_range or one.retry_at > now)
 
     # -- where to begin --------------------------------------------------------------------------------------------
 
@@ -310,7 +318,7 @@ class Fetcher:
             )
         else:
             _log.warning("%s has no offset %d; reading goes on elsewhere", one.where, one.fetch_offset)
-            self.buffered -= one.seek(None, self._fetching.reset)
+            one.is_out_of_range = True
 
     def _diverged(self, one: Assigned, end_offset: int) -> None:
         """What was read last is not in the log any more, or is another: it ends before where we are."""

@@ -198,6 +198,17 @@ def fetched(*told: PartitionData) -> Any:
     return answer
 
 
+def offsets_told(offset: int, *errors: ErrorCode) -> Any:
+    """Answers questions for an offset with these errors, one after the other, then with this one."""
+    left = list(errors)
+
+    def answer(request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+        told = ListOffsetsPartitionResponse(error_code=left.pop(0) if left else ErrorCode.NONE, offset=offset)
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[told])])
+
+    return answer
+
+
 def some(offset: int, *values: bytes, epoch: int = 1) -> PartitionData:
     records = [Record(offset + at, 0, None, value) for at, value in enumerate(values)]
     data = build_batch(records, base_offset=offset, leader_epoch=epoch)
@@ -253,6 +264,25 @@ def test_a_cut_does_not_skip_what_was_fetched_and_not_yet_read() -> None:
     assert [(record.offset, record.value) for record in records] == [(0, b"a"), (1, b"b"), (2, b"c")]
 
 
+def test_an_offset_out_of_range_does_not_skip_what_was_fetched_and_not_yet_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Retention, say, has deleted what comes next; with `latest`, what was fetched would never be seen."""
+    gone = PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE, records=b"")
+    script = fetched(some(0, b"a", b"b"), gone, some(10, b"k"))
+    with (
+        ScriptedBroker({FETCH: script, LIST_OFFSETS: offsets_told(10)}, {"orders": 1}) as broker,
+        Consumer(broker.bootstrap, auto_offset_reset="latest") as consumer,
+    ):
+        consumer.assign({WHERE: 0})
+        wait_until(lambda: "has no offset 2" in caplog.text, lambda: "nothing is fetched ahead")
+        values: list[tuple[int, bytes | None]] = []
+        while len(values) < 3:
+            (records,) = consumer.poll(10.0).values()
+            values += [(record.offset, record.value) for record in records]
+    assert values == [(0, b"a"), (1, b"b"), (10, b"k")]
+
+
 def test_errors_of_fetches_pass() -> None:
     errors = [
         PartitionData(error_code=code, records=b"")
@@ -299,14 +329,9 @@ def next_values(consumer: Consumer) -> list[bytes | None]:
 
 
 def test_offsets_of_a_leader_that_moved_are_asked_again() -> None:
-    codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE]
-
-    def offsets(request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
-        told = ListOffsetsPartitionResponse(error_code=codes.pop(0) if len(codes) > 1 else codes[0], offset=42)
-        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[told])])
-
+    moved = offsets_told(42, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     with (
-        ScriptedBroker({LIST_OFFSETS: offsets, FETCH: fetched()}, {"orders": 1}) as broker,
+        ScriptedBroker({LIST_OFFSETS: moved, FETCH: fetched()}, {"orders": 1}) as broker,
         Consumer(broker.bootstrap, patience=HASTY) as consumer,
     ):
         consumer.assign({WHERE: -1})
