@@ -1,12 +1,15 @@
-"""What the bench of Spark says of its rates."""
+"""What the bench of Spark says of its rates, and of what it is given."""
 
 from __future__ import annotations
+
+import zipfile
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pyspark")
 
-from tools.bench.spark import scan_lines
+from tools.bench.spark import NoConnector, connector_conf, scan_lines
 
 
 def test_the_verdict_against_the_stock_connector_is_told_where_it_was_measured() -> None:
@@ -17,3 +20,23 @@ def test_the_verdict_against_the_stock_connector_is_told_where_it_was_measured()
         assert {line[0]: line[-2:] for line in lines} == {
             "ceiling": ("", ""), "ours": ("yes", verdict), "stock": ("", "")
         }  # fmt: skip
+
+
+def test_jars_that_are_not_the_connector_are_named_before_anything_starts(tmp_path: Path) -> None:
+    def told(given: Path) -> str:
+        with pytest.raises(NoConnector) as raised:
+            connector_conf(str(given))
+        return str(raised.value)
+
+    other, text, connector = tmp_path / "other.jar", tmp_path / "text.jar", tmp_path / "connector" / "kafka.jar"
+    with zipfile.ZipFile(other, "w") as jar:
+        jar.writestr("org/example/Other.class", b"")
+    assert told(other) == f"--connector-jar {other}: the connector is not there; spark-sql-kafka-0-10 has it"
+    text.write_text("no jar")
+    assert told(text).startswith(f"--connector-jar: {text} is no jar that can be read")
+    assert told(tmp_path / "missing.jar").startswith(f"--connector-jar: {tmp_path}/missing.jar is no jar")
+    connector.parent.mkdir()
+    assert "the connector is not there" in told(connector.parent)
+    with zipfile.ZipFile(connector, "w") as jar:
+        jar.writestr("org/apache/spark/sql/kafka010/KafkaSourceProvider.class", b"")
+    assert connector_conf(str(connector.parent)) == {"spark.jars": str(connector)}

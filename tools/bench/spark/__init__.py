@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,11 @@ AIM = 0.4
 _REPLICAS = 3
 _RECORDS_MIN = 0.001
 _SINK_ROWS = 1_000_000
+_CONNECTOR_CLASS = "org/apache/spark/sql/kafka010/KafkaSourceProvider.class"
+
+
+class NoConnector(ValueError):
+    """What was given as the stock connector is not it."""
 
 
 def run(*, rounds: int, connector_jar: str | None, records: float, sink: int | None) -> None:
@@ -39,10 +45,11 @@ def run(*, rounds: int, connector_jar: str | None, records: float, sink: int | N
             must_fit("--records", records, once, _RECORDS_MIN)
         else:
             must_fit("--sink", sink, ROW_BYTES * _REPLICAS, _SINK_ROWS)
-    except NoRoom as error:
+        conf = connector_conf(connector_jar)
+    except (NoRoom, NoConnector) as error:
         sys.exit(str(error))
     if sink is None:
-        _measure(rounds, connector_jar, records)
+        _measure(rounds, conf, records)
     else:
         _measure_sink(sink)
 
@@ -67,11 +74,11 @@ def _measure_sink(rows: int) -> None:
         table("the most memory in MB while the exactly-once sink writes one micro-batch", head, lines)
 
 
-def _measure(rounds: int, connector_jar: str | None, records: float) -> None:
+def _measure(rounds: int, connector: dict[str, str], records: float) -> None:
     config = KafkaConfig(min_insync_replicas=2)
     with Cluster(_REPLICAS, processes=True, config=config, log_level="error") as cluster, progress() as bar:
         task = bar.add_task("starting Spark", total=None)
-        spark = session("local[2]", name="bench", conf=connector_conf(connector_jar), log_level="OFF")
+        spark = session("local[2]", name="bench", conf=connector, log_level="OFF")
         try:
             lines = []
             for size, count in SIZES.items():
@@ -81,9 +88,7 @@ def _measure(rounds: int, connector_jar: str | None, records: float) -> None:
                 count = int(count * records)  # noqa: PLW2901
                 conf = {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True}  # rows are counted
                 produce(Contestant("ours", conf), count, size, topic)
-                lines += _scans(
-                    spark, cluster.bootstrap, topic.name, count, size, rounds, is_stock=connector_jar is not None
-                )
+                lines += _scans(spark, cluster.bootstrap, topic.name, count, size, rounds, is_stock=bool(connector))
             head = (
                 "source",
                 "record bytes",
@@ -117,7 +122,18 @@ def connector_conf(connector_jar: str | None) -> dict[str, str]:
         return {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"}
     path = Path(connector_jar)
     jars = sorted(path.glob("*.jar")) if path.is_dir() else [Path(one) for one in connector_jar.split(",")]
+    has_it = [_has_connector(jar) for jar in jars]
+    if not any(has_it):
+        raise NoConnector(f"--connector-jar {connector_jar}: the connector is not there; spark-sql-kafka-0-10 has it")
     return {"spark.jars": ",".join(str(one.absolute()) for one in jars)}
+
+
+def _has_connector(jar: Path) -> bool:
+    try:
+        with zipfile.ZipFile(jar) as opened:
+            return _CONNECTOR_CLASS in opened.namelist()
+    except (OSError, zipfile.BadZipFile) as error:
+        raise NoConnector(f"--connector-jar: {jar} is no jar that can be read: {error}") from error
 
 
 def _scans(
