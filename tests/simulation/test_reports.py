@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
 import pytest
 
+from tests.actors.waiting import wait_until
 from tools.simulator.__main__ import main
 from tools.simulator.history import ALL, IDEMPOTENT, ONE, History, Operation
 from tools.simulator.report import Outcome, Violation
@@ -118,3 +125,14 @@ def test_a_fault_that_is_not_known_is_refused() -> None:
 def test_the_planted_bugs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list-mutants"]) == 0
     assert "vote-forgotten" in capsys.readouterr().out
+
+
+def test_a_range_of_seeds_that_is_ended_leaves_no_process_behind() -> None:
+    command = [sys.executable, "-m", "tools.simulator", "--seeds", "1-100000"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as running:
+        process = psutil.Process(running.pid)
+        wait_until(lambda: len(process.children()) > (os.cpu_count() or 1), lambda: "no process was started")
+        children = process.children(recursive=True)
+        running.terminate()
+        assert running.wait(60.0) == 128 + signal.SIGTERM
+    assert psutil.wait_procs(children, timeout=60.0)[1] == []
