@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable
 
 from protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from protocol.codec import decode_versioned, encode_versioned
@@ -42,10 +41,12 @@ class ClassicConsumer(Consumer):
         self._owned_in = -1
         """The generation in which it got what it has."""
         self._user_data = b""
+        self._lost: set[int] = set()
+        """What it has been told to give up, and still has until it is committed."""
 
     def begin_life(self) -> None:
         self._joins = False
-        self._owned_in, self._user_data = -1, b""
+        self._owned_in, self._user_data, self._lost = -1, b"", set()
         super().begin_life()
         self.later(self.settings.heartbeat_s, self._beat)
 
@@ -60,7 +61,13 @@ class ClassicConsumer(Consumer):
     def _give_up_and_join(self) -> None:
         if not self._cooperates:
             self.forget_all()
+        self._drop_lost()  # or it would say that it has what it is about to give up, and never join again for that
         self._send_join()
+
+    def _drop_lost(self) -> None:
+        for number in self._lost:
+            self.owned.pop(number, None)
+        self._lost = set()
 
     def _send_join(self) -> None:
         request = JoinGroupRequest(
@@ -132,18 +139,17 @@ class ClassicConsumer(Consumer):
         mine = _partitions_in(response.assignment)
         self.view.synced(self.group, generation, self.member_id, mine)
         self._joins = False
-        lost = set(self.owned) - mine
+        self._lost = set(self.owned) - mine
         self._owned_in = generation
-        if lost:
-            self.commit(lambda: self._give_up(lost))
+        if self._lost:
+            self.commit(self._give_up)
         else:
             self.stable = True
         self.take(mine)
 
-    def _give_up(self, lost: Iterable[int]) -> None:
+    def _give_up(self) -> None:
         """Others shall have these: they are told by one more rebalance."""
-        for number in lost:
-            self.owned.pop(number, None)
+        self._drop_lost()
         self.join()
 
     def _begin_anew(self, error: int) -> None:
