@@ -551,10 +551,13 @@ class PartitionLog:
     def close(self) -> None:
         """Stop cleanly: sync everything, then say so. An offline log is only let go of.
 
-        So is one that somebody else is flushing: that may fail, and then a sync of ours succeeds without writing.
+        So is one that somebody else is flushing: that may fail, and then a sync of ours succeeds without writing. How
+        it ends will be told to nobody, so it is noted as one that failed.
         """
         try:
-            if self._offline is None and not self.is_flushing:
+            if self._offline is None and self.is_flushing:
+                self._note_failed_sync()
+            elif self._offline is None:
                 self._stop_cleanly()
         except OSError as error:
             raise self._take_offline(error) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import random
 import struct
 import tracemalloc
@@ -18,7 +19,7 @@ from log.epoch_cache import EpochCache, EpochEntry
 from log.errors import CorruptSegment, DamagedFile, UnknownFormat
 from log.filesystem import Filesystem
 from log.handles import Handles
-from log.memory_filesystem import MemoryFilesystem, SimulatedCrash
+from log.memory_filesystem import Fault, MemoryFilesystem, SimulatedCrash
 from log.partition_log import PartitionLog
 from protocol.records import ControlType, read_header, stamp
 from tests.log.log_model import DIRECTORY, batch, contents, follow, marker, open_log, put, stamped
@@ -549,6 +550,25 @@ def test_a_log_that_somebody_else_is_flushing_does_not_say_that_it_was_closed_cl
     assert checkpoint.CLEAN not in files.list(DIRECTORY)
     log = open_log(files)
     assert (log.end_offset, log.flushed_offset) == (2, 0)
+
+
+def test_a_sync_that_fails_after_its_log_was_closed_costs_nothing_that_is_synced_later() -> None:
+    """Nobody is told of it: the process stops. The next one's sync would succeed without writing anything."""
+    files = MemoryFilesystem()
+    log = open_log(files)
+    put(log, batch(2))
+    flush = log.begin_flush()
+    log.close()
+    files.faults.append(Fault("sync", errno.EIO, f"{DIRECTORY}/*.log"))
+    with pytest.raises(OSError, match="Input/output error"):
+        flush.run(files)
+    log = open_log(files)
+    flush = log.begin_flush()
+    flush.run(files)
+    log.end_flush(flush, None, 0)
+    assert log.flushed_offset == 2
+    files.crash()
+    assert open_log(files).end_offset == 2
 
 
 def test_the_clean_marker_is_durably_gone_before_the_first_change() -> None:
