@@ -162,7 +162,7 @@ class GroupMember(Actor):
             # moved away, and those who do not know that yet still count it; or it was new when the power went. Not the
             # directory says so: that is made first, and a crash may come before the mark is in it.
             files.make_directory(directory)
-            losses.mark(files, directory)
+            losses.mark(files, directory, new=not spec.first_voters)
         history = self._read_history(directory, spec)  # before the log: there are no files of one without the other
         log = self._log = PartitionLog.open(directory, spec.log, services.handles, topic_id=spec.topic_id)
         if log.cut is not None:
@@ -177,6 +177,7 @@ class GroupMember(Actor):
             rng=services.rng,
             now=self._now,
             eligible=not losses.is_marked(files, directory),
+            is_new=losses.is_new(files, directory),
             wanted=spec.wanted,
             observers=spec.observers,
             move=spec.move,

@@ -23,6 +23,7 @@ from log.filesystem import Filesystem
 BOOT_FILE = "boot"
 MARK_FILE = "catching-up"
 TORN_FILE = "machine-went-down"
+_NEW = b"new"
 
 
 def note_boot(files: Filesystem, data_dir: str, boot: str, groups: Iterable[str], *, flush_before_ack: bool) -> None:
@@ -45,9 +46,18 @@ def is_marked(files: Filesystem, directory: str) -> bool:
     return files.exists(f"{directory}/{MARK_FILE}")
 
 
-def mark(files: Filesystem, directory: str) -> None:
+def is_new(files: Filesystem, directory: str) -> bool:
+    """Was it told that it left its group once, and came back with nothing?
+
+    Then it knows nothing of who votes but what its log says, and as long as that is being filled again, it says who
+    voted long ago: perhaps itself alone.
+    """
+    return is_marked(files, directory) and files.read(f"{directory}/{MARK_FILE}") == _NEW
+
+
+def mark(files: Filesystem, directory: str, *, new: bool = False) -> None:
     if not is_marked(files, directory):
-        files.write_atomically(f"{directory}/{MARK_FILE}", b"")
+        files.write_atomically(f"{directory}/{MARK_FILE}", _NEW if new else b"")
 
 
 def unmark(files: Filesystem, directory: str) -> None:

@@ -34,7 +34,7 @@ def begin(node: RaftNode, role: Leader, now: float) -> None:
 
 def follow_membership(node: RaftNode, role: Leader, now: float) -> None:
     """Have a progress for every replica but our own, and for nobody else."""
-    role.alone = role.alone and lost_all_others(node)  # those who were lost may not vote any more
+    role.alone = role.alone and node.membership.brokers != (node.broker,)  # those who were lost may vote no more
     replicas = node.replicas - {node.broker}
     for broker in role.progress.keys() - replicas:
         del role.progress[broker]
@@ -45,7 +45,6 @@ def follow_membership(node: RaftNode, role: Leader, now: float) -> None:
 
 def restart_progress(node: RaftNode, role: Leader, broker: int, now: float) -> None:
     """A new link to a follower: what was under way is lost, and what it had may be lost too. Ask it."""
-    role.alone = role.alone and lost_all_others(node)
     if broker in role.progress:
         role.progress[broker] = Progress(node.log.end_offset, now, online=True)
         replicate(node, role, broker, now)
@@ -74,6 +73,8 @@ def appended(node: RaftNode, role: Leader, base: int, data: memoryview, prev_epo
         progress.sent(end, len(data), now)
     if node.membership.majority == 1:  # else what we alone have taken in commits nothing
         commit(node, role)
+        if not _is_as_wanted(node):  # nobody's answer will make us look
+            reconcile(node, role, now)
 
 
 def replicate(node: RaftNode, role: Leader, broker: int, now: float) -> None:
@@ -115,6 +116,8 @@ def on_answer(node: RaftNode, role: Leader, answer: Appended | BeatAnswer, now: 
     progress = role.progress.get(answer.follower)
     if progress is None:
         return
+    progress.answered = True
+    role.alone = role.alone and answer.follower not in node.membership.brokers
     progress.directory, progress.eligible = answer.directory, answer.eligible
     if not answer.eligible and answer.end < progress.match:
         progress.lost(answer.end)
@@ -147,11 +150,14 @@ def _is_settled(node: RaftNode, role: Leader, progress: Progress, answer: Append
         progress.next == node.log.end_offset
         and progress.pace is Pace.STREAM
         and role.successor is None
-        and node.wanted == node.membership.brokers
-        and node.move == node.membership.move
-        and node.broker in node.wanted
+        and _is_as_wanted(node)
         and node.membership.has(answer.follower, answer.directory)
     )
+
+
+def _is_as_wanted(node: RaftNode) -> bool:
+    membership = node.membership
+    return node.wanted == membership.brokers and node.move == membership.move and node.broker in node.wanted
 
 
 def commit(node: RaftNode, role: Leader) -> None:
@@ -235,12 +241,22 @@ def in_sync(node: RaftNode, role: Leader, now: float) -> set[int]:
     return found
 
 
-def has_quorum(node: RaftNode, now: float) -> bool:
-    """Was a majority heard within the leader timeout? Only then may a leader answer as one."""
+def has_quorum(node: RaftNode, now: float, *, patience_s: float = 0.0) -> bool:
+    """Was a majority heard within the leader timeout? Only then may a leader answer as one.
+
+    A broker that is heard may be there without its replica, or with one that has followed another since its link was
+    lost. It counts once that replica has answered over this link; with patience, for a while before that, too.
+    """
+    role = node.role
+    assert isinstance(role, Leader), "only a leader keeps a quorum"
     oldest, membership, count = now - node.config.leader_timeout_s, node.membership, 0
     for broker in membership.brokers:
-        if broker == node.broker or (broker in node.online and node.heard.get(broker, -1.0) >= oldest):
+        if broker == node.broker:
             count += 1
+        elif broker in node.online and node.heard.get(broker, -1.0) >= oldest:
+            progress = role.progress.get(broker)
+            if progress is not None and (progress.answered or now < progress.linked_at + patience_s):
+                count += 1
     return count >= membership.majority
 
 
@@ -255,10 +271,11 @@ def tick(node: RaftNode, role: Leader, now: float) -> None:
 
     And go on with replicas that are being made, which get so much a second.
     """
-    if not role.alone and not has_quorum(node, now):
+    if not role.alone and not has_quorum(node, now, patience_s=node.config.leader_timeout_s):
         node.step_down(now)
         return
     if role.successor is not None and now >= role.successor_until:
+        role.passed_over.add(role.successor)
         role.successor = None
         if node.retiring:
             hand_over(node, role, now, among=node.membership.brokers)
@@ -278,8 +295,10 @@ def tick(node: RaftNode, role: Leader, now: float) -> None:
 def next_deadline(node: RaftNode, role: Leader) -> float | None:
     """When `tick` may find something to do: only while somebody is behind or away."""
     deadline = math.inf if role.successor is None else role.successor_until
+    unanswered = False
     for progress in role.progress.values():
         if progress.online:
+            unanswered = unanswered or not progress.answered
             if progress.waiting or progress.in_flight_bytes:
                 deadline = min(deadline, progress.sent_at + node.config.append_timeout_s)
             if progress.not_before:
@@ -288,7 +307,17 @@ def next_deadline(node: RaftNode, role: Leader) -> float | None:
         if broker not in node.online and broker != node.broker:
             deadline = min(deadline, _quorum_is_lost_at(node))
             break
+    if unanswered and not role.alone:
+        deadline = min(deadline, _patience_ends_at(node, role))
     return None if deadline == math.inf else deadline
+
+
+def _patience_ends_at(node: RaftNode, role: Leader) -> float:
+    """Until when those count who have not answered yet, if without them there is no quorum."""
+    others = [role.progress[broker] for broker in node.membership.brokers if broker in role.progress]
+    linked = sorted((one.linked_at for one in others if one.online and not one.answered), reverse=True)
+    needed = node.membership.majority - 1 - sum(one.online and one.answered for one in others)
+    return linked[needed - 1] + node.config.leader_timeout_s + 0.001 if 0 < needed <= len(linked) else math.inf
 
 
 def _quorum_is_lost_at(node: RaftNode) -> float:
@@ -309,14 +338,17 @@ def try_transfer(node: RaftNode, role: Leader) -> None:
 
 
 def hand_over(node: RaftNode, role: Leader, now: float, *, among: Sequence[int]) -> bool:
-    """Find a successor: of those that can lead, the one with most of our log, and among these the preferred one."""
+    """Find a successor: of those that can lead, the one with most of our log, and among these the preferred one.
+
+    Who did not take over when it was asked is asked again after the others: it may be about to stop, and say nothing.
+    """
     able = [
-        (-progress.match, node.rank(broker), broker)
+        (broker in role.passed_over, -progress.match, node.rank(broker), broker)
         for broker, progress in role.progress.items()
         if broker in among and can_lead(node, role, broker)
     ]
     if able:
-        wait_for(node, role, min(able)[2], now)
+        wait_for(node, role, min(able)[3], now)
     return bool(able)
 
 

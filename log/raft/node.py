@@ -97,6 +97,7 @@ class RaftNode:
         rng: random.Random,
         now: float,
         eligible: bool = True,
+        is_new: bool = False,
         wanted: Sequence[int] = (),
         observers: Sequence[int] = (),
         move: int = 0,
@@ -111,6 +112,8 @@ class RaftNode:
         self.config = config
         self.eligible = eligible
         """Does this replica count? Not after it lost something that it may have acknowledged (losses.py)."""
+        self._is_new = is_new
+        """Until it counts: did it come back to its group with nothing? Then it does not know who votes now."""
         self.cut_history(log.end_offset)  # what a crash kept from the log is taken back
         self.retiring = False
         """Is this replica about to stop? Then it hands over what it leads, and stands for no election."""
@@ -164,7 +167,11 @@ class RaftNode:
 
     @property
     def is_voter(self) -> bool:
-        return self.membership.has(self.broker, self.directory)
+        return not self._is_stranger and self.membership.has(self.broker, self.directory)
+
+    @property
+    def _is_stranger(self) -> bool:
+        return self._is_new and not self.eligible
 
     @property
     def next_deadline(self) -> float | None:
@@ -203,6 +210,8 @@ class RaftNode:
         self._hear(broker, now)
         if isinstance(self.role, Leader):
             leading.restart_progress(self, self.role, broker, now)
+        elif isinstance(self.role, Candidate):
+            self.role.relinked.add(broker)
         elif isinstance(self.role, Follower) and self.role.leader is None and self.role.campaign_at is None:
             self.role.campaign_at = self._campaign_at(now)
 
@@ -338,6 +347,8 @@ class RaftNode:
     def _would_grant(self, request: VoteRequest, now: float) -> bool:
         if request.voter_directory != self.directory:
             return False  # whom it means had another directory, and may have acknowledged what is not here
+        if self._is_stranger:
+            return False  # whoever takes it for a voter has not heard that it left
         if request.term < self.term or (request.pre and request.term == self.term):
             return False
         if not request.forced and self._hears_leader(now):
@@ -441,9 +452,11 @@ class RaftNode:
 
     def _lead(self, now: float) -> None:
         self._retry_s = self.config.election_retry_s
+        answered: set[int] = set()
         if isinstance(self.role, Candidate):
             for voter in self.role.granted - {self.broker}:
                 self.heard[voter] = max(self.heard.get(voter, 0.0), self.role.asked_at)
+            answered = self.role.granted - self.role.relinked
         role = Leader(self.log.end_offset, certain=self.watermark == self.log.end_offset)
         self._become(role)
         elected_by = self.membership
@@ -451,6 +464,8 @@ class RaftNode:
         if self.membership != elected_by:  # what our log lost of it is written again
             self.ready.leader_batches.append(LeaderBatch(elected_by))
         leading.begin(self, role, now)
+        for voter in answered & role.progress.keys():
+            role.progress[voter].answered = True
 
     # -- terms and roles ---------------------------------------------------------------------------------------
 

@@ -22,8 +22,8 @@ class Progress:
     """Invariant: match <= next. `match` is what this follower verified in our term; `next` is what it is sent next."""
 
     __slots__ = (
-        "_in_flight", "caught_up_at", "directory", "eligible", "goal", "goal_set_at", "in_flight_bytes",
-        "last_ack_at", "match", "next", "not_before", "online", "pace", "sent_at", "waiting",
+        "_in_flight", "answered", "caught_up_at", "directory", "eligible", "goal", "goal_set_at", "in_flight_bytes",
+        "last_ack_at", "linked_at", "match", "next", "not_before", "online", "pace", "sent_at", "waiting",
     )  # fmt: skip
 
     def __init__(self, next_end: int, now: float, *, online: bool) -> None:
@@ -31,6 +31,9 @@ class Progress:
         self.next = next_end
         self.pace = Pace.PROBE
         self.online = online
+        self.linked_at = now
+        self.answered = False
+        """Has it said anything in our term, over this link? That its broker is there does not mean that it is."""
         self.eligible = True
         self.directory = ""
         self.waiting = False

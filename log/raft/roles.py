@@ -42,15 +42,16 @@ class PreCandidate:
 
 
 class Candidate:
-    """Asks to be elected in its term. `sure` as above."""
+    """Asks to be elected in its term. `sure` as above; `relinked` are those to whom there is a new link since."""
 
-    __slots__ = ("asked_at", "forced", "granted", "refused", "retry_at", "sure")
+    __slots__ = ("asked_at", "forced", "granted", "refused", "relinked", "retry_at", "sure")
 
     def __init__(self, asked_at: float, retry_at: float, *, forced: bool) -> None:
         self.asked_at = asked_at
         self.granted: set[int] = set()
         self.sure: set[int] = set()
         self.refused: set[int] = set()
+        self.relinked: set[int] = set()
         self.retry_at = retry_at
         self.forced = forced
 
@@ -58,11 +59,12 @@ class Candidate:
 class Leader:
     """Leads its term. `certain` once the watermark is known to cover everything that was ever committed.
 
-    `alone`: it had its quorum until the links to all other voters closed. Nobody is left whom it could keep from
-    electing another, so it goes on as a leader, for those who read (RaftConfig.leads_alone).
+    `alone`: it had its quorum until the links to all other voters closed, and none of them has answered since. Nobody
+    is left whom it could keep from electing another, so it goes on as a leader, for those who read
+    (RaftConfig.leads_alone).
     """
 
-    __slots__ = ("alone", "certain", "progress", "successor", "successor_until", "term_start")
+    __slots__ = ("alone", "certain", "passed_over", "progress", "successor", "successor_until", "term_start")
 
     def __init__(self, term_start: int, *, certain: bool) -> None:
         self.progress: dict[int, Progress] = {}
@@ -71,6 +73,8 @@ class Leader:
         self.alone = False
         self.successor: int | None = None
         self.successor_until = 0.0
+        self.passed_over: set[int] = set()
+        """Those who were to take over and did not: others are asked first."""
 
 
 Role = Follower | PreCandidate | Candidate | Leader

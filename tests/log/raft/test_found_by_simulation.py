@@ -17,7 +17,16 @@ from log.partition_log import PartitionLog
 from log.raft import leading
 from log.raft.member import Member
 from log.raft.membership import Membership, MembershipHistory, Voter
-from log.raft.messages import Append, Appended, Beat, Recovered, Restart, VoteAnswer
+from log.raft.messages import (
+    Append,
+    Appended,
+    Beat,
+    BeatAnswer,
+    Recovered,
+    Restart,
+    VoteAnswer,
+    VoteRequest,
+)
 from log.raft.node import RaftConfig, RaftNode
 from log.raft.ready import Vote
 from log.raft.roles import Follower, Leader
@@ -577,3 +586,106 @@ def test_a_membership_that_never_was_in_the_log_is_forgotten_once_a_leader_has_b
     member = one_that_lost_a_membership(end=3, known_at=4)
     member.step(Recovered(1, 2), 1.0)
     assert member.node.membership == ALONE
+
+
+def one_that_came_back_with_nothing() -> Member:
+    """Broker 1 was alone once, left, and is being filled again: its log says so far that it votes alone."""
+    log = PartitionLog.open("/data/t-0", LogConfig(), Handles(MemoryFilesystem()))
+    history = MembershipHistory([(-1, Membership(())), (2, ALONE)])
+    for offset in range(4):
+        log.append(check_batches(build_batch([Record(0, 1, None, b"%d" % offset, ())])), epoch=1, now_ms=0)
+    node = RaftNode(
+        1, "dir-1", history, Vote(3, None), log, config=RaftConfig(), rng=random.Random(1), now=0.0, eligible=False,
+        is_new=True,
+    )  # fmt: skip
+    return Member(log, node, lambda: 0)
+
+
+def test_a_replica_that_came_back_with_nothing_does_not_believe_who_voted_long_ago() -> None:
+    member = one_that_came_back_with_nothing()
+    for now in range(1, 20):
+        member.tick(float(now))
+    assert not isinstance(member.node.role, Leader)
+    member.step(VoteRequest(9, 2, "dir-1", 4, 1, pre=False, forced=True), 20.0)
+    assert member.unsaved_vote is not None
+    member.vote_saved(member.unsaved_vote, 20.0)
+    ((_, answer),) = [sent for sent in member.outbox if isinstance(sent[1], VoteAnswer)]
+    assert not answer.granted
+    member.step(Recovered(9, 2), 21.0)
+    assert member.node.is_voter
+
+
+def test_whether_a_replica_came_back_with_nothing_is_known_after_a_restart() -> None:
+    files = MemoryFilesystem()
+    for directory, new in (("/lost", False), ("/new", True)):
+        files.make_directory(directory)
+        losses.mark(files, directory, new=new)
+        losses.mark(files, directory)  # as its log is found to lack something, too
+        assert losses.is_marked(files, directory)
+        assert losses.is_new(files, directory) == new
+        losses.unmark(files, directory)
+        assert not losses.is_new(files, directory)
+
+
+def test_a_sole_voter_finishes_a_move_that_nobody_comes_or_goes_for() -> None:
+    """Nobody's answer makes it look again once its first batch of the term is committed."""
+    group = group_of(1)
+    elect(group, 1)
+    group.act(1, lambda member: member.want((1,), (), group.now, move=2))
+    assert group.members[1].node.membership.move == 2
+
+
+def test_who_does_not_take_over_is_passed_over_for_others() -> None:
+    group = group_of(3)
+    elect(group, 1)
+    group.propose(1)
+    pump(group)
+    group.act(2, lambda member: member.retire(group.now))  # about to stop: it stands for no election
+    group.act(1, lambda member: member.want((2, 3), (), group.now))
+    pump(group)
+    assert role_of(group, 1) == "Leader"
+    group.now += RaftConfig().transfer_timeout_s
+    group.beat(1)
+    group.tick(1)
+    pump(group)
+    assert role_of(group, 3) == "Leader"
+
+
+def test_a_broker_that_is_heard_makes_no_quorum_without_its_replica() -> None:
+    """New links to brokers on which nobody answers for the group: another may have been elected there meanwhile."""
+    group = group_of(3)
+    elect(group, 1)
+    node = group.members[1].node
+    assert leading.has_quorum(node, group.now), "those who voted for it have answered"
+    for broker in (2, 3):
+        node.peer_down(broker, group.now)
+        node.peer_up(broker, group.now)
+    assert not leading.has_quorum(node, group.now)
+    node.tick(group.now)
+    assert isinstance(node.role, Leader), "they have some time to answer"
+    node.step(BeatAnswer(node.term, 2, "dir-2", 0, eligible=True), group.now)
+    assert leading.has_quorum(node, group.now)
+    node.peer_down(2, group.now)
+    node.peer_up(2, group.now)
+    asked_at = group.now
+    while isinstance(node.role, Leader):
+        deadline = node.next_deadline
+        assert deadline is not None, "it would never find out"
+        node.heard.update({2: deadline, 3: deadline})
+        node.tick(deadline)
+    assert deadline == pytest.approx(asked_at + node.config.leader_timeout_s, abs=0.01)
+
+
+def test_a_leader_that_lost_all_the_others_is_alone_until_one_of_them_answers() -> None:
+    group = group_of(3, config=RaftConfig(leads_alone=True))
+    elect(group, 1)
+    node = group.members[1].node
+    for broker in (2, 3):
+        node.peer_down(broker, group.now)
+    assert isinstance(node.role, Leader)
+    assert node.role.alone
+    node.peer_up(2, group.now)
+    assert node.role.alone, "its broker is there, and nobody has answered"
+    node.step(BeatAnswer(node.term, 2, "dir-2", 0, eligible=True), group.now)
+    assert not node.role.alone
+    assert leading.has_quorum(node, group.now)
