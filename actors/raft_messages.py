@@ -11,6 +11,7 @@ from log.raft.messages import (
     Message,
     Recovered,
     Restart,
+    SparseAppend,
     TimeoutNow,
     VoteAnswer,
     VoteRequest,
@@ -18,6 +19,7 @@ from log.raft.messages import (
 
 RAFT_MESSAGES: tuple[type[Message], ...] = (
     VoteRequest, VoteAnswer, Append, Appended, Beat, BeatAnswer, Restart, TimeoutNow, Recovered,
+    SparseAppend,
 )  # fmt: skip
 
 for _number, _message_class in enumerate(RAFT_MESSAGES, start=0x0200):

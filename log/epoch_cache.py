@@ -78,6 +78,10 @@ class EpochCache:
         end = self._starts[at + 1] if at + 1 < len(self._starts) else log_end
         return self._epochs[at], end
 
+    def between(self, start: int, end: int) -> EpochCache:
+        """Those that begin at `start` or later, and before `end`."""
+        return EpochCache(entry for entry in self if start <= entry.start_offset < end)
+
     def cut_from(self, offset: int) -> None:
         """Forget what was written at `offset` and above."""
         while self._starts and self._starts[-1] >= offset:

@@ -293,6 +293,18 @@ class PartitionLog:
                 self._note_producer(segment, header, header.base_offset, batches.data[position:])
             position += header.size
 
+    def note_epochs(self, epochs: Iterable[EpochEntry]) -> None:
+        """These began above our end, and of what they wrote first the leader has nothing any more."""
+        self._must_be_online()
+        for entry in epochs:
+            if entry.start_offset >= self.end_offset and entry.epoch > self.epochs.latest:
+                self.epochs.assign(entry.epoch, entry.start_offset)
+        try:
+            self._become_dirty()
+            self._write_epochs()  # before the batches: a recovery would find other ones in them
+        except OSError as error:
+            raise self._take_offline(error) from error
+
     def roll(self) -> None:
         """Seal the active segment and begin a new one."""
         if self.active.size == 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from log.epoch_cache import EpochCache
-from log.raft.messages import Append, Appended, Beat, BeatAnswer, Restart
+from log.raft.messages import Append, Appended, Beat, BeatAnswer, Restart, SparseAppend
 from log.raft.roles import Follower
 from protocol.records import BatchHeader, RecordBatches, parse_batches
 
@@ -26,6 +26,8 @@ def on_append(node: RaftNode, role: Follower, message: Append) -> None:
         return
     end = max(message.prev_end, node.log.log_start_offset)
     if len(message.batches):
+        if isinstance(message, SparseAppend):
+            node.ready.epochs = message.epochs
         end = max(_take_in(node, role, parse_batches(message.batches), message.prev_end), end)
     role.verified = max(role.verified, end)
     role.leader_watermark = max(role.leader_watermark, message.watermark)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from log.raft.membership import Membership, Voter
-from log.raft.messages import Append, Appended, Beat, BeatAnswer, Recovered, TimeoutNow
+from log.raft.messages import Append, Appended, Beat, BeatAnswer, Recovered, SparseAppend, TimeoutNow
 from log.raft.progress import Pace, Progress
 from log.raft.ready import Fetch, LeaderBatch
 from log.raft.roles import Leader
@@ -95,15 +95,15 @@ def replicate(node: RaftNode, role: Leader, broker: int, now: float) -> None:
         node.ready.fetches.append(Fetch(broker, progress.next, epoch, node.config.fetch_bytes))
 
 
-def fetched(node: RaftNode, role: Leader, fetch: Fetch, data: memoryview, end: int, now: float) -> None:
+def fetched(
+    node: RaftNode, role: Leader, fetch: Fetch, data: memoryview, end: int, now: float, epochs: bytes = b""
+) -> None:
     """What a Fetch asked for was read: send it, and go on while there is room."""
     progress = role.progress.get(fetch.to)
     if progress is None or progress.next != fetch.prev_end or not progress.online or progress.pace is not Pace.STREAM:
         return
-    append = Append(
-        node.term, node.broker, fetch.prev_end, fetch.prev_epoch, node.watermark, node.log.log_start_offset, data
-    )
-    node.send(fetch.to, append)
+    said = (node.term, node.broker, fetch.prev_end, fetch.prev_epoch, node.watermark, node.log.log_start_offset, data)
+    node.send(fetch.to, SparseAppend(*said, epochs) if epochs else Append(*said))
     progress.sent(end, len(data), now)
     if not node.membership.has(fetch.to, progress.directory):
         free_at = node.pacer.spend(len(data), now)

@@ -154,6 +154,8 @@ class Member:
             self.log.truncate(ready.truncate)
             assert self.log.end_offset == ready.truncate, "batches are never split"
         self._save_history()
+        if ready.epochs and ready.append:
+            self.log.note_epochs(EpochCache.decode(ready.epochs, "the leader's epochs"))
         for batches in ready.append:
             # Before the log: a membership that a crash kept from it is taken back at the next start, and one that is in
             # the log and not in the history would be overlooked.
@@ -199,7 +201,24 @@ class Member:
             self.node.cannot_read(now)
             return
         if len(batches.headers):
-            self.node.fetched(fetch, batches.data, batches.headers[-1].next_offset, now)
+            batches, epochs = self._without_hidden_epochs(batches, fetch.prev_end)
+            self.node.fetched(fetch, batches.data, batches.headers[-1].next_offset, now, epochs)
+
+    def _without_hidden_epochs(self, batches: RecordBatches, prev_end: int) -> tuple[RecordBatches, bytes]:
+        """As many of these as come before the next epoch that began where they were compacted away.
+
+        If that is before the first of them, all such epochs, to be told.
+        """
+        epochs, expected, position, told = self.log.epochs, prev_end, 0, b""
+        for at, header in enumerate(batches.headers):
+            base = header.base_offset
+            if base > expected and epochs.epoch_at(base - 1) != epochs.epoch_at(expected - 1):
+                if at:
+                    return RecordBatches(batches.data[:position], batches.headers[:at]), told
+                told = epochs.between(expected, base).encode()
+            expected = header.next_offset
+            position += header.size
+        return batches, told
 
     def _read_as_written(self, start: int, bytes_max: int) -> RecordBatches:
         log, expected = self.log, 0

@@ -52,6 +52,16 @@ class Append:
 
 
 @frozen(slots=True)
+class SparseAppend(Append):
+    """An append whose first batch lies behind others that were compacted away.
+
+    `epochs` are those that began among these: from the batches nobody could tell any more.
+    """
+
+    epochs: bytes
+
+
+@frozen(slots=True)
 class Appended:
     """`ok`: everything up to `end` is verified to be the leader's (and durable, if that was asked for).
 
@@ -125,4 +135,6 @@ class Recovered:
     leader: int
 
 
-Message = VoteRequest | VoteAnswer | Append | Appended | Beat | BeatAnswer | Restart | TimeoutNow | Recovered
+Message = (
+    VoteRequest | VoteAnswer | Append | SparseAppend | Appended | Beat | BeatAnswer | Restart | TimeoutNow | Recovered
+)

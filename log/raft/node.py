@@ -256,10 +256,10 @@ class RaftNode:
         assert isinstance(self.role, Leader), "only a leader appends of its own"
         leading.appended(self, self.role, base, data, prev_epoch, now)
 
-    def fetched(self, fetch: Fetch, data: memoryview, end: int, now: float) -> None:
-        """What a Fetch asked for was read, up to `end`."""
+    def fetched(self, fetch: Fetch, data: memoryview, end: int, now: float, epochs: bytes = b"") -> None:
+        """What a Fetch asked for was read, up to `end`; `epochs` began before it, where there is nothing any more."""
         if isinstance(self.role, Leader):
-            leading.fetched(self, self.role, fetch, data, end, now)
+            leading.fetched(self, self.role, fetch, data, end, now, epochs)
 
     def cannot_read(self, now: float) -> None:
         """What a Fetch asked for is damaged here: let somebody lead who has it, and fill whoever lacks it."""

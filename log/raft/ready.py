@@ -43,6 +43,8 @@ class Ready:
     restart: Restart | None = None
     truncate: int | None = None
     append: list[RecordBatches] = Factory(list)
+    epochs: bytes = b""
+    """Those that began before the first of these batches, where the leader has none any more."""
     leader_batches: list[LeaderBatch] = Factory(list)
     messages: list[tuple[int, Message]] = Factory(list)
     fetches: list[Fetch] = Factory(list)

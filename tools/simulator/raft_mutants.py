@@ -150,10 +150,10 @@ _fetched = leading.fetched
 
 
 def _fetched_within_window(
-    node: RaftNode, role: Leader, fetch: Fetch, data: memoryview, end: int, now: float
+    node: RaftNode, role: Leader, fetch: Fetch, data: memoryview, end: int, now: float, epochs: bytes = b""
 ) -> None:  # fmt: skip
     if len(data) <= node.config.window_bytes:
-        _fetched(node, role, fetch, data, end, now)
+        _fetched(node, role, fetch, data, end, now, epochs)
 
 
 def _tick_for_quorum(node: RaftNode, _role: Leader, now: float) -> None:

@@ -9,7 +9,8 @@ import pytest
 from attrs import evolve
 
 from log import losses
-from log.config import LogConfig
+from log.config import CleanupPolicy, LogConfig
+from log.epoch_cache import EpochEntry
 from log.errors import LogOffline
 from log.handles import Handles
 from log.memory_filesystem import Fault, MemoryFilesystem, SimulatedCrash
@@ -609,7 +610,7 @@ def test_a_replica_that_came_back_with_nothing_does_not_believe_who_voted_long_a
     member.step(VoteRequest(9, 2, "dir-1", 4, 1, pre=False, forced=True), 20.0)
     assert member.unsaved_vote is not None
     member.vote_saved(member.unsaved_vote, 20.0)
-    ((_, answer),) = [sent for sent in member.outbox if isinstance(sent[1], VoteAnswer)]
+    (answer,) = [message for _, message in member.outbox if isinstance(message, VoteAnswer)]
     assert not answer.granted
     member.step(Recovered(9, 2), 21.0)
     assert member.node.is_voter
@@ -667,13 +668,17 @@ def test_a_broker_that_is_heard_makes_no_quorum_without_its_replica() -> None:
     assert leading.has_quorum(node, group.now)
     node.peer_down(2, group.now)
     node.peer_up(2, group.now)
-    asked_at = group.now
-    while isinstance(node.role, Leader):
-        deadline = node.next_deadline
-        assert deadline is not None, "it would never find out"
-        node.heard.update({2: deadline, 3: deadline})
-        node.tick(deadline)
-    assert deadline == pytest.approx(asked_at + node.config.leader_timeout_s, abs=0.01)
+    asked_at = at = group.now
+    while role_of(group, 1) == "Leader":
+        at = node.next_deadline or 0.0
+        node.heard.update({2: at, 3: at})
+        node.tick(at)
+    assert at == pytest.approx(asked_at + node.config.leader_timeout_s, abs=0.01)
+
+
+def is_alone(group: Group) -> bool:
+    role = group.members[1].node.role
+    return isinstance(role, Leader) and role.alone
 
 
 def test_a_leader_that_lost_all_the_others_is_alone_until_one_of_them_answers() -> None:
@@ -682,10 +687,62 @@ def test_a_leader_that_lost_all_the_others_is_alone_until_one_of_them_answers() 
     node = group.members[1].node
     for broker in (2, 3):
         node.peer_down(broker, group.now)
-    assert isinstance(node.role, Leader)
-    assert node.role.alone
+    assert is_alone(group)
     node.peer_up(2, group.now)
-    assert node.role.alone, "its broker is there, and nobody has answered"
+    assert is_alone(group), "its broker is there, and nobody has answered"
     node.step(BeatAnswer(node.term, 2, "dir-2", 0, eligible=True), group.now)
-    assert not node.role.alone
+    assert not is_alone(group)
     assert leading.has_quorum(node, group.now)
+
+
+def member_of_both(broker: int, log: PartitionLog, vote: Vote) -> Member:
+    node = RaftNode(
+        broker, f"dir-{broker}", MembershipHistory([(-1, BOTH)]), vote, log, config=RaftConfig(), rng=random.Random(1),
+        now=0.0,
+    )  # fmt: skip
+    return Member(log, node, lambda: 0)
+
+
+def lead(member: Member, follower: int) -> None:
+    """Let this follower vote for it, and say that it has nothing."""
+    term = member.node.term + 1
+    member.peer_up(follower, 1.0)
+    member.tick(1.0)
+    yes = VoteAnswer(term, follower, f"dir-{follower}", granted=True, pre=True, eligible=True)
+    member.step(yes, 1.0)
+    member.vote_saved(Vote(term, member.node.broker), 1.0)
+    member.step(evolve(yes, pre=False), 1.0)
+    assert isinstance(member.node.role, Leader)
+    member.step(Appended(term, follower, f"dir-{follower}", False, 0, -1, eligible=True), 1.0)
+    member.step(Appended(term, follower, f"dir-{follower}", True, 0, -1, eligible=True), 1.0)
+
+
+COMPACTED = LogConfig(cleanup_policy=CleanupPolicy.COMPACT)
+
+
+def test_whoever_is_brought_a_compacted_log_knows_the_epochs_of_what_is_not_in_it() -> None:
+    """Of epoch 2 the first batches are gone, of epoch 3 all, and of epoch 5 none."""
+    log = PartitionLog.open("/data/t-0", COMPACTED, Handles(MemoryFilesystem()))
+    epochs = [EpochEntry(1, 0), EpochEntry(2, 3), EpochEntry(3, 10), EpochEntry(4, 12), EpochEntry(5, 15)]
+    for base, epoch in ((0, 1), (8, 2), (9, 2), (14, 4), (15, 5)):
+        log.note_epochs([entry for entry in epochs if entry.start_offset < base and entry.epoch <= epoch])
+        batch = build_batch([Record(base, 1, None, b"x", ())], base_offset=base, leader_epoch=epoch)
+        log.append_stamped(check_batches(batch), now_ms=0)
+    assert list(log.epochs) == epochs
+    leader = member_of_both(1, log, Vote(5, None))
+    lead(leader, 2)
+    files = MemoryFilesystem()
+    copy = PartitionLog.open("/data/t-0", COMPACTED, Handles(files))
+    follower = member_of_both(2, copy, Vote(6, 1))
+    for _ in range(10):
+        sent, leader.outbox = leader.outbox, []
+        for _, message in sent:
+            if isinstance(message, Append):
+                follower.step(message, 2.0)
+        answers, follower.outbox = follower.outbox, []
+        for _, answer in answers:
+            leader.step(answer, 2.0)
+    assert copy.end_offset == log.end_offset == 17
+    assert list(copy.epochs)[:5] == epochs
+    copy.release()
+    assert list(PartitionLog.open("/data/t-0", COMPACTED, Handles(files)).epochs)[:5] == epochs
