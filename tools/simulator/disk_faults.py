@@ -6,7 +6,8 @@ import contextlib
 import errno
 from typing import TYPE_CHECKING
 
-from log.checkpoint import OFFSETS
+from log import checkpoint
+from log.checkpoint import Offsets
 from log.errors import LogOffline
 from log.memory_filesystem import Fault
 from tools.simulator.world import DATA, JOURNAL, clock_of
@@ -74,22 +75,24 @@ def stale_checkpoint(faults: Faults, broker: int) -> bool:
     world, disk = faults.world, faults.world.brokers[broker].disk
     world.kill(broker)
     for group in world.all_groups:
-        path = f"{DATA}/{group}/{OFFSETS}"
-        if disk.exists(path):
-            newer = disk.read(path)
-            older = faults.checkpoints.get((broker, path, world.brokers[broker].directory))
-            faults.checkpoints[broker, path, world.brokers[broker].directory] = newer
-            # An older log start would promise segments that are gone, which is damage and is said to be.
-            if older is not None and _log_start(older) == _log_start(newer):
+        directory = f"{DATA}/{group}"
+        newer = checkpoint.read_offsets(disk, directory)
+        if newer is not None:
+            key = broker, directory, world.brokers[broker].directory
+            older, faults.checkpoints[key] = faults.checkpoints.get(key), newer
+            if older is not None and _may_be_left(older, newer):
                 disk.faults.clear()
-                disk.write_atomically(path, older)
-                world.note(f"restore an older {path} of {broker}")
+                checkpoint.write_offsets(disk, directory, older)
+                world.note(f"restore an older checkpoint of {group} of {broker}")
     faults.later(faults.down_s(), lambda: faults.restart(broker))
     return True
 
 
-def _log_start(checkpoint: bytes) -> bytes:
-    return next(line for line in checkpoint.splitlines() if line.startswith(b"log-start-offset"))
+def _may_be_left(older: Offsets, newer: Offsets) -> bool:
+    """An older log start promises segments that are gone, which is damage and is said to be. And an older recovery
+    point that is higher is of before the log was cut, where it is overwritten first.
+    """
+    return older.log_start_offset == newer.log_start_offset and older.recovery_point <= newer.recovery_point
 
 
 def retention(faults: Faults, broker: int) -> bool:

@@ -11,7 +11,7 @@ from attrs import evolve
 from actors.cluster_facts import GROUP as METADATA
 from actors.partitions import groups_on_disk
 from actors.replica_messages import HandOver, TransferLeadership
-from log.checkpoint import CLEAN
+from log.checkpoint import CLEAN, Offsets
 from tools.simulator import disk_faults
 from tools.simulator.directed_faults import DirectedFaults
 from tools.simulator.settings import DIRECTED_FAULTS
@@ -27,7 +27,7 @@ class Faults:
         self.world = world
         self.rng = random.Random(f"faults {world.settings.seed}")
         self.counts: Counter[str] = Counter()
-        self.checkpoints: dict[tuple[int, str, str], bytes] = {}
+        self.checkpoints: dict[tuple[int, str, str], Offsets] = {}
         self.directed = DirectedFaults(self)
         self._stopped = False
         self._kinds = [kind for kind in world.settings.faults if kind not in _NOT_PICKED]
