@@ -261,8 +261,11 @@ class PartitionLog:
                 at += header.batch_length + 12
         return base_offset
 
-    def append_stamped(self, batches: RecordBatches, *, now_ms: int) -> None:
-        """A follower's append: batches keep offsets and epochs. Offsets may skip what the leader compacted away."""
+    def append_stamped(self, batches: RecordBatches, *, now_ms: int, hidden: Iterable[EpochEntry] = ()) -> None:
+        """A follower's append: batches keep offsets and epochs. Offsets may skip what the leader compacted away.
+
+        `hidden` epochs began in what is skipped before the first batch.
+        """
         end_offset, epoch = self.end_offset, self.epochs.latest
         for header in batches.headers:
             if header.base_offset < end_offset or header.leader_epoch < max(epoch, 0):
@@ -276,34 +279,29 @@ class PartitionLog:
         if end_offset - 1 - first_offset > RELATIVE_OFFSET_MAX:  # more than one segment can index
             for position, header in zip(batches.positions, batches.headers, strict=True):
                 one = RecordBatches(batches.data[position : position + header.size], (header,))
-                self.append_stamped(one, now_ms=now_ms)
+                self.append_stamped(one, now_ms=now_ms, hidden=hidden)
+                hidden = ()
             return
         _check_markers(batches)
         max_timestamp = max(header.max_timestamp for header in batches.headers)
         segment = self._make_room(len(batches.data), first_offset, end_offset - 1, max_timestamp, now_ms)
+        began_in = range(self.end_offset, first_offset + 1)
+        begun = [one for one in hidden if one.start_offset in began_in and one.epoch > self.epochs.latest]
         try:
+            if begun:  # before the batches: a recovery would find other ones in them
+                self._write_epochs_ahead(begun)
             segment.append_stamped(batches, self.config.index_interval_bytes)
         except OSError as error:
             self._failed_write(segment, error)
         self.end_offset = end_offset
+        for entry in begun:
+            self.epochs.assign(entry.epoch, entry.start_offset)
         position = 0
         for header in batches.headers:
             self.epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0:
                 self._note_producer(segment, header, header.base_offset, batches.data[position:])
             position += header.size
-
-    def note_epochs(self, epochs: Iterable[EpochEntry]) -> None:
-        """These began above our end, and of what they wrote first the leader has nothing any more."""
-        self._must_be_online()
-        for entry in epochs:
-            if entry.start_offset >= self.end_offset and entry.epoch > self.epochs.latest:
-                self.epochs.assign(entry.epoch, entry.start_offset)
-        try:
-            self._become_dirty()
-            self._write_epochs()  # before the batches: a recovery would find other ones in them
-        except OSError as error:
-            raise self._take_offline(error) from error
 
     def roll(self) -> None:
         """Seal the active segment and begin a new one."""
@@ -908,6 +906,11 @@ class PartitionLog:
         segment.create()
         self.segments.append(segment)
         self._directory_changed = True
+
+    def _write_epochs_ahead(self, begun: Iterable[EpochEntry]) -> None:
+        """These too, of which nothing is in the log yet: as long as that is so, recovery does not believe in them."""
+        path = f"{self.directory}/{EPOCHS_FILE}"
+        self._handles.filesystem.write_atomically(path, EpochCache([*self.epochs, *begun]).encode())
 
     def _write_epochs(self) -> None:
         if self.epochs.changed:

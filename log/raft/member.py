@@ -154,14 +154,14 @@ class Member:
             self.log.truncate(ready.truncate)
             assert self.log.end_offset == ready.truncate, "batches are never split"
         self._save_history()
-        if ready.epochs and ready.append:
-            self.log.note_epochs(EpochCache.decode(ready.epochs, "the leader's epochs"))
+        hidden = EpochCache.decode(ready.epochs, "the leader's epochs") if ready.epochs else ()
         for batches in ready.append:
             # Before the log: a membership that a crash kept from it is taken back at the next start, and one that is in
             # the log and not in the history would be overlooked.
             self._note_memberships(batches)
             self._save_history()
-            self.log.append_stamped(batches, now_ms=self._wall_ms())
+            self.log.append_stamped(batches, now_ms=self._wall_ms(), hidden=hidden)
+            hidden = ()
 
     def _send(self, ready: Ready) -> None:
         if self.unsaved_vote is None:
