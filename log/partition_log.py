@@ -285,8 +285,7 @@ class PartitionLog:
         _check_markers(batches)
         max_timestamp = max(header.max_timestamp for header in batches.headers)
         segment = self._make_room(len(batches.data), first_offset, end_offset - 1, max_timestamp, now_ms)
-        began_in = range(self.end_offset, first_offset + 1)
-        begun = [one for one in hidden if one.start_offset in began_in and one.epoch > self.epochs.latest]
+        begun = self._begun(hidden, first_offset) if hidden else ()
         try:
             if begun:  # before the batches: a recovery would find other ones in them
                 self._write_epochs_ahead(begun)
@@ -906,6 +905,11 @@ class PartitionLog:
         segment.create()
         self.segments.append(segment)
         self._directory_changed = True
+
+    def _begun(self, epochs: Iterable[EpochEntry], first_offset: int) -> list[EpochEntry]:
+        """Those of them that are new here, and began above our end and not behind the batch at this offset."""
+        began_in = range(self.end_offset, first_offset + 1)
+        return [one for one in epochs if one.start_offset in began_in and one.epoch > self.epochs.latest]
 
     def _write_epochs_ahead(self, begun: Iterable[EpochEntry]) -> None:
         """These too, of which nothing is in the log yet: as long as that is so, recovery does not believe in them."""
