@@ -10,8 +10,8 @@ from __future__ import annotations
 from actors.background import Background
 from actors.runtime import Actor, Address, handles
 from log.filesystem import Filesystem
+from log.flush import Flush
 from log.handles import Handles
-from log.partition_log import Flush
 from log.raft.ready import Vote
 from log.raft.vote_journal import VoteJournal
 from protocol.late_attrs import frozen

@@ -22,11 +22,12 @@ from actors.runtime.timers import Timer
 from log import checkpoint, losses
 from log.config import NEVER, LogConfig
 from log.errors import LogOffline
+from log.flush import Flush
 from log.handles import Handles
 from log.machines.group.config import GroupConfig
 from log.machines.metadata import Metadata
 from log.machines.transaction.config import TransactionConfig
-from log.partition_log import Flush, PartitionLog
+from log.partition_log import PartitionLog
 from log.raft import leading
 from log.raft.member import MEMBERSHIP_FILE, Machine, Member
 from log.raft.membership import Membership, MembershipHistory, Voter

@@ -8,7 +8,10 @@ slice.py                     a run of whole batches, ready for sendfile
 epoch_cache.py               which leader epoch wrote which offsets
 producer_state.py            what each idempotent producer last wrote; transaction_index.py: aborted transactions
 verification.py              who may begin a transaction here, and who waits to be vouched for
-checkpoint.py recovery.py    where a log stood, and finding out what is really there
+time_lookup.py               looking for records by their timestamps
+flush.py                     what a log still has to bring to disk
+checkpoint.py                the small files of a log, one by one; saved_state.py: what of a log is in them
+opening.py recovery.py       from a directory to a log, and finding out what is really in its segments
 losses.py                    logs that lost what they had, and know it
 retention.py                 which old segments may go
 compaction.py cleanable.py   keeping only the newest record of each key: the work, and what of a log is ready for it

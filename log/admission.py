@@ -7,7 +7,7 @@ where the records have no timestamp (they get this broker's), and where old ones
 
 from __future__ import annotations
 
-from log.config import CleanupPolicy, LogConfig, TimestampType
+from log.config import DECOMPRESSED_BYTES_MAX, CleanupPolicy, LogConfig, TimestampType
 from protocol.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
 from protocol.late_attrs import frozen
 from protocol.records import (
@@ -20,7 +20,6 @@ from protocol.records import (
     stamp_append_time,
 )
 
-DECOMPRESSED_BYTES_MAX = 128 << 20
 RECORDS_MAX = 100_000
 """Of a batch that has to be taken apart: nobody else is served meanwhile."""
 _ATTRIBUTES_OF_CLIENTS = 0b1_0111  # the codec, and whether it is transactional

@@ -27,10 +27,10 @@ from collections.abc import Iterator, Sequence
 
 from log import checkpoint
 from log.cleanable import Cleanable, cleanable
-from log.config import CleanupPolicy, LogConfig
+from log.config import DECOMPRESSED_BYTES_MAX, CleanupPolicy, LogConfig
 from log.errors import CorruptSegment
 from log.key_map import KeyMap
-from log.partition_log import DECOMPRESSED_BYTES_MAX, PartitionLog
+from log.partition_log import PartitionLog
 from log.record_filter import AbortedTransactions, RecordFilter
 from log.segment import RELATIVE_OFFSET_MAX, Segment
 from log.swap import CLEANED

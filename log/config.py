@@ -12,6 +12,8 @@ from protocol.late_attrs import frozen
 
 NEVER = (1 << 63) - 1
 UNLIMITED = -1
+DECOMPRESSED_BYTES_MAX = 128 << 20
+"""What becomes of one batch when it is looked into; more than that is not believed."""
 
 
 class CleanupPolicy(enum.Flag):

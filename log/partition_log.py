@@ -15,78 +15,32 @@ try could succeed without having written, and only opening it anew, with recover
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
 from typing import Concatenate, ParamSpec, TypeVar
 
 from attrs import evolve
 
-from log import checkpoint
+from log import checkpoint, time_lookup
 from log.checkpoint import CleanStop, Offsets
 from log.config import LogConfig
 from log.epoch_cache import EpochCache, EpochEntry
 from log.errors import CorruptSegment, LogOffline, OffsetOutOfRange, OutOfOrderAppend
 from log.filesystem import File, Filesystem, parent_of
+from log.flush import Flush
 from log.handles import Handles
+from log.opening import OpenLog, open_log
 from log.producer_state import ProducerStates, aborted, read_marker
-from log.recovery import (
-    EPOCHS_FILE,
-    Cut,
-    mend_transactions,
-    offset_in_name,
-    open_segments,
-    replay_producers,
-    snapshot_path,
-)
+from log.recovery import replay_producers
 from log.retention import deletable_segments
-from log.segment import RELATIVE_OFFSET_MAX, Segment
+from log.segment import RELATIVE_OFFSET_MAX, Segment, segment_at
 from log.slice import EMPTY, Slice
 from log.swap import commit_swap, finish_swap, may_be_decided
+from log.time_lookup import TimedOffset
 from log.transaction_index import AbortedTransaction, overlapping
-from protocol.late_attrs import frozen
-from protocol.records import BatchHeader, Record, RecordBatches, records, stamp
+from protocol.records import BatchHeader, RecordBatches, stamp
 
-DECOMPRESSED_BYTES_MAX = 128 << 20
-_COPY_BYTES = 4 << 20
-_OF_ONE_LOG = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".cleaned", ".swap")
 T = TypeVar("T")
 P = ParamSpec("P")
-
-
-@frozen(slots=True)
-class TimedOffset:
-    """Where a timestamp was found."""
-
-    offset: int
-    timestamp: int
-    leader_epoch: int
-
-
-@frozen(slots=True)
-class Flush:
-    """What one flush must sync, apart from the log so that another thread can do it, for many logs at once."""
-
-    log: str
-    """The directory of the log that it is a flush of."""
-    since: int
-    """Up to where everything was on disk before."""
-    files: tuple[File, ...]
-    directory: str | None
-    end_offset: int
-    generation: int
-    parent: str | None = None
-    """Where the log's directory is, if its name there may not be on disk yet."""
-    named: frozenset[str] = frozenset()
-    """The directories whose names the sync of the parent makes durable."""
-
-    def run(self, filesystem: Filesystem) -> None:
-        for file in self.files:
-            file.sync()
-        if self.directory is not None:
-            filesystem.sync_directory(self.directory)
-        if self.parent is not None:
-            filesystem.sync_directory(self.parent)
 
 
 def _check_markers(batches: RecordBatches) -> None:
@@ -102,64 +56,39 @@ class PartitionLog:
     """Use `PartitionLog.open`."""
 
     __slots__ = (
-        "_checkpoint_is_ahead",
-        "_clean",
-        "_directory_changed",
-        "_established",
-        "_flushed_at_ms",
-        "_flushing",
-        "_generation",
-        "_handles",
-        "_high_watermark",
-        "_lacks_offsets",
-        "_offline",
-        "_saved",
-        "_unsynced",
-        "config",
-        "cut",
-        "directory",
-        "end_offset",
-        "epochs",
-        "flushed_offset",
-        "log_start_offset",
-        "producers",
+        "_flushed_at_ms", "_flushing", "_generation", "_handles", "_high_watermark", "_offline", "_saved", "_unsynced",
+        "config", "cut", "directory", "end_offset", "epochs", "flushed_offset", "log_start_offset", "producers",
         "segments",
     )  # fmt: skip
 
-    def __init__(self, directory: str, config: LogConfig, handles: Handles) -> None:
+    def __init__(self, directory: str, config: LogConfig, handles: Handles, opened: OpenLog) -> None:
+        found = opened.found
         self.directory = directory
         self.config = config
-        self.segments: list[Segment] = []
-        self.end_offset = 0
-        self.log_start_offset = 0
-        self.flushed_offset = 0
-        self.epochs = EpochCache()
-        self.producers = ProducerStates()
-        self.cut: Cut | None = None
+        self.segments = found.segments
+        self.end_offset = found.end_offset
+        self.log_start_offset = found.log_start_offset
+        self.flushed_offset = found.flushed_offset
+        self.epochs = found.epochs
+        self.producers = opened.producers
+        self.cut = found.cut
         """What recovery had to cut away when this log was opened, if anything."""
         self._handles = handles
-        self._high_watermark = 0
-        self._unsynced: list[File] = []
-        self._directory_changed = False
-        self._established = False  # is its metadata surely on disk?
+        self._high_watermark = found.high_watermark
+        self._unsynced = opened.unsynced
+        self._saved = opened.saved
         self._flushed_at_ms = 0
         self._flushing: Flush | None = None
         self._generation = 0
-        self._clean = False
-        self._checkpoint_is_ahead = False  # of a log that lost what it had; as long as nothing changes it stays so
-        self._saved: Offsets | None = None
-        self._lacks_offsets = False  # of a log that needs none yet: nothing is saved, and all are 0
         self._offline: LogOffline | None = None
 
     @classmethod
     def open(cls, directory: str, config: LogConfig, handles: Handles, *, topic_id: str = "") -> PartitionLog:
         """Open the log in `directory`, making it if there is none, recovering it if it was not closed cleanly."""
-        log = cls(directory, config, handles)
         try:
-            log._open(topic_id)
+            return cls(directory, config, handles, open_log(handles, directory, config, topic_id))
         except OSError as error:
             raise LogOffline(directory, error) from error
-        return log
 
     # -- facts -----------------------------------------------------------------------------------------------
 
@@ -176,7 +105,7 @@ class PartitionLog:
     def first_offset(self) -> int:
         """Where the batch begins that holds the log's start: records may be deleted up to its middle."""
         start = self.log_start_offset
-        found = self._find(self.segments[self._segment_at(start)], start) if start < self.end_offset else None
+        found = self.find(self.segments[segment_at(self.segments, start)], start) if start < self.end_offset else None
         return start if found is None else min(found[1].base_offset, start)
 
     @property
@@ -222,8 +151,8 @@ class PartitionLog:
         With flush.messages=1 a new log is one to sync, too: others get their names on disk with their first flush.
         """
         waiting = self.end_offset - self.flushed_offset
-        if self._unsynced or not waiting:
-            return bool(self._unsynced) or (not self._established and self.config.flush_messages == 1)
+        if self._unsynced.files or not waiting:
+            return bool(self._unsynced.files) or (self._unsynced.is_new and self.config.flush_messages == 1)
         return waiting >= self.config.flush_messages or now_ms - self._flushed_at_ms >= self.config.flush_ms
 
     # -- appending -------------------------------------------------------------------------------------------
@@ -288,7 +217,7 @@ class PartitionLog:
         begun = self._begun(hidden, first_offset) if hidden else ()
         try:
             if begun:  # before the batches: a recovery would find other ones in them
-                self._write_epochs_ahead(begun)
+                self._saved.write_epochs_ahead(self.epochs, begun)
             segment.append_stamped(batches, self.config.index_interval_bytes)
         except OSError as error:
             self._failed_write(segment, error)
@@ -325,10 +254,10 @@ class PartitionLog:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.end_offset)
         if offset >= limit:
             return EMPTY
-        at = self._segment_at(offset)
+        at = segment_at(self.segments, offset)
         while at < len(self.segments):
             segment = self.segments[at]
-            found = self._find(segment, offset)
+            found = self.find(segment, offset)
             if found is not None:
                 position, header = found
                 if header.base_offset >= limit:
@@ -344,44 +273,27 @@ class PartitionLog:
 
     def offset_for_time(self, timestamp: int, *, up_to: int | None = None) -> TimedOffset | None:
         """The first record with this timestamp or a later one, below `up_to`."""
-        limit = self.end_offset if up_to is None else up_to
-        for segment in self.segments:
-            if segment.load_max_timestamp() < timestamp:
-                continue
-            from_offset = self._look(segment, Segment.offset_for_time, timestamp)
-            found = self._find(segment, max(from_offset, self.log_start_offset))
-            if found is None:
-                continue
-            for position, header in segment.walk(found[0], segment.size):
-                if header.base_offset >= limit:
-                    return None
-                if header.max_timestamp >= timestamp:
-                    for record in self._records(segment, position, header):
-                        if record.timestamp >= timestamp and record.offset < limit:
-                            return TimedOffset(record.offset, record.timestamp, header.leader_epoch)
-        return None
+        return time_lookup.offset_for_time(self, timestamp, self.end_offset if up_to is None else up_to)
 
     def max_timestamp(self) -> TimedOffset | None:
         """The largest timestamp in the log, and the first record that has it."""
-        best: TimedOffset | None = None
-        for segment in self.segments:
-            if segment.load_max_timestamp() > (best.timestamp if best is not None else -1):
-                found = self._find(segment, segment.max_timestamp_offset)
-                timed = None if found is None else self._latest_in(segment, [found])
-                if timed is None or timed.timestamp < segment.max_timestamp:  # that record is below the log's start
-                    found = self._find(segment, self.log_start_offset)
-                    timed = None if found is None else self._latest_in(segment, segment.walk(found[0], segment.size))
-                if timed is not None and (best is None or timed.timestamp > best.timestamp):
-                    best = timed
-        return best
+        return time_lookup.max_timestamp(self)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that a reader of [start, end) must know. Their markers may lie anywhere above."""
         return [
             transaction
-            for segment in self.segments[self._segment_at(start_offset) :]
+            for segment in self.segments[segment_at(self.segments, start_offset) :]
             for transaction in overlapping(segment.transactions(), start_offset, end_offset)
         ]
+
+    def find(self, segment: Segment, offset: int) -> tuple[int, BatchHeader] | None:
+        """The batch of this segment that has this offset, or the next one in it."""
+        return self._look(segment, Segment.find, offset)
+
+    def offset_near_time(self, segment: Segment, timestamp: int) -> int:
+        """Where to begin to look for a timestamp in this segment."""
+        return self._look(segment, Segment.offset_for_time, timestamp)
 
     # -- removing --------------------------------------------------------------------------------------------
 
@@ -415,13 +327,13 @@ class PartitionLog:
             self._write_offsets()
             for segment in self.segments:
                 segment.remove()
-            self._remove_snapshots(lambda _: True)
-            self.segments, self._unsynced = [], []
+            self._saved.remove_snapshots(lambda _: True)
+            self.segments, self._unsynced.files = [], []
             self.epochs = EpochCache(epochs)
             self.epochs.changed = True
             self.producers = producers if producers is not None else ProducerStates()
             self._add_segment(offset)
-            self._write_producer_snapshot()
+            self._saved.write_snapshot(self.end_offset, self.producers)
             self.flush()
             self.checkpoint()
             checkpoint.forget_restarting(self._handles.filesystem, self.directory)
@@ -437,7 +349,7 @@ class PartitionLog:
         if offset > committed:
             raise OffsetOutOfRange(offset, self.log_start_offset, committed)
         self._must_be_online()
-        if self.flushed_offset < offset or self._unsynced:
+        if self.flushed_offset < offset or self._unsynced.files:
             self.flush()  # the producers' snapshot at the new start has to outlive the records that it stands for
         self.log_start_offset = offset
         self.checkpoint()
@@ -485,7 +397,7 @@ class PartitionLog:
             self.segments[at : at + len(replaced)] = [Segment(self._handles, self.directory, base_offset, cleaned.size)]
             kept = {segment.base_offset for segment in self.segments}
             upper = self.segments[at + 1].base_offset
-            self._remove_snapshots(lambda snapshot: snapshot < upper and snapshot not in kept)
+            self._saved.remove_snapshots(lambda snapshot: snapshot < upper and snapshot not in kept)
         except OSError as error:
             raise self._take_offline(error) from error
 
@@ -498,30 +410,19 @@ class PartitionLog:
         """
         self._must_be_online()
         assert self._flushing is None, "a flush is under way"
+        unsynced = self._unsynced
         try:
-            files = [*self._unsynced, *self.active.write_indexes()]
-            if not self._established:
+            files = [*unsynced.files, *self.active.write_indexes()]
+            if unsynced.is_new:
                 files.append(self._handles.filesystem.open(f"{self.directory}/{checkpoint.METADATA}"))
         except OSError as error:
             raise self._take_offline(error) from error
         if self.active.has_new_names:
-            self._directory_changed, self.active.has_new_names = True, False
-        directory = self.directory if self._directory_changed else None
-        self._unsynced, self._directory_changed, self._established = [], False, True
-        parent, named = self._unnamed()
-        self._flushing = self._flush_of(tuple(files), directory, parent, named)
+            unsynced.names_changed, self.active.has_new_names = True, False
+        directory = self.directory if unsynced.names_changed else None
+        unsynced.files, unsynced.names_changed, unsynced.is_new = [], False, False
+        self._flushing = self._flush_of(tuple(files), directory)
         return self._flushing
-
-    def _flush_of(
-        self,
-        files: tuple[File, ...],
-        directory: str | None,
-        parent: str | None = None,
-        named: frozenset[str] = frozenset(),
-    ) -> Flush:
-        """Sync these, and all is durable up to the log's end."""
-        since, end = self.flushed_offset, self.end_offset
-        return Flush(self.directory, since, files, directory, end, self._generation, parent, named)
 
     def end_flush(self, flush: Flush, error: BaseException | None, now_ms: int) -> None:
         """A flush is done, or has failed: then the log goes offline, since nobody knows what was written."""
@@ -552,7 +453,7 @@ class PartitionLog:
         """Write down where the log stands, so that recovery has less to scan."""
         self._must_be_online()
         try:
-            self._write_epochs()  # first: what is below the recovery point is not scanned for epochs again
+            self._saved.write_epochs(self.epochs)  # first: below the recovery point nothing is scanned for them again
             self._write_offsets()
         except OSError as error:
             raise self._take_offline(error) from error
@@ -584,75 +485,6 @@ class PartitionLog:
         for segment in self.segments:
             segment.forget_handles()
 
-    def _open(self, topic_id: str) -> None:
-        files, directory = self._handles.filesystem, self.directory
-        if not files.exists(directory):
-            self._make(topic_id)
-            return
-        if directory in self._handles.unnoted_syncs:
-            checkpoint.write_failed_sync(files, directory, self._handles.unnoted_syncs[directory])
-            del self._handles.unnoted_syncs[directory]
-        is_new = False
-        if checkpoint.read_metadata(files, directory) is None:
-            is_new = not any(name.endswith(".log") for name in files.list(directory))  # else it was somebody else's
-            if is_new:
-                Segment(self._handles, directory, 0).create()  # first: then its name is on disk with the metadata's
-            checkpoint.write_metadata(files, directory, topic_id)
-        if checkpoint.is_restarting(files, directory):
-            self._begin_empty()
-        opened = open_segments(self._handles, directory, self.config, is_new=is_new)
-        self.segments, self.end_offset, self.epochs = opened.segments, opened.end_offset, opened.epochs
-        self.log_start_offset, self._high_watermark = opened.log_start_offset, opened.high_watermark
-        self.flushed_offset, self.cut, self._clean = opened.flushed_offset, opened.cut, opened.clean
-        self._unsynced, self._saved, self._lacks_offsets = opened.unsynced, opened.saved, opened.lacks_offsets
-        if is_new:
-            self._unsynced = []
-        self._directory_changed = bool(opened.unsynced) if opened.clean else not is_new
-        self._established = opened.clean and opened.end_offset > 0
-        if not self._established:
-            self._handles.unnamed.setdefault(parent_of(directory), set()).add(directory)
-        if not self.segments:
-            self._add_segment(self.end_offset)
-        self._load_producers()
-        if not opened.clean:
-            checkpoint.lower_first_dirty(files, directory, self.end_offset)
-            self._unsynced += mend_transactions(self.segments, self.producers.ended, self.flushed_offset)
-            if self.cut is not None:  # what was cut must not come back once its epochs are forgotten…
-                self._flush_of(tuple(self._unsynced), directory).run(files)
-            self._write_epochs()  # …and these must not contradict what comes in its place
-            self._checkpoint_is_ahead = self.cut is not None and self.cut.below_checkpoint
-        self.producers.forget_ended(self._high_watermark)
-        self._write_suspects_again(was_clean=opened.clean)
-        self._forget_handles()  # a thousand logs that were opened and are not used hold no descriptors
-
-    def _make(self, topic_id: str) -> None:
-        """A new log costs no sync: its first flush makes all of it durable, and until then it may vanish in a crash.
-
-        So nobody may count on what a replica held that has voted and has no metadata (actors/group_member.py).
-        """
-        files, directory = self._handles.filesystem, self.directory
-        self._handles.unnoted_syncs.pop(directory, None)  # of a log that is gone
-        if not files.exists(parent_of(directory)):
-            files.make_directory(parent_of(directory))
-        files.add_directory(directory)
-        self._handles.unnamed.setdefault(parent_of(directory), set()).add(directory)
-        self._add_segment(0)
-        checkpoint.put_metadata(files, directory, topic_id)
-        self._saved, self._lacks_offsets = Offsets(), True
-
-    def _begin_empty(self) -> None:
-        """A crash came while this log began anew: what is here is of the old one or the new one, and nobody can tell.
-
-        The leader who told it to will do so again.
-        """
-        files, directory = self._handles.filesystem, self.directory
-        checkpoint.write_offsets(files, directory, Offsets())
-        for name in files.list(directory):
-            if name.endswith(_OF_ONE_LOG) or name in (EPOCHS_FILE, checkpoint.CLEAN, checkpoint.CLEANER):
-                files.remove(f"{directory}/{name}")
-        files.sync_directory(directory)
-        checkpoint.forget_restarting(files, directory)
-
     def _note_failed_sync(self) -> None:
         """The next sync of the same pages would succeed without writing them: whoever opens this must know."""
         try:
@@ -660,34 +492,14 @@ class PartitionLog:
         except OSError:  # the disk may be full too: it is written when the log is opened anew, or that fails again
             self._handles.note_failed_sync(self.directory, self.flushed_offset)
 
-    def _write_suspects_again(self, *, was_clean: bool) -> None:
-        """An earlier sync failed, or may have failed without anybody living to note it, where syncs count."""
-        suspect = checkpoint.read_failed_sync(self._handles.filesystem, self.directory)
-        if suspect is None and not was_clean and self.config.flush_messages == 1:
-            suspect = self.flushed_offset if self.flushed_offset < self.end_offset else None
-        if suspect is not None:  # whoever noted it may not have known that the log was cut meanwhile
-            self._write_again(min(suspect, self.flushed_offset))
-
-    def _write_again(self, flushed_offset: int) -> None:
-        """From here on the log may read well and not be on disk. Written anew, it is."""
-        for segment in self.segments[self._segment_at(flushed_offset) :]:
-            file = segment.file
-            for position in range(0, segment.size, _COPY_BYTES):
-                file.pwrite(file.pread(min(_COPY_BYTES, segment.size - position), position), position)
-            file.truncate(segment.size + 1)  # its size may be another on disk, and is only written if it changes
-            file.truncate(segment.size)
-            file.sync()
-        checkpoint.forget_failed_sync(self._handles.filesystem, self.directory)
-
     def _stop_cleanly(self) -> None:
-        if self._clean:  # since it was opened nothing but the high watermark has changed
+        if self._saved.is_clean:  # since it was opened nothing but the high watermark has changed
             self._write_watermark()
             return
         self._become_dirty()
         active, epochs = self.active, None
-        if self.end_offset == 0 and not self._unsynced:  # there is nothing in it that could be lost
-            parent, named = self._unnamed()
-            flush = self._flush_of((), None, parent, named)
+        if self.end_offset == 0 and not self._unsynced.files:  # there is nothing in it that could be lost
+            flush = self._flush_of((), None)
             flush.run(self._handles.filesystem)
             self._note_named(flush)
         elif self._is_small:
@@ -695,19 +507,21 @@ class PartitionLog:
             self._write_watermark()
             epochs = tuple(self.epochs)
         else:
-            self._unsynced += active.seal()
-            self._write_producer_snapshot()
+            self._unsynced.files += active.seal()
+            self._saved.write_snapshot(self.end_offset, self.producers)
             self.flush()
             self.checkpoint()
         stop = CleanStop(self.end_offset, active.size, active.load_max_timestamp(), active.max_timestamp_offset, epochs)
         checkpoint.write_clean_stop(self._handles.filesystem, self.directory, stop)
-        self._clean = True
+        self._saved.is_clean = True
 
-    def _unnamed(self) -> tuple[str | None, frozenset[str]]:
-        """Where the name of this log's directory is not durable yet, if it is not, and whose is not either there."""
+    def _flush_of(self, files: tuple[File, ...], directory: str | None) -> Flush:
+        """Sync these, and all is durable up to the log's end; also the names of logs beside it, if its own is not."""
         parent = parent_of(self.directory)
         unnamed = self._handles.unnamed.get(parent, ())
-        return (parent, frozenset(unnamed)) if self.directory in unnamed else (None, frozenset())
+        in_parent = (parent, frozenset(unnamed)) if self.directory in unnamed else (None, frozenset[str]())
+        since, end = self.flushed_offset, self.end_offset
+        return Flush(self.directory, since, files, directory, end, self._generation, *in_parent)
 
     def _note_named(self, flush: Flush) -> None:
         if flush.parent is not None:
@@ -724,7 +538,7 @@ class PartitionLog:
 
     def _make_room(self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
         """The segment that takes the next `size` bytes."""
-        if self._offline is None and not self._clean and not self._checkpoint_is_ahead:
+        if self._offline is None and not self._saved.is_clean and not self._saved.is_ahead:
             segment = self.active
             if segment.active is not None and not self._must_roll(segment, size, last_offset, max_timestamp, now_ms):
                 return segment
@@ -760,12 +574,12 @@ class PartitionLog:
 
     def _roll_to(self, base_offset: int) -> None:
         """Seal the active segment and begin a new one here, at the end or above it."""
-        if self._lacks_offsets:  # from the second segment on, a missing file is a lost one
-            self._save_offsets(Offsets())
-        self._unsynced += self.active.seal()
+        if self._saved.lacks_offsets:  # from the second segment on, a missing file is a lost one
+            self._saved.save_offsets(Offsets())
+        self._unsynced.files += self.active.seal()
         leaves_gap = base_offset > self.end_offset
         self.end_offset = base_offset
-        self._write_producer_snapshot()
+        self._saved.write_snapshot(self.end_offset, self.producers)
         self._add_segment(base_offset)
         if leaves_gap:  # above the recovery point it would pass for a loss
             self.flush()
@@ -779,12 +593,9 @@ class PartitionLog:
         if ended is not None and ended.aborted:
             try:
                 segment.add_transaction(aborted(ended))
-                self._directory_changed = True
+                self._unsynced.names_changed = True
             except OSError as error:
                 raise self._take_offline(error) from error
-
-    def _find(self, segment: Segment, offset: int) -> tuple[int, BatchHeader] | None:
-        return self._look(segment, Segment.find, offset)
 
     def _look(self, segment: Segment, look: Callable[Concatenate[Segment, P], T], *args: P.args, **kw: P.kwargs) -> T:
         """Look something up; an index that is missing or leads astray is made anew once."""
@@ -793,8 +604,8 @@ class PartitionLog:
         except (CorruptSegment, FileNotFoundError):
             segment.rebuild(self.config.index_interval_bytes)
             if segment is not self.active:
-                self._unsynced += segment.seal()
-                self._directory_changed = True
+                self._unsynced.files += segment.seal()
+                self._unsynced.names_changed = True
             return look(segment, *args, **kw)
 
     def _end_position(self, at: int, limit: int) -> int:
@@ -803,32 +614,14 @@ class PartitionLog:
         upper = self.segments[at + 1].base_offset if at + 1 < len(self.segments) else self.end_offset
         if limit >= upper:
             return segment.size
-        found = self._find(segment, limit)
+        found = self.find(segment, limit)
         return segment.size if found is None else found[0]
-
-    def _records(self, segment: Segment, position: int, header: BatchHeader) -> list[Record]:
-        """The records of a batch that readers may see."""
-        made = records(segment.file.pread(header.size, position), limit=DECOMPRESSED_BYTES_MAX)
-        return [record for record in made if record.offset >= self.log_start_offset]
-
-    def _latest_in(self, segment: Segment, batches: Iterable[tuple[int, BatchHeader]]) -> TimedOffset | None:
-        """The first record with the largest timestamp in these batches."""
-        best: TimedOffset | None = None
-        for position, header in batches:
-            if best is None or header.max_timestamp > best.timestamp:
-                for record in self._records(segment, position, header):
-                    if best is None or record.timestamp > best.timestamp:
-                        best = TimedOffset(record.offset, record.timestamp, header.leader_epoch)
-        return best
-
-    def _segment_at(self, offset: int) -> int:
-        return max(bisect_right(self.segments, offset, key=attrgetter("base_offset")) - 1, 0)
 
     def _truncate(self, offset: int) -> None:
         self._become_dirty()
         self._generation += 1
-        at = self._segment_at(offset)
-        found = self._find(self.segments[at], offset)
+        at = segment_at(self.segments, offset)
+        found = self.find(self.segments[at], offset)
         if found is not None and found[1].base_offset < offset:
             offset = found[1].base_offset
         self.flushed_offset = min(self.flushed_offset, offset)
@@ -836,7 +629,7 @@ class PartitionLog:
         # Never may the recovery point lie above an epoch that the file lacks, or the file have one that is cut already.
         self.checkpoint()
         self.epochs.cut_from(offset)
-        self._write_epochs()
+        self._saved.write_epochs(self.epochs)
         checkpoint.lower_first_dirty(self._handles.filesystem, self.directory, offset)
         for segment in reversed(self.segments[at + 1 :]):
             segment.remove()
@@ -844,7 +637,7 @@ class PartitionLog:
         if found is not None:
             self.segments[at].truncate(found[0], offset, self.config.index_interval_bytes)
         self.segments[at].truncate_transactions(offset)
-        self._remove_snapshots(lambda snapshot: snapshot > offset)
+        self._saved.remove_snapshots(lambda snapshot: snapshot > offset)
         # Durable at once: recovery looks only above the recovery point, and the next roll may put that behind the cut.
         self.segments[at].file.sync()
         self._handles.filesystem.sync_directory(self.directory)
@@ -864,31 +657,8 @@ class PartitionLog:
     def _load_producers(self) -> None:
         """The producers' table as of the end of the log: from the last snapshot, and what came after it."""
         self.producers = replay_producers(
-            self._handles.filesystem, self.directory, self.segments, self.end_offset, self._keep_snapshot
+            self._handles.filesystem, self.directory, self.segments, self.end_offset, self._saved.keep_snapshot
         )
-
-    def _keep_snapshot(self, offset: int, producers: ProducerStates) -> None:
-        """Have a snapshot of this table, which goes to disk with the next flush; one that is there is as good."""
-        files, path = self._handles.filesystem, snapshot_path(self.directory, offset)
-        if not files.exists(path):
-            file = files.create(path)
-            file.pwrite(producers.encode(), 0)
-            self._unsynced.append(file)
-            self._directory_changed = True
-
-    def _write_producer_snapshot(self) -> None:
-        files, path = self._handles.filesystem, snapshot_path(self.directory, self.end_offset)
-        if files.exists(path):  # it may be the only one: a crash must not leave half of each
-            files.write_atomically(path, self.producers.encode())
-        else:
-            self._keep_snapshot(self.end_offset, self.producers)
-
-    def _remove_snapshots(self, unwanted: Callable[[int], bool]) -> None:
-        files = self._handles.filesystem
-        for name in files.list(self.directory):
-            offset = offset_in_name(name, ".snapshot")
-            if offset is not None and unwanted(offset):
-                files.remove(f"{self.directory}/{name}")
 
     def _remove_first(self, count: int) -> None:
         if count == 0:
@@ -896,61 +666,43 @@ class PartitionLog:
         for segment in self.segments[:count]:
             segment.remove()
         del self.segments[:count]
-        self._directory_changed = True
+        self._unsynced.names_changed = True
         first = self.segments[0].base_offset
-        self._remove_snapshots(lambda snapshot: snapshot < first)
+        self._saved.remove_snapshots(lambda snapshot: snapshot < first)
 
     def _add_segment(self, base_offset: int) -> None:
         segment = Segment(self._handles, self.directory, base_offset)
         segment.create()
         self.segments.append(segment)
-        self._directory_changed = True
+        self._unsynced.names_changed = True
 
     def _begun(self, epochs: Iterable[EpochEntry], first_offset: int) -> list[EpochEntry]:
         """Those of them that are new here, and began above our end and not behind the batch at this offset."""
         began_in = range(self.end_offset, first_offset + 1)
         return [one for one in epochs if one.start_offset in began_in and one.epoch > self.epochs.latest]
 
-    def _write_epochs_ahead(self, begun: Iterable[EpochEntry]) -> None:
-        """These too, of which nothing is in the log yet: as long as that is so, recovery does not believe in them."""
-        path = f"{self.directory}/{EPOCHS_FILE}"
-        self._handles.filesystem.write_atomically(path, EpochCache([*self.epochs, *begun]).encode())
-
-    def _write_epochs(self) -> None:
-        if self.epochs.changed:
-            path = f"{self.directory}/{EPOCHS_FILE}"
-            self._handles.filesystem.write_atomically(path, self.epochs.encode())
-            self.epochs.changed = False
-
     @property
     def _offsets(self) -> Offsets:
         return Offsets(self.flushed_offset, self.log_start_offset, self._high_watermark)
 
     def _write_offsets(self) -> None:
-        offsets = self._offsets
-        if offsets != self._saved:
-            self._save_offsets(offsets)
-        self._checkpoint_is_ahead = False
+        self._saved.write_offsets(self._offsets)
+        self._saved.is_ahead = False
         self.producers.forget_ended(self._high_watermark)
 
     def _write_watermark(self) -> None:
         """Write offsets, but a recovery point only if the epochs below it have been written already."""
         offsets = self._offsets
         if self.epochs.changed:
-            offsets = evolve(offsets, recovery_point=0 if self._saved is None else self._saved.recovery_point)
-        if offsets != self._saved:
-            self._save_offsets(offsets)
-
-    def _save_offsets(self, offsets: Offsets) -> None:
-        checkpoint.write_offsets(self._handles.filesystem, self.directory, offsets)
-        self._saved, self._lacks_offsets = offsets, False
+            saved = self._saved.offsets
+            offsets = evolve(offsets, recovery_point=0 if saved is None else saved.recovery_point)
+        self._saved.write_offsets(offsets)
 
     def _become_dirty(self) -> None:
         """Before anything changes: the clean-stop marker goes, and a recovery point beyond the end comes back."""
-        if self._clean:
-            checkpoint.forget_clean_stop(self._handles.filesystem, self.directory)
-            self._clean = False
-        if self._checkpoint_is_ahead:
+        if self._saved.is_clean:
+            self._saved.forget_clean_stop()
+        if self._saved.is_ahead:
             self._write_offsets()
 
     def _must_be_online(self) -> None:

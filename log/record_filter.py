@@ -17,8 +17,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
+from log.config import DECOMPRESSED_BYTES_MAX
 from log.key_map import KeyMap
-from log.partition_log import DECOMPRESSED_BYTES_MAX
 from log.producer_state import ProducerStates
 from log.transaction_index import AbortedTransaction
 from protocol.compression import Bytes

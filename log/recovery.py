@@ -72,6 +72,11 @@ class Opened:
     cut: Cut | None = None
     unsynced: list[File] = Factory(list)
 
+    @classmethod
+    def empty(cls, segment: Segment) -> Opened:
+        """One that was just made."""
+        return cls([segment], EpochCache(), 0, 0, 0, 0, Offsets(), lacks_offsets=True)
+
 
 def snapshot_path(directory: str, offset: int) -> str:
     return f"{directory}/{offset:020d}.snapshot"

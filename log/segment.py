@@ -13,8 +13,10 @@ The index files of an active segment are made with their first entries: a small 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from itertools import chain
+from operator import attrgetter
 
 from log.errors import CorruptSegment
 from log.filesystem import File
@@ -39,6 +41,11 @@ _WALK_BYTES_MAX = 64 << 10
 NO_TIMESTAMP = -1
 CUT_OFF = "the last batch is cut off"
 MISLEADING = "an index entry and the batch it points to do not agree"
+
+
+def segment_at(segments: Sequence[Segment], offset: int) -> int:
+    """Which of these, in order, has this offset, or would have it."""
+    return max(bisect_right(segments, offset, key=attrgetter("base_offset")) - 1, 0)
 
 
 def file_stem(base_offset: int) -> str:

@@ -11,8 +11,9 @@ from log.config import LogConfig
 from log.epoch_cache import EpochCache, EpochEntry
 from log.filesystem import Filesystem
 from log.handles import Handles
-from log.partition_log import PartitionLog, TimedOffset
+from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates
+from log.time_lookup import TimedOffset
 from log.transaction_index import AbortedTransaction
 from protocol.records import (
     BatchHeader,

@@ -18,9 +18,10 @@ from log.filesystem import DiskFilesystem
 from log.handles import Handles
 from log.indexes import OFFSET_ENTRY, TIME_ENTRY
 from log.memory_filesystem import Fault, MemoryFilesystem
-from log.partition_log import PartitionLog, TimedOffset
+from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates
 from log.segment import RELATIVE_OFFSET_MAX
+from log.time_lookup import TimedOffset
 from protocol.errors import ProtocolError
 from protocol.records import ControlType, build_batch, check_batches, control_record, parse_batches
 from tests.log.log_model import DIRECTORY, batch, contents, follow, marker, open_log, put, together

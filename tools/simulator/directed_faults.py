@@ -214,7 +214,8 @@ class DirectedFaults:
 
 def _cold_batches(log: PartitionLog) -> list[tuple[str, int, int]]:
     """File, position and size of every batch with records that is committed and below the recovery point."""
-    below = 0 if log._saved is None or not log.online else min(log._saved.recovery_point, log.high_watermark)
+    saved = log._saved.offsets
+    below = 0 if saved is None or not log.online else min(saved.recovery_point, log.high_watermark)
     return [
         (segment.path, position, header.size)
         for segment in log.segments[:-1]

@@ -26,6 +26,7 @@ from log.raft.messages import Beat, VoteAnswer, VoteRequest
 from log.raft.ready import Vote
 from log.raft.roles import Leader
 from log.raft.vote_journal import VoteJournal
+from log.segment import segment_at
 from protocol.errors import ProtocolError
 from protocol.records import BatchHeader, check_batches, parse_batches, read_header, records
 from tools.simulator.cluster_invariants import ClusterInvariants
@@ -199,7 +200,7 @@ class Invariants:
             text = f"broker {broker} had (offset, epoch) {synced} on disk and came back with {found}"
             self._violate("what is synced survives", group, text)
         seen = Seen(actor, log, node.directory, node.term, 0, log.generation, False, log.log_start_offset, 0,
-                    node.membership, node.history.latest_offset, log._saved, node.eligible,
+                    node.membership, node.history.latest_offset, log._saved.offsets, node.eligible,
                     len(self._committed_by.get(group, ())))  # fmt: skip
         self.seen[group, broker] = seen
         self._note(
@@ -357,9 +358,10 @@ class Invariants:
 
     def _compare_recovery_point(self, group: str, broker: int, seen: Seen, log: PartitionLog) -> None:
         """Below it nothing is scanned: what is there must be on disk."""
-        if log._saved == seen.saved or not log.online:
+        saved = log._saved.offsets
+        if saved == seen.saved or not log.online:
             return
-        before, seen.saved = 0 if seen.saved is None else seen.saved.recovery_point, log._saved
+        before, seen.saved = 0 if seen.saved is None else seen.saved.recovery_point, saved
         path = None if seen.saved is None else _not_durable(log, before, seen.saved.recovery_point)
         if path is not None:
             text = f"broker {broker} wrote {seen.saved}, and {path} is not on disk so far"
@@ -451,7 +453,7 @@ class Invariants:
             if seen is None:
                 continue
             self._expected.pop((group, broker, seen.directory), None)
-            if _lives(seen.actor) or (seen.actor.node.ending and seen.log._clean):
+            if _lives(seen.actor) or (seen.actor.node.ending and seen.log._saved.is_clean):
                 offset = seen.log.flushed_offset
                 self._synced[group, broker, seen.directory] = (offset, seen.log.epochs.epoch_at(offset - 1))
 
@@ -545,7 +547,7 @@ def _not_durable(log: PartitionLog, start: int, end: int) -> str | None:
     """A file of this log that a loss of power could take something from between `start` and `end`."""
     disk = log.filesystem
     assert isinstance(disk, MemoryFilesystem)
-    first = log._segment_at(start)
+    first = segment_at(log.segments, start)
     for at, segment in enumerate(log.segments[first:], start=first):
         if segment.base_offset >= end:
             break

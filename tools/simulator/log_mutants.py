@@ -9,12 +9,14 @@ from attrs import evolve
 
 from actors.replica import Replica
 from actors.replica_messages import AppendRecords, AppendResult
-from log import checkpoint, recovery
+from log import checkpoint, opening, recovery
 from log.epoch_cache import EpochCache
-from log.partition_log import Flush, PartitionLog
+from log.flush import Flush
+from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates, WrittenBatch
 from log.raft.member import Member
 from log.raft.messages import Restart
+from log.saved_state import SavedState
 from log.segment import Segment
 from protocol.error_codes import ErrorCode
 from protocol.records import BatchHeader, RecordBatches, read_header
@@ -99,17 +101,17 @@ def _batches_after(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHe
     return ((at, header) for at, header in _batches_from(segment, offset) if header.base_offset != offset)
 
 
-def _forget_failed_sync(self: PartitionLog, _flushed_offset: int) -> None:
-    checkpoint.forget_failed_sync(self.filesystem, self.directory)
+def _write_nothing_again(_segments: list[Segment], _flushed_offset: int) -> None:
+    pass
 
 
-def _remove_no_snapshots_above(self: PartitionLog, unwanted: Callable[[int], bool]) -> None:
+def _remove_no_snapshots_above(self: SavedState, unwanted: Callable[[int], bool]) -> None:
     """Those that are too new stay, and only those: what is too old would be unwanted at 0 too."""
     if unwanted(0) or not unwanted(1 << 62):
         _remove_snapshots(self, unwanted)
 
 
-_remove_snapshots = PartitionLog._remove_snapshots
+_remove_snapshots = SavedState.remove_snapshots
 
 
 def _offsets_ahead(self: PartitionLog) -> checkpoint.Offsets:
@@ -204,15 +206,15 @@ LOG_MUTANTS: dict[str, Mutant] = {
     ),
     "failed-sync-forgotten": Mutant(
         "what a failed sync left in the page cache passes for durable",
-        PartitionLog,
+        opening,
         "_write_again",
-        _forget_failed_sync,
+        _write_nothing_again,
         faults=("sync-error", "power-all", "power"),
     ),
     "snapshots-not-rolled-back": Mutant(
         "truncation leaves snapshots of the producers' table that hold what was cut",
-        PartitionLog,
-        "_remove_snapshots",
+        SavedState,
+        "remove_snapshots",
         _remove_no_snapshots_above,
         faults=("usurp", "cut-again"),
     ),

@@ -1,0 +1,45 @@
+"""What a log still has to bring to disk, apart from the log itself so that another thread can do it."""
+
+from __future__ import annotations
+
+from attrs import Factory
+
+from log.filesystem import File, Filesystem
+from protocol.late_attrs import define, frozen
+
+
+@define(slots=True)
+class Unsynced:
+    """What of a log is not on disk yet, beside the segment that it is writing to."""
+
+    files: list[File] = Factory(list)
+    names_changed: bool = False
+    """Of files in the log's directory."""
+    is_new: bool = True
+    """May its metadata not be on disk yet?"""
+
+
+@frozen(slots=True)
+class Flush:
+    """What one flush must sync, for many logs at once."""
+
+    log: str
+    """The directory of the log that it is a flush of."""
+    since: int
+    """Up to where everything was on disk before."""
+    files: tuple[File, ...]
+    directory: str | None
+    end_offset: int
+    generation: int
+    parent: str | None = None
+    """Where the log's directory is, if its name there may not be on disk yet."""
+    named: frozenset[str] = frozenset()
+    """The directories whose names the sync of the parent makes durable."""
+
+    def run(self, filesystem: Filesystem) -> None:
+        for file in self.files:
+            file.sync()
+        if self.directory is not None:
+            filesystem.sync_directory(self.directory)
+        if self.parent is not None:
+            filesystem.sync_directory(self.parent)
