@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from log.raft import leading
 from tools.simulator.group_mutants import GROUP_MUTANTS
 from tools.simulator.hunt import hunt, hunt_all
-from tools.simulator.mutants import MUTANTS, planted
+from tools.simulator.mutants import MUTANTS, SUBJECTS, planted
 from tools.simulator.transaction_mutants import TRANSACTION_MUTANTS
 
 SEEDS_MAX = 25
@@ -35,6 +39,40 @@ def test_a_planted_bug_is_found(name: str) -> None:
     catch = hunt(name, (FIRST.get(name, 0), *range(SEEDS_MAX)))
     assert catch.seed is not None, f"{name} was not found within {catch.seeds_tried} seeds"
     assert not any(mistake in catch.text for mistake in MISTAKES), f"{name} does not fit any more: {catch.text}"
+
+
+def test_no_planted_bug_hides_another_one_of_its_name() -> None:
+    assert len(MUTANTS) == sum(map(len, SUBJECTS))
+
+
+def replaced(name: str) -> Iterator[tuple[Any, Any]]:
+    """Functions of ours, and what this bug puts in their places."""
+    for target, attribute, replacement in MUTANTS[name].patches:
+        original = inspect.getattr_static(target, attribute)
+        if isinstance(original, dict):
+            yield from ((original[key], new) for key, new in replacement.items() if original.get(key) is not new)
+        elif isinstance(original, property):
+            yield original.fget, replacement.fget
+        else:
+            yield getattr(original, "__func__", original), getattr(replacement, "__func__", replacement)
+
+
+def names(function: Any, *kinds: Any) -> list[str]:
+    return [one.name.lstrip("_") for one in inspect.signature(function).parameters.values() if one.kind in kinds]
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_planted_bug_is_called_as_what_it_replaces(name: str) -> None:
+    """Else it is found because it takes one argument for another."""
+    kinds = inspect.Parameter
+    for original, replacement in replaced(name):
+        meant = names(replacement, kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+        given = names(original, kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+        takes_more = bool(names(replacement, kinds.VAR_POSITIONAL))
+        assert meant == (given[: len(meant)] if takes_more else given), replacement
+        meant, given = names(replacement, kinds.KEYWORD_ONLY), names(original, kinds.KEYWORD_ONLY)
+        takes_more = bool(names(replacement, kinds.VAR_KEYWORD))
+        assert meant == [one for one in given if one in meant or not takes_more], replacement
 
 
 def test_a_hunt_says_what_was_found(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from attrs import evolve
 
 from actors.replica import Replica
-from actors.replica_messages import AppendRecords, AppendResult
+from actors.replica_messages import AppendResult
 from log import checkpoint, opening, recovery
-from log.epoch_cache import EpochCache
+from log.epoch_cache import EpochCache, EpochEntry
 from log.flush import Flush
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates, WrittenBatch
@@ -23,7 +23,7 @@ from protocol.records import BatchHeader, RecordBatches, read_header
 from tools.simulator.mutant import Mutant
 
 
-def _answer_at_once(self: Replica, _request: AppendRecords, base: int, *_: int) -> AppendResult:
+def _answer_at_once(self: Replica, _acks: int, _timeout_ms: int, base: int, *_: Any) -> AppendResult:
     return AppendResult(ErrorCode.NONE, base, self._member.node.term, "")
 
 
@@ -43,8 +43,10 @@ def _already_here_and_safe(self: Replica, header: BatchHeader) -> tuple[int, int
 _append_stamped = PartitionLog.append_stamped
 
 
-def _append_without_producers(self: PartitionLog, batches: RecordBatches, *, now_ms: int) -> None:
-    _append_stamped(self, batches, now_ms=now_ms)
+def _append_without_producers(
+    self: PartitionLog, batches: RecordBatches, *, now_ms: int, hidden: Iterable[EpochEntry] = ()
+) -> None:
+    _append_stamped(self, batches, now_ms=now_ms, hidden=hidden)
     self.producers = ProducerStates()
 
 
@@ -154,7 +156,7 @@ LOG_MUTANTS: dict[str, Mutant] = {
         _already_here_and_safe,
         faults=("usurp",),
     ),
-    "dedupe-forgotten": Mutant(
+    "producers-not-followed": Mutant(
         "followers do not keep the producers' table",
         PartitionLog,
         "append_stamped",

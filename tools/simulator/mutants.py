@@ -19,9 +19,8 @@ from tools.simulator.mutant import Mutant
 from tools.simulator.raft_mutants import RAFT_MUTANTS
 from tools.simulator.transaction_mutants import TRANSACTION_MUTANTS
 
-MUTANTS: dict[str, Mutant] = {
-    **RAFT_MUTANTS, **LOG_MUTANTS, **METADATA_MUTANTS, **GROUP_MUTANTS, **TRANSACTION_MUTANTS,
-}  # fmt: skip
+SUBJECTS = (RAFT_MUTANTS, LOG_MUTANTS, METADATA_MUTANTS, GROUP_MUTANTS, TRANSACTION_MUTANTS)
+MUTANTS: dict[str, Mutant] = {name: mutant for subject in SUBJECTS for name, mutant in subject.items()}
 
 
 @contextmanager

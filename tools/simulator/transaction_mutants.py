@@ -66,7 +66,7 @@ def _refuse_late(self: ProducerStates, producer_id: int, epoch: int, transaction
 
 
 def _mark_older_epoch(
-    self: ProducerStates, producer_id: int, _epoch: int, coordinator_epoch: int, _version: int
+    self: ProducerStates, producer_id: int, _epoch: int, coordinator_epoch: int, _transaction_version: int
 ) -> bool:
     if producer_id in self._producers:
         _refuse_older_coordinator(self, producer_id, coordinator_epoch)
@@ -74,15 +74,17 @@ def _mark_older_epoch(
 
 
 def _mark_for_older_coordinator(
-    self: ProducerStates, producer_id: int, epoch: int, _coordinator_epoch: int, version: int
+    self: ProducerStates, producer_id: int, epoch: int, _coordinator_epoch: int, transaction_version: int
 ) -> bool:
     if producer_id in self._producers:
         _refuse_older_epoch(self, producer_id, epoch)
-        _refuse_late(self, producer_id, epoch, version)
+        _refuse_late(self, producer_id, epoch, transaction_version)
     return True
 
 
-def _mark_next(self: ProducerStates, producer_id: int, epoch: int, coordinator_epoch: int, _version: int) -> bool:
+def _mark_next(
+    self: ProducerStates, producer_id: int, epoch: int, coordinator_epoch: int, _transaction_version: int
+) -> bool:
     if producer_id in self._producers:
         _refuse_older_epoch(self, producer_id, epoch)
         _refuse_older_coordinator(self, producer_id, coordinator_epoch)
