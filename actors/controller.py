@@ -193,7 +193,7 @@ class Controller(GroupMember):
         role = self._member.node.role
         if not isinstance(role, Leader):
             return self._hand_on(message)
-        quorum = describe_quorum(self._member.node, role, self._services.heard, self._services.wall_ms(), self._now)
+        quorum = describe_quorum(self._member.node, role, self._services.heard, self._services.wall_ms(), self.now)
         return OperationAnswer(Plan(facts=quorum).answer)
 
     # -- what happens around it ----------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class Controller(GroupMember):
         batch = build_batch([Record(at, timestamp, None, encode(one), ()) for at, one in enumerate(made)])
         under_way.end = self._member.log.end_offset + len(made)
         try:
-            self._member.append(check_batches(batch), self._now)
+            self._member.append(check_batches(batch), self.now)
             self._after_event()
         except LogOffline as error:
             self.after(0.0, Offline(error))  # raised here, it would be answered to whoever asks, and forgotten

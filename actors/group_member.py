@@ -176,7 +176,7 @@ class GroupMember(Actor):
             log,
             config=self._raft_config(spec),
             rng=services.rng,
-            now=self._now,
+            now=self.now,
             eligible=not losses.is_marked(files, directory),
             is_new=losses.is_new(files, directory),
             wanted=spec.wanted,
@@ -212,13 +212,13 @@ class GroupMember(Actor):
 
     @handles(TransferLeadership)
     def transfer_leadership(self, message: TransferLeadership) -> bool:
-        begun = self._member.transfer_to(message.to, self._now)
+        begun = self._member.transfer_to(message.to, self.now)
         self._after_event()
         return begun
 
     @handles(HandOver)
     def hand_over(self, _message: HandOver) -> bool | None:
-        handing_over = self._member.retire(self._now)
+        handing_over = self._member.retire(self.now)
         self._after_event()
         if not handing_over:
             return False
@@ -234,7 +234,7 @@ class GroupMember(Actor):
 
     @handles(*RAFT_MESSAGES)
     def raft(self, message: Message) -> None:
-        self._member.step(message, self._now)
+        self._member.step(message, self.now)
         if type(message) is Appended and self._was_known(message):
             self.on_membership()
         else:
@@ -250,32 +250,32 @@ class GroupMember(Actor):
 
     @handles(PeerUp)
     def peer_up(self, message: PeerUp) -> None:
-        self._member.peer_up(message.broker, self._now)
+        self._member.peer_up(message.broker, self.now)
         self._after_event()
 
     @handles(MemberStarted)
     def member_started(self, message: MemberStarted) -> None:
         """As after a new link: nothing that was sent before has to have arrived, and a leader asks again at once."""
         if message.broker in self._member.node.online:
-            self._member.peer_up(message.broker, self._now)
+            self._member.peer_up(message.broker, self.now)
             self._after_event()
 
     @handles(PeerDown)
     def peer_down(self, message: PeerDown) -> None:
-        self._member.peer_down(message.broker, self._now)
+        self._member.peer_down(message.broker, self.now)
         self._after_event()
 
     @handles(LeaderGone)
     def leader_gone(self, message: LeaderGone) -> None:
         node = self._member.node
         if message.term == node.term and isinstance(node.role, Follower) and node.role.leader is not None:
-            self._member.leader_gone(self._now)
+            self._member.leader_gone(self.now)
             self._after_event()
 
     @handles(VoteSaved)
     def vote_saved(self, message: VoteSaved) -> None:
         self._saving = None
-        self._member.vote_saved(message.vote, self._now)
+        self._member.vote_saved(message.vote, self.now)
         self._after_event()
 
     @handles(LogSynced)
@@ -288,7 +288,7 @@ class GroupMember(Actor):
         except LogOffline as error:
             self._go_offline(error)
             return
-        self._member.flushed(self._now)
+        self._member.flushed(self.now)
         self._after_event()
         self.on_flushed()
 
@@ -299,7 +299,7 @@ class GroupMember(Actor):
     @handles(_Tick)
     def tick(self, _message: _Tick) -> None:
         self._tick_at = self._timer = None
-        self._member.tick(self._now)
+        self._member.tick(self.now)
         self._after_event()
 
     @handles(_TellWatermark)
@@ -312,7 +312,7 @@ class GroupMember(Actor):
     # -- inside ------------------------------------------------------------------------------------------------
 
     @property
-    def _now(self) -> float:
+    def now(self) -> float:
         return self.node.scheduler.clock.now()
 
     @property
@@ -365,7 +365,7 @@ class GroupMember(Actor):
         """Let every broker know who leads this group, and who is in sync."""
         node = self._member.node
         role = node.role
-        in_sync = leading.in_sync(node, role, self._now) if isinstance(role, Leader) else set()
+        in_sync = leading.in_sync(node, role, self.now) if isinstance(role, Leader) else set()
         state = (node.leader, node.term, in_sync)
         if state != self._announced:
             led_before = self._announced is not None and self._announced[0] == node.broker
@@ -407,7 +407,7 @@ class GroupMember(Actor):
             if self._timer is not None:
                 self._timer.cancel()
             self._tick_at = deadline
-            self._timer = self.after(max(deadline - self._now, 0.0), _Tick())
+            self._timer = self.after(max(deadline - self.now, 0.0), _Tick())
 
     def _tell_damage(self, damage: str) -> None:
         if damage != self._damage_told:

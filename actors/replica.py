@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
+from actors.authority import Authority
 from actors.controller_messages import MetadataChanged
 from actors.coordinator_messages import KINDS, LeadershipChanged, coordinator_address
 from actors.group_member import GroupMember, GroupServices, GroupSpec, Offline
+from actors.log_cleaning import Compact, LogCleaning
+from actors.log_reads import LogReads
 from actors.log_starts import LogStarts
 from actors.replica_messages import (
     ALL,
-    EARLIEST,
-    LATEST,
-    MAX_TIMESTAMP,
-    Aborted,
     AppendMarker,
     AppendRecords,
     AppendResult,
@@ -34,7 +32,6 @@ from actors.replica_messages import (
     FindEpochEnd,
     FindOffset,
     LogFacts,
-    LogMoved,
     OffsetFound,
     RaiseLogStart,
     ReadRecords,
@@ -50,10 +47,7 @@ from actors.replica_messages import (
 from actors.runtime import Address, Future, Payload, handles
 from actors.transaction_gate import TransactionGate
 from log.admission import Admitted, admit
-from log.cleanable import cleanable, first_dirty_offset, roll_if_overdue
-from log.compaction import Compaction
-from log.config import CleanupPolicy
-from log.errors import CorruptSegment, LogError, LogOffline, OffsetOutOfRange
+from log.errors import LogError, LogOffline
 from log.machines.plans import EndMove
 from log.machines.topic_configs import settings_of
 from log.producer_state import (
@@ -65,10 +59,9 @@ from log.producer_state import (
     WrongTransactionState,
 )
 from log.raft import leading
+from log.raft.member import Member
 from log.raft.messages import Append, Message
 from log.raft.roles import Follower, Leader
-from log.slice import EMPTY, Slice
-from log.transaction_index import AbortedTransaction
 from log.verification import TooMuchParked
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
@@ -77,12 +70,7 @@ from protocol.records import BatchHeader, ControlType, RecordBatches, check_batc
 
 WAITING_MAX = 100_000
 MOVE_CHECK_SECONDS = 0.5
-ASK_SECONDS = 5.0
 MARKER_MS = 2**31 - 1
-COMPACT_BYTES = 256 << 10
-FLUSH_WAIT_SECONDS = 0.002
-KEY_MAP_BYTES = 16 << 20
-_first_offset = attrgetter("first_offset")
 
 
 @frozen(slots=True)
@@ -96,24 +84,12 @@ class _CheckMove:
 
 
 @frozen(slots=True)
-class _Compact:
-    reply: Future[bool]
-
-
-@frozen(slots=True)
 class _WaitingAppend:
     end: int
     base: int
     term: int
     append_time_ms: int
     reply: Future[AppendResult]
-    deadline: float
-
-
-@frozen(slots=True)
-class _WaitingRead:
-    request: ReadRecords
-    reply: Future[ReadResult]
     deadline: float
 
 
@@ -126,19 +102,23 @@ class Replica(GroupMember):
         self._number = number
         self._min_insync_replicas = 1
         self._appends: deque[_WaitingAppend] = deque()
-        self._reads: list[_WaitingRead] = []
-        self._watches: dict[tuple[Address, int], WatchLog] = {}
         self._expire_at: float | None = None
         self._checks_move = False
-        self._compaction: Compaction | None = None
+        self._reads = LogReads(self)
+        self._cleaning = LogCleaning(self)
         self._log_starts = LogStarts(self)
         self._transactions = TransactionGate(self)
+        self.authority = Authority(self)
         self._coordinator: Address | None = None
         """Whoever works with what is in this partition, where it leads."""
 
     @property
     def services(self) -> GroupServices:
         return self._services
+
+    @property
+    def member(self) -> Member:
+        return self._member
 
     @property
     def producers(self) -> ProducerStates:
@@ -181,8 +161,7 @@ class Replica(GroupMember):
             self._follow_log_start(message)
 
     def on_stop(self) -> None:
-        if self._compaction is not None:
-            self._compaction.abandon("the replica stops")
+        self._cleaning.abandon("the replica stops")
         super().on_stop()
 
     # -- what clients ask --------------------------------------------------------------------------------------
@@ -231,7 +210,7 @@ class Replica(GroupMember):
             return self._answer_later(request.acks, request.timeout_ms, *known, -1, defer)
         if request.own and header.is_transactional:
             self._member.log.producers.check_unnumbered(header)
-        base = self._member.append(batches, self._now)
+        base = self._member.append(batches, self.now)
         if header.is_transactional:
             self._transactions.began(header.producer_id)
         self._after_event()
@@ -256,7 +235,7 @@ class Replica(GroupMember):
                     kind, request.coordinator_epoch, request.producer_id, request.producer_epoch,
                     self._services.wall_ms(),
                 )  # fmt: skip
-                base = self._member.append(check_batches(marker), self._now)
+                base = self._member.append(check_batches(marker), self.now)
                 self._after_event()
             else:
                 known = producers.get(request.producer_id)
@@ -267,136 +246,31 @@ class Replica(GroupMember):
 
     @handles(ReadRecords)
     def read_records(self, request: ReadRecords) -> ReadResult | None:
-        result = self._read(request)
-        enough = result.error != ErrorCode.NONE or len(result.batches) >= request.min_bytes
-        if enough or request.wait_ms <= 0 or len(self._reads) >= WAITING_MAX:
-            return result
-        reply: Future[ReadResult] = self.defer()
-        deadline = self._now + request.wait_ms / 1000
-        self._reads.append(_WaitingRead(request, reply, deadline))
-        self._expire_by(deadline)
-        return None
+        return self._reads.read_or_wait(request)
 
     @handles(ReadSlice)
     def read_slice(self, request: ReadSlice) -> SliceRead:
-        node, log = self._member.node, self._member.log
-        facts = (node.watermark, log.last_stable_offset, log.log_start_offset)
-        error = self._reading_problem(request.leader_epoch, request.offset, request.last_fetched_epoch)
-        if error != ErrorCode.NONE:
-            return SliceRead(error, *facts, EMPTY)
-        if request.last_fetched_epoch >= 0:
-            epoch, end = self._end_of(request.last_fetched_epoch)
-            if epoch != request.last_fetched_epoch or end < request.offset:
-                return SliceRead(ErrorCode.NONE, *facts, EMPTY, diverged=(epoch, end))
-        up_to = facts[1] if request.read_committed else facts[0]
-        try:
-            found = log.read(request.offset, request.bytes_max, up_to=up_to)
-        except OffsetOutOfRange:
-            return SliceRead(ErrorCode.OFFSET_OUT_OF_RANGE, *facts, EMPTY)
-        aborted = self._aborted(request.offset, found) if request.read_committed and found.size else None
-        return SliceRead(ErrorCode.NONE, *facts, found, aborted)
-
-    def _aborted(self, offset: int, found: Slice) -> list[AbortedTransaction]:
-        """Those of which there may be records in what was read from this offset on."""
-        return self._member.log.aborted_transactions(offset, found.end_offset)
+        return self._reads.slice(request)
 
     @handles(WatchLog)
     def watch_log(self, request: WatchLog) -> None:
-        if self._has_moved(request):
-            self.send(request.watcher, LogMoved(request.number))
-        else:
-            self._watches[request.watcher, request.number] = request
+        self._reads.watch(request)
 
     @handles(UnwatchLog)
     def unwatch_log(self, request: UnwatchLog) -> None:
-        self._watches.pop((request.watcher, request.number), None)
-
-    def _has_moved(self, watch: WatchLog) -> bool:
-        readable = self._member.log.last_stable_offset if watch.read_committed else self._member.node.watermark
-        return readable > watch.end or not self.leads
-
-    def _tell_watchers(self) -> None:
-        moved = [watch for watch in self._watches.values() if self._has_moved(watch)]
-        for watch in moved:
-            del self._watches[watch.watcher, watch.number]
-            self.send(watch.watcher, LogMoved(watch.number))
-
-    def _epoch_problem(self, leader_epoch: int) -> int:
-        """May this replica answer somebody who knows this epoch of it?"""
-        node = self._member.node
-        if not isinstance(node.role, Leader) or not leading.has_quorum(node, self._now):
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return self._other_epoch(leader_epoch)
-
-    def _reading_problem(self, leader_epoch: int, offset: int = 0, last_epoch: int = -1) -> int:
-        """May this replica show what is committed from there on to somebody who knows these epochs?
-
-        Also if all the others are gone: what it shows then may be old, and is committed all the same. But whoever has
-        read more than there is here has read it from a later leader, and must not be told that it never was.
-        """
-        node = self._member.node
-        if not self._leads_alone:
-            return self._epoch_problem(leader_epoch)
-        if offset > node.watermark or last_epoch > node.term:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return self._other_epoch(leader_epoch)
-
-    def _other_epoch(self, leader_epoch: int) -> int:
-        term = self._member.node.term
-        if leader_epoch in (-1, term):
-            return ErrorCode.NONE
-        return ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < term else ErrorCode.UNKNOWN_LEADER_EPOCH
-
-    @property
-    def _leads_alone(self) -> bool:
-        """Are all the others gone, and has nobody told of a later leader?"""
-        node = self._member.node
-        if not isinstance(node.role, Leader) or not node.role.alone:
-            return False
-        led = self._services.leadership.of(self.group)
-        return led is None or led.epoch <= node.term
+        self._reads.watches.pop((request.watcher, request.number), None)
 
     @handles(FindOffset)
     def find_offset(self, request: FindOffset) -> OffsetFound:
-        node, log = self._member.node, self._member.log
-        role, epoch = node.role, node.term
-        problem_of = self._reading_problem if request.timestamp == EARLIEST else self._epoch_problem
-        problem = problem_of(request.known_epoch)
-        if problem != ErrorCode.NONE:
-            return OffsetFound(problem, -1, -1, epoch)
-        assert isinstance(role, Leader)
-        if request.timestamp == EARLIEST:
-            return OffsetFound(ErrorCode.NONE, log.log_start_offset, -1, log.epochs.epoch_at(log.log_start_offset))
-        if not role.certain:  # what an earlier leader committed may lie above what is known to be committed here
-            return OffsetFound(ErrorCode.OFFSET_NOT_AVAILABLE, -1, -1, epoch)
-        end = log.last_stable_offset if request.read_committed else node.watermark
-        if request.timestamp == LATEST:
-            return OffsetFound(ErrorCode.NONE, end, -1, epoch)
-        if request.timestamp == MAX_TIMESTAMP:
-            found = log.max_timestamp()
-        else:
-            found = log.offset_for_time(request.timestamp, up_to=end)
-        if found is None or found.offset >= end:
-            return OffsetFound(ErrorCode.NONE, -1, -1, -1)
-        return OffsetFound(ErrorCode.NONE, found.offset, found.timestamp, found.leader_epoch)
+        return self._reads.find_offset(request)
 
     @handles(FindEpochEnd)
     def find_epoch_end(self, request: FindEpochEnd) -> EpochEnd:
-        problem = self._epoch_problem(request.known_epoch)
-        if problem != ErrorCode.NONE or request.epoch > self._member.node.term:
-            return EpochEnd(problem, -1, -1)
-        return EpochEnd(ErrorCode.NONE, *self._end_of(request.epoch))
-
-    def _end_of(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch here that is not above this one, and where it ends."""
-        node, log = self._member.node, self._member.log
-        if epoch == node.term:  # it may have written nothing yet; what comes is its own
-            return epoch, log.end_offset
-        return log.epochs.end_of(epoch, log.end_offset)
+        return self._reads.find_epoch_end(request)
 
     @handles(DeleteRecords)
     def delete_records(self, request: DeleteRecords) -> RecordsDeleted | None:
-        problem = self._epoch_problem(-1)
+        problem = self.authority.problem(-1)
         if problem != ErrorCode.NONE:
             return RecordsDeleted(problem, -1)
         try:
@@ -435,87 +309,38 @@ class Replica(GroupMember):
     @handles(DescribeProducers)
     def describe_producers(self, _message: DescribeProducers) -> list[Producer] | None:
         """Those that wrote here lately; None if another leads."""
-        return list(self._member.log.producers) if self._epoch_problem(-1) == ErrorCode.NONE else None
+        return list(self._member.log.producers) if self.authority.problem(-1) == ErrorCode.NONE else None
 
     @handles(DescribeReplica)
     def describe(self, _message: DescribeReplica) -> ReplicaFacts:
         node, log = self._member.node, self._member.log
         role = node.role
-        in_sync = tuple(sorted(leading.in_sync(node, role, self._now))) if isinstance(role, Leader) else ()
+        in_sync = tuple(sorted(leading.in_sync(node, role, self.now))) if isinstance(role, Leader) else ()
         return ReplicaFacts(
             -1 if node.leader is None else node.leader, node.term, type(role).__name__, node.watermark,
-            log.log_start_offset, log.end_offset, in_sync, self._cleaned_to(),
+            log.log_start_offset, log.end_offset, in_sync, self._cleaning.cleaned_to,
         )  # fmt: skip
 
     @handles(CleanUp)
     def clean_up(self, _message: CleanUp) -> bool | None:
         """Note where the log stands, delete what is too old or too much, and compact what is dirty."""
-        log, now_ms = self._member.log, self._services.wall_ms()
         try:
-            log.checkpoint()
-            log.producers.expire(now_ms, self._services.transactions.producer_id_expiration_ms)
-            policy = log.config.cleanup_policy
-            if CleanupPolicy.DELETE in policy:
-                log.delete_old_segments(now_ms)
-            if CleanupPolicy.COMPACT not in policy or self._compaction is not None:
-                return True
-            roll_if_overdue(log, now_ms)
-            if not cleanable(log, now_ms).is_due(log.config):
-                return True
+            is_all = self._cleaning.clean_up()
         except LogOffline as error:
             self.after(0.0, Offline(error))
             return False
-        self._ask_how_far_others_are(self.defer())
+        if is_all:
+            return True
+        self._cleaning.begin(self.defer())
         return None
 
-    def _ask_how_far_others_are(self, reply: Future[bool]) -> None:
-        """Tombstones go only below what every replica has compacted: else one that lags would bring keys back."""
-        others = [broker for broker in self._member.node.replicas if broker != self.node.broker]
-        cleaned = [self._cleaned_to()]
-
-        def answered(future: Future[Any]) -> None:
-            cleaned.append(future.get().cleaned_to if future.exception is None else 0)
-            if len(cleaned) > len(others):
-                self._compact(min(cleaned), reply)
-
-        for broker in others:
-            self.ask(self._peer(broker), DescribeReplica(), answered, timeout=ASK_SECONDS)
-        if not others:
-            self._compact(cleaned[0], reply)
-
-    def _cleaned_to(self) -> int:
-        log = self._member.log
-        return first_dirty_offset(log) if CleanupPolicy.COMPACT in log.config.cleanup_policy else 0
-
-    def _compact(self, removable_below: int, reply: Future[bool]) -> None:
-        if self._compaction is None and self._member.log.online:
-            self._compaction = Compaction(
-                self._member.log, now_ms=self._services.wall_ms(), removable_below=removable_below,
-                memory_bytes=KEY_MAP_BYTES,
-            )  # fmt: skip
-            self.after(0.0, _Compact(reply))
-        else:
-            reply.set(False)
-
-    @handles(_Compact)
-    def compact(self, message: _Compact) -> None:
-        """A little at a time: appends and reads go on in between."""
-        compaction = self._compaction
-        assert compaction is not None
+    @handles(Compact)
+    def compact(self, message: Compact) -> None:
         try:
-            done = compaction.step(COMPACT_BYTES)
+            self._cleaning.compact(message)
         except LogOffline as error:
             message.reply.set(False)
             self._go_offline(error)
-            return
-        except (OSError, CorruptSegment) as error:
-            self.log.error("replica: %s was not compacted: %s", self.group, error)
-            done = True
-        if done:
-            self._compaction = None
-            message.reply.set(True)
-        else:  # a flush in the background is waited for, not run against
-            self.after(FLUSH_WAIT_SECONDS if self._member.log.is_flushing else 0.0, message)
 
     # -- what happens around it ----------------------------------------------------------------------------------
 
@@ -527,13 +352,13 @@ class Replica(GroupMember):
         spec, member = self.spec(), self._member
         member.log.config = spec.log
         member.node.config = self._raft_config(spec)
-        member.want(spec.wanted, spec.observers, self._now, move=spec.move)
+        member.want(spec.wanted, spec.observers, self.now, move=spec.move)
         self._after_event()
 
     @handles(_Expire)
     def expire(self, _message: _Expire) -> None:
         self._expire_at = None
-        now = self._now
+        now = self.now
         if self.leads:
             self._answer_appends()  # who is in sync changes with the time, too
         for append in [append for append in self._appends if append.deadline <= now]:
@@ -543,12 +368,10 @@ class Replica(GroupMember):
                 too_few = self._too_few_in_sync
                 error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else ErrorCode.REQUEST_TIMED_OUT
             append.reply.set(self._answer(error, append.base, append.term, append.append_time_ms))
-        for read in [read for read in self._reads if read.deadline <= now]:
-            self._reads.remove(read)
-            read.reply.set(self._read(read.request))
-        deadlines = [append.deadline for append in self._appends] + [read.deadline for read in self._reads]
+        self._reads.expire(now)
+        deadlines = [append.deadline for append in self._appends] + [read.deadline for read in self._reads.waiting]
         if deadlines:
-            self._expire_by(min(deadlines))
+            self.expire_by(min(deadlines))
 
     # -- inside ------------------------------------------------------------------------------------------------
 
@@ -563,10 +386,7 @@ class Replica(GroupMember):
     def on_committed(self) -> None:
         if self.leads:
             self._answer_appends()
-        if self._reads:
-            self._answer_reads()
-        if self._watches:
-            self._tell_watchers()
+        self._reads.go_on()
         if self._log_starts.waits:
             self._log_starts.go_on(self._member)
 
@@ -619,15 +439,6 @@ class Replica(GroupMember):
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE if leading.holders(node, node.role, end) >= self._min_insync_replicas else None
 
-    def _answer_reads(self) -> None:
-        waiting, self._reads = self._reads, []
-        for read in waiting:
-            result = self._read(read.request)
-            if result.error != ErrorCode.NONE or len(result.batches) >= read.request.min_bytes:
-                read.reply.set(result)
-            else:
-                self._reads.append(read)
-
     def _answer_later(
         self,
         acks: int,
@@ -643,9 +454,9 @@ class Replica(GroupMember):
         if error is not None:
             return self._answer(error, base, node.term, append_time_ms)
         reply: Future[AppendResult] = (defer or self.defer)()
-        deadline = self._now + timeout_ms / 1000
+        deadline = self.now + timeout_ms / 1000
         self._appends.append(_WaitingAppend(end, base, node.term, append_time_ms, reply, deadline))
-        self._expire_by(deadline)
+        self.expire_by(deadline)
         return None
 
     def _answer(self, error: ErrorCode, base: int, term: int, append_time_ms: int) -> AppendResult:
@@ -656,9 +467,9 @@ class Replica(GroupMember):
     def _refusal(self, acks: int, leader_epoch: int) -> AppendResult | None:
         node = self._member.node
         role = node.role
-        if self._leads_alone:
+        if self.authority.leads_alone:
             return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, node.term, "no other replica can be reached")
-        if not isinstance(role, Leader) or role.successor is not None or not leading.has_quorum(node, self._now):
+        if not isinstance(role, Leader) or role.successor is not None or not leading.has_quorum(node, self.now):
             leader = "nobody known" if node.leader in (None, node.broker) else f"broker {node.leader}"
             return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, node.term, f"the leader is {leader}")
         if leader_epoch not in (-1, node.term):
@@ -696,38 +507,19 @@ class Replica(GroupMember):
             return AppendResult(error.code, -1, term, str(error))
         raise error
 
-    def _read(self, request: ReadRecords) -> ReadResult:
-        node, log = self._member.node, self._member.log
-        nothing = Payload(memoryview(b""))
-        facts = (node.watermark, log.log_start_offset, node.term)
-        problem = self._reading_problem(-1, request.offset)
-        if problem != ErrorCode.NONE:
-            return ReadResult(problem, *facts, nothing)
-        stable = log.last_stable_offset
-        up_to = stable if request.read_committed else node.watermark
-        try:
-            found = log.read(request.offset, request.bytes_max, up_to=up_to)
-        except OffsetOutOfRange:
-            return ReadResult(ErrorCode.OFFSET_OUT_OF_RANGE, *facts, nothing)
-        aborted: list[Aborted] = []
-        if request.read_committed and found.size:
-            aborted = [Aborted(one.producer_id, one.first_offset) for one in self._aborted(request.offset, found)]
-            aborted.sort(key=_first_offset)
-        return ReadResult(ErrorCode.NONE, *facts, Payload(memoryview(found.read())), stable, tuple(aborted))
-
     @property
     def _too_few_in_sync(self) -> bool:
         return self._min_insync_replicas > 1 and self._in_sync_count() < self._min_insync_replicas
 
     def _in_sync_count(self) -> int:
         role = self._member.node.role
-        return len(leading.in_sync(self._member.node, role, self._now)) if isinstance(role, Leader) else 0
+        return len(leading.in_sync(self._member.node, role, self.now)) if isinstance(role, Leader) else 0
 
-    def _expire_by(self, deadline: float) -> None:
+    def expire_by(self, deadline: float) -> None:
         """Look for overdue answers then, or earlier if that is arranged already."""
         if self._expire_at is None or deadline < self._expire_at:
             self._expire_at = deadline
-            self.after(max(deadline - self._now, 0.0), _Expire())
+            self.after(max(deadline - self.now, 0.0), _Expire())
 
     def refuse_waiting(self, error: Exception | None) -> None:
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER if error is None else ErrorCode.KAFKA_STORAGE_ERROR
@@ -735,12 +527,7 @@ class Replica(GroupMember):
         appends, self._appends = self._appends, deque()
         for append in appends:
             append.reply.set(AppendResult(code, append.base, append.term, text))
-        reads, self._reads = self._reads, []
-        for read in reads:
-            read.reply.set(self._read(read.request))
-        watches, self._watches = self._watches, {}
-        for watch in watches.values():
-            self.send(watch.watcher, LogMoved(watch.number))
+        self._reads.send_away()
 
 
 def _writable(data: Payload) -> memoryview:

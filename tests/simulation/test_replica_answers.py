@@ -172,7 +172,7 @@ def test_two_who_watch_on_one_connection_are_both_told() -> None:
     partition.append()
     partition.run(0.1)
     assert watcher.moved == [7, 8]
-    assert not partition.replica._watches
+    assert not partition.replica._reads.watches
 
 
 def test_a_marker_that_is_refused_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
