@@ -107,11 +107,12 @@ def _meets(node: RaftNode, prev_end: int, prev_epoch: int) -> bool:
 
 
 def _hint(node: RaftNode, message: Append) -> tuple[int, int]:
-    """Where our log ends, or where the last epoch here that is not newer than the one in question ends."""
+    """Where our log ends, or where the epoch ends that we have there: if that is newer, the last one before it."""
     log = node.log
     if message.prev_end > log.end_offset:
         return log.end_offset, log.epochs.latest
-    epoch, end = log.epochs.end_of(message.prev_epoch, log.end_offset)
+    here = log.epochs.epoch_at(message.prev_end - 1)
+    epoch, end = log.epochs.end_of(min(here, message.prev_epoch), log.end_offset)
     return (min(end, message.prev_end), epoch) if epoch >= 0 else (log.log_start_offset, -1)
 
 

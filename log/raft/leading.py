@@ -387,11 +387,15 @@ def _held_by(node: RaftNode, role: Leader, voter: Voter) -> int:
 
 
 def _find_meeting_point(node: RaftNode, progress: Progress, answer: Appended) -> None:
-    """The follower says where an epoch ends with it; the logs meet at the lesser of that and where it ends here."""
+    """The follower says where an epoch ends with it; the logs meet at the lesser of that and where it ends here.
+
+    That is below what it was asked. If it is not, this is the answer to an earlier question.
+    """
     progress.lost(max(answer.end, 0))
     if answer.epoch < 0:
         progress.probe_from(max(answer.end, 0))
         return
-    epoch, end = node.log.epochs.end_of(answer.epoch, node.log.end_offset)
-    meeting = min(end, answer.end) if epoch == answer.epoch else max(end, 0)
-    progress.probe_from(min(meeting, max(progress.next - 1, 0)) if meeting >= progress.next else meeting)
+    _, end = node.log.epochs.end_of(answer.epoch, node.log.end_offset)
+    meeting = max(min(end, answer.end), 0)
+    if meeting < progress.next:
+        progress.probe_from(meeting)

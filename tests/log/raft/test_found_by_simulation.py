@@ -33,7 +33,7 @@ from log.raft.ready import Vote
 from log.raft.roles import Follower, Leader
 from log.raft.vote_journal import VoteJournal
 from protocol.records import Record, build_batch, check_batches, records
-from tests.log.raft.groups import Group
+from tests.log.raft.groups import DIRECTORY, Group
 from tests.log.raft.test_paper_claims import elect, group_of, pump, role_of
 
 JOURNAL = "/data/votes"
@@ -745,3 +745,51 @@ def test_whoever_is_brought_a_compacted_log_knows_the_epochs_of_what_is_not_in_i
     assert list(copy.epochs)[:5] == epochs
     copy.release()
     assert list(PartitionLog.open("/data/t-0", COMPACTED, Handles(files)).epochs)[:5] == epochs
+
+
+def probes(group: Group, *, to: int) -> list[int]:
+    """Where its leader, broker 1, has asked a follower whether the logs meet, since this was last asked."""
+    said = [one.prev_end for one in group.channels[1, to] if isinstance(one, Append) and not one.batches]
+    group.channels[1, to].clear()
+    return said
+
+
+def test_a_refusal_that_comes_twice_is_not_taken_for_the_answer_to_the_next_question() -> None:
+    """Else the leader asks for the middle of a batch, and what the follower knows to be committed ends there."""
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 2, records=3)
+    group.disconnect(1, 3)
+    append_many(group, 1, 1, records=3)
+    group.connect(1, 3)
+    assert probes(group, to=3) == [9]
+    term = group.members[1].node.term
+    for asked in ([6], []):
+        group.act(1, lambda member: member.step(Appended(term, 3, "dir-3", False, 6, term, True), group.now))
+        assert probes(group, to=3) == asked
+
+
+def test_where_a_shorter_log_of_a_later_epoch_parts_is_soon_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = group_of()
+    for broker, epochs in ((1, [4] * 20), (2, [4] * 20), (3, [4, 4, 4, 5, 5])):
+        group.kill(broker)
+        log = PartitionLog.open(DIRECTORY, group.log_config, Handles(group.disks[broker]))
+        for epoch in epochs:
+            log.append(check_batches(build_batch([Record(0, 1, None, b"%d" % epoch, ())])), epoch=epoch, now_ms=0)
+        log.close()
+        group.votes[broker] = Vote(5)
+        group.start(broker)
+    group.connect(1, 2)
+    group.connect(1, 3)
+    asked, deliver = [], group.deliver
+
+    def note_and_deliver(a: int, b: int) -> None:
+        message = group.channels[a, b][0]
+        if b == 3 and isinstance(message, Append) and not message.batches:
+            asked.append(message.prev_end)
+        deliver(a, b)
+
+    monkeypatch.setattr(group, "deliver", note_and_deliver)
+    elect(group, 1)
+    assert asked == [20, 5, 3]
+    assert values_of(group.members[3].log)[:20] == [b"4"] * 20
