@@ -1,11 +1,14 @@
 """A group goes over from the classic protocol to the new one, and back, while its members work on.
 
 Forth when the first member of the new protocol joins a classic group of consumers: its members become members of a new
-group who speak the classic protocol (classic_speakers.py), each with what it was last assigned. Back when the last
-member of the new protocol is gone and others remain: they share among themselves again, beginning with a rebalance.
+group who speak the classic protocol (classic_speakers.py), each with what it was last assigned and what it has yet to
+give up. Back when the last member of the new protocol is gone and others remain: they share among themselves again,
+beginning with a rebalance.
 """
 
 from __future__ import annotations
+
+from attrs import evolve
 
 from log.machines.coordination import Moment, Write
 from log.machines.group.assignment import NOTHING, Assignment
@@ -14,7 +17,7 @@ from log.machines.group.classic_members import ClassicMember
 from log.machines.group.classic_speakers import assignment_bytes, owned_by
 from log.machines.group.consumer_group import ConsumerGroup
 from log.machines.group.consumer_heartbeat import Refused
-from log.machines.group.consumer_member import ClassicProtocol, ConsumerMember
+from log.machines.group.consumer_member import ClassicProtocol, ConsumerMember, MemberState
 from log.machines.group.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from log.machines.group.group import Shared
 from protocol.codec import encode_versioned
@@ -50,24 +53,43 @@ def _members(classic: ClassicGroup, shared: Shared) -> list[ConsumerMember]:
     if len(classic.members) > shared.config.group_consumer_max_size:
         raise _not_upgraded(classic, "the group size exceeds the consumer group maximum size")
     taken: Assignment = NOTHING
-    members: list[ConsumerMember] = []
+    members: list[tuple[ConsumerMember, Assignment]] = []
     for one in classic.members:
         try:
-            member = _member(one, classic, shared, taken)
+            member, owned = _member(one, classic, shared, taken)
         except ProtocolError as error:
             raise _not_upgraded(classic, "the embedded consumer protocol is malformed") from error
         taken |= member.assigned
-        members.append(member)
-    return members
+        members.append((member, owned))
+    return _with_what_they_keep(members, taken)
 
 
-def _member(one: ClassicMember, classic: ClassicGroup, shared: Shared, taken: Assignment) -> ConsumerMember:
-    """What members assigned among themselves may be wrong: a partition that two were given belongs to the first."""
+def _with_what_they_keep(members: list[tuple[ConsumerMember, Assignment]], taken: Assignment) -> list[ConsumerMember]:
+    """Whoever had more when it joined than it was assigned then still has it: it joins again once it has given it up.
+
+    So it is with cooperative members. Until then nobody else may have that.
+    """
+    made: list[ConsumerMember] = []
+    for member, owned in members:
+        revoking = owned - taken
+        taken |= revoking
+        state = MemberState.UNREVOKED_PARTITIONS if revoking else member.state
+        made.append(evolve(member, state=state, revoking=revoking))
+    return made
+
+
+def _member(
+    one: ClassicMember, classic: ClassicGroup, shared: Shared, taken: Assignment
+) -> tuple[ConsumerMember, Assignment]:
+    """A member with what it was assigned, and what it had when it joined.
+
+    What members assigned among themselves may be wrong: a partition that two were given belongs to the first.
+    """
     assignment = decode_assignment(one.assignment)
     if assignment.user_data:
         raise _not_upgraded(classic, "an unsupported custom assignor is in use")
     subscription = decode_subscription(one.metadata(classic.protocol or one.protocols[0][0]))
-    return ConsumerMember(
+    member = ConsumerMember(
         one.member_id,
         one.instance_id,
         subscription.rack_id,
@@ -80,6 +102,7 @@ def _member(one: ClassicMember, classic: ClassicGroup, shared: Shared, taken: As
         previous_epoch=classic.generation,
         assigned=owned_by(assignment.assigned_partitions, shared.metadata) - taken,
     )
+    return member, owned_by(subscription.owned_partitions, shared.metadata)
 
 
 def _not_upgraded(classic: ClassicGroup, why: str) -> Refused:

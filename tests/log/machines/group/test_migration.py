@@ -378,6 +378,24 @@ def test_what_a_member_keeps_through_a_rebalance_that_came_to_nothing_goes_over_
     settle(kafka, one, new)
 
 
+def test_what_a_cooperative_member_has_yet_to_give_up_is_given_to_nobody_when_the_group_goes_over(
+    kafka: Coordinator,
+) -> None:
+    """It was assigned less than it had, and what is left over nobody yet. Its client has not heard of that."""
+    one, two, new = Old(kafka, "one"), Old(kafka, "two"), New(kafka, "new")
+    settle(kafka, one)
+    for client in (two, two, two, one, one, one):
+        client.step()
+    assert one.syncs
+    assert one.asked in kafka.answers, "everything is assigned"
+    assert one.owned == EVERYTHING
+    for _ in range(3):
+        new.step()
+        assert new.owned == frozenset()
+    assert known(kafka.replayed()) == known(kafka.machine)
+    settle(kafka, one, two, new)
+
+
 def test_a_member_that_is_refused_leaves_the_classic_group_as_it_is(kafka: Coordinator) -> None:
     old, new = Old(kafka, "one"), New(kafka, "new")
     settle(kafka, old)
