@@ -177,11 +177,17 @@ class Replica(GroupMember):
             admitted = admit(_writable(request.batches), self._member.log.config, self._services.wall_ms())
             header = admitted.batches.headers[0]
             if header.is_transactional and self._transactions.must_wait(header):
-                self._transactions.park(request, admitted, self.defer())
+                self._park(request, admitted, self.defer())
                 return None
             return self._append(request, admitted.batches, admitted.append_time_ms)
         except (ProtocolError, LogError, TooMuchParked) as error:
             return self._refused(error)
+
+    def _park(self, request: AppendRecords, admitted: Admitted, reply: Future[AppendResult]) -> None:
+        try:
+            self._transactions.park(request, admitted, reply)
+        except (LogError, TooMuchParked) as error:
+            reply.set(self._refused(error))
 
     def append_parked(
         self, request: AppendRecords, admitted: Admitted, guard: int, reply: Future[AppendResult]

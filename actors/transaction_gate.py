@@ -176,6 +176,8 @@ def _told(error: ErrorCode, *, adds: bool) -> ErrorCode:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     if error == ErrorCode.TRANSACTION_ABORTABLE and not adds:
         return ErrorCode.INVALID_TXN_STATE
+    if error == ErrorCode.PRODUCER_FENCED:  # of a Produce that is the end of a producer; this one may abort and go on
+        return ErrorCode.INVALID_PRODUCER_EPOCH
     return error
 
 

@@ -141,9 +141,14 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to here no transaction is undecided: none is open, and none has its marker above the high watermark."""
+        """Up to here no transaction is undecided: none is open, and none has its marker above the high watermark.
+
+        Never below the log's start: records of one that is open may be deleted.
+        """
         undecided = self.producers.first_undecided_offset(self._high_watermark)
-        return self._high_watermark if undecided is None else min(self._high_watermark, undecided)
+        if undecided is None:
+            return self._high_watermark
+        return max(min(self._high_watermark, undecided), self.log_start_offset)
 
     def needs_flush(self, now_ms: int) -> bool:
         """Do flush.messages or flush.ms ask for a sync, or a sealed segment whose files are held open until then?

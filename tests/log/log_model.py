@@ -216,7 +216,7 @@ class Model:
     @property
     def last_stable_offset(self) -> int:
         undecided = [first for _, first, _, _, end in self.transactions if end is None or end >= self.high_watermark]
-        return min([self.high_watermark, *undecided])
+        return max(min([self.high_watermark, *undecided]), self.start) if undecided else self.high_watermark
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         return [

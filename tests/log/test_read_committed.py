@@ -130,6 +130,20 @@ def test_a_reader_sees_every_committed_record_below_the_last_stable_offset_and_n
     assert read_committed(writer.log, start, stable) == expected
 
 
+def test_the_last_stable_offset_is_not_below_the_log_start() -> None:
+    """Else a consumer that begins with the latest record is told of one that is deleted, again and again."""
+    writer = Writer()
+    writer.send(1, 3)
+    writer.send(0, 2)
+    log = writer.log
+    log.high_watermark = log.end_offset
+    log.raise_log_start(4)
+    assert log.last_stable_offset == 4
+    writer.end(1, ControlType.COMMIT)
+    log.high_watermark = log.end_offset
+    assert log.last_stable_offset == log.end_offset
+
+
 def test_the_last_stable_offset_is_the_first_offset_of_an_open_transaction_and_not_one_less_or_more() -> None:
     writer = Writer()
     writer.send(0, 2)

@@ -191,6 +191,16 @@ def test_a_marker_that_is_refused_ends_nothing(monkeypatch: pytest.MonkeyPatch) 
     assert sorted(partition.errors[2:]) == [ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE], "its own transaction's does"
 
 
+def test_a_fenced_producer_is_told_so_while_a_batch_of_its_successor_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was refused in a place where its answer was promised for later, and never came."""
+    monkeypatch.setattr(transaction_gate, "ask_to_vouch", lambda *_, **__: None)
+    partition = Partition(min_insync_replicas=2)
+    partition.append_transactional(producer_epoch=3)
+    partition.append_transactional(producer_epoch=2)
+    partition.run(0.1)
+    assert partition.errors == [ErrorCode.INVALID_PRODUCER_EPOCH]
+
+
 def test_a_reader_is_told_of_the_aborted_transactions_in_what_it_got_and_of_no_later_ones() -> None:
     partition = Partition(min_insync_replicas=2)
     log = partition.replica._member.log

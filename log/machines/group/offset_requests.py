@@ -318,10 +318,9 @@ class OffsetRequests:
         }
         if not gone:
             return
-        for group_id in self._offsets.groups:
-            for place, _ in list(self._offsets.of(group_id)):
-                if place[0] in gone:
-                    self.drop(group_id, place)
+        for group_id, place in self._offsets.everything():
+            if place[0] in gone:
+                self.drop(group_id, place)
         for name in gone:
             del self._topic_ids[name]
 

@@ -82,11 +82,6 @@ class Offsets:
 
     # -- facts -----------------------------------------------------------------------------------------------
 
-    @property
-    def groups(self) -> list[str]:
-        """Those that have a committed offset."""
-        return list(self._groups)
-
     def get(self, group_id: str, place: Place) -> Committed | None:
         kept = self._groups.get(group_id, {}).get(place)
         return None if kept is None else kept.committed
@@ -103,9 +98,14 @@ class Offsets:
     def has_pending(self, group_id: str) -> bool:
         return any(group_id in groups for groups in self._pending.values())
 
+    def everything(self) -> list[tuple[str, Place]]:
+        """Of all groups, committed or held by a transaction."""
+        committed = {(group_id, place) for group_id, places in self._groups.items() for place in places}
+        return sorted(committed | self._open.keys())
+
     def topics(self) -> set[str]:
-        """Every topic of which somebody committed an offset."""
-        return {topic for places in self._groups.values() for topic, _ in places}
+        """Every topic of which there is an offset."""
+        return {topic for _, (topic, _) in self.everything()}
 
     # -- changes ---------------------------------------------------------------------------------------------
 

@@ -96,8 +96,10 @@ def _end_v2(transaction: Transaction, who: Identity, ids: ProducerIds, *, commit
 
 
 def _is_retry(transaction: Transaction, who: Identity) -> bool:
-    """Is it of the epoch before the current one?"""
+    """Is it of the epoch before the current one, which its end took it to? A classic end leaves the epoch as it is."""
     client = transaction.client
+    if transaction.client_version < VERSION_2:
+        return False
     if client.epoch == 0 and who.epoch == EPOCH_MAX - 1:  # those epochs were used up
         before = transaction.producer_id if transaction.state.is_prepared else transaction.previous_producer_id
         return who.producer_id == before != client.producer_id

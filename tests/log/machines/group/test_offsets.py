@@ -337,6 +337,18 @@ def test_deleting_an_offset_forgets_what_a_transaction_holds(kafka: Coordinator)
     assert kafka.committed() == (-1, 0)
 
 
+def test_deleted_topic_takes_what_a_transaction_holds_with_it(kafka: Coordinator) -> None:
+    transactional(kafka, 500)
+    kafka.fail_over()
+    kafka.world.ask(DeleteTopic, "orders")
+    kafka.world.ask(CreateTopic, "orders", assignment=((1,),))
+    kafka.metadata_changed()
+    kafka.end_transaction(5, committed=True)
+    assert kafka.committed() == (-1, 0)
+    kafka.fail_over()
+    assert kafka.committed() == (-1, 0)
+
+
 def test_transaction_holds_off_expiry(kafka: Coordinator) -> None:
     kafka.commit(1)
     transactional(kafka, 10)

@@ -222,6 +222,24 @@ def test_a_late_end_never_hits_the_next_transaction() -> None:
     assert driven.state == "Ongoing"
 
 
+def test_a_fenced_producer_of_transactions_v2_does_not_get_the_epoch_of_a_classic_successor() -> None:
+    """Whose transactions end without a new epoch: the one before is not that of a retry."""
+    driven = Driven()
+    first = driven.begin()
+    driven.add(first, 0, version=5)
+    _, zombie = driven.end2(first)
+    driven.write_markers()
+    successor = driven.begin(version=3)
+    assert successor == (zombie[0], zombie[1] + 1)
+    driven.add(successor, 0)
+    assert driven.end(successor, commit=False).error_code == 0
+    driven.write_markers()
+    for _ in range(2):
+        for commit in (False, True):
+            assert driven.end2(zombie, commit=commit)[0] == FENCED
+        driven.fail_over()
+
+
 def test_with_transactions_v2_nothing_can_be_aborted_but_not_committed() -> None:
     driven = Driven()
     first = driven.begin()
