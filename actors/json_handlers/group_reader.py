@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 READ_BYTES = 256 << 10
 READS_AT_ONCE_MAX = 16
 ANSWER_SECONDS = 10.0
-LOOK_SECONDS = 0.02
+CROWDED_WAIT_MS = 20
+"""How long a read waits for records if there are more partitions than are read at once."""
 
 
 @frozen(slots=True)
@@ -137,7 +138,8 @@ class GroupReader:
         call.answer(facts)
 
     def _serve(self) -> None:
-        """Answer polls as far as there is something to tell, and read on for the others."""
+        """Answer polls as far as there is something to tell, and read on for the others, or for the next poll."""
+        had_nothing = False
         while self._polls:
             poll = self._polls[0]
             if not isinstance(poll, Poll):
@@ -152,6 +154,9 @@ class GroupReader:
                 return
             self._polls.popleft()
             self._answer(poll.call, {"records": records})
+            had_nothing = not records
+        if had_nothing:
+            self._read()
 
     def _take(self, poll: Poll) -> list[Facts]:
         """What lies here, of one partition after the other; the next time another is first."""
@@ -169,13 +174,15 @@ class GroupReader:
         return told
 
     def _read(self) -> None:
+        """Of a few partitions at once, whose turn it is; whoever is read comes last in the next round."""
         under_way = sum(lane.reading for lane in self._lanes.values())
-        for where, lane in self._lanes.items():
+        for where, lane in list(self._lanes.items()):
             if under_way >= READS_AT_ONCE_MAX:
                 return
             if not lane.reading and not lane.records and lane.owned.position is not None:
                 under_way += 1
                 lane.reading = True
+                self._lanes[where] = self._lanes.pop(where)
                 if lane.next_offset < 0:
                     self._find(where, lane)
                 else:
@@ -207,6 +214,8 @@ class GroupReader:
         def question(_left: int) -> ReadRecords:
             poll = self._polls[0] if self._polls else None
             wait_ms = max(int((poll.deadline - self._connection.now) * 1000), 0) if isinstance(poll, Poll) else 0
+            if len(self._lanes) > READS_AT_ONCE_MAX:
+                wait_ms = min(wait_ms, CROWDED_WAIT_MS)
             return ReadRecords(lane.next_offset, READ_BYTES, 1, wait_ms, self._read_committed)
 
         def was_read(asked: AtLeader) -> None:

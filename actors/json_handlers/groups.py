@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 POLL_INTERVAL_MS_DEFAULT = 300_000
 TOPICS_MAX = 1000
 _INT32_MAX = (1 << 31) - 1
+_WHY = {ErrorCode.STALE_MEMBER_EPOCH: "the partition is not assigned to this connection, or no longer"}
 
 
 def _topics(path: str, value: Any) -> tuple[str, ...]:
@@ -113,7 +114,7 @@ def _commit_now(call: Call, reader: GroupReader, offsets: Offsets | None) -> Non
     def committed(outcomes: dict[tuple[str, int], ErrorCode]) -> None:
         told = [
             {"topic": topic, "partition": number, "offset": given[topic, number]}
-            | (refusal(error, f"not committed: {error.name}") if error else {})
+            | (refusal(error, f"not committed: {_WHY.get(error, error.name)}") if error else {})
             for (topic, number), error in sorted(outcomes.items())
         ]
         failed = next((error for error in outcomes.values() if error), None)

@@ -122,14 +122,14 @@ class Membership:
         self._asking = True
         joins = self.epoch == JOINS
         owned = () if joins else tuple(sorted(self.owned))
-        tells = joins or owned != self._told_owned
+        # All of it, every time: then the answer says what is assigned, whatever answer was lost before.
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group,
             member_id=self.member_id,
             member_epoch=self.epoch,
-            rebalance_timeout_ms=REBALANCE_MS if joins else -1,
-            subscribed_topic_names=list(self.topics) if joins else None,
-            topic_partitions=_by_topic(owned) if tells else None,
+            rebalance_timeout_ms=REBALANCE_MS,
+            subscribed_topic_names=list(self.topics),
+            topic_partitions=_by_topic(owned),
         )
 
         def answered(response: ConsumerGroupHeartbeatResponse | None, error: ErrorCode) -> None:
@@ -254,10 +254,24 @@ class Membership:
     # -- commits ---------------------------------------------------------------------------------------------------
 
     def commit(self, offsets: Offsets, then: Committed) -> None:
-        """Note that the group has read topics and partitions up to these offsets; `then` with what became of each."""
-        self._commit(offsets, self._connection.now + ANSWER_SECONDS, then)
+        """Note that the group has read topics and partitions up to these offsets; `then` with what became of each.
 
-    def _commit(self, offsets: Offsets, deadline: float, then: Committed) -> None:
+        Only of what is assigned to this member, from now until it is done: another may have read further by then.
+        """
+        mine = self._by_name()
+        owned = {place: mine[place] for place in offsets if place in mine}
+        self._commit(offsets, owned, self._connection.now + ANSWER_SECONDS, then)
+
+    def _by_name(self) -> dict[tuple[str, int], Owned]:
+        return {(one.topic, one.number): one for one in self.owned.values()}
+
+    def _commit(self, asked: Offsets, owned: dict[tuple[str, int], Owned], deadline: float, then: Committed) -> None:
+        mine = self._by_name()
+        offsets = {place: asked[place] for place, one in owned.items() if mine.get(place) is one}
+        gone = {place: ErrorCode.STALE_MEMBER_EPOCH for place in asked if place not in offsets}
+        if not offsets:
+            then(gone)
+            return
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
         for (topic, number), offset in offsets.items():
             partition = OffsetCommitRequestPartition(partition_index=number, committed_offset=offset)
@@ -271,12 +285,12 @@ class Membership:
 
         def answered(response: OffsetCommitResponse | None, error: ErrorCode) -> None:
             if response is None:
-                then(dict.fromkeys(offsets, error))
+                then({**dict.fromkeys(offsets, error), **gone})
             elif error == ErrorCode.STALE_MEMBER_EPOCH and self._connection.now < deadline and self.error is None:
                 # A newer epoch is on its way to us.
-                self._connection.later(RETRY_SECONDS / 10, lambda: self._commit(offsets, deadline, then))
+                self._connection.later(RETRY_SECONDS / 10, lambda: self._commit(asked, owned, deadline, then))
             else:
-                then(_outcomes(response))
+                then({**_outcomes(response), **gone})
 
         ask_coordinator(
             self._connection, self.group, OFFSET_COMMIT, COMMIT_VERSION, request, deadline, _first_error, answered

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from actors.harness import Cluster
+from actors.json_handlers.group_reader import READS_AT_ONCE_MAX
 from tests.actors.json_lines import Lines, wait_until_registered
 from tests.actors.waiting import wait_until
 
@@ -148,6 +149,50 @@ def test_offsets_can_be_committed_by_name(clients: list[Lines], topic: str, grou
     again = Member(clients[1], group, topic)
     again.read_until(7)
     assert "v0" not in again.read
+
+
+def test_a_poll_that_does_not_wait_gets_what_was_read_since_the_last_one(
+    clients: list[Lines], topic: str, group: str
+) -> None:
+    values = [f"v{at}" for at in range(8)]
+    produce(clients[0], topic, values)
+    assert "error" not in clients[1].ask("subscribe", group=group, topics=[topic])
+    read: list[str] = []
+
+    def has_read() -> bool:
+        read.extend(record["value"] for record in clients[1].ask("poll")["records"])
+        return len(read) >= len(values)
+
+    wait_until(has_read, lambda: f"only {read} were read")
+    assert sorted(read) == values
+
+
+def test_no_partition_is_kept_waiting_by_idle_ones(clients: list[Lines], topic: str, group: str) -> None:
+    """More than are read at once, and the poll is shorter than a read that finds nothing would like to wait."""
+    count = READS_AT_ONCE_MAX + 4
+    assert "error" not in clients[0].ask("create_partitions", name=topic, count=count)
+    member = Member(clients[1], group, topic)
+    wait_until(lambda: member.owns(count), lambda: str(member.assigned))
+    for number in range(count):
+        told = clients[0].ask("produce", topic=topic, partition=number, value=str(number))
+        assert told["partition"] == number
+        (record,) = member.poll(wait_ms=10_000)
+        assert record["partition"] == number
+
+
+def test_what_is_not_assigned_is_not_committed(clients: list[Lines], topic: str, group: str) -> None:
+    """Whoever has it now may have read further."""
+    first, second = Member(clients[0], group, topic), Member(clients[1], group, topic)
+    wait_until(lambda: first.owns(2) and second.owns(2), lambda: f"{first.assigned} {second.assigned}")
+    (his, mine) = (
+        [{"topic": topic, "partition": number, "offset": offset}]
+        for number, offset in ((second.assigned[0], 9), (first.assigned[0], 3))
+    )
+    assert clients[1].ask("commit", offsets=his) == {"committed": his}
+    told = clients[0].ask("commit", offsets=[{**his[0], "offset": 1}, *mine])
+    assert told["error"]["name"] == "STALE_MEMBER_EPOCH"
+    by_number = {one["partition"]: one.get("error", {}).get("name") for one in told["committed"]}
+    assert by_number == {second.assigned[0]: "STALE_MEMBER_EPOCH", first.assigned[0]: None}
 
 
 def test_a_group_that_begins_at_the_end_reads_only_what_is_new(clients: list[Lines], topic: str, group: str) -> None:
