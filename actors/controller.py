@@ -67,7 +67,7 @@ LOOK_AROUND_SECONDS = 5.0
 REGISTER_SECONDS = 1.0
 _READ_BYTES = 1 << 20
 _SEGMENT_BYTES = 8 << 20
-_GONE = ".gone"
+_GONE, _FRESH = ".gone", ".fresh"
 """As partitions@N calls what it removes, and finds when it looks for strays."""
 
 
@@ -245,6 +245,7 @@ class Controller(GroupMember):
 
     def _restore(self) -> None:
         """What was applied before this actor failed is still good, and may be newer than the snapshot."""
+        self._begin_fresh()
         snapshot = Metadata()
         try:
             data = checkpoint.read_snapshot(self._services.handles.filesystem, self._snapshot_path)
@@ -270,13 +271,21 @@ class Controller(GroupMember):
         self._drop_log()
 
     def _drop_log(self) -> None:
+        """With it goes who votes: who knows only who did at first, perhaps itself alone, waits for a leader's word."""
         files, directory = self._services.handles.filesystem, f"{self._services.data_dir}/{GROUP}"
-        gone = f"{directory}{_GONE}"
-        files.remove_tree(gone)
+        gone, fresh = f"{directory}{_GONE}", f"{directory}{_FRESH}"
+        for name in (gone, fresh):
+            files.remove_tree(name)
+        files.make_directory(fresh)
+        losses.mark(files, fresh, new=True)
         files.rename(directory, gone)
-        files.sync_directory(self._services.data_dir)
-        files.make_directory(directory)
-        losses.mark(files, directory)
+        self._begin_fresh()
+
+    def _begin_fresh(self) -> None:
+        files, directory = self._services.handles.filesystem, f"{self._services.data_dir}/{GROUP}"
+        if files.exists(f"{directory}{_FRESH}") and not files.exists(directory):
+            files.rename(f"{directory}{_FRESH}", directory)
+            files.sync_directory(self._services.data_dir)
 
     def _keep_first_voters(self) -> None:
         """What the file says of them may be another thing next time."""

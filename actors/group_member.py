@@ -163,7 +163,10 @@ class GroupMember(Actor):
             # moved away, and those who do not know that yet still count it; or it was new when the power went. Not the
             # directory says so: that is made first, and a crash may come before the mark is in it.
             files.make_directory(directory)
-            losses.mark(files, directory, new=not spec.first_voters)
+            knows_voters = not spec.move or files.exists(f"{directory}/{MEMBERSHIP_FILE}")
+            losses.mark(files, directory, new=not spec.first_voters or not knows_voters)
+        if not self._raft_config(spec).flush_before_ack:
+            losses.mark_if_torn(files, directory)
         history = self._read_history(directory, spec)  # before the log: there are no files of one without the other
         log = self._log = PartitionLog.open(directory, spec.log, services.handles, topic_id=spec.topic_id)
         if log.cut is not None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from actors.background import Background, ThreadBackground
 from actors.cleaner import Cleaner
+from actors.cluster_facts import GROUP as METADATA
 from actors.cluster_facts import ClusterFacts
 from actors.controller import Controller
 from actors.controller_messages import MetadataChanged, TellMetadata
@@ -402,7 +403,7 @@ def start_partitions(
     """
     raft = raft or RaftConfig()
     groups = groups_on_disk(filesystem, data_dir)
-    note_boot(filesystem, data_dir, boot, groups, flush_before_ack=raft.flush_before_ack)
+    note_boot(filesystem, data_dir, boot, (*groups, METADATA))
     journal = VoteJournal(filesystem, f"{data_dir}/{VOTES_FILE}")
     heard: dict[int, float] = {}
     clock = node.scheduler.clock

@@ -10,7 +10,8 @@ where a process that is killed only leaves a file that ends too early; so it is 
 
 All that must outlive any number of restarts, so it is files in the log's directory. They are there before anything
 else may change: the data directory holds the boot under which it was last used, and a new one is noted only after
-every log that was not stopped cleanly got its mark.
+every log that was not stopped cleanly got its note. Whether that becomes a mark is for whoever opens it: it knows what
+was acknowledged.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TORN_FILE = "machine-went-down"
 _NEW = b"new"
 
 
-def note_boot(files: Filesystem, data_dir: str, boot: str, groups: Iterable[str], *, flush_before_ack: bool) -> None:
+def note_boot(files: Filesystem, data_dir: str, boot: str, groups: Iterable[str]) -> None:
     """The logs of these groups are about to be used under this boot of the machine."""
     path = f"{data_dir}/{BOOT_FILE}"
     known = files.read(path).decode() if files.exists(path) else boot
@@ -34,12 +35,15 @@ def note_boot(files: Filesystem, data_dir: str, boot: str, groups: Iterable[str]
         for group in groups:
             directory = f"{data_dir}/{group}"
             if files.exists(directory) and not files.exists(f"{directory}/{CLEAN}"):
-                if flush_before_ack:
-                    files.write_atomically(f"{directory}/{TORN_FILE}", b"")
-                else:
-                    mark(files, directory)
+                files.write_atomically(f"{directory}/{TORN_FILE}", b"")
     if known != boot or not files.exists(path):
         files.write_atomically(path, boot.encode())
+
+
+def mark_if_torn(files: Filesystem, directory: str) -> None:
+    """This log acknowledges what is not on disk yet, and is about to be opened."""
+    if files.exists(f"{directory}/{TORN_FILE}"):
+        mark(files, directory)
 
 
 def is_marked(files: Filesystem, directory: str) -> bool:

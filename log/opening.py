@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from attrs import Factory
 
-from log import checkpoint
+from log import checkpoint, losses
 from log.checkpoint import Offsets
 from log.config import LogConfig
 from log.filesystem import parent_of
@@ -95,9 +95,10 @@ def _make(handles: Handles, directory: str, topic_id: str) -> OpenLog:
 def _empty(handles: Handles, directory: str) -> None:
     """A crash came while this log began anew: what is here is of the old one or the new one, and nobody can tell.
 
-    The leader who told it to will do so again.
+    The leader who told it to will do so again. Until then it does not count: it may have acknowledged what is gone.
     """
     files = handles.filesystem
+    losses.mark(files, directory)
     checkpoint.write_offsets(files, directory, Offsets())
     for name in files.list(directory):
         if name.endswith(_OF_ONE_LOG) or name in (EPOCHS_FILE, checkpoint.CLEAN, checkpoint.CLEANER):

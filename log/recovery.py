@@ -249,11 +249,8 @@ def _recover(
     if opened.cut is None and end_offset < known_end:
         losses.mark(handles.filesystem, directory)
         opened.cut = Cut(end_offset, 0, "the log ends before its own checkpoints", below_checkpoint=True, is_loss=True)
-    if end_offset < opened.log_start_offset:
-        for segment in segments:
-            segment.remove()
-        segments.clear()
-        end_offset = opened.log_start_offset
+    # Not the end goes up to the start: that may lie inside a batch, and whoever brings that one would find it here.
+    opened.log_start_offset = min(opened.log_start_offset, end_offset)
     opened.epochs.cut_from(end_offset)
     opened.end_offset = end_offset
     opened.flushed_offset = min(offsets.recovery_point, end_offset)

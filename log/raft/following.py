@@ -129,6 +129,8 @@ def _take_in(node: RaftNode, role: Follower, batches: RecordBatches, prev_end: i
                 node, _cut_for(node, role, header, end), RecordBatches(batches.data[position:], batches.headers[at:])
             )
             return batches.headers[-1].next_offset
+        if header.next_offset > log.end_offset:  # we begin inside of it
+            return end
         end = header.next_offset
         position += header.size
     return end

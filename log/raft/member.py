@@ -266,5 +266,6 @@ class Member:
     def _save_history(self) -> None:
         if self.node.history.changed:
             path = f"{self.log.directory}/{MEMBERSHIP_FILE}"
+            self.log.filesystem.make_directory(self.log.directory)  # its name may not be on disk yet
             self.log.filesystem.write_atomically(path, self.node.history.encode())
             self.node.history.changed = False

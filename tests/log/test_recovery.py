@@ -21,7 +21,7 @@ from log.filesystem import Filesystem
 from log.handles import Handles
 from log.memory_filesystem import Fault, MemoryFilesystem, SimulatedCrash
 from log.partition_log import PartitionLog
-from protocol.records import ControlType, read_header, stamp
+from protocol.records import ControlType, check_batches, read_header, stamp
 from tests.log.log_model import DIRECTORY, batch, contents, follow, marker, open_log, put, stamped
 
 DEFAULT = LogConfig()
@@ -224,13 +224,31 @@ def test_what_a_machine_tore_that_went_down_is_no_loss_where_only_what_is_on_dis
     rewrite(files, LOG, lambda data: _flip(70)(data, len(found[0])))
     data_dir, _, group = DIRECTORY.rpartition("/")
     for boot in ("first", "second"):
-        losses.note_boot(files, data_dir, boot, [group], flush_before_ack=True)
+        losses.note_boot(files, data_dir, boot, [group])
     log = open_log(files)
     assert contents(log) == found[:1]
     assert log.cut is not None
     assert not log.cut.is_loss
     assert not losses.is_marked(files, DIRECTORY)
     assert losses.TORN_FILE not in files.list(DIRECTORY), "it is told of one time, not for ever"
+
+
+def test_a_log_that_ends_before_its_start_ends_with_a_batch() -> None:
+    """Its start may lie inside of one. Whoever brings it that one must not find that it is here already."""
+    files, found = killed()
+    log = open_log(files)
+    log.high_watermark = log.end_offset
+    log.raise_log_start(3)
+    log.flush()
+    log.checkpoint()
+    log.release()
+    files.open(LOG).truncate(len(found[0]))
+    again = open_log(files, handles=Handles(files))
+    assert (again.log_start_offset, again.end_offset) == (2, 2)
+    assert again.cut is not None
+    assert again.cut.is_loss
+    again.append_stamped(check_batches(found[1]), now_ms=0)
+    assert again.end_offset == 4
 
 
 def test_a_segment_that_lost_its_tail_before_another_is_a_loss() -> None:

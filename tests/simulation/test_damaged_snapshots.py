@@ -72,6 +72,7 @@ def test_without_it_and_without_the_log_before_it_a_broker_begins_anew(
         replica = world.replica(METADATA, broker)
         assert replica is not None
         assert not replica._member.node.eligible, "what it had acknowledged is lost"
+        assert not replica._member.node.is_voter, "it knows only who voted at first, and that may be itself alone"
         assert replica._services.metadata.applied == 0
         until(world, lambda: unsettled(world) is None and replica._member.node.eligible)
         until(world, lambda: has_all(world, TOPIC))

@@ -16,7 +16,7 @@ from log.handles import Handles
 from log.memory_filesystem import Fault, MemoryFilesystem, SimulatedCrash
 from log.partition_log import PartitionLog
 from log.raft import leading
-from log.raft.member import Member
+from log.raft.member import MEMBERSHIP_FILE, Member
 from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.messages import (
     Append,
@@ -329,11 +329,16 @@ def test_another_boot_marks_every_log_that_was_not_stopped_cleanly_until_it_has_
         if group == "clean-0":
             log.close()
     groups = ["clean-0", "killed-0", "new-0"]
-    losses.note_boot(files, "/data", "first", groups, flush_before_ack=False)
+    losses.note_boot(files, "/data", "first", groups)
     assert not any(losses.is_marked(files, f"/data/{group}") for group in groups)
-    losses.note_boot(files, "/data", "second", groups, flush_before_ack=False)
+    losses.note_boot(files, "/data", "second", groups)
+    assert not any(losses.is_marked(files, f"/data/{group}") for group in groups), (
+        "it may acknowledge only what is synced"
+    )
+    for group in groups:
+        losses.mark_if_torn(files, f"/data/{group}")
     assert [losses.is_marked(files, f"/data/{group}") for group in groups] == [False, True, False]
-    losses.note_boot(files, "/data", "second", groups, flush_before_ack=False)
+    losses.note_boot(files, "/data", "second", groups)
     assert losses.is_marked(files, "/data/killed-0")
     losses.unmark(files, "/data/killed-0")
     assert not losses.is_marked(files, "/data/killed-0")
@@ -793,3 +798,30 @@ def test_where_a_shorter_log_of_a_later_epoch_parts_is_soon_found(monkeypatch: p
     elect(group, 1)
     assert asked == [20, 5, 3]
     assert values_of(group.members[3].log)[:20] == [b"4"] * 20
+
+
+def test_who_votes_is_on_disk_though_nothing_else_of_a_young_log_is() -> None:
+    """Else a replica that was the first one alone, and has lost its power, takes itself for the only one still."""
+    group = Group(1, 3, voters=1)
+    for a, b in ((1, 2), (1, 3), (2, 3)):
+        group.connect(a, b)
+    elect(group, 1)
+    group.want(1, 2, 3)
+    for broker in group.brokers:
+        group.tell_wanted(broker)
+    pump(group)
+    assert group.members[1].node.membership.brokers == (1, 2, 3)
+    group.disks[1].crash()
+    history = MembershipHistory.decode(group.disks[1].read(f"{DIRECTORY}/{MEMBERSHIP_FILE}"))
+    assert history.latest.brokers == (1, 2, 3)
+
+
+def test_a_follower_does_not_claim_a_batch_that_it_begins_inside_of() -> None:
+    group = group_of()
+    follower = group.members[3]
+    follower.log.restart_at(31, [EpochEntry(1, 0)])
+    data = build_batch([Record(at, 1, None, b"x", ()) for at in range(30, 33)], base_offset=30, leader_epoch=1)
+    group.act(3, lambda member: member.step(Append(2, 1, 31, 1, 40, 31, memoryview(data)), group.now))
+    group.save_vote(3)
+    assert [said.end for said in group.channels[3, 1] if isinstance(said, Appended) and said.ok] == [31]
+    assert follower.node.watermark <= follower.log.end_offset == 31
