@@ -46,6 +46,7 @@ _AGAIN = frozenset(
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # there, so far
     }
 )
 """Whoever produces knows no coordinator: it is told to try again as if replicas were missing, as in Kafka."""

@@ -57,17 +57,22 @@ class _MarkersFirst(Exception):
 
 
 class TransactionMachine:
-    """See the module's docstring. `offsets_partition` is where a group's offsets are."""
+    """See the module's docstring. `offsets_partition` is where a group's offsets are; `exists` knows partitions."""
 
-    __slots__ = ("_behind", "_config", "_coordinator_epoch", "_deadlines", "_effects", "_expires_at", "_handlers",
-        "_ids", "_offsets_partition", "_overdue", "_transactions", "_waiting")  # fmt: skip
+    __slots__ = ("_behind", "_config", "_coordinator_epoch", "_deadlines", "_effects", "_exists", "_expires_at",
+        "_handlers", "_ids", "_offsets_partition", "_overdue", "_transactions", "_waiting")  # fmt: skip
 
     def __init__(
-        self, config: TransactionConfig, coordinator_epoch: int, offsets_partition: Callable[[str], int]
+        self,
+        config: TransactionConfig,
+        coordinator_epoch: int,
+        offsets_partition: Callable[[str], int],
+        exists: Callable[[TopicPartition], bool],
     ) -> None:
         self._config = config
         self._coordinator_epoch = coordinator_epoch
         self._offsets_partition = offsets_partition
+        self._exists = exists
         self._transactions: dict[str, Transaction] = {}
         self._deadlines = Deadlines[str]()
         self._expires_at: float | None = None
@@ -265,6 +270,10 @@ class TransactionMachine:
         self, asked: AddPartitionsToTxnTransaction, caller: Caller, moment: Moment, *, may_wait: bool
     ) -> list[AddPartitionsToTxnTopicResult]:
         partitions = {(topic.name, number) for topic in asked.topics for number in topic.partitions}
+        unknown = {partition for partition in partitions if not self._exists(partition)}
+        if unknown:  # whoever would not know where to send a marker takes nothing in
+            missing, skipped = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
+            return _results(asked.topics, lambda partition: missing if partition in unknown else skipped)
         who = Identity(asked.producer_id, asked.producer_epoch)
         client_version = VERSION_2 if caller.version >= _ADD_V2_FROM else 0
         error = self._add(asked.transactional_id, who, partitions, client_version, moment, may_wait=may_wait)

@@ -33,6 +33,7 @@ class Driven:
         self.now, self.wall_ms, self.epoch = 0.0, 1_000_000, 0
         self.next_id, self._ids, self._token = 1000, ids, 0
         self.wants_ids = 0
+        self.unknown: set[tuple[str, int]] = set()
         self.machine = self._load()
 
     @property
@@ -46,7 +47,9 @@ class Driven:
         self.machine = self._load()
 
     def _load(self) -> TransactionMachine:
-        machine = TransactionMachine(self.config, self.epoch, lambda group: len(group) % 50)
+        machine = TransactionMachine(
+            self.config, self.epoch, lambda group: len(group) % 50, lambda place: place not in self.unknown
+        )
         for key, value in self.log:
             machine.replay(key, value)
         machine.loaded(self.moment)

@@ -13,6 +13,7 @@ from log.machines.transaction.transaction import Transaction
 from protocol.codec import decode_versioned
 from protocol.error_codes import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic
 from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 from tests.log.machines.transaction.driven import WAITS, Driven
@@ -116,6 +117,24 @@ def test_partitions_are_written_once() -> None:
     assert len(driven.log) == size
     assert driven.add(producer, 0, 1) == 0
     assert driven.describe().topics[0].partitions == [0, 1]
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_partitions_that_are_not_known_are_not_added(version: int) -> None:
+    """Nobody could tell later whether they are gone, and need no marker, or are not known yet."""
+    driven = Driven()
+    producer = driven.begin()
+    driven.unknown = {("a", 7)}
+    written = len(driven.log)
+    assert driven.add(producer, 7, version=version) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topics = [AddPartitionsToTxnTopic(name="a", partitions=[0, 7])]
+    result = driven._add_batched(producer, topics, "t", 5, verify_only=False)
+    assert [one.partition_error_code for one in result.results_by_partition] == [
+        ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]  # fmt: skip
+    assert len(driven.log) == written
+    driven.unknown = set()
+    assert driven.add(producer, 7, version=version) == 0
 
 
 def test_only_its_producer_adds_to_a_transaction() -> None:

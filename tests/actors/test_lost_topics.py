@@ -1,0 +1,98 @@
+"""Markers for partitions that a transaction coordinator's broker does not know: not yet, or no more."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, cast
+
+import orjson
+import pytest
+
+from actors.controller_messages import OperationAnswer
+from actors.coordinator_messages import TRANSACTIONS_TOPIC
+from actors.replica_messages import group_name, replica_address
+from actors.runtime import Actor, Address, handles
+from actors.runtime.simulation import Simulation
+from actors.transaction_coordinator import TransactionCoordinator
+from log.machines.plans import AlterConfigs
+from log.machines.transaction.config import TransactionConfig
+from log.machines.transaction.effects import Markers, TopicPartition
+from protocol.error_codes import ErrorCode
+from tests.actors.lone_coordinator import LeadingReplica
+from tests.log.machines.group.coordinator import new_world
+
+MARKERS = Markers("t", 7, 0, commit=True, coordinator_epoch=0, transaction_version=2, partitions=(("late", 1),))
+
+
+class Controller(Actor):
+    """Answers, or has nobody to ask."""
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__()
+        self.error = error
+        self.asked: list[str] = []
+
+    @handles(AlterConfigs)
+    def answer(self, message: AlterConfigs) -> OperationAnswer:
+        assert message.validate_only
+        self.asked.append(message.request_id)
+        return OperationAnswer(orjson.dumps({"error": self.error, "message": ""}).decode())
+
+
+class Watched(TransactionCoordinator):
+    """Tells which partitions it is done with."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.done: list[TopicPartition] = []
+
+    def _written(self, _life: int, _markers: Markers, partition: TopicPartition) -> None:
+        self.done.append(partition)
+
+
+class Services:
+    """What a coordinator looks at of its broker."""
+
+    def __init__(self, **topics: int) -> None:
+        self.metadata = new_world(**topics).metadata
+        self.transactions = TransactionConfig()
+        self.rng = random.Random(1)
+
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000
+
+
+class Broker:
+    """A coordinator that has a marker to write, and what it asks."""
+
+    def __init__(self, error: ErrorCode, **topics: int) -> None:
+        self.simulation = Simulation(seed=1)
+        node = self.simulation.add_node(1)
+        node.spawn(LeadingReplica, 0, 0, address=replica_address(group_name(TRANSACTIONS_TOPIC, 0, ""), 1))
+        controller = node.spawn(Controller, error, address=Address("controller", "", 1))
+        self.services = Services(**topics)
+        address = Address("transaction_coordinator", "0", 1)
+        coordinator = node.spawn(Watched, TRANSACTIONS_TOPIC, 0, cast("Any", self.services), address=address)
+        self.controller, self.coordinator = (cast("Any", one._actor_weakref()) for one in (controller, coordinator))
+        self.simulation.run(seconds=0.1)
+        self.coordinator._send(self.coordinator._life, MARKERS, MARKERS.partitions[0], 0.02)
+        self.simulation.run(seconds=5.0)
+
+
+@pytest.mark.parametrize("topics", [{}, {"late": 1}], ids=["no topic", "too few partitions"])
+def test_a_topic_is_gone_once_an_answer_of_the_controller_is_applied_and_it_is_not_there(
+    topics: dict[str, int],
+) -> None:
+    broker = Broker(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, **topics)
+    assert broker.coordinator.done == [], "this broker may not have heard of the topic"
+    assert broker.controller.asked
+    broker.services.metadata._answers[broker.controller.asked[-1]] = "{}"
+    broker.simulation.run(seconds=2.0)
+    assert broker.coordinator.done == [("late", 1)]
+
+
+def test_without_a_controller_nothing_is_given_up() -> None:
+    broker = Broker(ErrorCode.NOT_CONTROLLER)
+    broker.simulation.run(seconds=60.0)
+    assert broker.coordinator.done == []
+    assert len(broker.controller.asked) > 5, "it is asked again"
