@@ -23,6 +23,7 @@ from protocol.apis import (
     TXN_OFFSET_COMMIT,
     Api,
 )
+from protocol.error_codes import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -297,15 +298,19 @@ def _checked(what: str) -> Callable[[Any], Any]:
 
 
 def _added(response: AddPartitionsToTxnResponse) -> None:
-    """Raises the worst of the errors: one that does not pass, if there is one. All or none are in it."""
+    """Raises the worst of the errors: one that does not pass, if there is one. All or none are in it.
+
+    A partition that was not even tried, because of another, has no error of its own.
+    """
     errors = [
         KafkaError(one.partition_error_code, f"{topic.name}-{one.partition_index} in a transaction")
         for topic in response.results_by_topic_v3_and_below
         for one in topic.results_by_partition
         if one.partition_error_code
     ]
+    causes = [error for error in errors if error.code != ErrorCode.OPERATION_NOT_ATTEMPTED]
     if errors:
-        raise min(errors, key=lambda error: error.kind.is_retriable)
+        raise min(causes or errors, key=lambda error: error.kind.is_retriable)
 
 
 def _offsets_committed(response: TxnOffsetCommitResponse) -> None:

@@ -13,6 +13,7 @@ generation do not notice, those that were joining are unknown and join again.
 from __future__ import annotations
 
 import enum
+from copy import copy
 
 from attrs import evolve
 
@@ -86,6 +87,8 @@ class ClassicGroup:
         self._came_meanwhile = False
         self._topics: frozenset[str] | None = frozenset()
         self._open: OpenRebalance | None = None
+        self._written: GroupMetadataValue | None = None
+        """The last generation that has assignments, as it is in the log."""
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -101,7 +104,8 @@ class ClassicGroup:
             group.members.add(ClassicMember.recorded(member, value.protocol or ""))
         if value.members:
             group.state = State.STABLE
-            group.members.leader = value.leader
+            group.members.leader = value.leader or value.members[0].member_id
+        group._written = value
         group._topics = group._subscribed_topics()
         return group
 
@@ -109,12 +113,14 @@ class ClassicGroup:
         """Everybody's session begins anew."""
         for member in self.members:
             self._begin_session(member, moment)
-        if len(self.members) > self._shared.config.group_max_size:
+        if self._written is not None and self._written.members and self._written.leader is None:
+            self._prepare("the last member of the new protocol went", moment)
+        elif len(self.members) > self._shared.config.group_max_size:
             self._prepare(f"{len(self.members)} members are more than the group may have", moment)
 
-    def record(self) -> Write:
+    def _value(self) -> GroupMetadataValue:
         protocol = self.protocol or ""
-        value = GroupMetadataValue(
+        return GroupMetadataValue(
             protocol_type=self.protocol_type,
             generation=self.generation,
             protocol=self.protocol,
@@ -122,7 +128,6 @@ class ClassicGroup:
             current_state_timestamp=self.state_since_ms,
             members=[member.record(protocol) for member in self.members],
         )
-        return self._key(), encode_versioned(value, VALUE_VERSION)
 
     def tombstones(self) -> list[Write]:
         return [(self._key(), None)]
@@ -131,7 +136,22 @@ class ClassicGroup:
         return encode_versioned(GroupMetadataKey(group=self.group_id), KEY_VERSION)
 
     def _write(self) -> None:
-        self._shared.effects.records.append(self.record())
+        self._write_as(self._value())
+
+    def _write_as(self, value: GroupMetadataValue) -> None:
+        self._written = value
+        self._shared.effects.records.append((self._key(), encode_versioned(value, VALUE_VERSION)))
+
+    def _write_renamed(self, old_id: str, new_id: str) -> None:
+        """The generation as it was written, with another id for one member: a failover would bring back the old one."""
+        written = copy(self._written)
+        at = next((at for at, one in enumerate(written.members) if one.member_id == old_id), None) if written else None
+        if written is None or at is None:
+            return
+        written.members = [copy(one) for one in written.members]
+        written.members[at].member_id = new_id
+        written.leader = new_id if written.leader == old_id else written.leader
+        self._write_as(written)
 
     # -- facts -----------------------------------------------------------------------------------------------
 
@@ -372,6 +392,7 @@ class ClassicGroup:
             if unchanged and self.members.elected_protocol() == self.protocol:
                 self._go_on_as(member, old_id)
                 return
+        self._write_renamed(old_id, new_id)
         self._rebalance(cause, moment)
         self._note_joined(new_id, moment)
         self._complete_join_if_all_came(moment)
@@ -398,10 +419,6 @@ class ClassicGroup:
         return subscribed_topics(metadata for name, metadata in protocols if name == self.protocol)
 
     # -- rebalancing -----------------------------------------------------------------------------------------
-
-    def begin_again(self, cause: str, moment: Moment) -> None:
-        """The group came over from the new protocol: all shall join again."""
-        self._rebalance(cause, moment)
 
     def _rebalance(self, cause: str, moment: Moment) -> None:
         """Have everybody join again, unless that is under way."""

@@ -45,11 +45,14 @@ def join(group: ConsumerGroup, request: JoinGroupRequest, caller: Caller, moment
         group.refuse_if_full(request.member_id)
         subscription = _subscription(group, request)
         known = _joining(group, request, caller)
-        if known is None and subscription.owned_partitions:
+        if known is None and subscription.owned_partitions and not _is_new(group, request):
             # It was removed, and has not heard of it: others may have got what it still has.
             raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "no member has anything")
     except Refused as error:
-        told = member_id if error.error == ErrorCode.MEMBER_ID_REQUIRED else request.member_id
+        told = request.member_id
+        if error.error == ErrorCode.MEMBER_ID_REQUIRED:
+            told = member_id
+            group.sent_away.append(member_id)
         group.shared.effects.reply(caller, refused_join(caller, told, error.error))
         return
     if known is not None and known.member_id != member_id:
@@ -69,6 +72,11 @@ def join(group: ConsumerGroup, request: JoinGroupRequest, caller: Caller, moment
             member_id=member_id,
         ),
     )
+
+
+def _is_new(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
+    """Does it know that it is no member? Some say what they had even then: their sync tells them to give it up."""
+    return not request.member_id or request.member_id in group.sent_away
 
 
 def _subscription(group: ConsumerGroup, request: JoinGroupRequest) -> ConsumerProtocolSubscription:

@@ -13,6 +13,7 @@ not written. After a failover they begin anew, and the group goes on where it wa
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from attrs import evolve
@@ -52,6 +53,7 @@ from protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 
+SENT_AWAY_MAX = 1000
 COMMIT_VERSION = 9
 """OffsetCommit of members of the new protocol: from this version on its generation is a member epoch."""
 SESSION = "session"
@@ -74,6 +76,8 @@ class ConsumerGroup:
         self.deadlines: Deadlines[tuple[str, str]] = Deadlines()
         """Of a kind and a member."""
         self._awaited: set[tuple[str, str]] = set()
+        self.sent_away: deque[str] = deque(maxlen=SENT_AWAY_MAX)
+        """Ids that members of the classic protocol were given, to come back with."""
         self.epochs = ConsumerEpochs(self.records, shared.metadata)
 
     # -- facts -----------------------------------------------------------------------------------------------
@@ -98,6 +102,11 @@ class ConsumerGroup:
     @property
     def is_empty(self) -> bool:
         return not self.data.members
+
+    @property
+    def is_classic_again(self) -> bool:
+        """Are there members, and do all speak the classic protocol?"""
+        return not self.is_empty and all(member.classic is not None for member in self.members.values())
 
     @property
     def is_new(self) -> bool:
@@ -340,7 +349,8 @@ class ConsumerGroup:
         """They are not members any more: what they had is free."""
         for member in members:
             self._forget(member)
-        self.epochs.begin(cause, moment)
+        if not self.is_classic_again:  # else those who are left are asked to join again in the epoch that they know
+            self.epochs.begin(cause, moment)
         self.epochs.history.settle(self.members.values(), members[-1].member_id, moment)
 
     def _forget(self, member: ConsumerMember) -> None:

@@ -22,7 +22,7 @@ from log.machines.group.consumer_heartbeat import Refused, refusal
 from log.machines.group.consumer_member import JOIN_EPOCH
 from log.machines.group.facts import GroupFacts, classic_facts, consumer_facts
 from log.machines.group.group import Group, Shared
-from log.machines.group.migration import downgraded, shall_go_back, upgraded
+from log.machines.group.migration import downgraded, upgraded
 from log.machines.group.offset_requests import OffsetRequests
 from log.machines.group.offsets import NO_PRODUCER, Committed, Offsets
 from log.machines.group.rebalances import Rebalance
@@ -236,7 +236,7 @@ class GroupMachine:
         self._settle(group, moment)
 
     def _settle(self, group: Group, moment: Moment) -> None:
-        if isinstance(group, ConsumerGroup) and shall_go_back(group):
+        if isinstance(group, ConsumerGroup) and group.is_classic_again:
             group = self._groups[group.group_id] = downgraded(group, self._shared, moment)
         self._schedule(group)
 
@@ -315,7 +315,7 @@ class GroupMachine:
             self.effects.reply(caller, refusal(error))
             return
         group.heartbeat(request, caller, moment)
-        if shall_go_back(group):
+        if group.is_classic_again:
             del self.effects.records[written:]
             return
         classic.dissolve()

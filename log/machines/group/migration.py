@@ -113,11 +113,6 @@ def _not_upgraded(classic: ClassicGroup, why: str) -> Refused:
 # -- back ----------------------------------------------------------------------------------------------------------
 
 
-def shall_go_back(group: ConsumerGroup) -> bool:
-    """Are there members, and do all speak the classic protocol?"""
-    return not group.is_empty and all(member.classic is not None for member in group.members.values())
-
-
 def downgraded(group: ConsumerGroup, shared: Shared, moment: Moment) -> ClassicGroup:
     """The same group for the classic protocol; its members shall join again."""
     protocol = _spoken_by_all(group)
@@ -125,7 +120,7 @@ def downgraded(group: ConsumerGroup, shared: Shared, moment: Moment) -> ClassicG
         protocol_type=PROTOCOL_TYPE,
         generation=group.data.epoch,
         protocol=protocol,
-        leader=min(group.members),
+        leader=None,  # nobody has assigned anything: all are asked to join, now and by whoever reads this
         current_state_timestamp=moment.wall_ms,
         members=[
             MemberMetadata(
@@ -147,7 +142,6 @@ def downgraded(group: ConsumerGroup, shared: Shared, moment: Moment) -> ClassicG
     classic = ClassicGroup.recorded(group.group_id, shared, value)
     classic.rebalances.extend(group.rebalances)
     classic.loaded(moment)
-    classic.begin_again("the last member of the new protocol went", moment)
     return classic
 
 

@@ -104,6 +104,18 @@ class Till:
         return answers[0]
 
     def add(self, *partitions: int, version: int = 3) -> int:
+        """Its coordinator may not have heard yet of the topic, which was just made: then clients ask again."""
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        told: list[int] = []
+
+        def is_known() -> bool:
+            told.append(self._add(*partitions, version=version))
+            return told[-1] != unknown
+
+        wait_until(is_known, lambda: "the topic is not known there")
+        return told[-1]
+
+    def _add(self, *partitions: int, version: int) -> int:
         topics = [AddPartitionsToTxnTopic(name=self.name, partitions=list(partitions))]
         if version <= 3:
             classic = AddPartitionsToTxnRequest(

@@ -48,6 +48,7 @@ from tools.client.transaction import (
     speaks_v2,
     verdict,
 )
+from tools.client.transactions import _added
 
 HASTY = Patience(retry=0.001, retry_max=0.01)
 WHERE = TopicPartition("orders", 0)
@@ -247,3 +248,16 @@ def test_a_transaction_of_nothing_asks_for_nothing() -> None:
             end(20.0)
         assert not broker.requests(END_TXN)
         assert API_VERSIONS not in {api for api, _, _ in broker.asked}
+
+
+def test_what_was_not_tried_because_of_another_partition_has_no_error_of_its_own() -> None:
+    codes = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    results = [
+        AddPartitionsToTxnPartitionResult(partition_index=at, partition_error_code=code)
+        for at, code in enumerate(codes)
+    ]
+    topic = AddPartitionsToTxnTopicResult(name="orders", results_by_partition=results)
+    with pytest.raises(KafkaError) as raised:
+        _added(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic]))
+    assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert raised.value.kind.is_retriable

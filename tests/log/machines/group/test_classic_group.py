@@ -478,6 +478,20 @@ def test_member_whose_generation_was_never_written_is_unknown_after_a_failover(k
     assert kafka.heartbeat(first, generation) == 0
 
 
+def test_static_member_s_new_id_survives_a_failover_during_a_rebalance(kafka: Coordinator) -> None:
+    """Its client was told of it with the answer to its join. Fenced, it would never come back."""
+    (leader, _), generation = static(kafka, "h1", "h2")
+    kafka.join("", instance_id="h3")
+    came_back = kafka.join("", instance_id="h2")
+    kafka.join(leader, instance_id="h1")
+    new_id = kafka.answers[came_back].member_id
+    assert kafka.answers[came_back].generation_id == generation + 1, "nothing is assigned yet"
+    kafka.fail_over()
+    again = kafka.join(new_id, instance_id="h2")
+    kafka.join(leader, instance_id="h1")
+    assert kafka.answers[again].error_code == ErrorCode.NONE
+
+
 def test_static_member_s_new_id_survives_a_failover(kafka: Coordinator) -> None:
     (_, old), generation = static(kafka, "h1", "h2")
     member = kafka.answers[kafka.join(instance_id="h2")].member_id

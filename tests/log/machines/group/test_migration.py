@@ -275,6 +275,9 @@ def test_a_group_goes_back_when_the_last_new_member_leaves(kafka: Coordinator, e
     settle(kafka, one, two, new)
     new.leave()
     assert kind(kafka) == "classic"
+    for client in (one, two):  # as if the group had always been classic: they commit, and then join again
+        assert kafka.commit(7, client.member_id, client.generation) == ErrorCode.NONE
+        assert kafka.heartbeat(client.member_id, client.generation) == ErrorCode.REBALANCE_IN_PROGRESS
     settle(kafka, one, two)
     assert one.generation > new.epoch
     causes = [rebalance.cause for rebalance in kafka.machine.rebalances(GROUP)]
@@ -311,6 +314,41 @@ def test_a_group_goes_back_when_the_last_new_member_is_silent(kafka: Coordinator
         old.step()
     assert kind(kafka) == "classic"
     settle(kafka, old)
+
+
+def test_a_group_that_went_back_shares_what_the_last_new_member_had_though_its_coordinator_fails(
+    kafka: Coordinator,
+) -> None:
+    one, two, new = Old(kafka, "one"), Old(kafka, "two"), New(kafka, "new")
+    settle(kafka, one, two)
+    settle(kafka, one, two, new)
+    new.leave()
+    kafka.fail_over()
+    assert kind(kafka) == "classic"
+    settle(kafka, one, two)
+
+
+def test_a_classic_member_that_says_what_it_had_when_it_was_removed_comes_back(kafka: Coordinator) -> None:
+    """Some clients do: their sync tells them what to give up. Refused again and again they would go on reading."""
+    old, new = Old(kafka, "one"), New(kafka, "new")
+    settle(kafka, old)
+    had = old.owned
+    new.step()
+    for _ in range(9):
+        kafka.wait(5)
+        new.step()
+    assert [one.member_id for one in members(kafka)] == [new.member_id]
+    assert new.owned == EVERYTHING
+    old.must_join = True
+    old.step()
+    old.step()  # it is told that it is no member…
+    assert old.member_id == ""
+    old.owned = had  # …and remembers what it had all the same
+    for _ in range(6):
+        old.step()
+    assert old.member_id in {one.member_id for one in members(kafka)}
+    assert old.owned.isdisjoint(new.owned)
+    settle(kafka, old, new)
 
 
 def test_a_whole_fleet_is_upgraded_one_by_one(kafka: Coordinator) -> None:
