@@ -30,7 +30,7 @@ from attrs import frozen
 from protocol.partitioner import partition_for_key
 from protocol.record import Record
 from tools.client.consumer import Consumer
-from tools.client.errors import ProducerFenced, TimedOut
+from tools.client.errors import ProducerFenced, TimedOut, TransactionFailed
 from tools.client.last_record import last_record
 from tools.client.producer import Producer
 
@@ -128,7 +128,11 @@ class Capture:
             for piece in some:
                 headers = [(SOURCE, self.source.name.encode()), (POSITION, json.dumps(piece.position).encode())]
                 producer.send(self.topic, piece.value, key=piece.key, partition=partition, headers=headers)
-            producer.commit()
+            try:
+                producer.commit()
+            except TransactionFailed:
+                producer.abort()  # which says so if another has taken over
+                raise
             count, position = count + len(some), some[-1].position
             self.source.captured(position)
         return count, position

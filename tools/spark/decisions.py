@@ -20,7 +20,7 @@ from protocol.error_codes import ErrorCode
 from protocol.record import Record
 from tools.client.admin import Admin
 from tools.client.consumer import Consumer
-from tools.client.errors import KafkaError
+from tools.client.errors import KafkaError, TransactionFailed
 from tools.client.last_record import last_record
 from tools.client.metadata import TopicPartition
 from tools.client.offsets import LATEST
@@ -100,7 +100,11 @@ class Decider:
         said = {"batch": decision.batch, "prepared": [one.to_json() for one in decision.prepared]}
         self._producer.begin()
         self._producer.send(TOPIC, json.dumps(said).encode(), key=self._writer.encode(), partition=0)
-        self._producer.commit()
+        try:
+            self._producer.commit()
+        except TransactionFailed:
+            self._producer.abort()  # which says so if somebody else decides now
+            raise
 
 
 def _make_topic(bootstrap: str) -> None:
