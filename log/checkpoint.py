@@ -141,15 +141,26 @@ def forget_clean_stop(files: Filesystem, directory: str) -> None:
 
 
 def write_failed_sync(files: Filesystem, directory: str, flushed_offset: int) -> None:
-    values = {"version": FORMAT_VERSION, "flushed-offset": flushed_offset}
-    _write(files, f"{directory}/{FAILED_SYNC}", values)
+    """If it cannot be written, for want of room, an empty one is left behind: whoever finds it is sure of nothing."""
+    path = f"{directory}/{FAILED_SYNC}"
+    try:
+        _write(files, path, {"version": FORMAT_VERSION, "flushed-offset": flushed_offset})
+    except OSError as error:
+        try:
+            files.create(path).close()
+        except OSError as also:
+            error.add_note(f"and not even an empty one could be made: {also}")
+        raise
 
 
 def read_failed_sync(files: Filesystem, directory: str) -> int | None:
     """Up to where the log was on disk when a sync failed; None if none did."""
     path = f"{directory}/{FAILED_SYNC}"
-    values = _read(files, path)
-    return None if values is None else _whole(values, "flushed-offset", path)
+    try:
+        values = _read(files, path)
+        return None if values is None else _whole(values, "flushed-offset", path)
+    except DamagedFile:
+        return 0
 
 
 def forget_failed_sync(files: Filesystem, directory: str) -> None:

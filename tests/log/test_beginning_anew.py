@@ -101,21 +101,27 @@ def test_what_was_cut_does_not_come_back_if_the_sync_of_the_cut_failed() -> None
     assert last.epochs.epoch_at(5) == 3
 
 
-def test_a_failed_sync_is_remembered_though_the_disk_was_too_full_to_note_it() -> None:
-    files = MemoryFilesystem()
-    log = log_with_records(files)
-    log.flush()
-    handles = log.handles
-    log.append(check_batches(build_batch([Record(0, 1, None, b"unsynced", ())])), epoch=3, now_ms=0)
-    files.faults += [Fault("sync", errno.EIO, f"{DIRECTORY}/*.log"), Fault("write", errno.ENOSPC, "*", times=None)]
-    with pytest.raises(LogOffline):
-        log.flush()
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_failed_sync_is_remembered_though_the_disk_was_too_full_to_note_it(killed: bool) -> None:
+    files, config = MemoryFilesystem(), LogConfig()
+    handles = Handles(files)
+    log = PartitionLog.open(DIRECTORY, config, handles)
+    for value in (b"synced", b"unsynced"):
+        log.append(check_batches(build_batch([Record(0, 1, None, value, ())])), epoch=3, now_ms=0)
+        if value == b"unsynced":
+            files.faults.append(Fault("sync", errno.EIO, f"{DIRECTORY}/*.log"))
+            files.faults.append(Fault("write", errno.ENOSPC, "*", times=None))
+            with pytest.raises(LogOffline):
+                log.flush()
+        else:
+            log.flush()
     log.release()
+    if killed:
+        files.crash(mode="keep_all")
+        handles = Handles(files)
     with pytest.raises(LogOffline):
-        PartitionLog.open(DIRECTORY, CONFIG, handles)
+        PartitionLog.open(DIRECTORY, config, handles)
     files.faults.clear()
-    again = PartitionLog.open(DIRECTORY, CONFIG, handles)
-    again.flush()
-    end_offset = again.end_offset
+    PartitionLog.open(DIRECTORY, config, handles).flush()
     files.crash()
-    assert PartitionLog.open(DIRECTORY, CONFIG, Handles(files)).end_offset == end_offset == 9
+    assert PartitionLog.open(DIRECTORY, config, Handles(files)).end_offset == 2
