@@ -26,7 +26,10 @@ class Transformer(TransactionalClient):
         self.assignments: dict[Place, int] = {}
         self.group = self.setting.topic("eos")
         while not self.ending.is_set():
-            self._live()
+            try:
+                self._live()
+            except SystemError as error:  # also of the producer before, when that is let go of
+                self.told("transform", left_behind(error))
 
     def _live(self) -> None:
         """Until it is told to end, or something is no good any more."""
@@ -42,11 +45,11 @@ class Transformer(TransactionalClient):
                 pass
         except KafkaException as exception:
             self.told("transform", error_of(exception))
-        except SystemError as error:
-            self.told("transform", left_behind(error))
         finally:
-            give_up(self, producer)
-            subscription.close()
+            try:
+                give_up(self, producer)
+            finally:
+                subscription.close()
 
     def _one(self, name: str, producer: Producer, subscription: Subscription) -> bool:
         began = self.recorder.now
