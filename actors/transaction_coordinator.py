@@ -67,7 +67,7 @@ class TransactionCoordinator(Coordinator):
     def _send(self, life: int, markers: Markers, partition: TopicPartition, pause: float, question: str = "") -> None:
         name, number = partition
         topic = self._services.metadata.topic(name)
-        if topic is None or number >= len(topic.partitions):
+        if topic is None or not self._knows(partition):
             self._look_for(life, markers, partition, pause, question)
             return
         led = self._services.leadership.of(group_name(name, number, topic.id))

@@ -1,0 +1,30 @@
+"""What tests of Raft groups do and ask again and again."""
+
+from __future__ import annotations
+
+from log.partition_log import PartitionLog
+from log.raft.membership import Membership, Voter
+from log.raft.roles import Leader
+from protocol.records import Record, build_batch, check_batches
+from tests.log.raft.groups import Group
+from tests.log.raft.test_paper_claims import pump
+
+
+def leader_of(group: Group, broker: int) -> Leader:
+    role = group.members[broker].node.role
+    assert isinstance(role, Leader)
+    return role
+
+
+def append_many(group: Group, broker: int, count: int, *, records: int = 1) -> None:
+    for number in range(count):
+        batch = build_batch([Record(at, 1, None, b"%d-%d" % (number, at), ()) for at in range(records)])
+        group.act(broker, lambda member, batch=batch: member.append(check_batches(batch), group.now))  # type: ignore[misc]
+        pump(group)
+
+
+def append(log: PartitionLog, value: bytes) -> None:
+    log.append(check_batches(build_batch([Record(0, 1, None, value, ())])), epoch=1, now_ms=0)
+
+
+ALONE, BOTH = (Membership(tuple(Voter(broker, f"dir-{broker}") for broker in brokers)) for brokers in ((1,), (1, 2)))

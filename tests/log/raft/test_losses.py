@@ -1,0 +1,215 @@
+"""What the simulator found once, of disks that fail and replicas that lost something, each as its own small case."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from log import losses
+from log.config import LogConfig
+from log.errors import LogOffline
+from log.handles import Handles
+from log.memory_filesystem import Fault, MemoryFilesystem
+from log.partition_log import PartitionLog
+from log.raft import leading
+from log.raft.messages import (
+    Appended,
+)
+from log.raft.node import RaftConfig
+from log.raft.ready import Vote
+from log.raft.vote_journal import VoteJournal
+from tests.log.raft.steps import append, append_many, leader_of
+from tests.log.raft.test_paper_claims import elect, group_of, pump, role_of
+
+JOURNAL = "/data/votes"
+
+
+def test_a_follower_that_lost_its_log_catches_up_under_the_same_leader() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 5)
+    group.kill(3)
+    group.disks[3] = MemoryFilesystem()
+    group.start(3)
+    group.connect(1, 3)
+    pump(group)
+    assert group.members[3].log.end_offset == group.members[1].log.end_offset == 5
+
+
+def test_a_replica_that_lost_data_is_not_told_that_it_recovered_by_what_it_said_before() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 5)
+    leader, role = group.members[1].node, leader_of(group, 1)
+    assert role.progress[3].match == 5
+    answer = Appended(leader.term, 3, "dir-3", True, 0, -1, eligible=False)
+    leading.on_answer(leader, role, answer, group.now)
+    assert role.progress[3].match == 0
+    assert not [message for _, message in leader.take_ready().messages if type(message).__name__ == "Recovered"]
+
+
+@pytest.mark.parametrize("operation", ["write", "sync"])
+def test_a_vote_that_could_not_be_saved_does_not_hide_later_ones(operation: str) -> None:
+    files = MemoryFilesystem()
+    files.make_directory("/data")
+    journal = VoteJournal(files, JOURNAL)
+    journal.write({"t-0": Vote(1, 1)})
+    journal.sync()
+    files.faults.append(Fault(operation, errno.EIO, JOURNAL))  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="Input/output"):
+        save(journal, Vote(2, 2))
+    assert journal.get("t-0") == Vote(1, 1)
+    save(journal, Vote(3, 3))
+    files.crash()
+    assert VoteJournal(files, JOURNAL).get("t-0") == Vote(3, 3)
+
+
+def test_a_process_does_not_trust_what_an_earlier_one_could_not_sync() -> None:
+    files = MemoryFilesystem()
+    files.make_directory("/data")
+    journal = VoteJournal(files, JOURNAL)
+    files.faults.append(Fault("sync", errno.EIO, JOURNAL))
+    with pytest.raises(OSError, match="Input/output"):
+        save(journal, Vote(1, 1))
+    files.crash(mode="keep_all")
+    save(VoteJournal(files, JOURNAL), Vote(2, 2))
+    files.crash()
+    assert VoteJournal(files, JOURNAL).get("t-0") == Vote(2, 2)
+
+
+def save(journal: VoteJournal, vote: Vote) -> None:
+    journal.write({"t-0": vote})
+    journal.sync()
+
+
+# -- logs ------------------------------------------------------------------------------------------------------------
+
+
+def log_in(files: MemoryFilesystem) -> PartitionLog:
+    return PartitionLog.open("/data/t-0", LogConfig(), Handles(files))
+
+
+def test_what_a_failed_sync_left_in_memory_is_on_disk_before_the_log_says_so() -> None:
+    files = MemoryFilesystem()
+    log = log_in(files)
+    append(log, b"one")
+    files.faults.append(Fault("sync", errno.EIO, "*.log"))
+    with pytest.raises(LogOffline):
+        log.flush()
+    again = log_in(files)
+    append(again, b"two")
+    again.flush()
+    files.crash()
+    assert log_in(files).end_offset == 2
+
+
+def test_a_sync_that_failed_unnoticed_does_not_make_a_later_one_count() -> None:
+    """The process was killed before it could note that: where syncs count, it is written again whatever happened."""
+    files = MemoryFilesystem()
+    config = LogConfig(flush_messages=1)
+    log = PartitionLog.open("/data/t-0", config, Handles(files))
+    append(log, b"one")
+    files.faults.append(Fault("sync", errno.EIO, "*.log"))
+    with pytest.raises(OSError, match="Input/output"):
+        log.begin_flush().run(files)
+    files.crash(mode="keep_all")
+    again = PartitionLog.open("/data/t-0", config, Handles(files))
+    append(again, b"two")
+    again.flush()
+    files.crash()
+    assert log_in(files).end_offset == 2
+
+
+def test_a_flush_here_and_now_covers_one_that_is_under_way() -> None:
+    files = MemoryFilesystem()
+    log = log_in(files)
+    append(log, b"one")
+    under_way = log.begin_flush()
+    append(log, b"two")
+    log.flush()
+    log.end_flush(under_way, None, 0)
+    assert log.flushed_offset == 2
+    files.crash()
+    assert log_in(files).end_offset == 2
+
+
+# -- losses ----------------------------------------------------------------------------------------------------------
+
+
+def test_another_boot_marks_every_log_that_was_not_stopped_cleanly_until_it_has_recovered() -> None:
+    files = MemoryFilesystem()
+    for group in ("clean-0", "killed-0"):
+        log = PartitionLog.open(f"/data/{group}", LogConfig(), Handles(files))
+        append(log, b"x")
+        if group == "clean-0":
+            log.close()
+    groups = ["clean-0", "killed-0", "new-0"]
+    losses.note_boot(files, "/data", "first", groups)
+    assert not any(losses.is_marked(files, f"/data/{group}") for group in groups)
+    losses.note_boot(files, "/data", "second", groups)
+    assert not any(losses.is_marked(files, f"/data/{group}") for group in groups), (
+        "it may acknowledge only what is synced"
+    )
+    for group in groups:
+        losses.mark_if_torn(files, f"/data/{group}")
+    assert [losses.is_marked(files, f"/data/{group}") for group in groups] == [False, True, False]
+    losses.note_boot(files, "/data", "second", groups)
+    assert losses.is_marked(files, "/data/killed-0")
+    losses.unmark(files, "/data/killed-0")
+    assert not losses.is_marked(files, "/data/killed-0")
+
+
+def test_a_follower_that_counts_again_says_so_and_what_it_holds_is_committed() -> None:
+    group = group_of(config=RaftConfig(flush_before_ack=True))
+    for broker in (2, 3):
+        group.members[broker].node.eligible = False
+    elect(group, 1)
+    group.propose(1)
+    for _ in range(3):
+        pump(group)
+        for broker in group.brokers:
+            group.sync(broker)
+    pump(group)
+    assert all(group.members[broker].node.eligible for broker in group.brokers)
+    assert group.members[1].node.watermark == group.members[1].log.end_offset
+
+
+@pytest.mark.parametrize("at", [0, 12, 20, 70], ids=["offset", "epoch", "checksum", "record"])
+def test_what_a_leaders_disk_damaged_is_not_handed_on_and_another_leads_who_has_it(at: int) -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 30)
+    log = group.members[1].log
+    log.flush()
+    good = log.read(0, 1 << 20).read()
+    group.disks[1].corrupt(log.segments[0].path, at, 1)
+    group.kill(3)
+    group.disks[3] = MemoryFilesystem()
+    group.start(3)
+    group.connect(1, 3)
+    pump(group)
+    assert group.members[1].damage is not None
+    assert role_of(group, 2) == "Leader"
+    group.connect(2, 3)
+    pump(group)
+    assert group.members[3].log.end_offset == log.end_offset
+    assert group.members[3].log.read(0, 1 << 20).read() == good
+
+
+def test_a_damaged_leader_goes_on_if_nobody_else_has_what_it_has() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 30)
+    log = group.members[1].log
+    log.flush()
+    group.kill(2)
+    group.disks[1].corrupt(log.segments[0].path, 70, 1)
+    group.kill(3)
+    group.disks[3] = MemoryFilesystem()
+    group.start(3)
+    group.connect(1, 3)
+    pump(group)
+    assert group.members[1].damage is not None
+    assert group.members[3].log.end_offset == 0
+    assert leader_of(group, 1).successor is None
