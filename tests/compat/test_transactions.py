@@ -7,6 +7,7 @@ import os
 import signal
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.actors.topics import leader_of
 from tests.compat.client import Consumer, Message, read, read_until
 from tests.compat.confluent import Confluent
 from tests.compat.conftest import Topics
-from tests.compat.transactional import CLIENTS, Failed, TransactionalClient
+from tests.compat.transactional import CLIENTS, Failed, TransactionalClient, Transactions
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 PARTITIONS = 3
@@ -105,8 +106,9 @@ def test_what_is_open_is_not_read_nor_what_lies_after_it(
         assert [one.value for one in read(committed, 1)] == [b"after"]
 
 
+@pytest.mark.parametrize("knows", [False, True], ids=["at-commit", "before"])
 def test_a_zombie_is_fenced(
-    transactional: TransactionalClient, cluster: Cluster, make_topic: Topics, name: str
+    transactional: TransactionalClient, cluster: Cluster, make_topic: Topics, name: str, *, knows: bool
 ) -> None:
     places = places_of(make_topic(cluster, PARTITIONS))
     with transactional.producer(cluster.bootstrap, name) as zombie:
@@ -118,16 +120,19 @@ def test_a_zombie_is_fenced(
             successor.send(places[1], b"of its successor")
             successor.flush()
             with pytest.raises(Failed):
-                _go_on(zombie, places[2])
+                _go_on(zombie, places[2], knows=knows)
             successor.commit()
     write(cluster, places, b"end")
     with transactional.committed(cluster.bootstrap, *places) as consumer:
         assert read_up_to(consumer, b"end", PARTITIONS) == [b"of its successor"]
 
 
-def _go_on(zombie: object, place: tuple[str, int]) -> None:
-    zombie.send(place, b"of the zombie, later")  # type: ignore[attr-defined]
-    zombie.commit()  # type: ignore[attr-defined]
+def _go_on(zombie: Transactions, place: tuple[str, int], *, knows: bool) -> None:
+    zombie.send(place, b"of the zombie, later")
+    if knows:
+        with suppress(Failed):
+            zombie.flush()
+    zombie.commit()
 
 
 def test_a_transaction_that_takes_too_long_is_aborted(

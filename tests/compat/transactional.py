@@ -37,7 +37,7 @@ class Transactions(Protocol):
     def send(self, place: Place, value: bytes) -> None: ...
 
     def flush(self) -> None:
-        """Wait until everything is written."""
+        """Wait until everything is written. Raises Failed."""
 
     def commit(self) -> None:
         """Raises Failed."""
@@ -71,7 +71,11 @@ class ConfluentTransactions:
             raise Failed(str(error)) from error
 
     def flush(self) -> None:
-        assert not self._producer.flush(PATIENCE_SECONDS), "not everything was delivered"
+        try:
+            left = self._producer.flush(PATIENCE_SECONDS)
+        except KafkaException as error:
+            raise Failed(str(error)) from error
+        assert not left, "not everything was delivered"
 
     def commit(self) -> None:
         try:
@@ -131,8 +135,11 @@ class PythonTransactions:
             raise Failed(str(error)) from error
 
     def flush(self) -> None:
-        for future in self._sent:
-            future.get(PATIENCE_SECONDS)
+        try:
+            for future in self._sent:
+                future.get(PATIENCE_SECONDS)
+        except PythonError as error:
+            raise Failed(str(error)) from error
 
     def commit(self) -> None:
         try:
@@ -192,13 +199,20 @@ class AioTransactions:
             raise Failed(str(error)) from error
 
     def flush(self) -> None:
-        for future in self._sent:
-            self._loop.wait(future)
+        try:
+            for future in self._sent:
+                self._loop.wait(future)
+        except (AioError, Refused) as error:
+            raise Failed(str(error)) from error
 
     def commit(self) -> None:
         try:
             self._loop.run(self._producer.commit_transaction())
         except (AioError, Refused) as error:
+            raise Failed(str(error)) from error
+        except AssertionError as error:  # all that it says if it knew before that it is fenced
+            if not self._producer._txn_manager.is_fatal_error():
+                raise
             raise Failed(str(error)) from error
 
     def abort(self) -> None:
@@ -261,8 +275,11 @@ class OwnTransactions:
 
     def flush(self) -> None:
         self._producer.flush(PATIENCE_SECONDS)
-        for delivery in self._sent:
-            delivery.result(PATIENCE_SECONDS)
+        try:
+            for delivery in self._sent:
+                delivery.result(PATIENCE_SECONDS)
+        except ClientError as error:
+            raise Failed(str(error)) from error
 
     def commit(self) -> None:
         try:
