@@ -354,10 +354,19 @@ class TransactionMachine:
         match ending.end(transaction, who, caller.version, self._ids, commit=request.committed):
             case ending.End(after, client_version):
                 self._end(transaction, after, client_version, moment, commit=request.committed)
+            case ending.Answer(ErrorCode.INVALID_TXN_STATE) if self._overtook(request):
+                return EndTxnResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
             case ending.Answer(error) if error is not ErrorCode.NONE:
                 return EndTxnResponse(error_code=_told(error, caller, ending.FENCED_FROM))
         client = transaction.client
         return EndTxnResponse(producer_id=client.producer_id, producer_epoch=client.epoch)
+
+    def _overtook(self, request: EndTxnRequest) -> bool:
+        """Does it abort the transaction whose first partitions wait for the markers of the one before?
+
+        librdkafka aborts without waiting for what it has added, and takes INVALID_TXN_STATE for its end.
+        """
+        return not request.committed and request.transactional_id in self._behind
 
     def _describe(
         self, request: DescribeTransactionsRequest, _caller: Caller, _moment: Moment

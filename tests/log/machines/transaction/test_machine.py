@@ -212,6 +212,23 @@ def test_what_is_added_while_markers_are_written_waits_for_them(version: int) ->
     assert driven.describe().topics[0].partitions == list(range(BEHIND_MAX))
 
 
+def test_an_abort_that_overtakes_what_waits_for_markers_is_told_to_come_again() -> None:
+    """It was told INVALID_TXN_STATE, as if it would undo the commit, and librdkafka's producer was lost by that."""
+    driven = Driven()
+    producer = driven.begin()
+    driven.add(producer, 0)
+    driven.end(producer)
+    assert driven.end(producer, commit=False).error_code == WRONG_STATE, "nothing else is begun yet"
+    assert driven.add(producer, 1) == WAITS
+    assert driven.end(producer, commit=False).error_code == CONCURRENT
+    assert driven.end((producer[0], 9), commit=False, version=2).error_code == FENCED
+    driven.write_markers()
+    assert driven.state == "Ongoing"
+    assert driven.end(producer, commit=False).error_code == 0
+    driven.write_markers()
+    assert driven.state == "CompleteAbort"
+
+
 @pytest.mark.parametrize("commit", [True, False])
 def test_with_transactions_v2_every_end_has_a_new_epoch(commit: bool) -> None:
     driven = Driven()
