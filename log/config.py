@@ -53,3 +53,8 @@ class LogConfig:
     message_timestamp_after_max_ms: int = field(default=3600 * 1000, validator=ge(0))
     compression_type: Codec | None = None
     """None for `producer`: as the client chose."""
+
+    @property
+    def asks_for_syncs(self) -> bool:
+        """Does flush.messages or flush.ms? Else only what is sealed is synced, and nobody counts on it."""
+        return self.flush_messages != NEVER or self.flush_ms != NEVER

@@ -130,7 +130,7 @@ def _finish(opened: OpenLog, handles: Handles, directory: str, config: LogConfig
 def _suspect_from(found: Opened, handles: Handles, directory: str, config: LogConfig) -> int | None:
     """From where on an earlier sync failed, or may have failed without anybody living to note it, where syncs count."""
     suspect = checkpoint.read_failed_sync(handles.filesystem, directory)
-    if suspect is None and not found.clean and config.flush_messages == 1 and found.flushed_offset < found.end_offset:
+    if suspect is None and not found.clean and config.asks_for_syncs and found.flushed_offset < found.end_offset:
         return found.flushed_offset
     # Whoever noted it may not have known that the log was cut meanwhile.
     return None if suspect is None else min(suspect, found.flushed_offset)

@@ -23,6 +23,8 @@ _AHEAD_SECONDS_MAX = 40_000.0
 def crash(faults: Faults, broker: int) -> bool:
     """The process dies in the middle of whatever it does with its disk."""
     disk = faults.world.brokers[broker].disk
+    if not faults.world.settings.asks_for_syncs and any(_is_of_a_log(fault) for fault in disk.faults):
+        return False
     disk.crash_at = disk.operations + faults.rng.choice((0, 1, 2, 5, 10, 30))
     disk.crash_share = faults.rng.choice((0.0, 0.5, 1.0))
     return True
@@ -50,10 +52,21 @@ def no_space(faults: Faults, broker: int) -> bool:
 
 
 def sync_error(faults: Faults, broker: int) -> bool:
-    """One sync fails, of a log or of the votes; what it was for is never written."""
+    """One sync fails, of a log or of the votes; what it was for is never written.
+
+    Whoever dies then before that is noted leaves a log whose next sync succeeds and writes nothing. It is written anew
+    all the same where syncs are asked for; elsewhere that would cost more than it is worth, and does not happen here.
+    """
     path = faults.rng.choice((JOURNAL, f"{DATA}/{faults.rng.choice(faults.world.all_groups)}/*.log"))
-    faults.world.brokers[broker].disk.faults.append(Fault("sync", errno.EIO, path))
+    disk, fault = faults.world.brokers[broker].disk, Fault("sync", errno.EIO, path)
+    if not faults.world.settings.asks_for_syncs and disk.crash_at is not None and _is_of_a_log(fault):
+        return False
+    disk.faults.append(fault)
     return True
+
+
+def _is_of_a_log(fault: Fault) -> bool:
+    return fault.operation == "sync" and fault.times != 0 and fault.path != JOURNAL
 
 
 def missing_index(faults: Faults, broker: int) -> bool:

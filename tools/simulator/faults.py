@@ -122,6 +122,7 @@ def stop(faults: Faults, broker: int) -> bool:
     world, node = faults.world, faults.world.sim.nodes[broker]
     life = world.brokers[broker].lives
     world.note(f"stop {broker}")
+    world.brokers[broker].is_stopping = True
     for group in world.all_groups:
         if address_of(group, broker) in node._alive:
             node.tell_local(address_of(group, broker), HandOver())

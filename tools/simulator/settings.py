@@ -62,6 +62,11 @@ class Settings:
         """Is everything on disk before it is acknowledged?"""
         return self.raft.flush_before_ack
 
+    @property
+    def asks_for_syncs(self) -> bool:
+        defaults = dict(self.topic_defaults)
+        return any(int(defaults[name]) != NEVER for name in ("flush.messages", "flush.ms"))
+
 
 def choose(
     seed: int,

@@ -70,6 +70,8 @@ class Broker:
     alive: bool = False
     flip: BitFlip | None = None
     was_damaged: bool = False
+    is_stopping: bool = False
+    """Was this process told to end cleanly?"""
     lives: int = 0
     boots: int = 0
 
@@ -302,7 +304,7 @@ class World:
     def start(self, number: int) -> None:
         """A process for this broker."""
         broker = self.brokers[number]
-        broker.alive = True
+        broker.alive, broker.is_stopping = True, False
         broker.lives += 1
         self.note(f"start {number}")
         broker.disk.crash_at = None
@@ -455,7 +457,7 @@ class World:
             broker.disk.crash_at = None
             broker.repair()
             node = self.sim.nodes.get(number)
-            if broker.alive and node is not None and (node.supervisor.given_up or node.ending or _retires(node)):
+            if broker.alive and node is not None and (node.supervisor.given_up or node.ending or broker.is_stopping):
                 self.kill(number)  # as whoever runs the cluster would, or as it would by itself
             if not broker.alive:
                 self.start(number)
@@ -543,12 +545,6 @@ class World:
         if self.transactions is not None:
             self.transactions.check(self)
         self.history.check({group: self.invariants.values.get(group, {}) for group in self.data_groups})
-
-
-def _retires(node: Node) -> bool:
-    """Was it told to hand over, and not to end yet?"""
-    members = (actor for actor in node._alive.values() if isinstance(actor, GroupMember))
-    return any(hasattr(actor, "_member") and actor._member.node.retiring for actor in members)
 
 
 @lru_cache(maxsize=1000)

@@ -104,10 +104,10 @@ def test_what_a_failed_sync_left_in_memory_is_on_disk_before_the_log_says_so() -
     assert log_in(files).end_offset == 2
 
 
-def test_a_sync_that_failed_unnoticed_does_not_make_a_later_one_count() -> None:
+@pytest.mark.parametrize("config", [LogConfig(flush_messages=1), LogConfig(flush_messages=5), LogConfig(flush_ms=300)])
+def test_a_sync_that_failed_unnoticed_does_not_make_a_later_one_count(config: LogConfig) -> None:
     """The process was killed before it could note that: where syncs count, it is written again whatever happened."""
     files = MemoryFilesystem()
-    config = LogConfig(flush_messages=1)
     log = PartitionLog.open("/data/t-0", config, Handles(files))
     append(log, b"one")
     files.faults.append(Fault("sync", errno.EIO, "*.log"))
