@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
 from attrs import frozen
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
+from tools.chaos.fatal_errors import Producer, raised_before
 from tools.chaos.recorder import Recorder
 from tools.checker.history import OK, READ_COMMITTED, TRANSACTIONAL, UNKNOWN, OffsetCommit, Poll, Send
 
@@ -100,13 +102,6 @@ def error_of(exception: KafkaException) -> KafkaError:
     return error
 
 
-def left_behind(error: SystemError) -> KafkaError:
-    """What the client library raised without telling its caller, and whatever was called next ran into."""
-    if not isinstance(error.__cause__, KafkaException):
-        raise error
-    return error_of(error.__cause__)
-
-
 def repeatedly(client: Client, what: str, call: Callable[[], object]) -> KafkaError | None:
     """Make a call of a transactional producer until it is done, or the error is one that stays."""
     for _ in range(ATTEMPTS_MAX):
@@ -136,11 +131,14 @@ def send(
     recorder, workload = client.recorder, client.workload
 
     def delivered(error: KafkaError | None, message: Message) -> None:
+        fatal = raised_before(time.monotonic)
         outcome, offset = (OK, message.offset() or 0) if error is None else (UNKNOWN, -1)
         if error is not None and kind != TRANSACTIONAL:
             client.told("delivery", error)
         made = attrs.evolve(client.outstanding.pop(value), outcome=outcome, end=recorder.now, offset=offset)
         recorder.add(workload, made)
+        if fatal is not None:
+            raise fatal
 
     while True:
         now = recorder.now
@@ -161,10 +159,13 @@ def send(
 def give_up(client: Client, producer: Producer) -> None:
     """Nothing of it shall come to pass any more; every delivery is reported."""
     producer.purge()
-    try:
-        producer.flush(CALL_SECONDS)
-    except KafkaException as exception:  # it says once more why it is no good any more
-        client.told("flush", error_of(exception))
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            producer.flush(CALL_SECONDS)
+        except KafkaException as exception:  # it says once more why it is no good any more, before it goes on
+            client.told("flush", error_of(exception))
+        else:
+            return
 
 
 def record_polls(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 
 from tools.chaos.client import Client, Setting, error_of, give_up, send
+from tools.chaos.fatal_errors import Producer
 from tools.checker.history import IDEMPOTENT, PLAIN
 
 TICK_SECONDS = 0.05

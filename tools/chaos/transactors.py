@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from tools.chaos.client import CALL_SECONDS, Client, Setting, error_of, give_up, repeatedly, send
+from tools.chaos.fatal_errors import Producer
 from tools.checker.history import (
     OK,
     TRANSACTIONAL,
@@ -93,7 +94,7 @@ class Transactor(TransactionalClient):
             if not good:
                 give_up(self, producer)
                 name, producer = self.begin_anew()
-        producer.flush(CALL_SECONDS)
+        give_up(self, producer)
         self.begin_anew()  # so that nothing of it is open
 
     def _one(self, name: str, producer: Producer) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tools.chaos.client import CALL_SECONDS, error_of, give_up, left_behind, record_polls, repeatedly
+from tools.chaos.client import CALL_SECONDS, error_of, give_up, record_polls, repeatedly
+from tools.chaos.fatal_errors import Producer
 from tools.chaos.subscription import Place, Subscription
 from tools.chaos.transactors import TransactionalClient
 from tools.checker.history import OK, UNKNOWN, OffsetCommit
@@ -26,10 +27,7 @@ class Transformer(TransactionalClient):
         self.assignments: dict[Place, int] = {}
         self.group = self.setting.topic("eos")
         while not self.ending.is_set():
-            try:
-                self._live()
-            except SystemError as error:  # also of the producer before, when that is let go of
-                self.told("transform", left_behind(error))
+            self._live()
 
     def _live(self) -> None:
         """Until it is told to end, or something is no good any more."""

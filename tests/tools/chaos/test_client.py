@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from tools.chaos.client import Client, Setting, left_behind
+from actors.harness import Cluster
+from tools.chaos.client import CALL_SECONDS, Client, Setting, give_up
+from tools.chaos.fatal_errors import Producer, raised_before
 from tools.chaos.recorder import Recorder
+from tools.chaos.transactors import Transactor
 from tools.checker.check import check
 from tools.checker.files import read
 from tools.checker.history import UNKNOWN, OffsetCommit, OffsetRead, Poll, Send
@@ -26,11 +30,39 @@ def test_what_a_hanging_client_had_under_way_is_no_anomaly(tmp_path: Path) -> No
     assert check(read(history)) == []
 
 
-def test_what_the_library_left_behind_is_told_as_what_it_is() -> None:
+@pytest.mark.slow
+def test_every_send_of_a_fenced_producer_is_told(tmp_path: Path) -> None:
+    """Its library raised that it is fenced, and then called back: the first send of those was told nobody."""
+    history = tmp_path / "history.jsonl"
+    with Cluster(1) as cluster, Recorder(history) as recorder:
+        cluster.admin.create_topic("round-in", partitions=3)
+        client = Transactor("t", Setting(cluster.bootstrap, recorder, "1", "round", 3, 1.0))
+        name, zombie = client.begin_anew()
+        transaction = client.begin_transaction(name, zombie)
+        client.send_in(name, zombie, ("round-in", 0), transaction)
+        assert zombie.flush(CALL_SECONDS) == 0
+        client.begin_anew()
+        with pytest.raises(KafkaException):
+            _send_until_it_knows(client, name, zombie, transaction)
+        give_up(client, zombie)
+        assert client.outstanding == {}
+        told = [error for error in recorder.errors if error.startswith("transactional: flush: ")]
+        assert told in (["transactional: flush: _FENCED"], ["transactional: flush: _FATAL"])
+    assert len([one for one in read(history) if isinstance(one, Send)]) == client.sent - 1, "the last was not tried"
+
+
+def _send_until_it_knows(client: Transactor, name: str, zombie: Producer, transaction: str) -> None:
+    for number in itertools.count():
+        client.send_in(name, zombie, ("round-in", number % 3), transaction)
+        client.ending.wait(0.01)
+
+
+def test_what_was_raised_before_is_the_librarys_own() -> None:
+    def fails_because_of(cause: Exception) -> None:
+        raise SystemError("<built-in function monotonic> returned a result with an exception set") from cause
+
     fenced = KafkaException(KafkaError(KafkaError._FENCED))
-    error = SystemError("<built-in function monotonic> returned a result with an exception set")
-    error.__cause__ = fenced
-    assert left_behind(error).code() == KafkaError._FENCED
-    error.__cause__ = ValueError("a mistake of our own")
+    assert raised_before(lambda: fails_because_of(fenced)) is fenced
+    assert raised_before(lambda: None) is None
     with pytest.raises(SystemError):
-        left_behind(error)
+        raised_before(lambda: fails_because_of(ValueError("a mistake of our own")))
