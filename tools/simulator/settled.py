@@ -41,11 +41,20 @@ def _have_bad_disks(world: World) -> bool:
 
 
 def _behind(world: World, led: dict[str, int | None]) -> str | None:
-    """Nobody writes any more: every replica has what its leader has."""
+    """Nobody writes any more: every replica has what its leader has.
+
+    And more, at most, where its leader has written nothing in its term: what a follower has above that is no leader's
+    any more, and goes as soon as something else comes in its place.
+    """
     for group, leader in led.items():
         found = {broker: world.replica(group, broker) for broker in world.brokers}
         ends = {broker: one._member.log.end_offset for broker, one in found.items() if one is not None}
-        if leader is not None and any(end != ends[leader] for end in ends.values()):
+        leading = None if leader is None else found[leader]
+        if leading is None:
+            continue
+        node = leading._member.node
+        may_have_more = node.watermark == node.log.end_offset and node.log.epochs.latest < node.term
+        if any(end < node.log.end_offset or (end > node.log.end_offset and not may_have_more) for end in ends.values()):
             return f"{group} ends at {ends}, and broker {leader} leads"
     return None
 
