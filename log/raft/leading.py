@@ -281,8 +281,7 @@ def tick(node: RaftNode, role: Leader, now: float) -> None:
             hand_over(node, role, now, among=node.membership.brokers)
         reconcile(node, role, now)
     for broker, progress in role.progress.items():
-        stuck = progress.waiting or progress.in_flight_bytes
-        if stuck and progress.online and now >= progress.sent_at + node.config.append_timeout_s:
+        if progress.owes_word and progress.online and now >= progress.sent_at + node.config.append_timeout_s:
             # What it has may be more than it could tell us: it is told to begin anew only after it has answered.
             known = progress.match if progress.pace is Pace.STREAM else progress.next
             progress.probe_from(max(known, node.log.first_offset))
@@ -299,7 +298,7 @@ def next_deadline(node: RaftNode, role: Leader) -> float | None:
     for progress in role.progress.values():
         if progress.online:
             unanswered = unanswered or not progress.answered
-            if progress.waiting or progress.in_flight_bytes:
+            if progress.owes_word:
                 deadline = min(deadline, progress.sent_at + node.config.append_timeout_s)
             if progress.not_before:
                 deadline = min(deadline, progress.not_before)

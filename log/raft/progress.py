@@ -52,6 +52,11 @@ class Progress:
         """
         self.goal_set_at = now
 
+    @property
+    def owes_word(self) -> bool:
+        """Is something to come from it: an answer, or, if it does not count, that it does again?"""
+        return self.waiting or self.in_flight_bytes > 0 or not self.eligible
+
     def sent(self, end: int, size: int, now: float) -> None:
         """Batches up to `end` are on their way."""
         if not self._in_flight:

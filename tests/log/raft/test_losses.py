@@ -49,6 +49,33 @@ def test_a_replica_that_lost_data_is_not_told_that_it_recovered_by_what_it_said_
     assert not [message for _, message in leader.take_ready().messages if type(message).__name__ == "Recovered"]
 
 
+def test_a_replica_that_has_everything_again_is_asked_until_its_word_comes_that_it_counts() -> None:
+    """That word was lost, or what it answers: in a group where nobody writes it was out of sync for good."""
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 5)
+    leader, role = group.members[1].node, leader_of(group, 1)
+
+    def tell(*, eligible: bool) -> None:
+        leading.on_answer(leader, role, Appended(leader.term, 3, "dir-3", True, 5, 1, eligible=eligible), group.now)
+
+    def said_to_it() -> list[str]:
+        return [type(message).__name__ for broker, message in leader.take_ready().messages if broker == 3]
+
+    tell(eligible=False)
+    assert said_to_it() == ["Recovered"]
+    asks_at = leading.next_deadline(leader, role)
+    assert asks_at is not None
+    leading.tick(leader, role, asks_at)
+    assert said_to_it() == ["Append"]
+    tell(eligible=False)
+    assert said_to_it() == ["Recovered"]
+    tell(eligible=True)
+    assert said_to_it() == []
+    assert 3 in leading.in_sync(leader, role, group.now)
+    assert leading.next_deadline(leader, role) is None
+
+
 @pytest.mark.parametrize("operation", ["write", "sync"])
 def test_a_vote_that_could_not_be_saved_does_not_hide_later_ones(operation: str) -> None:
     files = MemoryFilesystem()
