@@ -21,13 +21,13 @@ FIRST = {
     "commit-without-majority": 1, "serve-without-quorum": 2, "watermark-unverified": 2, "truncate-to-leader": 63,
     "no-epoch-check": 3, "vote-told-before-saved": 2, "vote-forgotten": 2, "any-directory-votes": 7,
     "lost-data-votes": 17, "recovered-too-early": 3, "verified-across-leaders": 7, "pre-vote-counts": 33,
-    "longest-log-wins": 21, "forced-vote-unchecked": 4, "other-vote-saved": 5, "window-too-small": 1,
+    "longest-log-wins": 22, "forced-vote-unchecked": 4, "other-vote-saved": 5, "window-too-small": 1,
     "lost-append-not-repeated": 33, "damage-handed-on": 1, "ack-before-followers": 2, "duplicate-answered-early": 3,
     "torn-tail-kept": 10, "waiting-appends-kept": 4, "producers-not-rolled-back": 2, "replay-off-by-one": 12,
     "failed-sync-forgotten": 2, "snapshots-not-rolled-back": 5, "recovery-point-ahead": 2, "flush-of-a-cut-log": 19,
     "two-controllers": 3, "answered-when-written": 5, "planned-uncertain": 11, "restart-untold": 9,
     "membership-at-once": 1, "later-move-undone": 2, "name-used-again": 2, "earlier-move-ended": 4,
-    "first-voters-for-ever": 4, "files-removed-too-early": 4,
+    "first-voters-for-ever": 4, "files-removed-too-early": 4, "dedupe-last-batch-only": 1,
 }  # fmt: skip
 """Which seed finds it soonest, where that is not seed 0; tried first, since any change to the brokers may move it."""
 
