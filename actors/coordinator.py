@@ -6,9 +6,9 @@
 
 The machine (log/machines/coordination.py) decides at once and runs ahead of the log. One flight is under way at a time:
 an append of all records that were decided on since the last one, or, where there are none, a question to the replica
-whether it still leads with a majority behind it. What was answered meanwhile goes out when the flight has come home. So
-nobody is ever told what is not committed, or what a newer leader may have changed; and a thousand commits at once are
-one append.
+whether it still leads, which it passes on to a majority. What was answered meanwhile goes out when the flight has come
+home. So nobody is ever told what is not committed, or what a newer leader may have changed; and a thousand commits at
+once are one append.
 
 When a flight fails, nobody knows what is committed: everybody who waits is told to ask again, and the machine is made
 anew from the log. Appends wait for their commit as long as this replica leads: the log has no other writer, so what
@@ -34,6 +34,7 @@ from actors.replica_messages import (
     EARLIEST,
     LATEST,
     AppendRecords,
+    ConfirmLeadership,
     DescribeReplica,
     FindOffset,
     ReadRecords,
@@ -419,7 +420,7 @@ class Coordinator(Actor):
         """What the replica is asked for this flight; its answer has an `error`."""
         writes = [write for effects in flight for write in effects.records]
         if not writes:
-            return FindOffset(LATEST, False, self._epoch)
+            return ConfirmLeadership(self._epoch)
         timestamp, producer = self._services.wall_ms(), flight[0].producer
         made = [Record(at, timestamp, key, value, ()) for at, (key, value) in enumerate(writes)]
         if producer is None:

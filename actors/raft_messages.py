@@ -8,6 +8,8 @@ from log.raft.messages import (
     Appended,
     Beat,
     BeatAnswer,
+    Confirm,
+    Confirmed,
     Message,
     Recovered,
     Restart,
@@ -19,7 +21,7 @@ from log.raft.messages import (
 
 RAFT_MESSAGES: tuple[type[Message], ...] = (
     VoteRequest, VoteAnswer, Append, Appended, Beat, BeatAnswer, Restart, TimeoutNow, Recovered,
-    SparseAppend,
+    SparseAppend, Confirm, Confirmed,
 )  # fmt: skip
 
 for _number, _message_class in enumerate(RAFT_MESSAGES, start=0x0200):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.authority import Authority
+from actors.confirmations import Confirmations
 from actors.controller_messages import MetadataChanged
 from actors.coordinator_messages import KINDS, LeadershipChanged, coordinator_address
 from actors.group_member import GroupMember, GroupServices, GroupSpec, Offline
@@ -24,6 +25,7 @@ from actors.replica_messages import (
     AppendRecords,
     AppendResult,
     CleanUp,
+    ConfirmLeadership,
     DeleteRecords,
     DescribeLog,
     DescribeProducers,
@@ -31,6 +33,7 @@ from actors.replica_messages import (
     EpochEnd,
     FindEpochEnd,
     FindOffset,
+    LeadershipConfirmed,
     LogFacts,
     OffsetFound,
     RaiseLogStart,
@@ -108,6 +111,7 @@ class Replica(GroupMember):
         self._cleaning = LogCleaning(self)
         self._log_starts = LogStarts(self)
         self._transactions = TransactionGate(self)
+        self._confirmations = Confirmations(self)
         self.authority = Authority(self)
         self._coordinator: Address | None = None
         """Whoever works with what is in this partition, where it leads."""
@@ -270,6 +274,12 @@ class Replica(GroupMember):
     def find_offset(self, request: FindOffset) -> OffsetFound:
         return self._reads.find_offset(request)
 
+    @handles(ConfirmLeadership)
+    def confirm_leadership(self, request: ConfirmLeadership) -> LeadershipConfirmed | None:
+        told = self._confirmations.begin(request.leader_epoch)
+        self._after_event()
+        return told
+
     @handles(FindEpochEnd)
     def find_epoch_end(self, request: FindEpochEnd) -> EpochEnd:
         return self._reads.find_epoch_end(request)
@@ -382,6 +392,7 @@ class Replica(GroupMember):
     # -- inside ------------------------------------------------------------------------------------------------
 
     def on_leads(self, *, leads: bool) -> None:
+        self._confirmations.go_on()
         if not leads:
             self.refuse_waiting(None)
             self._transactions.clear()
@@ -397,6 +408,7 @@ class Replica(GroupMember):
             self._log_starts.go_on(self._member)
 
     def on_membership(self) -> None:
+        self._confirmations.go_on()
         if self._appends and self._appends[0].end <= self._member.node.watermark:
             self._answer_appends()
         if not self._checks_move and self._is_moving:

@@ -155,6 +155,20 @@ class OffsetFound:
     leader_epoch: int
 
 
+@wire(0x022F)
+@frozen(slots=True)
+class ConfirmLeadership:
+    """Do you lead in this epoch? A majority is asked."""
+
+    leader_epoch: int
+
+
+@wire(0x0230)
+@frozen(slots=True)
+class LeadershipConfirmed:
+    error: int
+
+
 @wire(0x022A)
 @frozen(slots=True)
 class MemberStarted:

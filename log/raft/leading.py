@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from log.raft import confirming
 from log.raft.membership import Membership, Voter
 from log.raft.messages import Append, Appended, Beat, BeatAnswer, Recovered, SparseAppend, TimeoutNow
 from log.raft.progress import Pace, Progress
@@ -48,6 +49,8 @@ def restart_progress(node: RaftNode, role: Leader, broker: int, now: float) -> N
     if broker in role.progress:
         role.progress[broker] = Progress(node.log.end_offset, now, online=True)
         replicate(node, role, broker, now)
+        if confirming.is_open(node, role):
+            confirming.ask_again(node, role, now)
 
 
 def pause_progress(role: Leader, broker: int) -> None:
@@ -280,6 +283,8 @@ def tick(node: RaftNode, role: Leader, now: float) -> None:
         if node.retiring:
             hand_over(node, role, now, among=node.membership.brokers)
         reconcile(node, role, now)
+    if confirming.is_open(node, role) and now >= role.asked_at + node.config.append_timeout_s:
+        confirming.ask_again(node, role, now)
     for broker, progress in role.progress.items():
         if progress.owes_word and progress.online and now >= progress.sent_at + node.config.append_timeout_s:
             # What it has may be more than it could tell us: it is told to begin anew only after it has answered.
@@ -294,6 +299,8 @@ def tick(node: RaftNode, role: Leader, now: float) -> None:
 def next_deadline(node: RaftNode, role: Leader) -> float | None:
     """When `tick` may find something to do: only while somebody is behind or away."""
     deadline = math.inf if role.successor is None else role.successor_until
+    if confirming.is_open(node, role):
+        deadline = min(deadline, role.asked_at + node.config.append_timeout_s)
     unanswered = False
     for progress in role.progress.values():
         if progress.online:

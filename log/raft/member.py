@@ -106,6 +106,12 @@ class Member:
         self._work(now)
         return handing_over
 
+    def confirm(self, now: float) -> int:
+        """As leader: ask the others whether that is so. Gives the question's number."""
+        number = self.node.confirm(now)
+        self._work(now)
+        return number
+
     def append(self, batches: RecordBatches, now: float) -> int:
         """As leader: append and replicate. Gives the first offset."""
         base = self._append(batches, now)

@@ -135,6 +135,37 @@ class Recovered:
     leader: int
 
 
+@frozen(slots=True)
+class Confirm:
+    """Am I still your leader? Questions are numbered, and an answer is one to all before it."""
+
+    term: int
+    leader: int
+    number: int
+
+
+@frozen(slots=True)
+class Confirmed:
+    """You were when I got that question."""
+
+    term: int
+    follower: int
+    directory: str
+    number: int
+    eligible: bool
+
+
 Message = (
-    VoteRequest | VoteAnswer | Append | SparseAppend | Appended | Beat | BeatAnswer | Restart | TimeoutNow | Recovered
+    VoteRequest
+    | VoteAnswer
+    | Append
+    | SparseAppend
+    | Appended
+    | Beat
+    | BeatAnswer
+    | Restart
+    | TimeoutNow
+    | Recovered
+    | Confirm
+    | Confirmed
 )

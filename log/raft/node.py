@@ -12,13 +12,15 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from log.epoch_cache import EpochCache
-from log.raft import following, leading
+from log.raft import confirming, following, leading
 from log.raft.membership import Membership, MembershipHistory
 from log.raft.messages import (
     Append,
     Appended,
     Beat,
     BeatAnswer,
+    Confirm,
+    Confirmed,
     Message,
     Recovered,
     Restart,
@@ -244,12 +246,21 @@ class RaftNode:
             self._enter_term(message.term, None, now)
         if isinstance(message, VoteAnswer):
             self._on_vote_answer(message, now)
+        elif isinstance(message, Confirmed):
+            self._hear(message.follower, now)
+            if isinstance(self.role, Leader):
+                confirming.on_confirmed(self, self.role, message)
         elif isinstance(message, _ANSWERS):
             self._hear(message.follower, now)
             if isinstance(self.role, Leader):
                 leading.on_answer(self, self.role, message, now)
         else:
             self._on_leader_message(message, now)
+
+    def confirm(self, now: float) -> int:
+        """As leader: ask whether that is so. See confirming.py."""
+        assert isinstance(self.role, Leader), "only a leader asks"
+        return confirming.begin(self, self.role, now)
 
     def appended(self, base: int, data: memoryview, prev_epoch: int, now: float) -> None:
         """As leader: our log has grown from `base` by these batches; the one before them is of `prev_epoch`."""
@@ -469,7 +480,9 @@ class RaftNode:
 
     # -- terms and roles ---------------------------------------------------------------------------------------
 
-    def _on_leader_message(self, message: Append | Beat | Restart | TimeoutNow | Recovered, now: float) -> None:
+    def _on_leader_message(
+        self, message: Append | Beat | Restart | TimeoutNow | Recovered | Confirm, now: float
+    ) -> None:
         self._hear(message.leader, now)
         role = self.role
         assert not isinstance(role, Leader), f"two leaders in term {self.term}: {self.broker} and {message.leader}"
@@ -488,6 +501,8 @@ class RaftNode:
             following.on_append(self, role, message)
         elif isinstance(message, Beat):
             following.on_beat(self, role, message)
+        elif isinstance(message, Confirm):
+            confirming.answer(self, message)
         else:
             following.on_restart(self, role, message)
 
@@ -508,7 +523,7 @@ class RaftNode:
 
     def _refuse_old_term(self, message: Message) -> None:
         """Whoever still leads an older term learns that it is over."""
-        if isinstance(message, Append | Beat | Restart):
+        if isinstance(message, Append | Beat | Restart | Confirm):
             self.send(message.leader, BeatAnswer(self.term, self.broker, self.directory, 0, self.eligible))
 
     def _enter_term(self, term: int, voted_for: int | None, now: float) -> None:

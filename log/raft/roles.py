@@ -64,7 +64,10 @@ class Leader:
     (RaftConfig.leads_alone).
     """
 
-    __slots__ = ("alone", "certain", "passed_over", "progress", "successor", "successor_until", "term_start")
+    __slots__ = (
+        "alone", "asked_at", "certain", "confirmed", "passed_over", "progress", "question", "successor",
+        "successor_until", "term_start",
+    )  # fmt: skip
 
     def __init__(self, term_start: int, *, certain: bool) -> None:
         self.progress: dict[int, Progress] = {}
@@ -75,6 +78,11 @@ class Leader:
         self.successor_until = 0.0
         self.passed_over: set[int] = set()
         """Those who were to take over and did not: others are asked first."""
+        self.question = 0
+        """How often the others were asked whether it leads, and when last."""
+        self.asked_at = 0.0
+        self.confirmed: dict[int, int] = {}
+        """The last question that each of them has answered."""
 
 
 Role = Follower | PreCandidate | Candidate | Leader

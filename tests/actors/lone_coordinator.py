@@ -12,8 +12,10 @@ from actors.replica_messages import (
     AppendMarker,
     AppendRecords,
     AppendResult,
+    ConfirmLeadership,
     DescribeReplica,
     FindOffset,
+    LeadershipConfirmed,
     OffsetFound,
     ReadRecords,
     ReadResult,
@@ -55,6 +57,10 @@ class LeadingReplica(Actor):
     @handles(FindOffset)
     def find(self, message: FindOffset) -> OffsetFound:
         return OffsetFound(0, 0 if message.timestamp == EARLIEST else self._records, -1, 0)
+
+    @handles(ConfirmLeadership)
+    def confirm(self, _message: ConfirmLeadership) -> LeadershipConfirmed:
+        return LeadershipConfirmed(0)
 
     @handles(ReadRecords)
     def read(self, _message: ReadRecords) -> ReadResult:

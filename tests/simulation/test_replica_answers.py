@@ -17,7 +17,9 @@ from actors.replica_messages import (
     AppendMarker,
     AppendRecords,
     AppendResult,
+    ConfirmLeadership,
     FindOffset,
+    LeadershipConfirmed,
     LogMoved,
     ReadRecords,
     ReadSlice,
@@ -161,6 +163,34 @@ def test_an_append_whose_time_is_up_is_judged_by_what_is_so_then() -> None:
     partition.append(timeout_ms=400)
     partition.run(0.6)
     assert partition.errors == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_who_leads_is_confirmed_by_a_majority_or_not_at_all() -> None:
+    partition = Partition(min_insync_replicas=2)
+    epoch = partition.replica.member.node.term
+    partition.ask(ConfirmLeadership(epoch))
+    partition.run(0.1)
+    assert partition.asker.answers == [LeadershipConfirmed(ErrorCode.NONE)]
+    for follower in partition.followers:
+        partition.silence(follower)
+    partition.ask(ConfirmLeadership(epoch))
+    partition.run(0.5)
+    assert len(partition.asker.answers) == 1, "its links stand, and nobody answers"
+    partition.unsilence(partition.followers[0])
+    partition.run(2.0)
+    assert partition.asker.answers[1:] == [LeadershipConfirmed(ErrorCode.NONE)]
+    partition.ask(ConfirmLeadership(epoch - 1))
+    partition.run(0.1)
+    assert partition.asker.answers[2:] == [LeadershipConfirmed(ErrorCode.FENCED_LEADER_EPOCH)]
+
+
+def test_a_leader_that_steps_down_is_not_confirmed() -> None:
+    partition = Partition(min_insync_replicas=2)
+    for follower in partition.followers:
+        partition.world.sim.blocked.update(((follower, partition.leader), (partition.leader, follower)))
+    partition.ask(ConfirmLeadership(-1))
+    partition.run(5.0)
+    assert partition.asker.answers == [LeadershipConfirmed(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
 
 
 def test_two_who_watch_on_one_connection_are_both_told() -> None:

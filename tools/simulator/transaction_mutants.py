@@ -8,9 +8,10 @@ from typing import Any
 from attrs import evolve
 
 from actors import group_coordinator, transaction_gate
+from actors.confirmations import Confirmations
 from actors.coordinator import Coordinator
 from actors.replica import Replica
-from actors.replica_messages import AppendMarker, ReadSlice, SliceRead
+from actors.replica_messages import AppendMarker, LeadershipConfirmed, ReadSlice, SliceRead
 from actors.transaction_coordinator import RETRY_SECONDS, TransactionCoordinator
 from actors.transaction_gate import TransactionGate
 from log.machines.coordination import Moment
@@ -239,6 +240,10 @@ def _fetched_as_it_is(
     return _fetched(self, group_id, topic, partition, False)
 
 
+def _confirmed_by_itself(self: Confirmations, leader_epoch: int) -> LeadershipConfirmed:
+    return LeadershipConfirmed(self._replica.authority.problem(leader_epoch))
+
+
 TRANSACTION_MUTANTS = {
     "dedupe-forgotten": Mutant(
         "whoever leads anew has forgotten what was written: a retry is written twice",
@@ -341,6 +346,10 @@ TRANSACTION_MUTANTS = {
     "offsets-outlive-marker": Mutant(
         "offsets count as vouched for though a marker has ended their transaction since",
         MarkerGuards, "refusal", _never_refuse, faults=_VOUCHING, transactions=True, writers=1,
+    ),
+    "confirmed-by-itself": Mutant(
+        "a coordinator tells what it knows while its replica leads as far as that can tell: offsets go back",
+        Confirmations, "begin", _confirmed_by_itself, faults=("old-word",), transactions=True, writers=1,
     ),
     "unstable-offsets-told": Mutant(
         "a group's offsets are told while it is undecided whether others count: records are copied twice",
