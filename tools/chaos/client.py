@@ -132,7 +132,7 @@ def send(
 
     def delivered(error: KafkaError | None, message: Message) -> None:
         fatal = raised_before(time.monotonic)
-        outcome, offset = (OK, message.offset() or 0) if error is None else (UNKNOWN, -1)
+        outcome, offset = (OK, offset_of(message)) if error is None else (UNKNOWN, -1)
         if error is not None and kind != TRANSACTIONAL:
             client.told("delivery", error)
         made = attrs.evolve(client.outstanding.pop(value), outcome=outcome, end=recorder.now, offset=offset)
@@ -154,6 +154,12 @@ def send(
             raise
         else:
             return
+
+
+def offset_of(message: Message) -> int:
+    """Where it was written; -1 if librdkafka knows only that it was, since what it sent after it was acknowledged."""
+    offset = message.offset()
+    return -1 if offset is None else offset
 
 
 def give_up(client: Client, producer: Producer) -> None:

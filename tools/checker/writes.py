@@ -43,10 +43,19 @@ def _places(facts: Facts) -> Iterator[Anomaly]:
 
 def _acknowledged(facts: Facts) -> Iterator[Anomaly]:
     """Records of transactions are looked at in `transactions`."""
+    found: dict[str, frozenset[str]] = {}
     for send in facts.of(Send):
-        if send.outcome != OK or send.offset < 0:
+        if send.outcome != OK:
             continue
         partition = facts.partitions[send.partition]
+        if send.offset < 0:  # nobody knows where it is, but it must be there in the end
+            is_settled = send.end < facts.settled_at < float("inf") and not partition.deleted_below
+            if is_settled and send.transaction is None:
+                if send.partition not in found:
+                    found[send.partition] = frozenset(partition.read.values())
+                if send.value not in found[send.partition]:
+                    yield Anomaly(Kind.UNSEEN, f"{send.value!r} anywhere in {send.partition}", (send,))
+            continue
         seen = partition.read.get(send.offset)
         if seen is not None and seen != send.value:
             text = f"{send.value!r} was acknowledged at {send.offset} in {send.partition}, where {seen!r} was read"

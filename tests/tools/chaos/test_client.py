@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from actors.harness import Cluster
-from tools.chaos.client import CALL_SECONDS, Client, Setting, give_up
+from tools.chaos.client import CALL_SECONDS, Client, Setting, give_up, offset_of
 from tools.chaos.fatal_errors import Producer, raised_before
 from tools.chaos.recorder import Recorder
 from tools.chaos.transactors import Transactor
@@ -55,6 +56,15 @@ def _send_until_it_knows(client: Transactor, name: str, zombie: Producer, transa
     for number in itertools.count():
         client.send_in(name, zombie, ("round-in", number % 3), transaction)
         client.ending.wait(0.01)
+
+
+@pytest.mark.parametrize(("offset", "told"), [(None, -1), (0, 0), (7, 7)])
+def test_an_offset_that_nobody_knows_is_not_the_first_one(offset: int | None, told: int) -> None:
+    class Delivered:
+        def offset(self) -> int | None:
+            return offset
+
+    assert offset_of(cast("Message", Delivered())) == told
 
 
 def test_what_was_raised_before_is_the_librarys_own() -> None:

@@ -85,6 +85,7 @@ PLANTED: dict[Kind, list[list[Operation]]] = {
     Kind.UNSEEN: [
         [sent("x", 0), sent("y", 1, 2), polled((0, "x")), SETTLED],
         [in_transaction("x", 0, "t"), ended("t", 2, commit=True), SETTLED],
+        [sent("x", -1), sent("y", 0, 2), polled((0, "y")), SETTLED],
     ],
     Kind.DUPLICATE: [[sent("x", 0), polled((0, "x"), (1, "x"))]],
     Kind.INCONSISTENT_OFFSETS: [
@@ -202,6 +203,7 @@ CLEAN: dict[str, list[Operation]] = {
     "an unknown send may be there or not": [
         sent("x", -1, outcome=UNKNOWN), sent("y", -1, 2, outcome=UNKNOWN), polled((0, "y")), SETTLED,
     ],
+    "it is there, wherever": [sent("x", -1), sent("y", 0, 2), polled((0, "y"), (1, "x")), SETTLED],
     "markers are no records": [
         in_transaction("x", 0, "t"), ended("t", 2, commit=True), in_transaction("y", 2, "u", 3),
         ended("u", 4, commit=True), polled((0, "x"), (2, "y"), first=0, after=4), SETTLED,
