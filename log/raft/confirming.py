@@ -3,8 +3,8 @@
     number = begin(node, role, now)         ask, with a number of its own
     reached(node, role) >= number           it led when it asked: nobody was elected in a later term before that
 
-Whoever has voted in a later term does not answer, and a later leader has the votes of a majority. A link that was lost
-at the other end alone, or a clock that stood still, keep a deposed leader from nothing but the answers.
+Whoever has voted in a later term does not answer, and a later leader has the votes of a majority. So it does not matter
+what a deposed leader has heard: of links that were lost at the other end alone, or while its clock stood still.
 """
 
 from __future__ import annotations

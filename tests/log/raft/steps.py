@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from log.memory_filesystem import MemoryFilesystem
 from log.partition_log import PartitionLog
 from log.raft.membership import Membership, Voter
 from log.raft.roles import Leader
@@ -21,6 +22,14 @@ def append_many(group: Group, broker: int, count: int, *, records: int = 1) -> N
         batch = build_batch([Record(at, 1, None, b"%d-%d" % (number, at), ()) for at in range(records)])
         group.act(broker, lambda member, batch=batch: member.append(check_batches(batch), group.now))  # type: ignore[misc]
         pump(group)
+
+
+def come_back_empty(group: Group, broker: int, *, to: int) -> None:
+    """It dies, and starts with nothing but its votes; the first link is to this one."""
+    group.kill(broker)
+    group.disks[broker] = MemoryFilesystem()
+    group.start(broker)
+    group.connect(to, broker)
 
 
 def append(log: PartitionLog, value: bytes) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from actors.cluster_description import describe_quorum
-from log.memory_filesystem import MemoryFilesystem
 from log.raft import leading
 from log.raft.node import RaftConfig
 from log.raft.progress import Progress
 from log.raft.roles import Leader
 from tests.log.raft.groups import Group
+from tests.log.raft.steps import come_back_empty
 from tests.log.raft.test_paper_claims import elect, group_of, pump
 
 FEW_BYTES = RaftConfig(fetch_bytes=100, window_bytes=100)
@@ -82,10 +82,7 @@ def test_a_follower_that_lost_what_it_had_is_not_in_sync_until_it_has_it_again()
     group = group_of(config=FEW_BYTES)
     elect(group, 1)
     propose(group, 1, 5)
-    group.kill(3)
-    group.disks[3] = MemoryFilesystem()
-    group.start(3)
-    group.connect(1, 3)
+    come_back_empty(group, 3, to=1)
     answer_once(group, 1, 3)
     assert in_sync(group, 1) == {1, 2}
     pump(group)

@@ -19,7 +19,7 @@ from log.raft.messages import (
 from log.raft.node import RaftConfig
 from log.raft.ready import Vote
 from log.raft.vote_journal import VoteJournal
-from tests.log.raft.steps import append, append_many, leader_of
+from tests.log.raft.steps import append, append_many, come_back_empty, leader_of
 from tests.log.raft.test_paper_claims import elect, group_of, pump, role_of
 
 JOURNAL = "/data/votes"
@@ -29,10 +29,7 @@ def test_a_follower_that_lost_its_log_catches_up_under_the_same_leader() -> None
     group = group_of()
     elect(group, 1)
     append_many(group, 1, 5)
-    group.kill(3)
-    group.disks[3] = MemoryFilesystem()
-    group.start(3)
-    group.connect(1, 3)
+    come_back_empty(group, 3, to=1)
     pump(group)
     assert group.members[3].log.end_offset == group.members[1].log.end_offset == 5
 
@@ -211,10 +208,7 @@ def test_what_a_leaders_disk_damaged_is_not_handed_on_and_another_leads_who_has_
     log.flush()
     good = log.read(0, 1 << 20).read()
     group.disks[1].corrupt(log.segments[0].path, at, 1)
-    group.kill(3)
-    group.disks[3] = MemoryFilesystem()
-    group.start(3)
-    group.connect(1, 3)
+    come_back_empty(group, 3, to=1)
     pump(group)
     assert group.members[1].damage is not None
     assert role_of(group, 2) == "Leader"
@@ -232,10 +226,7 @@ def test_a_damaged_leader_goes_on_if_nobody_else_has_what_it_has() -> None:
     log.flush()
     group.kill(2)
     group.disks[1].corrupt(log.segments[0].path, 70, 1)
-    group.kill(3)
-    group.disks[3] = MemoryFilesystem()
-    group.start(3)
-    group.connect(1, 3)
+    come_back_empty(group, 3, to=1)
     pump(group)
     assert group.members[1].damage is not None
     assert group.members[3].log.end_offset == 0
