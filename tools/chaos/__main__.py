@@ -55,7 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=5.0, help="how long; 5 if not given")
     parser.add_argument("--rate", type=float, default=RATE, help=f"records per second and producer; {RATE:g}")
     parser.add_argument("--seed", default="", help="makes the same faults again, though never at the same instants")
-    parser.add_argument("--history", type=Path, metavar="FILE", help="keep it for tools.checker; round 2 in FILE-2")
+    parser.add_argument(
+        "--history",
+        type=Path,
+        metavar="FILE",
+        help="keep it for tools.checker; round 2 in FILE-2. A broken round is kept anyway, in chaos-SEED.jsonl",
+    )
     options = parser.parse_args(arguments)
     if options.cluster and not options.bootstrap:
         parser.error("--cluster is about the brokers that --bootstrap names")
@@ -90,10 +95,10 @@ def _rounds(target: Target, seed: str, seconds: float, rate: float, kept: Path |
         with tempfile.TemporaryDirectory(prefix="barnabas-chaos-") as directory:
             history = Path(directory) / "history.jsonl"
             outcome = _round(target, seed, number, rate, min(left, ROUND_SECONDS_MAX), history)
-            if kept is not None:  # each round has a clock and values of its own
-                shutil.copy(history, kept if number == 1 else kept.with_stem(f"{kept.stem}-{number}"))
-        _tell(number, outcome)
-        good = not (outcome.anomalies or outcome.problems)
+            _tell(number, outcome)
+            good = not (outcome.anomalies or outcome.problems)
+            if kept is not None or not good:
+                _keep(history, kept or Path(f"chaos-{seed}.jsonl"), number)
         left -= ROUND_SECONDS_MAX
     if target.faults is not None:
         print(f"faults: {_counted(target.faults.counts)}")
@@ -114,6 +119,13 @@ def _round(target: Target, seed: str, number: int, rate: float, seconds: float, 
             outcome = Round(setting, target.faults).run(seconds)
     judge(outcome, history)
     return outcome
+
+
+def _keep(history: Path, file: Path, number: int) -> None:
+    """Each round in a file of its own, for each has a clock and values of its own."""
+    file = file if number == 1 else file.with_stem(f"{file.stem}-{number}")
+    shutil.copy(history, file)
+    print(f"  its history: {file}, judged again by: python -m tools.checker {file}")
 
 
 def _tell(number: int, outcome: Outcome) -> None:

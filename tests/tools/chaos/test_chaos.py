@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from actors.harness import Cluster
 from tests.actors.conftest import own_tmp  # noqa: F401  a fixture
-from tools.chaos.__main__ import main
-from tools.checker.files import read
-from tools.checker.history import OffsetCommit, Poll, Send, TransactionEnded
+from tools.chaos import __main__ as chaos
+from tools.chaos.__main__ import Target, main
+from tools.chaos.rounds import Outcome, judge
+from tools.checker.__main__ import main as checker
+from tools.checker.files import read, write
+from tools.checker.history import OK, OffsetCommit, Poll, Send, TransactionEnded
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -27,6 +31,26 @@ def test_a_cluster_that_nobody_harms_keeps_its_promises(tmp_path: Path, capsys: 
 def test_a_cluster_of_its_own_keeps_its_promises_under_faults(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--minutes", "0.2", "--seed", "7"]) == 0
     assert "faults: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("asked", "kept"), [([], "chaos-7.jsonl"), (["--history", "mine.jsonl"], "mine.jsonl")])
+def test_the_history_of_a_broken_round_is_kept(
+    asked: list[str], kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken_round(
+        _target: Target, _seed: str, _number: int, _rate: float, _seconds: float, history: Path
+    ) -> Outcome:
+        sent = Send("p", "a-0", "one", OK, 0.0, 1.0, offset=0)
+        write(history, [sent, Poll("c", "c#1", "a-0", ((0, "two"),), 2.0, 3.0)])
+        outcome = Outcome(2, {}, Counter())
+        judge(outcome, history)
+        return outcome
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(chaos, "_round", broken_round)
+    assert main(["--bootstrap", "127.0.0.1:1", "--seed", "7", *asked]) == 1
+    assert f"python -m tools.checker {kept}" in capsys.readouterr().out
+    assert checker(["--all", kept]) == 1
 
 
 @pytest.mark.parametrize(
