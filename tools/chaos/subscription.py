@@ -3,16 +3,22 @@
 librdkafka says of its calls for many records at once that they may lose some of them, or give some that were taken
 away, when a rebalance comes at that moment. So records are asked for one at a time here, and those that are not yet
 given out when their partition is taken away are left to whoever has it next.
+
+A rebalance that librdkafka tells of while it closes a consumer can wait for an answer that never comes (librdkafka,
+issue 4041), and confluent-kafka holds Python's lock meanwhile: everything stands still. So partitions are given back
+before the consumer is closed.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 Place = tuple[str, int]
+GIVING_BACK_SECONDS = 5.0
 
 
 class Subscription:
@@ -21,6 +27,7 @@ class Subscription:
     def __init__(self, config: dict[str, Any], topics: list[str], assignments: dict[Place, int] | None = None) -> None:
         self._assignments: dict[Place, int] = {} if assignments is None else assignments
         self._gathered: list[Message] = []
+        self._held: set[Place] = set()
         self.consumer = Consumer(config)
         self.consumer.subscribe(topics, on_assign=self._assigned, on_revoke=self._taken, on_lost=self._taken)
 
@@ -42,13 +49,19 @@ class Subscription:
         return f"{self._assignments.get((topic, number), 0)}"
 
     def close(self) -> None:
+        self.consumer.unsubscribe()
+        until = time.monotonic() + GIVING_BACK_SECONDS
+        while self._held and time.monotonic() < until:
+            self.consumer.poll(0.1)  # what it may give now is left to others
         self.consumer.close()
 
     def _assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for one in partitions:
             place = (one.topic, one.partition)
             self._assignments[place] = self._assignments.get(place, 0) + 1
+            self._held.add(place)
 
     def _taken(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         taken = {(one.topic, one.partition) for one in partitions}
+        self._held -= taken
         self._gathered = [one for one in self._gathered if (one.topic(), one.partition()) not in taken]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -38,6 +39,12 @@ class Scripted:
 
     def subscribe(self, _topics: list[str], **callbacks: Any) -> None:
         self.callbacks = callbacks
+
+    def unsubscribe(self) -> None:
+        self.calls = ["unsubscribe"]
+
+    def close(self) -> None:
+        self.calls.append("close")
 
     def poll(self, _seconds: float) -> Record | None:
         return next(self.script)(self)
@@ -96,3 +103,28 @@ def test_errors_are_told_and_not_given(subscribed: Subscription) -> None:
 
 def test_no_more_than_wanted_is_asked_for(subscribed: Subscription) -> None:
     assert len(polled(subscribed, *(gives(0, at) for at in range(10)))) == 10
+
+
+def test_partitions_are_given_back_before_it_is_closed(subscribed: Subscription) -> None:
+    """librdkafka can wait for ever, with Python's lock, for a rebalance that it tells of while it closes."""
+    polled(subscribed, then(tells("on_assign", 0, 1, 2), nothing))
+
+    def taken_last(consumer: Scripted) -> None:
+        tells("on_lost", 2)(consumer)
+        consumer.calls.append("given back")
+
+    Scripted.script = iter([gives(0, 5), tells("on_revoke", 0, 1), taken_last])
+    subscribed.close()
+    consumer: Any = subscribed.consumer
+    assert consumer.calls == ["unsubscribe", "given back", "close"]
+
+
+def test_one_that_cannot_give_back_is_closed_nevertheless(
+    subscribed: Subscription, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polled(subscribed, then(tells("on_assign", 0), nothing))
+    monkeypatch.setattr(subscription, "GIVING_BACK_SECONDS", 0.01)
+    Scripted.script = itertools.repeat(nothing)
+    subscribed.close()
+    consumer: Any = subscribed.consumer
+    assert consumer.calls == ["unsubscribe", "close"]
