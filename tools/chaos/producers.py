@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import attrs
 from confluent_kafka import KafkaException
 
 from tools.chaos.client import Client, Setting, error_of, give_up, send
 from tools.chaos.fatal_errors import Producer
+from tools.chaos.renumbering import listening
 from tools.checker.history import IDEMPOTENT, PLAIN
 
 TICK_SECONDS = 0.05
@@ -34,6 +36,7 @@ class Sender(Client):
                 enable_idempotence=self.kind == IDEMPOTENT, acks="all", linger_ms=5,
                 delivery_timeout_ms=TIMEOUT_MS, queue_buffering_max_messages=10_000,
             )
+            | (listening(self._renumbered) if self.kind == IDEMPOTENT else {})
         )  # fmt: skip
         places = self.setting.places("plain")
         number, due = 0, 0.0
@@ -51,3 +54,8 @@ class Sender(Client):
             producer.poll(0)
         left = producer.flush(FLUSH_SECONDS)
         assert not left, f"{left} records were neither delivered nor given up"
+
+    def _renumbered(self) -> None:
+        self.recorder.error(self.workload, "numbered anew")
+        for value, made in self.outstanding.items():
+            self.outstanding[value] = attrs.evolve(made, kind=PLAIN)

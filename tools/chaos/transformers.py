@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tools.chaos.client import CALL_SECONDS, error_of, give_up, record_polls, repeatedly
 from tools.chaos.fatal_errors import Producer
+from tools.chaos.punctual import within
 from tools.chaos.subscription import Place, Subscription
 from tools.chaos.transactors import TransactionalClient
 from tools.checker.history import OK, UNKNOWN, OffsetCommit
@@ -69,7 +70,11 @@ class Transformer(TransactionalClient):
         metadata = consumer.consumer_group_metadata()
         began = self.recorder.now
         error = repeatedly(
-            self, "send_offsets", lambda: producer.send_offsets_to_transaction(offsets, metadata, CALL_SECONDS)
+            self,
+            "send_offsets",
+            lambda: within(
+                2 * CALL_SECONDS, lambda: producer.send_offsets_to_transaction(offsets, metadata, CALL_SECONDS)
+            ),
         )
         ended = self.recorder.now
         outcome = OK if error is None else UNKNOWN
