@@ -454,15 +454,31 @@ def offset_in_name(name: str, suffix: str) -> int | None:
 
 
 def _segment_bases(files: Filesystem, directory: str, names: Sequence[str], log_start_offset: int) -> list[int]:
-    """The segments that count. Files below the log's start, or without a log, are left from an unfinished removal."""
+    """The segments that count. Files below the log's start, or without a log, are left from an unfinished removal.
+
+    A segment below the start counts too if the producers' table at its end did not reach the disk: it is made again
+    from there.
+    """
     bases = [base for name in names if (base := offset_in_name(name, ".log")) is not None]
-    wanted = [base for at, base in enumerate(bases) if at + 1 == len(bases) or bases[at + 1] > log_start_offset]
+    first = sum(following <= log_start_offset for following in bases[1:])
+    while first > 0 and not _has_snapshot(files, directory, bases[first]):
+        first -= 1
+    wanted = bases[first:]
     for name in names:
         for suffix in SUFFIXES:
             base = offset_in_name(name, suffix)
             if base is not None and base not in wanted:
                 files.remove(f"{directory}/{name}")
     return wanted
+
+
+def _has_snapshot(files: Filesystem, directory: str, offset: int) -> bool:
+    path = snapshot_path(directory, offset)
+    try:
+        ProducerStates.decode(files.read(path), path)
+    except (FileNotFoundError, DamagedFile):
+        return False
+    return True
 
 
 def _sort_out_snapshots(files: Filesystem, directory: str, names: Sequence[str], offset: int) -> list[File]:
@@ -478,12 +494,15 @@ def _sort_out_snapshots(files: Filesystem, directory: str, names: Sequence[str],
 
 
 def _last_snapshot(files: Filesystem, directory: str, start_offset: int, end_offset: int) -> tuple[ProducerStates, int]:
-    """The newest snapshot that is whole and not from beyond the log's end; an empty table if there is none."""
+    """The newest snapshot that is whole and not from beyond the log's end; an empty table if there is none.
+
+    A damaged one is removed, so that a good one takes its place before anything is deleted that it stood for.
+    """
     found = (offset_in_name(name, ".snapshot") for name in files.list(directory))
     for offset in sorted((offset for offset in found if offset is not None and offset <= end_offset), reverse=True):
         path = snapshot_path(directory, offset)
         try:
             return ProducerStates.decode(files.read(path), path), offset
         except DamagedFile:
-            continue
+            files.remove(path)
     return ProducerStates(), start_offset

@@ -192,7 +192,8 @@ def reconcile(node: RaftNode, role: Leader, now: float) -> None:
     membership = _next_membership(node, role, now)
     if membership is None:
         if node.broker not in node.wanted and role.successor is None and node.wanted:
-            hand_over(node, role, now, among=node.wanted)
+            keeping_up = in_sync(node, role, now)  # until it has everything, nothing is taken in
+            hand_over(node, role, now, among=[broker for broker in node.wanted if broker in keeping_up])
     elif node.log.epochs.epoch_at(node.watermark - 1) == node.term:
         node.ready.leader_batches.append(LeaderBatch(membership))
     elif node.log.epochs.latest != node.term:
@@ -283,6 +284,8 @@ def tick(node: RaftNode, role: Leader, now: float) -> None:
         if node.retiring:
             hand_over(node, role, now, among=node.membership.brokers)
         reconcile(node, role, now)
+        for broker in role.progress:  # what we could not read for one of them may have been the reason
+            replicate(node, role, broker, now)
     if confirming.is_open(node, role) and now >= role.asked_at + node.config.append_timeout_s:
         confirming.ask_again(node, role, now)
     for broker, progress in role.progress.items():

@@ -130,6 +130,7 @@ class Member:
             self.node.vote_saved(now)
             self.outbox += self._parked
             self._parked = []
+            self._work(now)
 
     # -- doing what the node says ------------------------------------------------------------------------------
 

@@ -200,6 +200,8 @@ class RaftNode:
                 self._pre_campaign(now)
         elif isinstance(role, Leader):
             leading.tick(self, role, now)
+        elif now >= role.retry_at and isinstance(role, Candidate) and self._is_elected(role):
+            role.retry_at = now + self.config.election_retry_s_max  # it waits for nobody but its own disk
         elif now >= role.retry_at:
             self._retry_s = min(2 * self._retry_s, self.config.election_retry_s_max)
             self._pre_campaign(now)
@@ -275,9 +277,10 @@ class RaftNode:
     def cannot_read(self, now: float) -> None:
         """What a Fetch asked for is damaged here: let somebody lead who has it, and fill whoever lacks it."""
         role = self.role
-        if isinstance(role, Leader) and role.successor is None:
+        if isinstance(role, Leader):
             whole = [broker for broker, progress in role.progress.items() if progress.match >= self.watermark]
-            leading.hand_over(self, role, now, among=whole)
+            if role.successor not in whole:
+                leading.hand_over(self, role, now, among=whole)
 
     def flushed(self, now: float) -> None:
         """More of our log is durable (its `flushed_offset` says how much)."""
@@ -439,15 +442,15 @@ class RaftNode:
         role = Candidate(now, now + self.config.election_retry_s_max, forced=forced)  # anew when our vote is saved
         self._become(role)
         self._vote_for_self(role)
-        if self._is_elected(role):
-            self._lead(now)
-            return
-        self._request_votes(pre=False, forced=forced)
+        if not self._is_elected(role):
+            self._request_votes(pre=False, forced=forced)
 
     def vote_saved(self, now: float) -> None:
-        """Our vote is durable, and our request for others, or our answer, is on its way."""
+        """Our vote is durable, and our request for others, or our answer, is on its way. Who votes alone leads now."""
         role = self.role
-        if isinstance(role, Candidate):
+        if isinstance(role, Candidate) and self._is_elected(role):
+            self._lead(now)
+        elif isinstance(role, Candidate):
             role.retry_at = now + self.config.yield_s + self._jitter()
         elif isinstance(role, Follower) and role.campaign_at is not None and self.vote.voted_for is not None:
             # As long as a candidate waits for us: of a thousand groups that elect, each takes its time.

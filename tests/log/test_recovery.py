@@ -436,6 +436,35 @@ def test_a_damaged_snapshot_is_passed_over(damage: Callable[[bytearray], object]
     assert list(open_log(files, SMALL).producers) == table
 
 
+@pytest.mark.parametrize("keeps_name", [False, True])
+def test_a_table_of_producers_that_a_power_cut_took_is_made_again_though_its_records_are_deleted(
+    keeps_name: bool,
+) -> None:
+    files = MemoryFilesystem()
+    log = open_log(files)
+    put(log, batch(producer=(1, 0, 0)))
+    log.roll()
+    put(log, batch(producer=(2, 0, 0)))
+    log.flush()
+    log.high_watermark = log.end_offset
+    log.raise_log_start(log.end_offset)
+    table = list(log.producers)
+    log.roll()  # whose snapshot is not synced yet
+    path = f"{DIRECTORY}/{log.end_offset:020d}.snapshot"
+    if keeps_name:
+        rewrite(files, path, bytearray.clear)
+    else:
+        files.remove(path)
+    log = open_log(files)
+    assert (log.log_start_offset, log.end_offset) == (2, 2)
+    assert list(log.producers) == table
+    put(log, batch())
+    log.high_watermark = log.end_offset
+    log.raise_log_start(log.end_offset)
+    assert [segment.base_offset for segment in log.segments] == [2], "what was kept for that goes with the next ones"
+    assert {producer.id for producer in open_log(files).producers} == {1, 2}
+
+
 def test_files_that_are_not_ours_are_left_alone() -> None:
     files, found = killed()
     names = [

@@ -138,6 +138,7 @@ def _any_vote_saved(self: Member, _vote: Vote, now: float) -> None:
     self.node.vote_saved(now)
     self.outbox += self._parked
     self._parked = []
+    self._work(now)
 
 
 def _sync_votes_again(self: VoteJournal) -> None:

@@ -116,6 +116,21 @@ def test_nothing_is_handed_over_to_one_that_is_far_behind() -> None:
     assert node.transfer_to(3, group.now) is True
 
 
+def test_a_leader_that_shall_go_takes_in_more_as_long_as_who_shall_stay_is_far_behind() -> None:
+    group = a_group_with_one_far_behind()
+    node = group.members[1].node
+    assert isinstance(node.role, Leader)
+    answer_once(group, 1, 3)
+    answer_once(group, 1, 3)
+    assert leading.can_lead(node, node.role, 3)
+    assert 3 not in in_sync(group, 1)
+    group.want(3)
+    group.tell_wanted(1)
+    assert node.role.successor is None
+    pump(group)
+    assert isinstance(group.members[3].node.role, Leader)
+
+
 def test_of_a_voter_that_has_not_answered_yet_it_is_not_known_when_it_had_everything() -> None:
     group = group_of()
     elect(group, 1)

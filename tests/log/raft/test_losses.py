@@ -13,12 +13,11 @@ from log.handles import Handles
 from log.memory_filesystem import Fault, MemoryFilesystem
 from log.partition_log import PartitionLog
 from log.raft import leading
-from log.raft.messages import (
-    Appended,
-)
+from log.raft.messages import Appended, TimeoutNow
 from log.raft.node import RaftConfig
 from log.raft.ready import Vote
 from log.raft.vote_journal import VoteJournal
+from tests.log.raft.groups import Group
 from tests.log.raft.steps import append, append_many, come_back_empty, leader_of
 from tests.log.raft.test_paper_claims import elect, group_of, pump, role_of
 
@@ -231,3 +230,33 @@ def test_a_damaged_leader_goes_on_if_nobody_else_has_what_it_has() -> None:
     assert group.members[1].damage is not None
     assert group.members[3].log.end_offset == 0
     assert leader_of(group, 1).successor is None
+
+
+def a_damaged_leader_that_shall_go() -> Group:
+    """Broker 2 has everything, broker 3 shall stay and has nothing."""
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 30)
+    log = group.members[1].log
+    log.flush()
+    group.disks[1].corrupt(log.segments[0].path, 70, 1)
+    come_back_empty(group, 3, to=1)
+    group.want(3)
+    group.tell_wanted(1)
+    return group
+
+
+def test_a_damaged_leader_hands_over_to_who_has_everything_though_another_shall_lead() -> None:
+    group = a_damaged_leader_that_shall_go()
+    pump(group)
+    assert role_of(group, 2) == "Leader"
+
+
+def test_a_damaged_leader_hands_over_again_if_nobody_took_over() -> None:
+    group = a_damaged_leader_that_shall_go()
+    pump(group, without=frozenset({2}))
+    assert any(isinstance(message, TimeoutNow) for message in group.channels[1, 2])
+    group.channels[1, 2].clear()
+    group.now += group.config.transfer_timeout_s
+    group.tick(1)
+    assert [type(message) for message in group.channels[1, 2]] == [TimeoutNow]

@@ -279,3 +279,16 @@ def test_who_votes_is_on_disk_though_nothing_else_of_a_young_log_is() -> None:
     group.disks[1].crash()
     history = MembershipHistory.decode(group.disks[1].read(f"{DIRECTORY}/{MEMBERSHIP_FILE}"))
     assert history.latest.brokers == (1, 2, 3)
+
+
+def test_who_votes_alone_leads_once_its_vote_is_saved() -> None:
+    """Else it could die, and another one lead in the same epoch later."""
+    group = group_of(1)
+    group.now += 1.0
+    for _ in range(5):  # its disk takes its time, and it has nobody else to wait for
+        group.tick(1)
+        assert role_of(group, 1) == "Candidate"
+        assert group.members[1].node.term == 1
+        group.now += group.config.election_retry_s_max
+    group.save_vote(1)
+    assert role_of(group, 1) == "Leader"
