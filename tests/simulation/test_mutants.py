@@ -25,7 +25,7 @@ FIRST = {
     "lost-append-not-repeated": 33, "damage-handed-on": 1, "ack-before-followers": 2, "duplicate-answered-early": 3,
     "torn-tail-kept": 10, "waiting-appends-kept": 4, "producers-not-rolled-back": 2, "replay-off-by-one": 12,
     "failed-sync-forgotten": 2, "snapshots-not-rolled-back": 5, "recovery-point-ahead": 2, "flush-of-a-cut-log": 19,
-    "two-controllers": 3, "answered-when-written": 5, "planned-uncertain": 11, "restart-untold": 9,
+    "two-controllers": 77, "answered-when-written": 5, "planned-uncertain": 11, "restart-untold": 9,
     "membership-at-once": 1, "later-move-undone": 2, "name-used-again": 2, "earlier-move-ended": 4,
     "first-voters-for-ever": 4, "files-removed-too-early": 4, "dedupe-last-batch-only": 1,
 }  # fmt: skip
