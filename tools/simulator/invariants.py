@@ -96,6 +96,8 @@ class Invariants:
         self.on_cut: Callable[[str, int], None] | None = None
         self._memberships: dict[str, dict[int, Membership]] = {}
         """Per group: the memberships that were committed, by their offsets."""
+        self._voters: dict[str, set[Voter]] = {}
+        """Per group: all that anybody ever took for voters."""
         self._committed_by: dict[str, list[tuple[int, int]]] = {}
         """Per partition: ends that were committed, and the epoch of whoever did."""
         self._alone_at: dict[tuple[str, int], float] = {}
@@ -387,6 +389,7 @@ class Invariants:
         """Raft's rules for a leader that changes one voter at a time."""
         node, epochs = seen.actor._member.node, seen.log.epochs
         at, seen.membership, seen.membership_at = seen.membership_at, node.membership, node.history.latest_offset
+        self._voters.setdefault(group, set()).update(seen.membership.voters)
         if 0 <= seen.membership_at < node.watermark:
             self._memberships.setdefault(group, {}).setdefault(seen.membership_at, seen.membership)
         if not seen.leads or seen.membership_at <= at or epochs.epoch_at(seen.membership_at) != node.term:
@@ -509,7 +512,10 @@ class Invariants:
         return "" if seen is None else seen.directory
 
     def _is_voter(self, group: str, broker: int, directory: str) -> bool:
-        """Does anybody believe so?"""
+        """Does anybody believe so, or did when it asked? With a slow disk an answer goes out long after that."""
+        voter = Voter(broker, directory)
+        if voter in self._voters.get(group, ()):
+            return True
         return any(
             seen.actor._member.node.membership.has(broker, directory)
             for (of_group, _), seen in self.seen.items()
