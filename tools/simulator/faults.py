@@ -35,7 +35,7 @@ class Faults:
     def begin(self) -> None:
         if "sniper" in self.world.settings.faults:
             self.world.invariants.on_elected = self._elected
-            self.world.invariants.on_vote = self._voted
+            self.world.invariants.votes.on_vote = self._voted
         if self._kinds:
             self._plan()
         self.directed.begin()

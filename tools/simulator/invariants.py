@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from operator import itemgetter
@@ -14,27 +13,21 @@ from actors.cluster_facts import GROUP as METADATA
 from actors.coordinator_messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from actors.group_member import GroupMember
 from actors.runtime import Actor
-from actors.runtime.codec import decode
 from log.checkpoint import Offsets
 from log.memory_filesystem import MemoryFilesystem
-from log.memory_nodes import DirectoryNode, FileNode
 from log.partition_log import PartitionLog
 from log.producer_state import BATCHES_KEPT
 from log.raft.member import Member
 from log.raft.membership import Membership, Voter
-from log.raft.messages import Beat, VoteAnswer, VoteRequest
-from log.raft.ready import Vote
+from log.raft.messages import Beat
 from log.raft.roles import Leader
-from log.raft.vote_journal import VoteJournal
 from log.segment import segment_at
 from protocol.errors import ProtocolError
 from protocol.records import BatchHeader, check_batches, parse_batches, read_header, records
 from tools.simulator.cluster_invariants import ClusterInvariants
 from tools.simulator.report import Violation
+from tools.simulator.vote_invariants import VoteInvariants
 
-_FRAME = struct.Struct(">IBHQHI")
-_VOTE_REQUEST, _VOTE_ANSWER = 0x0200, 0x0201
-_TELL = 3
 _RECORDS_BYTES_MAX = 1 << 20
 _PAST_LOGS = 4
 
@@ -70,13 +63,14 @@ class Seen:
 
 
 class Invariants:
-    """Looks at replicas as they run, and at votes as they are sent."""
+    """Looks at replicas as they run."""
 
     def __init__(
         self, report: Callable[[Violation], None], note: Callable[[str], None], now: Callable[[], float],
-        damaged: Callable[[int], bool], *, flushes: bool,
+        damaged: Callable[[int], bool], *, flushes: bool, journal: str,
     ) -> None:  # fmt: skip
         self._report = report
+        self.votes = VoteInvariants(report, self._directory_of, journal)
         self.cluster = ClusterInvariants(report, lambda: self.committed_end.get(METADATA, 0), self.voters)
         self._note = note
         self._now = now
@@ -92,12 +86,9 @@ class Invariants:
         self.leaders: dict[tuple[str, int], int] = {}
         self.elected_at: dict[str, list[tuple[int, float]]] = {}
         self.on_elected: Callable[[str, int], None] | None = None
-        self.on_vote: Callable[[int], None] | None = None
         self.on_cut: Callable[[str, int], None] | None = None
         self._memberships: dict[str, dict[int, Membership]] = {}
         """Per group: the memberships that were committed, by their offsets."""
-        self._voters: dict[str, set[Voter]] = {}
-        """Per group: all that anybody ever took for voters."""
         self._committed_by: dict[str, list[tuple[int, int]]] = {}
         """Per partition: ends that were committed, and the epoch of whoever did."""
         self._alone_at: dict[tuple[str, int], float] = {}
@@ -108,7 +99,6 @@ class Invariants:
         self._expected: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._synced: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._terms: dict[tuple[str, int, str], int] = {}
-        self._votes: dict[tuple[str, int, int, str], int] = {}
 
     # -- replicas ----------------------------------------------------------------------------------------------
 
@@ -187,7 +177,7 @@ class Invariants:
         if node.term < known:
             text = f"broker {broker} came back with {node.term} after {known}"
             self._violate("an epoch never goes down", group, text)
-        told = self._votes.get((group, node.term, broker, node.directory))
+        told = self.votes.told.get((group, node.term, broker, node.directory))
         if told is not None and node.vote.voted_for != told:
             text = f"broker {broker} told in {node.term} that it votes for {told}, and came back with {node.vote}"
             self._violate("a vote that was told is remembered", group, text)
@@ -228,6 +218,8 @@ class Invariants:
         known = self.leaders.setdefault((group, term), broker)
         if known != broker:
             self._violate("at most one leader per epoch", group, f"brokers {known} and {broker} in {term}")
+        assert isinstance(log.filesystem, MemoryFilesystem)
+        self.votes.elected(group, broker, term, log.filesystem)
         self.elected_at.setdefault(group, []).append((term, self._now()))
         # What a later leader committed, this one need not have: it may have been elected long ago and not known it.
         end = max((end for end, by in self._committed_by.get(group, ()) if by < term), default=0)
@@ -389,7 +381,7 @@ class Invariants:
         """Raft's rules for a leader that changes one voter at a time."""
         node, epochs = seen.actor._member.node, seen.log.epochs
         at, seen.membership, seen.membership_at = seen.membership_at, node.membership, node.history.latest_offset
-        self._voters.setdefault(group, set()).update(seen.membership.voters)
+        self.votes.believed(group, seen.membership)
         if 0 <= seen.membership_at < node.watermark:
             self._memberships.setdefault(group, {}).setdefault(seen.membership_at, seen.membership)
         if not seen.leads or seen.membership_at <= at or epochs.epoch_at(seen.membership_at) != node.term:
@@ -484,54 +476,9 @@ class Invariants:
                 return batches[offset].epoch if batches[offset].next_offset >= end else None
         return None
 
-    # -- votes -------------------------------------------------------------------------------------------------
-
-    def sent(self, sender: int, to: int, frame: bytes, disk: MemoryFilesystem, journal: str) -> None:
-        """A frame goes out. If it tells a vote, that must be on disk."""
-        _, kind, message_id, _, address_bytes, body_bytes = _FRAME.unpack_from(frame)
-        if kind != _TELL or message_id not in (_VOTE_REQUEST, _VOTE_ANSWER):
-            return
-        body_at = _FRAME.size + address_bytes
-        kind_of, _, name = frame[_FRAME.size : body_at].decode().rpartition("@")[0].partition("/")
-        group = METADATA if kind_of == "controller" else name
-        message = decode(message_id, memoryview(frame)[body_at : body_at + body_bytes], memoryview(b""))
-        if isinstance(message, VoteRequest) and not message.pre:
-            if self.on_vote is not None:
-                self.on_vote(sender)
-            self._told(group, sender, self._directory_of(group, sender), Vote(message.term, sender), disk, journal)
-        elif isinstance(message, VoteAnswer) and message.granted:
-            if not self._is_voter(group, sender, message.directory):
-                self._violate("only voters vote", group, f"broker {sender} with directory {message.directory}")
-            if not message.pre:
-                if self.on_vote is not None:
-                    self.on_vote(sender)
-                self._told(group, sender, message.directory, Vote(message.term, to), disk, journal)
-
     def _directory_of(self, group: str, broker: int) -> str:
         seen = self.seen.get((group, broker))
         return "" if seen is None else seen.directory
-
-    def _is_voter(self, group: str, broker: int, directory: str) -> bool:
-        """Does anybody believe so, or did when it asked? With a slow disk an answer goes out long after that."""
-        voter = Voter(broker, directory)
-        if voter in self._voters.get(group, ()):
-            return True
-        return any(
-            seen.actor._member.node.membership.has(broker, directory)
-            for (of_group, _), seen in self.seen.items()
-            if of_group == group
-        )
-
-    def _told(self, group: str, voter: int, directory: str, vote: Vote, disk: MemoryFilesystem, journal: str) -> None:
-        assert vote.voted_for is not None
-        known = self._votes.setdefault((group, vote.term, voter, directory), vote.voted_for)
-        if known != vote.voted_for:
-            text = f"broker {voter} in {vote.term}: for {known} and for {vote.voted_for}"
-            self._violate("one vote per epoch", group, text)
-        durable = _durable_votes(disk, journal).get(group, Vote())
-        if durable != vote and durable.term <= vote.term:
-            text = f"broker {voter} told {vote} with {durable} on disk"
-            self._violate("a vote is on disk before it is told", group, text)
 
     def _violate(self, promise: str, group: str, text: str) -> None:
         self._report(Violation(promise, group, text))
@@ -574,16 +521,3 @@ def _size_below(data: bytearray, end: int, size: int) -> int:
             break
         at += header.size
     return at
-
-
-def _durable_votes(disk: MemoryFilesystem, path: str) -> dict[str, Vote]:
-    """What a journal would hold after the power went."""
-    node: DirectoryNode | FileNode | None = disk._root
-    for name in path.strip("/").split("/"):
-        node = node.durable.get(name) if isinstance(node, DirectoryNode) else None
-    if not isinstance(node, FileNode):
-        return {}
-    reader = VoteJournal.__new__(VoteJournal)
-    reader.votes = {}
-    reader._replay(bytes(node.durable))
-    return reader.votes

@@ -21,7 +21,7 @@ from log.raft.messages import (
 )
 from log.raft.node import RaftNode
 from log.raft.ready import Fetch, Ready, Vote
-from log.raft.roles import Follower, Leader, PreCandidate, Role
+from log.raft.roles import Candidate, Follower, Leader, PreCandidate, Role
 from log.raft.vote_journal import VoteJournal
 from protocol.records import RecordBatches, parse_batches
 from tools.simulator.mutant import Mutant
@@ -109,6 +109,15 @@ def _become_still_verified(self: RaftNode, role: Role) -> None:
     if isinstance(role, Follower) and isinstance(self.role, Follower):
         role.verified = self.role.verified
     _become(self, role)
+
+
+_campaign = RaftNode._campaign
+
+
+def _campaign_and_lead(self: RaftNode, now: float, *, forced: bool) -> None:
+    _campaign(self, now, forced=forced)
+    if isinstance(self.role, Candidate) and self._is_elected(self.role):
+        self._lead(now)
 
 
 _on_vote_answer = RaftNode._on_vote_answer
@@ -222,6 +231,9 @@ RAFT_MUTANTS: dict[str, Mutant] = {
     ),
     "acknowledge-unflushed": Mutant("a follower does not wait for its disk", following, "_flushed", _flushed_already),
     "vote-told-before-saved": Mutant("a vote is told before it is on disk", Member, "_send", _send_before_saved),
+    "led-before-saved": Mutant(
+        "who votes alone leads before its vote is on disk", RaftNode, "_campaign", _campaign_and_lead, unreplicated=1
+    ),
     "vote-forgotten": Mutant(
         "a restart forgets the vote",
         VoteJournal,

@@ -180,7 +180,7 @@ class World:
         """The partitions with several replicas that clients write to; known once the cluster has formed."""
         self.invariants = Invariants(
             self.report, self.note, self.sim.clock.now, lambda broker: self.brokers[broker].damaged,
-            flushes=settings.flushes,
+            flushes=settings.flushes, journal=JOURNAL,
         )  # fmt: skip
         if self.consumers is not None:
             self.consumers.view.was_followed = lambda log, epoch: self.invariants.was_followed(log, epoch, self.now)
@@ -400,7 +400,7 @@ class World:
     def _sent(self, sender: int, to: int, frame: bytes) -> None:
         broker = self.brokers.get(sender)
         if broker is not None:
-            self.invariants.sent(sender, to, frame, broker.disk, JOURNAL)
+            self.invariants.votes.sent(sender, to, frame, broker.disk)
 
     # -- clients -----------------------------------------------------------------------------------------------
 
