@@ -7,6 +7,7 @@ needs no timer at all.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from typing import Protocol
@@ -183,7 +184,7 @@ class RaftNode:
             return role.campaign_at
         if isinstance(role, Leader):
             return leading.next_deadline(self, role)
-        return role.retry_at
+        return None if role.retry_at == math.inf else role.retry_at
 
     def take_ready(self) -> Ready:
         """What must be done now. Do it, in order, before the node is used again."""
@@ -200,8 +201,6 @@ class RaftNode:
                 self._pre_campaign(now)
         elif isinstance(role, Leader):
             leading.tick(self, role, now)
-        elif now >= role.retry_at and isinstance(role, Candidate) and self._is_elected(role):
-            role.retry_at = now + self.config.election_retry_s_max  # it waits for nobody but its own disk
         elif now >= role.retry_at:
             self._retry_s = min(2 * self._retry_s, self.config.election_retry_s_max)
             self._pre_campaign(now)
@@ -442,7 +441,9 @@ class RaftNode:
         role = Candidate(now, now + self.config.election_retry_s_max, forced=forced)  # anew when our vote is saved
         self._become(role)
         self._vote_for_self(role)
-        if not self._is_elected(role):
+        if self._is_elected(role):
+            role.retry_at = math.inf  # it waits for nobody but its own disk
+        else:
             self._request_votes(pre=False, forced=forced)
 
     def vote_saved(self, now: float) -> None:
