@@ -461,7 +461,7 @@ def _segment_bases(files: Filesystem, directory: str, names: Sequence[str], log_
     """
     bases = [base for name in names if (base := offset_in_name(name, ".log")) is not None]
     first = sum(following <= log_start_offset for following in bases[1:])
-    while first > 0 and not _has_snapshot(files, directory, bases[first]):
+    while first > 0 and _snapshot(files, directory, bases[first]) is None:
         first -= 1
     wanted = bases[first:]
     for name in names:
@@ -470,15 +470,6 @@ def _segment_bases(files: Filesystem, directory: str, names: Sequence[str], log_
             if base is not None and base not in wanted:
                 files.remove(f"{directory}/{name}")
     return wanted
-
-
-def _has_snapshot(files: Filesystem, directory: str, offset: int) -> bool:
-    path = snapshot_path(directory, offset)
-    try:
-        ProducerStates.decode(files.read(path), path)
-    except (FileNotFoundError, DamagedFile):
-        return False
-    return True
 
 
 def _sort_out_snapshots(files: Filesystem, directory: str, names: Sequence[str], offset: int) -> list[File]:
@@ -500,9 +491,17 @@ def _last_snapshot(files: Filesystem, directory: str, start_offset: int, end_off
     """
     found = (offset_in_name(name, ".snapshot") for name in files.list(directory))
     for offset in sorted((offset for offset in found if offset is not None and offset <= end_offset), reverse=True):
-        path = snapshot_path(directory, offset)
-        try:
-            return ProducerStates.decode(files.read(path), path), offset
-        except DamagedFile:
-            files.remove(path)
+        producers = _snapshot(files, directory, offset)
+        if producers is not None:
+            return producers, offset
+        files.remove(snapshot_path(directory, offset))
     return ProducerStates(), start_offset
+
+
+def _snapshot(files: Filesystem, directory: str, offset: int) -> ProducerStates | None:
+    """The producers' table as it was at `offset`, if that is here and whole."""
+    path = snapshot_path(directory, offset)
+    try:
+        return ProducerStates.decode(files.read(path), path)
+    except (FileNotFoundError, DamagedFile):
+        return None
