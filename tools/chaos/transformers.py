@@ -69,13 +69,8 @@ class Transformer(TransactionalClient):
         offsets = [TopicPartition(topic, number, end) for (topic, number), end in ends.items()]
         metadata = consumer.consumer_group_metadata()
         began = self.recorder.now
-        error = repeatedly(
-            self,
-            "send_offsets",
-            lambda: within(
-                2 * CALL_SECONDS, lambda: producer.send_offsets_to_transaction(offsets, metadata, CALL_SECONDS)
-            ),
-        )
+        call = partial(producer.send_offsets_to_transaction, offsets, metadata, CALL_SECONDS)
+        error = repeatedly(self, "send_offsets", partial(within, 2 * CALL_SECONDS, call))
         ended = self.recorder.now
         outcome = OK if error is None else UNKNOWN
         for (topic, number), end in ends.items():

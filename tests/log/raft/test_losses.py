@@ -198,15 +198,26 @@ def test_a_follower_that_counts_again_says_so_and_what_it_holds_is_committed() -
     assert group.members[1].node.watermark == group.members[1].log.end_offset
 
 
-@pytest.mark.parametrize("at", [0, 12, 20, 70], ids=["offset", "epoch", "checksum", "record"])
-def test_what_a_leaders_disk_damaged_is_not_handed_on_and_another_leads_who_has_it(at: int) -> None:
+def a_group_that_holds_much() -> Group:
+    """Broker 1 leads, and everybody has everything."""
     group = group_of()
     elect(group, 1)
     append_many(group, 1, 30)
+    group.members[1].log.flush()
+    return group
+
+
+def damage_the_leader(group: Group, at: int = 70) -> None:
+    """A byte of the first batch changes on its disk."""
+    group.disks[1].corrupt(group.members[1].log.segments[0].path, at, 1)
+
+
+@pytest.mark.parametrize("at", [0, 12, 20, 70], ids=["offset", "epoch", "checksum", "record"])
+def test_what_a_leaders_disk_damaged_is_not_handed_on_and_another_leads_who_has_it(at: int) -> None:
+    group = a_group_that_holds_much()
     log = group.members[1].log
-    log.flush()
     good = log.read(0, 1 << 20).read()
-    group.disks[1].corrupt(log.segments[0].path, at, 1)
+    damage_the_leader(group, at)
     come_back_empty(group, 3, to=1)
     pump(group)
     assert group.members[1].damage is not None
@@ -218,13 +229,9 @@ def test_what_a_leaders_disk_damaged_is_not_handed_on_and_another_leads_who_has_
 
 
 def test_a_damaged_leader_goes_on_if_nobody_else_has_what_it_has() -> None:
-    group = group_of()
-    elect(group, 1)
-    append_many(group, 1, 30)
-    log = group.members[1].log
-    log.flush()
+    group = a_group_that_holds_much()
     group.kill(2)
-    group.disks[1].corrupt(log.segments[0].path, 70, 1)
+    damage_the_leader(group)
     come_back_empty(group, 3, to=1)
     pump(group)
     assert group.members[1].damage is not None
@@ -234,12 +241,8 @@ def test_a_damaged_leader_goes_on_if_nobody_else_has_what_it_has() -> None:
 
 def a_damaged_leader_that_shall_go() -> Group:
     """Broker 2 has everything, broker 3 shall stay and has nothing."""
-    group = group_of()
-    elect(group, 1)
-    append_many(group, 1, 30)
-    log = group.members[1].log
-    log.flush()
-    group.disks[1].corrupt(log.segments[0].path, 70, 1)
+    group = a_group_that_holds_much()
+    damage_the_leader(group)
     come_back_empty(group, 3, to=1)
     group.want(3)
     group.tell_wanted(1)
