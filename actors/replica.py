@@ -65,11 +65,12 @@ from log.raft import leading
 from log.raft.member import Member
 from log.raft.messages import Append, Message
 from log.raft.roles import Follower, Leader
+from log.refusals import Overtakes, Refusals
 from log.verification import TooMuchParked
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.late_attrs import frozen
-from protocol.records import BatchHeader, ControlType, RecordBatches, check_batches, end_txn_marker
+from protocol.records import BatchHeader, ControlType, RecordBatches, check_batches, end_txn_marker, read_header
 
 WAITING_MAX = 100_000
 MOVE_CHECK_SECONDS = 0.5
@@ -111,6 +112,7 @@ class Replica(GroupMember):
         self._cleaning = LogCleaning(self)
         self._log_starts = LogStarts(self)
         self._transactions = TransactionGate(self)
+        self._refusals = Refusals()
         self._confirmations = Confirmations(self)
         self.authority = Authority(self)
         self._coordinator: Address | None = None
@@ -174,33 +176,52 @@ class Replica(GroupMember):
     def append_records(self, request: AppendRecords) -> AppendResult | None:
         refusal = self._refusal(request.acks, request.leader_epoch)
         if refusal is not None:
+            self.refused_for_now(request)
             return refusal
         try:
             if request.own:
                 return self._append(request, check_batches(_writable(request.batches)), -1)
             admitted = admit(_writable(request.batches), self._member.log.config, self._services.wall_ms())
             header = admitted.batches.headers[0]
+            self._refusals.check(header, self.producers, self.now)
             if header.is_transactional and self._transactions.must_wait(header):
                 self._park(request, admitted, self.defer())
                 return None
             return self._append(request, admitted.batches, admitted.append_time_ms)
-        except (ProtocolError, LogError, TooMuchParked) as error:
+        except (ProtocolError, LogError) as error:
             return self._refused(error)
 
     def _park(self, request: AppendRecords, admitted: Admitted, reply: Future[AppendResult]) -> None:
         try:
             self._transactions.park(request, admitted, reply)
-        except (LogError, TooMuchParked) as error:
+        except TooMuchParked as error:
+            self.refused_for_now(request)
             reply.set(self._refused(error))
+        except LogError as error:
+            reply.set(self._refused(error))
+
+    def refused_for_now(self, request: AppendRecords) -> None:
+        """Whoever sent this will send it again, and may have sent more behind it."""
+        if request.own:
+            return
+        try:
+            header = read_header(request.batches)
+        except ProtocolError:
+            return  # told when it comes again
+        self._refusals.note(header, self.producers, self.now)
 
     def append_parked(
         self, request: AppendRecords, admitted: Admitted, guard: int, reply: Future[AppendResult]
     ) -> None:
         """A batch that waited, and that its coordinator has vouched for."""
         result = self._refusal(request.acks, request.leader_epoch)
-        if result is None:
+        if result is not None:
+            self.refused_for_now(request)
+        else:
+            header = admitted.batches.headers[0]
             try:
-                self._transactions.check(admitted.batches.headers[0], guard)
+                self._refusals.check(header, self.producers, self.now)
+                self._transactions.check(header, guard)
                 result = self._append(request, admitted.batches, admitted.append_time_ms, lambda: reply)
             except (ProtocolError, LogError) as error:
                 result = self._refused(error)
@@ -517,7 +538,7 @@ class Replica(GroupMember):
             return AppendResult(ErrorCode.INVALID_PRODUCER_EPOCH, -1, term, str(error))
         if isinstance(error, CoordinatorFenced):
             return AppendResult(ErrorCode.TRANSACTION_COORDINATOR_FENCED, -1, term, str(error))
-        if isinstance(error, TooMuchParked):
+        if isinstance(error, TooMuchParked | Overtakes):
             return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, term, str(error))
         if isinstance(error, WrongTransactionState):
             return AppendResult(ErrorCode.INVALID_TXN_STATE, -1, term, str(error))

@@ -50,6 +50,7 @@ _AGAIN = frozenset(
     }
 )
 """Whoever produces knows no coordinator: it is told to try again as if replicas were missing, as in Kafka."""
+_COMES_AGAIN = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS})
 
 Parked = tuple[AppendRecords, "Admitted", Future[AppendResult]]
 
@@ -102,7 +103,10 @@ class TransactionGate:
             if reply.done:
                 continue
             if error != ErrorCode.NONE:
-                reply.set(AppendResult(_told(error, adds=request.adds), -1, -1, f"the coordinator says {error.name}"))
+                told = _told(error, adds=request.adds)
+                if told in _COMES_AGAIN:
+                    self._replica.refused_for_now(request)
+                reply.set(AppendResult(told, -1, -1, f"the coordinator says {error.name}"))
                 continue
             self._replica.append_parked(request, admitted, guard, reply)
 

@@ -28,6 +28,7 @@ FIRST = {
     "two-controllers": 77, "answered-when-written": 5, "planned-uncertain": 11, "restart-untold": 9,
     "membership-at-once": 1, "later-move-undone": 2, "name-used-again": 2, "earlier-move-ended": 4,
     "first-voters-for-ever": 4, "files-removed-too-early": 4, "dedupe-last-batch-only": 1,
+    "refused-batch-overtaken": 6,
 }  # fmt: skip
 """Which seed finds it soonest, where that is not seed 0; tried first, since any change to the brokers may move it."""
 

@@ -110,8 +110,13 @@ class Partition:
         batch = build_batch([Record(0, 1, None, b"value", ())])
         self.ask(AppendRecords(ALL, timeout_ms, Payload(memoryview(batch))))
 
-    def append_transactional(self, *, producer_epoch: int) -> None:
-        batch = transactional_batch(7, producer_epoch)
+    def append_numbered(self, sequence: int) -> None:
+        made = [Record(0, 1, None, b"%d" % sequence, ())]
+        batch = build_batch(made, producer_id=7, producer_epoch=0, base_sequence=sequence)
+        self.ask(AppendRecords(ALL, 30_000, Payload(memoryview(batch))))
+
+    def append_transactional(self, *, producer_epoch: int, sequence: int = 0) -> None:
+        batch = transactional_batch(7, producer_epoch, sequence)
         self.ask(AppendRecords(ALL, 30_000, Payload(memoryview(batch)), transactional_id="some"))
 
     def silence(self, broker: int) -> None:
@@ -127,9 +132,9 @@ class Partition:
         return [ErrorCode(answer.error) for answer in self.asker.answers]
 
 
-def transactional_batch(producer: int, epoch: int) -> bytearray:
+def transactional_batch(producer: int, epoch: int, sequence: int = 0) -> bytearray:
     made = [Record(0, 1, None, b"value", ())]
-    return build_batch(made, producer_id=producer, producer_epoch=epoch, base_sequence=0, transactional=True)
+    return build_batch(made, producer_id=producer, producer_epoch=epoch, base_sequence=sequence, transactional=True)
 
 
 def test_acks_all_waits_until_so_many_replicas_hold_it_however_many_are_in_sync() -> None:
@@ -155,6 +160,49 @@ def test_what_is_committed_is_refused_at_once_if_too_few_are_in_sync_then() -> N
     partition.world.kill(partition.followers[0])
     partition.run(0.2)
     assert partition.errors == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_was_sent_behind_a_batch_that_was_refused_for_now_is_not_out_of_order(known: bool) -> None:
+    """librdkafka would number everything anew that is under way, and write it twice; what is not known yet would begin
+    with the second batch, and the first would never be taken."""
+    partition = Partition(min_insync_replicas=3)
+    first = 0
+    if known:
+        partition.append_numbered(0)
+        partition.run(0.1)
+        assert partition.errors == [ErrorCode.NONE]
+        partition.asker.answers.clear()
+        first = 1
+    partition.world.kill(partition.followers[0])
+    partition.run(0.1)
+    partition.append_numbered(first)
+    partition.run(0.1)
+    assert partition.errors == [ErrorCode.NOT_ENOUGH_REPLICAS]
+    partition.world.start(partition.followers[0])
+    partition.run(2.0)
+    partition.append_numbered(first + 1)
+    partition.run(0.1)
+    assert partition.errors == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+    for sequence in (first, first + 1, first):
+        partition.append_numbered(sequence)
+    partition.run(0.1)
+    assert partition.errors[2:] == [ErrorCode.NONE] * 3
+    offsets = [answer.base_offset for answer in partition.asker.answers[2:]]
+    assert offsets == [first, first + 1, first]
+
+
+def test_what_was_sent_behind_a_batch_that_its_coordinator_could_not_vouch_for_yet_is_not_out_of_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
+    monkeypatch.setattr(transaction_gate, "ask_to_vouch", lambda *asked, **_: asked[-1](words.pop(0)))
+    partition = Partition(min_insync_replicas=2)
+    for sequence in (0, 1, 0, 1):
+        partition.append_transactional(producer_epoch=0, sequence=sequence)
+        partition.run(0.1)
+    assert partition.errors == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2 + [ErrorCode.NONE] * 2
+    assert not words, "the second was not asked for: it had to wait for the first in any case"
 
 
 def test_an_append_whose_time_is_up_is_judged_by_what_is_so_then() -> None:

@@ -134,11 +134,19 @@ class Writer(Client):
         else:
             self.finished = True
             return
+        self.begin(group)
+
+    def begin(self, group: str) -> None:
+        """Write something there."""
+        self._attempt(self.operation(group))
+
+    def operation(self, group: str) -> Operation:
+        """What nobody has written yet."""
         count = self.rng.choice((1, 1, 2, 3))
         names = [b"%s-%d" % (self.address.name.encode(), self._written + at) for at in range(count)]
         values = tuple(name.ljust(self.rng.randint(0, self.services.value_bytes), b".") for name in names)
         self._written += count
-        self._attempt(self.history.begin(self.address.name, self._kind, group, values, self.now))
+        return self.history.begin(self.address.name, self._kind, group, values, self.now)
 
     @handles(_Again)
     def again(self, message: _Again) -> None:

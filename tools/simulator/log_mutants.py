@@ -16,6 +16,7 @@ from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates, WrittenBatch
 from log.raft.member import Member
 from log.raft.messages import Restart
+from log.refusals import Refusals
 from log.saved_state import SavedState
 from log.segment import Segment
 from protocol.error_codes import ErrorCode
@@ -58,6 +59,10 @@ def _take_torn(self: recovery._Scan, data: memoryview, at: int, position: int) -
         self._epochs.assign(header.leader_epoch, header.base_offset)
     self.end_offset = header.next_offset
     return None
+
+
+def _check_nothing(_self: Refusals, _header: BatchHeader, _producers: ProducerStates, _now: float) -> None:
+    pass
 
 
 _read_checkpoints = recovery._read_checkpoints
@@ -233,6 +238,14 @@ LOG_MUTANTS: dict[str, Mutant] = {
         "end_flush",
         _end_any_flush,
         faults=("usurp", "slow-sync"),
+    ),
+    "refused-batch-overtaken": Mutant(
+        "what a producer sent behind a batch that was refused for now is out of order, or takes its place",
+        Refusals,
+        "check",
+        _check_nothing,
+        brokers=None,
+        pipelined=True,
     ),
     "dedupe-last-batch-only": Mutant(
         "only a producer's last batch is known again", ProducerStates, "check", _check_last_batch

@@ -33,6 +33,7 @@ class Mutant:
     writers: int | None = None
     transactions: bool = False
     unreplicated: int = 0
+    pipelined: bool = False
 
     @property
     def patches(self) -> tuple[tuple[object, str, Any], ...]:
@@ -47,5 +48,5 @@ class Mutant:
             "admins": self.admins, "seconds": self.seconds,
             "snapshot_bytes": self.snapshot_bytes, "events_max": self.events_max,
             "groups": self.groups, "writers": self.writers, "transactions": self.transactions,
-            "unreplicated": self.unreplicated,
+            "unreplicated": self.unreplicated, "pipelined": self.pipelined,
         }  # fmt: skip

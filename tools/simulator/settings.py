@@ -10,6 +10,7 @@ from actors.runtime.simulation import Wire
 from log.config import NEVER
 from log.raft.node import RaftConfig
 from tools.simulator.group_settings import GroupSettings, choose_groups
+from tools.simulator.pipelined_writer import choose_pipelined
 from tools.simulator.transaction_settings import TransactionSettings, choose_transactions
 from tools.simulator.unreplicated import choose_unreplicated
 
@@ -52,6 +53,8 @@ class Settings:
     transactions: TransactionSettings | None
     unreplicated: int
     """So many partitions with one replica are there beside the others."""
+    pipelined: bool
+    """Is there a writer with several batches under way?"""
 
     @property
     def min_insync_replicas(self) -> int:
@@ -85,6 +88,7 @@ def choose(
     groups: tuple[str, ...] | None = None,
     transactions: bool | None = None,
     unreplicated: int | None = None,
+    pipelined: bool | None = None,
 ) -> Settings:
     """The settings of a seed, among the faults that are allowed."""
     rng = random.Random(f"settings {seed}")
@@ -145,4 +149,5 @@ def choose(
         groups=choose_groups(seed, groups),
         transactions=choose_transactions(seed, wanted=transactions),
         unreplicated=(choose_unreplicated(seed) if faults == FAULTS else 0) if unreplicated is None else unreplicated,
+        pipelined=(faults == FAULTS and choose_pipelined(seed)) if pipelined is None else pipelined,
     )

@@ -33,6 +33,7 @@ from tools.simulator.group_view import GroupView
 from tools.simulator.group_world import GroupWorld
 from tools.simulator.history import ALL, IDEMPOTENT, ONE, History
 from tools.simulator.invariants import Invariants
+from tools.simulator.pipelined_writer import PipelinedWriter
 from tools.simulator.report import TraceKeeper, Violation
 from tools.simulator.settings import Settings
 from tools.simulator.settled import unsettled
@@ -418,6 +419,8 @@ class World:
         clients: list[Client] = []
         for number, kind in enumerate(kinds):
             clients.append(self._spawn(nodes[number % 2], Writer, f"w{number}", services, kind, number))
+        if settings.pipelined:
+            clients.append(self._spawn(nodes[0], PipelinedWriter, "p0", services))
         readers = [self._spawn(nodes[n % 2], Reader, f"r{n}", services) for n in range(settings.readers)]
         admins = [
             self._spawn(nodes[n % 2], Administrator, f"a{n}", services, self.blocks) for n in range(settings.admins)

@@ -1,0 +1,172 @@
+"""A writer that has several batches of a partition under way, as librdkafka and the Java client have.
+
+It sends no more once it hears that one has failed (which it does late, now and then), waits until all are answered, and
+sends what is not acknowledged again, in its order and under its old sequences. Whoever does so is never told that a
+batch is out of order, unless one before it was lost on the way: a batch behind one that was refused for now is refused
+for now, too (log/refusals.py).
+
+It draws from a generator of its own: a seed without such a writer is the run that it was before there was one.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from typing import Any
+
+from attrs import define, frozen
+
+from actors.replica_messages import AppendResult
+from actors.runtime import Future, handles
+from log.producer_state import BATCHES_KEPT
+from protocol.error_codes import ErrorCode
+from tools.simulator.clients import ClientServices, Writer
+from tools.simulator.history import IDEMPOTENT, Operation
+
+SHARE = 0.3
+"""Of the seeds that have such a writer."""
+PRODUCER_ID = 100
+_FOR_NOW = frozenset((ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT))
+_PAUSE_SECONDS_MAX, _LATE_SECONDS_MAX = 0.03, 0.3
+_LATE_SHARE = 0.5
+_STAY_SHARE = 0.7
+"""Of those that are told that replicas are missing: another broker would not lead."""
+
+
+def choose_pipelined(seed: int) -> bool:
+    return random.Random(f"pipelined {seed}").random() < SHARE
+
+
+@define(slots=True, eq=False)
+class _Batch:
+    operation: Operation
+    sequence: int
+    result: AppendResult | None = None
+    """The answer of this round; None if there is none, whatever became of it."""
+    is_sent: bool = False
+
+    @property
+    def is_acknowledged(self) -> bool:
+        return self.result is not None and self.result.error == ErrorCode.NONE
+
+    @property
+    def was_refused(self) -> bool:
+        """Surely not written, and noted."""
+        return self.result is not None and self.result.error in _FOR_NOW and self.result.base_offset < 0
+
+
+@frozen(slots=True)
+class _Launch:
+    """Send the next batch of this round."""
+
+    round: int
+    at: int
+
+
+@frozen(slots=True)
+class _Round:
+    """Send all that is left once more."""
+
+
+class PipelinedWriter(Writer):
+    """See the module's docstring."""
+
+    def __init__(self, services: ClientServices, rng: random.Random) -> None:
+        super().__init__(services, rng, IDEMPOTENT, PRODUCER_ID)
+        self._batches: list[_Batch] = []
+        self._left: list[_Batch] = []
+        """Of these, what is not acknowledged."""
+        self._rounds = 0
+        self._under_way = 0
+        self._all_sent = False
+        self._hears_late = False
+
+    def begin(self, group: str) -> None:
+        self._batches = []
+        for _ in range(self.rng.randint(2, BATCHES_KEPT)):
+            operation = self.operation(group)
+            self._batches.append(_Batch(operation, self._sequences[group]))
+            self._sequences[group] += len(operation.values)
+        self._left = list(self._batches)
+        self.round(_Round())
+
+    @handles(_Round)
+    def round(self, _message: _Round) -> None:
+        self._rounds += 1
+        self._all_sent = False
+        self._hears_late = self.rng.random() < _LATE_SHARE
+        for batch in self._left:
+            batch.result, batch.is_sent = None, False
+        self.launch(_Launch(self._rounds, 0))
+
+    @handles(_Launch)
+    def launch(self, message: _Launch) -> None:
+        if message.round != self._rounds or self._all_sent:
+            return
+        batch = self._left[message.at]
+        batch.is_sent = True
+        batch.operation.attempts += 1
+        batch.operation.broker = self.leader(batch.operation.group)
+        self._under_way += 1
+        self._send(batch.operation, batch.sequence, partial(self._told, batch))
+        if message.at + 1 == len(self._left):
+            self._all_sent = True
+        else:
+            seconds_max = _LATE_SECONDS_MAX if self._hears_late else _PAUSE_SECONDS_MAX
+            pause_s = self.rng.choice((0.0, 0.001, self.rng.uniform(0, seconds_max)))
+            self.after(pause_s, _Launch(self._rounds, message.at + 1))
+
+    def _told(self, batch: _Batch, future: Future[Any]) -> None:
+        operation = batch.operation
+        self._under_way -= 1
+        if future.exception is not None:
+            self.complain(operation.group, future.exception, operation.broker)
+        else:
+            batch.result = future.get()
+            operation.epoch = batch.result.leader_epoch
+        if batch.is_acknowledged:
+            assert batch.result is not None
+            operation.base_offset = batch.result.base_offset
+            self._check_held(operation)
+            self.history.end(operation, "ok", self.now)
+        elif not self._hears_late:
+            self._all_sent = True
+        if self._all_sent and not self._under_way:
+            self._end_of_round()
+
+    def _end_of_round(self) -> None:
+        sent = [batch for batch in self._left if batch.is_sent]
+        for at, batch in enumerate(sent):
+            self._check_refusal(batch, sent[:at])
+        self._left = [batch for batch in self._left if not batch.is_acknowledged]
+        if self._left:
+            self._look_around(self._left[0])
+            self.after(self.rng.uniform(0.005, 0.1), _Round())
+            return
+        self._check_places()
+        self._think()
+
+    def _look_around(self, first: _Batch) -> None:
+        too_few = first.result is not None and first.result.error == ErrorCode.NOT_ENOUGH_REPLICAS
+        if not too_few or self.rng.random() > _STAY_SHARE:
+            self.look_elsewhere(first.operation.group)
+
+    def _check_refusal(self, batch: _Batch, before: list[_Batch]) -> None:
+        """Nothing is out of order behind what was acknowledged or refused."""
+        group, result = batch.operation.group, batch.result
+        if result is None or not all(one.is_acknowledged or one.was_refused for one in before):
+            return
+        if self._is_wrong(group, result) or self._needs_nobody(batch.operation, result):
+            self.history.violate(
+                "a good append was refused", group, f"{batch.operation.values[0]!r}: {result.message}",
+                batch.operation.values[0],
+            )  # fmt: skip
+
+    def _check_places(self) -> None:
+        for first, second in zip(self._batches, self._batches[1:], strict=False):
+            if second.operation.base_offset < first.operation.end:
+                self.history.violate(
+                    "non-monotonic send", first.operation.group,
+                    f"{second.operation.base_offset} is behind {first.operation.base_offset} in its producer's order",
+                    first.operation.values[0], second.operation.values[0],
+                )  # fmt: skip
