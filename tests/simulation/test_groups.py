@@ -72,7 +72,7 @@ def test_without_faults_of_the_cluster_members_alone_break_nothing(kind: str) ->
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", GROUP_MUTANTS)
 def test_a_planted_bug_in_groups_is_found(name: str) -> None:
-    catch = hunt(name, (FIRST.get(name, 0), *range(SEEDS_MAX)), surely=True)
+    catch = hunt(name, (FIRST.get(name, 0), *range(SEEDS_MAX)))
     assert catch.seed is not None, f"{name} was not found within {catch.seeds_tried} seeds"
     assert not any(mistake in catch.text for mistake in MISTAKES), f"{name} does not fit any more: {catch.text}"
 
