@@ -394,7 +394,7 @@ class Controller(GroupMember):
     def _tell_partitions(self, topic_ids: frozenset[str]) -> None:
         complete = self._is_complete()
         self.metadata.catching_up = not complete
-        self.send(Address("partitions", "", self.node.broker), MetadataChanged(topic_ids, complete))
+        self.node.tell_local(Address("partitions", "", self.node.broker), MetadataChanged(topic_ids, complete))
 
     def _is_complete(self) -> bool:
         """Is everything replayed that this broker had applied before it was last started?"""

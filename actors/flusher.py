@@ -107,14 +107,14 @@ class Flusher(Actor):
         for replica, synced in done.flushes:
             if synced.error is not None:  # the replica may have died meanwhile, and whoever opens its log must know
                 self._handles.note_failed_sync(synced.flush.log, synced.flush.since)
-            self.send(replica, synced)
+            self.node.tell_local(replica, synced)
         if done.error is not None:  # what is not saved is not told: until it is, nobody here votes
             self.log.error("flusher: votes cannot be saved: %s; trying again", done.error)
             self._votes[:0] = done.votes
             self.after(RETRY_SECONDS, _TryAgain())
             return
         for saved in done.votes:
-            self.send(saved.replica, VoteSaved(saved.vote))
+            self.node.tell_local(saved.replica, VoteSaved(saved.vote))
         self.try_again()
 
     @handles(_TryAgain)

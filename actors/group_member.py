@@ -17,7 +17,7 @@ from actors.heartbeats import Follows, LeaderGone, Leads
 from actors.leadership import Leadership
 from actors.raft_messages import RAFT_MESSAGES
 from actors.replica_messages import Discard, HandOver, MemberStarted, TransferLeadership
-from actors.runtime import Actor, Address, Future, PeerDown, PeerUp, handles
+from actors.runtime import Actor, Address, Future, PeerDown, PeerUp, Restart, handles
 from actors.runtime.timers import Timer
 from log import checkpoint, losses
 from log.config import NEVER, LogConfig
@@ -105,6 +105,7 @@ class GroupMember(Actor):
     """See the module's docstring."""
 
     mailbox_capacity = 1 << 14
+    restart = Restart(outlasts=(OSError, LogOffline))
 
     def __init__(self, services: GroupServices) -> None:
         super().__init__()

@@ -134,9 +134,9 @@ class Partitions(Actor):
         self._complete = message.complete
         for group, (topic_id, _) in self._here.items():
             if topic_id in message.topic_ids and group not in self._ending:
-                self.send(replica_address(group, self.node.broker), message)
+                self.node.tell_local(replica_address(group, self.node.broker), message)
         for coordinator in self._coordinators:
-            self.send(coordinator, message)
+            self.node.tell_local(coordinator, message)
         self._due.update(dict.fromkeys(sorted(message.topic_ids)))
         self._go_on()
 
@@ -306,7 +306,7 @@ class Partitions(Actor):
         address = replica_address(group, self.node.broker)
         self.node.supervisor.forget(address)
         self.node.watch(self.address, address)
-        self.send(address, Discard())
+        self.node.tell_local(address, Discard())
         return 1
 
     def _remove(self, group: str) -> None:

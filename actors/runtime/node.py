@@ -199,7 +199,10 @@ class Node:
             self.tell_local(watcher, PeerDown(peer, reason))
 
     def tell_local(self, address: Address, message: Any) -> None:
-        """Tell an actor here what it must not miss. It ordered it, so its mailbox bound does not apply."""
+        """Tell an actor here what it must not miss and nobody repeats: its mailbox bound does not apply.
+
+        It ordered it, or it is bounded by what somebody else does: never what clients or other brokers send.
+        """
         ref = self._actors.get(address.encoded)
         if ref is not None:
             ref.actor_inbox.put_own(Envelope(message))

@@ -25,6 +25,8 @@ class Restart:
     within_s: float = 60.0
     backoff_s: float = 0.05
     backoff_max_s: float = 5.0
+    outlasts: tuple[type[BaseException], ...] = ()
+    """What passes by itself, or when somebody mends it (a full disk): the actor is made anew until it has passed."""
 
 
 @frozen(slots=True)
@@ -41,6 +43,7 @@ class _Child:
     recipe: Recipe
     policy: Restart
     failures: deque[float] = Factory(deque)
+    outlasted: deque[float] = Factory(deque)
     timer: Timer | None = None
 
 
@@ -72,11 +75,13 @@ class Supervisor:
         child = self._children.get(address)
         if child is None:
             return False
-        policy, failures, now = child.policy, child.failures, self._node.scheduler.clock.now()
+        policy, now = child.policy, self._node.scheduler.clock.now()
+        passes = isinstance(error, policy.outlasts)
+        failures = child.outlasted if passes else child.failures
         failures.append(now)
         while failures[0] < now - policy.within_s:
             failures.popleft()
-        if len(failures) > policy.attempts:
+        if len(failures) > policy.attempts and not passes:
             del self._children[address]
             self.given_up[address] = repr(error)
             self._node.log.critical(

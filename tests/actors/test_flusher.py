@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from actors.background import Done, Work
 from actors.flusher import LOGS_AT_ONCE, Flusher, LogSynced, SaveVote, SyncLog, VoteSaved
-from actors.runtime import Actor, Address, handles
+from actors.runtime import Actor, Address, MailboxFull, handles
 from actors.runtime.simulation import Simulation
 from log.config import LogConfig
 from log.handles import Handles
@@ -87,6 +89,21 @@ def test_a_vote_waits_for_few_logs_however_many_are_to_be_synced() -> None:
     while disk.background.waiting:
         disk.do_one()
     assert len(disk.told) == 5 * LOGS_AT_ONCE + 1
+
+
+def test_whoever_asked_is_told_though_its_mailbox_is_full() -> None:
+    """Nobody would tell it again: a log would never be synced any more, and nobody be told of a vote."""
+    disk = Disk()
+    disk.ask(1)
+    disk.ask(1, Vote(1, 1))
+    asker = disk.sim.nodes[1].ref(REPLICA)
+    inbox = asker.actor_inbox
+    inbox.capacity = 0
+    with pytest.raises(MailboxFull):
+        asker.tell(VoteSaved(Vote(7, 7)))
+    disk.do_one()
+    disk.do_one()
+    assert [type(one) for one in disk.told] == [LogSynced, LogSynced, VoteSaved]
 
 
 def test_logs_are_synced_though_votes_cannot_be_saved() -> None:

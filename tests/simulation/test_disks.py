@@ -41,6 +41,21 @@ def test_a_leader_whose_disk_fails_on_an_append_ends_and_comes_back() -> None:
     assert not world.history.violations
 
 
+def test_a_disk_that_was_full_for_long_serves_again_when_it_has_room() -> None:
+    """After a few failures nobody tried any more, until the broker was started again."""
+    world, group = world_at_work()
+    for broker in world.brokers.values():
+        broker.disk.faults.append(Fault("write", errno.ENOSPC, f"{DATA}/{group}/*", times=None))
+    world.sim.run(seconds=60.0)
+    count = acknowledged(world)
+    for broker in world.brokers.values():
+        broker.disk.faults.clear()
+    world.sim.run(seconds=10.0)
+    assert acknowledged(world) > count
+    assert all(world.replica(group, number) is not None for number in world.keepers(group))
+    assert not world.history.violations
+
+
 def test_votes_that_cannot_be_saved_are_saved_later_and_told_only_then() -> None:
     world, group = world_at_work(2)
     leader = world.leader(group)

@@ -98,6 +98,31 @@ def test_too_many_failures_in_the_window_end_in_giving_up_loudly(caplog: pytest.
     )
 
 
+class Patient(Restarted):
+    """Outlasts what its constructor runs into."""
+
+    restart = Restart(attempts=2, within_s=60.0, backoff_s=0.1, backoff_max_s=5.0, outlasts=(OSError,))
+
+    def __init__(self, events: Events) -> None:
+        super().__init__(events)
+        if events.all and len(events.all) < 50:
+            events.append("constructor")
+            raise FileNotFoundError("the disk is gone")
+
+
+def test_what_passes_when_somebody_mends_it_is_outlasted() -> None:
+    world = World()
+    world.spawn(Patient, Events())
+    fail(world)
+    assert until_alive(world) > 200.0, "almost fifty times, in the end every five seconds"
+    assert world.node.supervisor.given_up == {}
+    for _ in range(2):
+        fail(world)
+        assert until_alive(world) < 1.0
+    fail(world)
+    assert world.node.supervisor.given_up, "other failures are counted"
+
+
 def test_an_actor_that_was_given_up_may_be_made_again_by_hand() -> None:
     world = World()
     world.spawn(Restarted, Events())
