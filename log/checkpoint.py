@@ -6,6 +6,7 @@ clean-shutdown       there only after a clean stop: what recovery would have fou
 restarting           there only while the log is begun anew at another offset
 failed-sync          there only after a sync failed: up to where the log was on disk before
 cleaner-checkpoint   there only in a compacted log: where its dirty part begins
+sparse               there only in a log that was filled by a leader who had compacted it: offsets may skip
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ METADATA, OFFSETS, CLEAN = "partition.metadata", "offsets-checkpoint", "clean-sh
 CLEANER = "cleaner-checkpoint"
 FAILED_SYNC = "failed-sync"
 RESTARTING = "restarting"
+SPARSE = "sparse"
 _SNAPSHOT_CRC = "\ncrc: "
 
 

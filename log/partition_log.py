@@ -200,8 +200,9 @@ class PartitionLog:
 
         `hidden` epochs began in what is skipped before the first batch.
         """
-        end_offset, epoch = self.end_offset, self.epochs.latest
+        end_offset, epoch, skips = self.end_offset, self.epochs.latest, False
         for header in batches.headers:
+            skips = skips or header.base_offset > end_offset
             if header.base_offset < end_offset or header.leader_epoch < max(epoch, 0):
                 raise OutOfOrderAppend(
                     f"offset {header.base_offset} of epoch {header.leader_epoch} after {end_offset - 1} of {epoch}"
@@ -221,6 +222,8 @@ class PartitionLog:
         segment = self._make_room(len(batches.data), first_offset, end_offset - 1, max_timestamp, now_ms)
         begun = self._begun(hidden, first_offset) if hidden else ()
         try:
+            if skips:
+                self._saved.note_sparse()
             if begun:  # before the batches: a recovery would find other ones in them
                 self._saved.write_epochs_ahead(self.epochs, begun)
             segment.append_stamped(batches, self.config.index_interval_bytes)

@@ -21,7 +21,7 @@ from attrs import Factory
 from crc32c import crc32c
 
 from log import checkpoint, losses
-from log.checkpoint import CLEAN, Offsets
+from log.checkpoint import CLEAN, SPARSE, Offsets
 from log.config import CleanupPolicy, LogConfig
 from log.epoch_cache import EpochCache
 from log.errors import CorruptSegment, DamagedFile
@@ -224,10 +224,12 @@ def _recover(
     opened.unsynced += _mend_indexes(handles.filesystem, segments[:first], names, config)
     end_offset = segments[first].base_offset if segments else opened.log_start_offset
     known_end = max(offsets.recovery_point, offsets.high_watermark)
+    # Only a leader that has compacted its log sends batches that skip offsets.
+    skips = SPARSE in names or CleanupPolicy.COMPACT in config.cleanup_policy
     for at, segment in enumerate(segments[first:], start=first):
         upper = segments[at + 1].base_offset if at + 1 < len(segments) else None
         start = max(end_offset, segment.base_offset)
-        scan = _Scan(segment, opened.epochs, start, upper, scan_from, offsets.recovery_point, config)
+        scan = _Scan(segment, opened.epochs, start, upper, scan_from, offsets.recovery_point, config, skips=skips)
         reason, end_offset = scan.run(), scan.end_offset
         if reason is None and upper is not None and not _may_follow(upper, end_offset, known, config):
             reason = f"the segment from {upper} on follows offset {end_offset - 1}"
@@ -294,7 +296,7 @@ class _Scan:
 
     def __init__(
         self, segment: Segment, epochs: EpochCache, end_offset: int, upper: int | None,
-        scan_from: int, recovery_point: int, config: LogConfig,
+        scan_from: int, recovery_point: int, config: LogConfig, *, skips: bool,
     ) -> None:  # fmt: skip
         self._segment = segment
         self._epochs = epochs
@@ -302,8 +304,7 @@ class _Scan:
         self._scan_from = scan_from
         self._recovery_point = recovery_point
         self._interval_bytes = config.index_interval_bytes
-        # Only a compacted topic's leader sends batches that skip offsets.
-        self._contiguous = CleanupPolicy.COMPACT not in config.cleanup_policy
+        self._skips = skips
         self._file_size = segment.size
         self.end_offset = end_offset
 
@@ -402,7 +403,7 @@ class _Scan:
         return None
 
     def _misplaced(self, header: BatchHeader) -> str | None:
-        if header.base_offset < self.end_offset or (self._contiguous and header.base_offset != self.end_offset):
+        if header.base_offset < self.end_offset or (not self._skips and header.base_offset != self.end_offset):
             return f"offset {header.base_offset} where {self.end_offset} was expected"
         if header.next_offset > self._upper:
             return f"offset {header.last_offset} in a segment that ends before {self._upper}"

@@ -20,12 +20,13 @@ from log.recovery import EPOCHS_FILE, offset_in_name, snapshot_path
 class SavedState:
     """The small files of one log."""
 
-    __slots__ = ("_directory", "_files", "_unsynced", "is_ahead", "is_clean", "lacks_offsets", "offsets")
+    __slots__ = ("_directory", "_files", "_is_sparse", "_unsynced", "is_ahead", "is_clean", "lacks_offsets", "offsets")
 
     def __init__(self, files: Filesystem, directory: str, unsynced: Unsynced) -> None:
         self._files = files
         self._directory = directory
         self._unsynced = unsynced
+        self._is_sparse = False
         self.offsets: Offsets | None = None
         """As they were written last; None if nobody can tell."""
         self.lacks_offsets = False
@@ -48,6 +49,16 @@ class SavedState:
     def forget_clean_stop(self) -> None:
         checkpoint.forget_clean_stop(self._files, self._directory)
         self.is_clean = False
+
+    def note_sparse(self) -> None:
+        """Offsets are about to skip what a leader has compacted away: recovery shall not take that for a loss.
+
+        What the topic's cleanup.policy says tells nothing: it may be another one by then.
+        """
+        path = f"{self._directory}/{checkpoint.SPARSE}"
+        if not self._is_sparse and not self._files.exists(path):
+            self._files.write_atomically(path, b"")
+        self._is_sparse = True
 
     # -- leader epochs -------------------------------------------------------------------------------------------
 

@@ -165,6 +165,19 @@ def test_in_a_compacted_log_offsets_may_skip_but_not_beyond_what_a_segment_can_h
     assert log.cut is not None
 
 
+def test_offsets_that_skip_are_no_loss_though_the_topic_is_not_compacted_any_more() -> None:
+    """What was filled by a leader who had compacted the log was cut at the first gap, and marked as a loss."""
+    files = MemoryFilesystem()
+    log = open_log(files, LogConfig(cleanup_policy=CleanupPolicy.COMPACT))
+    for offset in (0, 10, 50):
+        follow(log, batch(2), offset)
+    found = contents(log)
+    log.handles.close_all()
+    log = open_log(files)
+    assert (log.cut, log.end_offset, contents(log)) == (None, 52, found)
+    assert not losses.is_marked(files, DIRECTORY)
+
+
 def test_a_cut_drops_the_segments_that_follow() -> None:
     config = LogConfig(segment_bytes=400)
     files, found = killed(config, batches=8)
