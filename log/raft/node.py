@@ -133,6 +133,8 @@ class RaftNode:
         self.pacer = Pacer() if pacer is None else pacer
         self._rng = rng
         self._retry_s = config.election_retry_s
+        self._voted_at = now
+        """When it last voted for another."""
         self.ready = Ready()
         self.wanted = tuple(wanted) or history.latest.brokers
         """The brokers that shall vote, the preferred leader first. A leader changes the membership until they do."""
@@ -180,11 +182,10 @@ class RaftNode:
     def next_deadline(self) -> float | None:
         """When `tick` has something to do, at the latest."""
         role = self.role
-        if isinstance(role, Follower):
-            return role.campaign_at
         if isinstance(role, Leader):
             return leading.next_deadline(self, role)
-        return None if role.retry_at == math.inf else role.retry_at
+        at = role.campaign_at if isinstance(role, Follower) else role.retry_at
+        return None if at == math.inf else at
 
     def take_ready(self) -> Ready:
         """What must be done now. Do it, in order, before the node is used again."""
@@ -354,7 +355,7 @@ class RaftNode:
         if granted and self.vote.voted_for is None:
             self._set_vote(Vote(self.term, request.candidate))
             if isinstance(self.role, Follower) and self.role.campaign_at is not None:
-                self.role.campaign_at = now + self.config.election_retry_s_max  # anew when our vote is saved, and told
+                self.role.campaign_at, self._voted_at = math.inf, now  # anew when our vote is saved, and told
         self._answer_vote(request, granted=granted)
 
     def _would_grant(self, request: VoteRequest, now: float) -> bool:
@@ -438,25 +439,26 @@ class RaftNode:
 
     def _campaign(self, now: float, *, forced: bool) -> None:
         self._set_vote(Vote(self.term + 1, self.broker))
-        role = Candidate(now, now + self.config.election_retry_s_max, forced=forced)  # anew when our vote is saved
+        role = Candidate(now, math.inf, forced=forced)  # anew when our vote is saved: until then nobody is asked
         self._become(role)
         self._vote_for_self(role)
-        if self._is_elected(role):
-            role.retry_at = math.inf  # it waits for nobody but its own disk
-        else:
+        if not self._is_elected(role):
             self._request_votes(pre=False, forced=forced)
 
     def vote_saved(self, now: float) -> None:
-        """Our vote is durable, and our request for others, or our answer, is on its way. Who votes alone leads now."""
+        """Our vote is durable, and our request for others, or our answer, is on its way. Who votes alone leads now.
+
+        Others' disks may be as slow as our own: whoever does not wait for them is never elected.
+        """
         role = self.role
         if isinstance(role, Candidate) and self._is_elected(role):
             self._lead(now)
         elif isinstance(role, Candidate):
-            role.retry_at = now + self.config.yield_s + self._jitter()
+            role.retry_at = now + max(self.config.yield_s + self._jitter(), 2 * (now - role.asked_at))
         elif isinstance(role, Follower) and role.campaign_at is not None and self.vote.voted_for is not None:
             # As long as a candidate waits for us: of a thousand groups that elect, each takes its time.
-            later = self._campaign_at(now + self.config.yield_s, patience=4)
-            role.campaign_at = role.campaign_at if later is None else later
+            patience_s = max(self.config.yield_s, 2 * (now - self._voted_at))
+            role.campaign_at = self._campaign_at(now + patience_s, patience=4)
 
     def _request_votes(self, *, pre: bool, forced: bool) -> None:
         term = self.term + 1 if pre else self.term
