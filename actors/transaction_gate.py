@@ -96,7 +96,10 @@ class TransactionGate:
 
     def clear(self) -> None:
         """Another leads."""
-        _refuse(self._verifications.clear(), ErrorCode.NOT_LEADER_OR_FOLLOWER, "another replica leads now")
+        parked = self._verifications.clear()
+        for request, _, _ in parked:
+            self._replica.refused_for_now(request)
+        _refuse(parked, ErrorCode.NOT_LEADER_OR_FOLLOWER, "another replica leads now")
 
     def _vouched(self, producer_id: int, guard: int, error: ErrorCode) -> None:
         for request, admitted, reply in self._verifications.answered(producer_id, guard):

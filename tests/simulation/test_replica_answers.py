@@ -205,6 +205,25 @@ def test_what_was_sent_behind_a_batch_that_its_coordinator_could_not_vouch_for_y
     assert not words, "the second was not asked for: it had to wait for the first in any case"
 
 
+def test_what_was_sent_behind_a_batch_that_waited_for_its_coordinator_when_its_leader_was_deposed_is_not_out_of_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It leads again when the second one arrives, and knows nothing of the producer: that would begin there."""
+    monkeypatch.setattr(transaction_gate, "ask_to_vouch", lambda *_, **__: None)
+    partition = Partition(min_insync_replicas=2)
+    partition.append_transactional(producer_epoch=0, sequence=0)
+    partition.run(0.1)
+    partition.replica.on_leads(leads=False)
+    partition.run(0.1)
+    monkeypatch.setattr(transaction_gate, "ask_to_vouch", lambda *asked, **_: asked[-1](ErrorCode.NONE))
+    for sequence in (1, 0, 1):
+        partition.append_transactional(producer_epoch=0, sequence=sequence)
+        partition.run(0.1)
+    assert partition.errors == [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE, ErrorCode.NONE,
+    ]  # fmt: skip
+
+
 def test_an_append_whose_time_is_up_is_judged_by_what_is_so_then() -> None:
     partition = Partition(min_insync_replicas=3)
     partition.silence(partition.followers[0])
