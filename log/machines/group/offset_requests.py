@@ -168,9 +168,11 @@ class OffsetRequests:
             if request.generation_id >= 0:
                 return ErrorCode.ILLEGAL_GENERATION
             group = self._new_group(request.group_id)
-        return group.refuses_commit(
+        error = group.refuses_commit(
             request.member_id, request.group_instance_id, request.generation_id, version, transactional=True
         )
+        # Transactional producers do not know of member epochs, and would give up for good; of this one they abort.
+        return ErrorCode.ILLEGAL_GENERATION if error == ErrorCode.STALE_MEMBER_EPOCH else error
 
     # -- fetch -----------------------------------------------------------------------------------------------
 

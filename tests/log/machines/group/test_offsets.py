@@ -11,6 +11,7 @@ from log.machines.plans import CreateTopic, DeleteTopic
 from log.machines.topic_ids import id_bytes
 from protocol.codec import decode_versioned
 from protocol.error_codes import ErrorCode
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from protocol.messages.list_groups import ListGroupsRequest
@@ -366,6 +367,23 @@ def test_members_commit_in_transactions_in_their_generation_only(kafka: Coordina
     assert transactional(kafka, 1, generation_id=generation - 1, member_id=member) == ErrorCode.ILLEGAL_GENERATION
     assert transactional(kafka, 1, generation_id=generation, member_id="ghost") == ErrorCode.UNKNOWN_MEMBER_ID
     assert transactional(kafka, 1) == 0, "old producers do not say for whom they commit"
+
+
+def test_a_new_member_that_commits_in_a_transaction_in_another_epoch_is_told_so_as_producers_know_it(
+    kafka: Coordinator,
+) -> None:
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id=GROUP,
+        member_id="a",
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=["orders"],
+        topic_partitions=[],
+    )
+    epoch = kafka.ask(beat, 1).member_epoch
+    assert transactional(kafka, 1, generation_id=epoch, member_id="a") == 0
+    assert transactional(kafka, 1, generation_id=epoch - 1, member_id="a") == ErrorCode.ILLEGAL_GENERATION
+    assert transactional(kafka, 1, generation_id=epoch, member_id="ghost") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_expiry_is_checked_as_often_as_is_set() -> None:
