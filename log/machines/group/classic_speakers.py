@@ -231,11 +231,14 @@ def leave(group: ConsumerGroup, request: LeaveGroupRequest, caller: Caller, mome
 
 
 def _leaving(group: ConsumerGroup, one: MemberIdentity) -> ConsumerMember:
-    """An administrator removes static members by their instance ids alone."""
+    """An administrator removes members of either protocol, and static ones by their instance ids alone."""
     member_id = one.member_id
     if member_id == NO_MEMBER and one.group_instance_id is not None:
         member_id = group.data.instances.get(one.group_instance_id, NO_MEMBER)
-    return _speaker(group, member_id, one.group_instance_id)
+    known = _known(group, member_id, one.group_instance_id)
+    if known is None:
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is unknown.")
+    return known
 
 
 # -- members -------------------------------------------------------------------------------------------------------
@@ -243,10 +246,14 @@ def _leaving(group: ConsumerGroup, one: MemberIdentity) -> ConsumerMember:
 
 def _speaker(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
     """The member of this id, if it speaks the classic protocol."""
-    known = group.members.get(member_id) if instance_id is None else group.instance(instance_id, member_id)
+    known = _known(group, member_id, instance_id)
     if known is None or known.classic is None:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
     return known
+
+
+def _known(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember | None:
+    return group.members.get(member_id) if instance_id is None else group.instance(instance_id, member_id)
 
 
 def _refuse_generation(member: ConsumerMember, generation: int) -> None:

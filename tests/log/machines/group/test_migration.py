@@ -491,8 +491,34 @@ def test_classic_members_of_another_protocol_are_refused(kafka: Coordinator) -> 
     assert kafka.ask(join_request(), 9).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert kafka.heartbeat("new", new.epoch) == ErrorCode.UNKNOWN_MEMBER_ID
     assert kafka.heartbeat(old.member_id, 99) == ErrorCode.ILLEGAL_GENERATION
-    assert kafka.leave(("new", None), (old.member_id, None)) == [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE]
+    assert kafka.leave(("ghost", None), (old.member_id, None)) == [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE]
     settle(kafka, new)
+
+
+def test_an_administrator_removes_members_of_the_new_protocol(kafka: Coordinator) -> None:
+    one, two, static = New(kafka, "one"), New(kafka, "two"), New(kafka, "static", instance_id="s")
+    settle(kafka, one, two, static)
+    assert kafka.leave(("one", None), ("", "s")) == [ErrorCode.NONE, ErrorCode.NONE]
+    assert [member.member_id for member in members(kafka)] == ["two"]
+    assert one.ask().error_code == static.ask().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    settle(kafka, two)
+    assert kafka.leave(("one", None), ("", "s")) == [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID]
+
+
+def test_a_static_member_of_the_new_protocol_is_not_removed_by_another_s_id(kafka: Coordinator) -> None:
+    static = New(kafka, "static", instance_id="s")
+    settle(kafka, static)
+    assert kafka.leave(("other", "s")) == [ErrorCode.FENCED_INSTANCE_ID]
+    settle(kafka, static)
+
+
+def test_a_group_goes_back_when_an_administrator_removes_the_last_new_member(kafka: Coordinator) -> None:
+    old, new = Old(kafka, "one"), New(kafka, "new")
+    settle(kafka, old)
+    settle(kafka, old, new)
+    assert kafka.leave(("new", None)) == [ErrorCode.NONE]
+    assert kind(kafka) == "classic"
+    settle(kafka, old)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["step", "step", "step", "fail over", "replace"]))))
