@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from actors.kafka_connection import Call
 
 EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6
+_NOT_AVAILABLE_FROM = 5
+"""The version that knows OFFSET_NOT_AVAILABLE."""
 
 
 def handle(call: Call[ListOffsetsRequest]) -> None:
@@ -62,7 +64,7 @@ class _ListOffsets:
             answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         else:
             found = future.get()
-            answer.error_code = found.error
+            answer.error_code = _told(found.error, self._call.version)
             if found.error == ErrorCode.NONE:
                 answer.offset, answer.timestamp = found.offset, found.timestamp
                 if self._call.version >= 4:
@@ -73,3 +75,9 @@ class _ListOffsets:
         self._open -= 1
         if not self._open:
             self._call.answer(self._response)
+
+
+def _told(error: int, version: int) -> int:
+    """As clients of this version know it: of LEADER_NOT_AVAILABLE all ask again."""
+    is_unknown = error == ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_FROM
+    return ErrorCode.LEADER_NOT_AVAILABLE if is_unknown else error
