@@ -97,6 +97,8 @@ class GroupCoordinator(Coordinator):
             error = self._guards.refusal(guard, request.producer_id, request.producer_epoch)
         if error == ErrorCode.TRANSACTION_ABORTABLE and caller.version < ABORTABLE_FROM:
             error = ErrorCode.INVALID_TXN_STATE
+        if error == ErrorCode.PRODUCER_FENCED:  # older clients do not know it; all know this one
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
         if error == ErrorCode.NONE:
             super().decide(request, caller)
         else:

@@ -276,6 +276,14 @@ def test_what_was_left_open_is_aborted_before_the_next_begins(till: Till, client
     assert till.produce(b"more") == ErrorCode.INVALID_PRODUCER_EPOCH, "PRODUCER_FENCED would be fatal to Java's"
 
 
+@pytest.mark.parametrize("version", [0, 3, 5])
+def test_offsets_of_a_fenced_producer_are_refused_in_a_word_that_all_clients_know(
+    till: Till, clients: dict[int, WireClient], version: int
+) -> None:
+    Till(clients, till.name).init()
+    assert till.commit_offset(5, version=version) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 def test_a_timeout_that_is_too_long_is_refused(till: Till) -> None:
     request = InitProducerIdRequest(transactional_id=till.name, transaction_timeout_ms=900_001)
     assert till.coordinator().ask(request, 5).error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
