@@ -6,27 +6,39 @@ from typing import TYPE_CHECKING
 
 from actors.coordinator_messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from actors.handlers.coordinators import at_coordinator
-from actors.handlers.operations import SECONDS, Outcome, new_id, operate
+from actors.handlers.operations import Outcome, look_until, new_id, operate
 from actors.internal_topics import making_of
+from protocol.error_codes import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
     from actors.kafka_connection import Call
 
+SECONDS = 5.0
+
 
 def handle(call: Call[AddOffsetsToTxnRequest]) -> None:
-    def go_on(_outcome: Outcome | None = None) -> None:
-        at_coordinator(
-            call,
-            TRANSACTIONS_TOPIC,
-            call.request.transactional_id,
-            lambda error: AddOffsetsToTxnResponse(error_code=error),
-        )
-
     serving = call.serving
-    if serving.metadata.topic(GROUPS_TOPIC) is not None:
+
+    def is_known() -> bool:
+        topic = serving.metadata.topic(GROUPS_TOPIC)
+        return topic is not None and bool(topic.partitions)
+
+    def go_on() -> None:
+        if is_known():
+            at_coordinator(call, TRANSACTIONS_TOPIC, call.request.transactional_id, _refused)
+        else:
+            call.answer(_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+    def made(_outcome: Outcome) -> None:  # whether by us or somebody else, the metadata tells
+        look_until(call.connection, is_known, SECONDS, go_on)
+
+    if is_known():
         go_on()
         return
     # Some clients look for the group's coordinator only later: the topic must be there to say which partition it is.
-    making = making_of(serving.facts, GROUPS_TOPIC, new_id())
-    operate(call, making, SECONDS, go_on, seen=lambda _facts: serving.metadata.topic(GROUPS_TOPIC) is not None)
+    operate(call, making_of(serving.facts, GROUPS_TOPIC, new_id()), SECONDS, made)
+
+
+def _refused(error: ErrorCode) -> AddOffsetsToTxnResponse:
+    return AddOffsetsToTxnResponse(error_code=error)
