@@ -8,12 +8,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors.handlers.config_resources import alter_topic, refusal, times_of
+from actors.handlers.config_resources import BROKER, TOPIC, alter_topic, refusal, times_of
 from actors.handlers.operations import Outcome, Together, said
 from log.machines.plans import APPEND, SUBTRACT
 from protocol.error_codes import ErrorCode
 from protocol.messages.incremental_alter_configs import (
     AlterableConfig,
+    AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -24,6 +25,17 @@ if TYPE_CHECKING:
 
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 _CHANGES = {_APPEND: APPEND, _SUBTRACT: SUBTRACT}
+_THROTTLES = {
+    BROKER: frozenset(
+        {
+            "leader.replication.throttled.rate",
+            "follower.replication.throttled.rate",
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+        }
+    ),
+    TOPIC: frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}),
+}
+"""What kafka-reassign-partitions.sh deletes after every move. While brokers run, none of it is ever set here."""
 
 
 def handle(call: Call[IncrementalAlterConfigsRequest]) -> None:
@@ -35,15 +47,22 @@ def handle(call: Call[IncrementalAlterConfigsRequest]) -> None:
         )
         response.responses.append(result)
         count = times[resource.resource_type, resource.resource_name]
-        refused = refusal(call.serving, resource, resource.configs, count) or _bad_operation(resource.configs)
+        configs = _to_alter(resource)
+        refused = refusal(call.serving, resource, configs, count) or _bad_operation(configs)
         if refused is not None:
             result.error_code, result.error_message = refused[0], refused[1] or None
             continue
         together.begin()
-        changes = tuple(_change(config) for config in resource.configs)
+        changes = tuple(_change(config) for config in configs)
         then = partial(_altered, together, result)
         alter_topic(call, resource.resource_name, changes, then, validate_only=request.validate_only, replace=False)
     together.done()
+
+
+def _to_alter(resource: AlterConfigsResource) -> list[AlterableConfig]:
+    """All but throttles that are deleted: to delete what is not set is to do nothing."""
+    throttles = _THROTTLES.get(resource.resource_type, frozenset())
+    return [one for one in resource.configs if one.config_operation != _DELETE or one.name not in throttles]
 
 
 def _bad_operation(configs: list[AlterableConfig]) -> tuple[ErrorCode, str] | None:

@@ -265,6 +265,47 @@ def test_changes_that_cannot_be_are_refused_with_a_reason(
     assert own(client, topic) == {}
 
 
+THROTTLES = [
+    (BROKER, "leader.replication.throttled.rate"),
+    (BROKER, "follower.replication.throttled.rate"),
+    (BROKER, "replica.alter.log.dirs.io.max.bytes.per.second"),
+    (TOPIC, "leader.replication.throttled.replicas"),
+    (TOPIC, "follower.replication.throttled.replicas"),
+]
+
+
+@pytest.mark.parametrize("kind", [BROKER, TOPIC])
+def test_throttles_that_were_never_set_end_after_a_move(client: WireClient, topic: str, kind: int) -> None:
+    """As kafka-reassign-partitions.sh --verify asks for it."""
+    changes = [(key, DELETE, None) for of, key in THROTTLES if of == kind]
+    result = change(client, "2" if kind == BROKER else topic, *changes, kind=kind)
+    assert (result.error_code, result.error_message) == (ErrorCode.NONE, None)
+    assert own(client, topic) == {}
+
+
+@pytest.mark.parametrize(("kind", "key"), THROTTLES)
+def test_throttles_are_not_set(client: WireClient, topic: str, kind: int, key: str) -> None:
+    result = change(client, "2" if kind == BROKER else topic, (key, SET, "1000"), kind=kind)
+    assert result.error_code == ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(("kind", "key"), THROTTLES)
+def test_what_comes_with_the_end_of_a_throttle_is_judged(client: WireClient, topic: str, kind: int, key: str) -> None:
+    name, other = ("2", "num.partitions") if kind == BROKER else (topic, "retention.ms")
+    result = change(client, name, (key, DELETE, None), (other, SET, "x"), kind=kind)
+    assert result.error_code == ErrorCode.INVALID_CONFIG
+
+
+def test_throttles_of_a_topic_or_broker_that_is_not_here_do_not_end(client: WireClient) -> None:
+    (_, of_broker), (_, of_topic) = THROTTLES[0], THROTTLES[-1]
+    missing = change(client, "not-there", (of_topic, DELETE, None))
+    assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert change(client, "3", (of_broker, DELETE, None), kind=BROKER).error_code == ErrorCode.INVALID_REQUEST
+    for kind, key in ((BROKER, of_topic), (TOPIC, of_broker)):
+        name = "2" if kind == BROKER else FIRST.name
+        assert change(client, name, (key, DELETE, None), kind=kind).error_code == ErrorCode.INVALID_CONFIG
+
+
 def test_names_as_long_as_can_be_are_refused_in_few_words(client: WireClient) -> None:
     long = "n" * 32_000
     for result in (
