@@ -25,6 +25,8 @@ class OffsetCommitValue:
     metadata: String = ""
     commit_timestamp: Int64 = 0
     expire_timestamp: Int64 = field("1", default=-1, ignorable=True)
+    # from Apache Kafka 4.1 on: all zero where it is not known
+    topic_id: Uuid = field("4+", tag=0, default=NO_UUID, ignorable=True)
 
 
 @message(Versions.parse("2"), Versions.parse("none"))

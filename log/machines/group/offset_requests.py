@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from log.machines.coordination import Caller, Moment
 from log.machines.group.classic_group import ClassicGroup
 from log.machines.group.group import Group, Shared
-from log.machines.group.offsets import Committed, Offsets, Place, tombstone
+from log.machines.group.offsets import NO_TOPIC_ID, Committed, Offsets, Place, tombstone
 from log.machines.metadata import Topic
 from log.machines.topic_ids import id_bytes, id_text
 from protocol.error_codes import ErrorCode
@@ -53,7 +53,7 @@ _MS_A_MINUTE = 60_000
 class OffsetRequests:
     """Answers them for the groups of a partition. A group that only commits is made by its first commit."""
 
-    __slots__ = ("_groups", "_new_group", "_offsets", "_shared", "_topic_ids")
+    __slots__ = ("_groups", "_new_group", "_offsets", "_shared", "_topics", "_untied")
 
     def __init__(
         self, shared: Shared, offsets: Offsets, groups: Mapping[str, Group], new_group: Callable[[str], Group]
@@ -62,15 +62,17 @@ class OffsetRequests:
         self._offsets = offsets
         self._groups = groups
         self._new_group = new_group
-        self._topic_ids: dict[str, str] = {}
-        """The topics of committed offsets as they were last known to exist."""
+        self._topics: dict[tuple[str, str], bool] = {}
+        """Those of committed offsets, by name and id: was it there, as far as this broker knows?"""
+        self._untied: set[str] = set()
+        """Names of topics that were not there when offsets without a topic's id were found."""
 
     def loaded(self) -> None:
-        self._topic_ids = {
-            name: topic.id
-            for name in self._offsets.topics()
-            if (topic := self._shared.metadata.topic(name)) is not None
-        }
+        """Topics may have gone while nobody looked: offsets say for which they were committed."""
+        found = self._offsets.topics()
+        self._topics = {topic: False for topic in found if topic[1] != NO_TOPIC_ID}
+        self._untied = {name for name, topic_id in found if topic_id == NO_TOPIC_ID}
+        self.metadata_changed()
 
     # -- commit ----------------------------------------------------------------------------------------------
 
@@ -132,11 +134,16 @@ class OffsetRequests:
         producer_id: int = -1,
     ) -> None:
         committed = Committed(
-            one.committed_offset, one.committed_leader_epoch, one.committed_metadata or "", moment.wall_ms, expire_ms
+            one.committed_offset,
+            one.committed_leader_epoch,
+            one.committed_metadata or "",
+            moment.wall_ms,
+            expire_ms,
+            topic.id,
         )
         place = (topic.name, one.partition_index)
         self._offsets.put(group_id, place, committed, producer_id)
-        self._topic_ids[topic.name] = topic.id
+        self._topics[topic.name, topic.id] = True
         self._shared.effects.records.append(committed.record(group_id, place))
 
     # -- transactions ----------------------------------------------------------------------------------------
@@ -242,6 +249,8 @@ class OffsetRequests:
             error = ErrorCode.UNSTABLE_OFFSET_COMMIT
         else:
             committed = self._offsets.get(group_id, (topic, partition))
+            if committed is not None and self._is_gone(topic, committed.topic_id):
+                committed = None  # it will be dropped when word of that has come
         if committed is None:
             return OffsetFetchResponsePartitions(partition_index=partition, committed_offset=-1, error_code=error)
         return OffsetFetchResponsePartitions(
@@ -313,18 +322,38 @@ class OffsetRequests:
 
     def metadata_changed(self) -> None:
         """Offsets of a topic that was deleted are gone, even if there is another of its name already."""
-        gone = {
-            name
-            for name, topic_id in self._topic_ids.items()
-            if (topic := self._shared.metadata.topic(name)) is None or topic.id != topic_id
-        }
+        self._tie()
+        for topic in self._topics:
+            if topic[1] in self._shared.metadata.topics:
+                self._topics[topic] = True
+        gone = {topic for topic in self._topics if self._is_gone(*topic)}
         if not gone:
             return
         for group_id, place in self._offsets.everything():
-            if place[0] in gone:
+            topic_ids = self._offsets.topic_ids(group_id, place)
+            lost = {topic_id for topic_id in topic_ids if (place[0], topic_id) in gone}
+            if lost == topic_ids:
                 self.drop(group_id, place)
-        for name in gone:
-            del self._topic_ids[name]
+            elif lost:  # a tombstone would take the others with it
+                self._offsets.drop_of(group_id, place, lost)
+        for topic in gone:
+            del self._topics[topic]
+
+    def _is_gone(self, name: str, topic_id: str) -> bool:
+        """Was the topic deleted? If it was never there as far as this broker knows, that may only be behind."""
+        if topic_id == NO_TOPIC_ID or topic_id in self._shared.metadata.topics:
+            return False
+        if self._topics.get((name, topic_id), False):
+            return True
+        return self._shared.metadata.topic(name) is not None and not self._shared.metadata.catching_up
+
+    def _tie(self) -> None:
+        """Offsets that do not say of which topic they are are of the first that is known here."""
+        found = {name: topic.id for name in self._untied if (topic := self._shared.metadata.topic(name)) is not None}
+        if found:
+            self._offsets.tie(found)
+            self._untied -= found.keys()
+            self._topics.update(dict.fromkeys(found.items(), True))
 
 
 def _of_one_group(found: OffsetFetchResponseGroup) -> OffsetFetchResponse:

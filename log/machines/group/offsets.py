@@ -6,19 +6,24 @@ committed without a transaction in the meantime stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+from attrs import evolve
 
 from log.machines.coordination import Write
+from log.machines.topic_ids import id_bytes, id_text
 from protocol.codec import encode_versioned
 from protocol.late_attrs import define, frozen
 from protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from protocol.schema import NO_UUID
 
 KEY_VERSION = 1
-VALUE_VERSION = 3
+VALUE_VERSION = 4
 EXPIRING_VALUE_VERSION = 1
-"""The only version that has an expiry of its own, which old clients may ask for."""
+"""The only version that has an expiry of its own, which old clients may ask for. It has no topic's id."""
 
 NO_PRODUCER = -1
+NO_TOPIC_ID = ""
 
 Place = tuple[str, int]
 """A topic by name and a partition of it."""
@@ -33,6 +38,8 @@ class Committed:
     metadata: str
     commit_ms: int
     expire_ms: int = -1
+    topic_id: str = NO_TOPIC_ID
+    """Of which topic of that name: it says nothing about the next one."""
 
     def record(self, group_id: str, place: Place) -> Write:
         version = VALUE_VERSION if self.expire_ms == -1 else EXPIRING_VALUE_VERSION
@@ -42,12 +49,21 @@ class Committed:
             metadata=self.metadata,
             commit_timestamp=self.commit_ms,
             expire_timestamp=self.expire_ms,
+            topic_id=id_bytes(self.topic_id) if self.topic_id else NO_UUID,
         )
         return _key(group_id, place), encode_versioned(value, version)
 
     @classmethod
     def recorded(cls, value: OffsetCommitValue) -> Committed:
-        return cls(value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.expire_timestamp)
+        topic_id = bytes(value.topic_id)
+        return cls(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            NO_TOPIC_ID if topic_id == NO_UUID else id_text(topic_id),
+        )
 
 
 def tombstone(group_id: str, place: Place) -> Write:
@@ -103,9 +119,21 @@ class Offsets:
         committed = {(group_id, place) for group_id, places in self._groups.items() for place in places}
         return sorted(committed | self._open.keys())
 
-    def topics(self) -> set[str]:
-        """Every topic of which there is an offset."""
-        return {topic for _, (topic, _) in self.everything()}
+    def topics(self) -> set[tuple[str, str]]:
+        """Every topic of which there is an offset, by name and id."""
+        return {(topic, kept.committed.topic_id) for (topic, _), kept in self._all()}
+
+    def topic_ids(self, group_id: str, place: Place) -> set[str]:
+        """Of which topics there are offsets in this place, committed or held by a transaction."""
+        known = self._groups.get(group_id, {})
+        kept = [known[place]] if place in known else []
+        kept += [self._pending[one][group_id][place] for one in self._open.get((group_id, place), ())]
+        return {one.committed.topic_id for one in kept}
+
+    def _all(self) -> Iterator[tuple[Place, _Kept]]:
+        for groups in (self._groups, *self._pending.values()):
+            for places in groups.values():
+                yield from places.items()
 
     # -- changes ---------------------------------------------------------------------------------------------
 
@@ -126,6 +154,24 @@ class Offsets:
         for producer_id in self._open.pop((group_id, place), set()):
             self._forget(producer_id, group_id, place)
 
+    def drop_of(self, group_id: str, place: Place, topic_ids: set[str]) -> None:
+        """What is of these topics is gone, and nothing else."""
+        places = self._groups.get(group_id, {})
+        if place in places and places[place].committed.topic_id in topic_ids:
+            del places[place]
+            if not places:
+                del self._groups[group_id]
+        for producer_id in list(self._open.get((group_id, place), ())):
+            if self._pending[producer_id][group_id][place].committed.topic_id in topic_ids:
+                self._forget(producer_id, group_id, place)
+                self._release(producer_id, group_id, place)
+
+    def tie(self, topic_ids: Mapping[str, str]) -> None:
+        """Offsets that do not say of which topic they are belong to these, by name."""
+        for (topic, _), kept in self._all():
+            if kept.committed.topic_id == NO_TOPIC_ID and topic in topic_ids:
+                kept.committed = evolve(kept.committed, topic_id=topic_ids[topic])
+
     def places(self, group_id: str) -> list[Place]:
         """Everything of the group, committed or held by a transaction."""
         held = (place for group, place in self._open if group == group_id)
@@ -136,10 +182,7 @@ class Offsets:
         ended = self._pending.pop(producer_id, {})
         for group_id, places in ended.items():
             for place, kept in places.items():
-                holders = self._open[group_id, place]
-                holders.discard(producer_id)
-                if not holders:
-                    del self._open[group_id, place]
+                self._release(producer_id, group_id, place)
                 if committed:
                     self._materialise(group_id, place, kept)
         return set(ended)
@@ -148,6 +191,12 @@ class Offsets:
         known = self._groups.setdefault(group_id, {})
         if place not in known or known[place].order < kept.order:
             known[place] = kept
+
+    def _release(self, producer_id: int, group_id: str, place: Place) -> None:
+        holders = self._open[group_id, place]
+        holders.discard(producer_id)
+        if not holders:
+            del self._open[group_id, place]
 
     def _forget(self, producer_id: int, group_id: str, place: Place) -> None:
         groups = self._pending[producer_id]

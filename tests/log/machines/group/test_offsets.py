@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from log.machines.group.config import GroupConfig
+from log.machines.metadata import Metadata
+from log.machines.metadata_records import TopicDropped
 from log.machines.plans import CreateTopic, DeleteTopic
 from log.machines.topic_ids import id_bytes
-from protocol.codec import decode_versioned
+from protocol.codec import decode_versioned, encode_versioned
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
@@ -59,6 +61,25 @@ def transactional(kafka: Coordinator, offset: int, producer_id: int = 5, **chang
     return code
 
 
+def topic_id(kafka: Coordinator) -> str:
+    topic = kafka.world.metadata.topic("orders")
+    assert topic is not None
+    return topic.id
+
+
+def make_again(kafka: Coordinator) -> None:
+    """Another topic of the same name."""
+    kafka.world.ask(DeleteTopic, "orders")
+    kafka.world.ask(CreateTopic, "orders", assignment=((1,),))
+
+
+def forget_topic_ids(kafka: Coordinator) -> None:
+    """Let the log be as versions before 4 of OffsetCommitValue wrote it."""
+    for at, one in enumerate(kafka.log):
+        if len(one) == 3 and one[1] is not None:
+            kafka.log[at] = (one[0], encode_versioned(decode_versioned(OffsetCommitValue, one[1]), 3), one[2])
+
+
 def groups(kafka: Coordinator) -> list[str]:
     return [one.group_id for one in kafka.ask(ListGroupsRequest(), 5).groups]
 
@@ -79,10 +100,10 @@ def test_offset_is_written_as_kafka_writes_it(kafka: Coordinator) -> None:
     kafka.commit(42, metadata="mine")
     key, value = kafka.written[0]
     assert value is not None
-    assert (key[:2], value[:2]) == (b"\0\1", b"\0\3")
+    assert (key[:2], value[:2]) == (b"\0\1", b"\0\4")
     assert decode_versioned(OffsetCommitKey, key) == OffsetCommitKey(group=GROUP, topic="orders", partition=0)
     assert decode_versioned(OffsetCommitValue, value) == OffsetCommitValue(
-        offset=42, metadata="mine", commit_timestamp=WALL_MS + 100_000
+        offset=42, metadata="mine", commit_timestamp=WALL_MS + 100_000, topic_id=id_bytes(topic_id(kafka))
     )
 
 
@@ -227,12 +248,101 @@ def test_deleted_topic_takes_its_offsets_with_it(kafka: Coordinator) -> None:
     kafka.fail_over()
     kafka.metadata_changed()
     assert kafka.committed() == (1, 0)
-    kafka.world.ask(DeleteTopic, "orders")
-    kafka.world.ask(CreateTopic, "orders", assignment=((1,),))
+    make_again(kafka)
     kafka.metadata_changed()
     assert kafka.committed() == (-1, 0)
     assert kafka.committed(("bills", 0)) == (2, 0)
     kafka.fail_over()
+    assert kafka.committed() == (-1, 0)
+
+
+def test_topic_that_was_made_again_during_a_failover_has_no_offsets(kafka: Coordinator) -> None:
+    kafka.commit(5000)
+    kafka.commit(2, place=("bills", 0))
+    make_again(kafka)
+    kafka.fail_over()
+    assert (kafka.committed(), kafka.committed(("bills", 0))) == ((-1, 0), (2, 0))
+    assert kafka.written[-1] == (kafka.written[0][0], None)
+
+
+def test_topic_that_is_made_again_after_it_was_deleted_during_a_failover_has_no_offsets(kafka: Coordinator) -> None:
+    kafka.commit(5000)
+    kafka.world.ask(DeleteTopic, "orders")
+    kafka.fail_over()
+    kafka.metadata_changed()
+    kafka.world.ask(CreateTopic, "orders", assignment=((1,),))
+    kafka.metadata_changed()
+    assert kafka.committed() == (-1, 0)
+    assert kafka.written[-1] == (kafka.written[0][0], None)
+
+
+def test_offsets_of_a_topic_that_is_not_known_yet_are_kept(kafka: Coordinator) -> None:
+    """A broker whose metadata is behind leads the groups."""
+    kafka.commit(5000)
+    known = kafka.world.metadata
+    kafka.world.metadata = Metadata()
+    kafka.fail_over()
+    kafka.metadata_changed()
+    assert kafka.committed() == (5000, 0)
+    kafka.world.metadata.restore(known.encode())
+    kafka.metadata_changed()
+    assert kafka.committed() == (5000, 0)
+    kafka.world.metadata.apply(TopicDropped(topic_id(kafka)))
+    kafka.metadata_changed()
+    assert kafka.committed() == (-1, 0)
+    assert len(kafka.written) == 2
+
+
+def test_broker_that_knows_that_it_is_behind_keeps_offsets_of_what_it_does_not_know(kafka: Coordinator) -> None:
+    before = kafka.world.metadata.encode()
+    make_again(kafka)
+    kafka.metadata_changed()
+    kafka.commit(5000)
+    now = kafka.world.metadata.encode()
+    kafka.world.metadata.restore(before)
+    kafka.world.metadata.catching_up = True
+    kafka.fail_over()
+    kafka.metadata_changed()
+    kafka.world.metadata.restore(now)
+    kafka.world.metadata.catching_up = False
+    kafka.metadata_changed()
+    assert kafka.committed() == (5000, 0)
+
+
+def test_topic_that_was_made_again_has_no_offsets_before_the_coordinator_is_told_of_it(kafka: Coordinator) -> None:
+    kafka.commit(5000)
+    kafka.commit(6000, place=("orders", 1))
+    make_again(kafka)
+    assert kafka.committed() == (-1, 0)
+    kafka.commit(1)
+    kafka.metadata_changed()
+    assert (kafka.committed(), kafka.committed(("orders", 1))) == ((1, 0), (-1, 0))
+    kafka.fail_over()
+    assert (kafka.committed(), kafka.committed(("orders", 1))) == ((1, 0), (-1, 0))
+
+
+def test_offset_without_a_topic_s_id_is_of_the_topic_that_is_there(kafka: Coordinator) -> None:
+    kafka.commit(5000)
+    forget_topic_ids(kafka)
+    kafka.fail_over()
+    assert kafka.committed() == (5000, 0)
+    make_again(kafka)
+    kafka.metadata_changed()
+    assert kafka.committed() == (-1, 0)
+
+
+def test_offset_without_a_topic_s_id_is_of_the_first_topic_that_becomes_known(kafka: Coordinator) -> None:
+    kafka.commit(5000)
+    forget_topic_ids(kafka)
+    known = kafka.world.metadata
+    kafka.world.metadata = Metadata()
+    kafka.fail_over()
+    assert kafka.committed() == (5000, 0)
+    kafka.world.metadata.restore(known.encode())
+    kafka.metadata_changed()
+    assert kafka.committed() == (5000, 0)
+    make_again(kafka)
+    kafka.metadata_changed()
     assert kafka.committed() == (-1, 0)
 
 
@@ -341,13 +451,50 @@ def test_deleting_an_offset_forgets_what_a_transaction_holds(kafka: Coordinator)
 def test_deleted_topic_takes_what_a_transaction_holds_with_it(kafka: Coordinator) -> None:
     transactional(kafka, 500)
     kafka.fail_over()
-    kafka.world.ask(DeleteTopic, "orders")
-    kafka.world.ask(CreateTopic, "orders", assignment=((1,),))
+    make_again(kafka)
     kafka.metadata_changed()
     kafka.end_transaction(5, committed=True)
     assert kafka.committed() == (-1, 0)
     kafka.fail_over()
     assert kafka.committed() == (-1, 0)
+
+
+def test_topic_that_was_made_again_during_a_failover_has_nothing_of_a_transaction(kafka: Coordinator) -> None:
+    transactional(kafka, 500)
+    make_again(kafka)
+    kafka.fail_over()
+    kafka.end_transaction(5, committed=True)
+    assert kafka.committed(require_stable=True) == (-1, 0)
+    kafka.fail_over()
+    assert kafka.committed(require_stable=True) == (-1, 0)
+
+
+def test_offset_of_a_transaction_outlives_that_of_a_topic_that_was_deleted_before(kafka: Coordinator) -> None:
+    kafka.commit(5000)
+    make_again(kafka)
+    transactional(kafka, 10)
+    kafka.metadata_changed()
+    facts = kafka.machine.facts(GROUP)
+    assert facts is not None
+    assert facts.offsets == ()
+    kafka.fail_over()
+    assert kafka.committed() == (-1, 0)
+    kafka.end_transaction(5, committed=True)
+    assert kafka.committed(require_stable=True) == (10, 0)
+    kafka.fail_over()
+    assert kafka.committed(require_stable=True) == (10, 0)
+
+
+def test_offset_outlives_that_of_a_transaction_on_a_topic_that_was_deleted_before(kafka: Coordinator) -> None:
+    transactional(kafka, 500)
+    make_again(kafka)
+    kafka.commit(10)
+    kafka.metadata_changed()
+    assert kafka.committed(require_stable=True) == (10, 0)
+    kafka.end_transaction(5, committed=True)
+    assert kafka.committed(require_stable=True) == (10, 0)
+    kafka.fail_over()
+    assert kafka.committed(require_stable=True) == (10, 0)
 
 
 def test_transaction_holds_off_expiry(kafka: Coordinator) -> None:
