@@ -36,6 +36,8 @@ class TransactionLogValue:
     client_transaction_version: Int16 = field("1+", tag=2, default=0)
     # KIP-939: of the producer that may end a prepared transaction that was kept
     next_producer_epoch: Int16 = field("1+", tag=3, default=-1)
+    # not in Apache Kafka, which forgets it in a failover: a tag far from those that it may yet give away
+    last_producer_epoch: Int16 = field("1+", tag=10_000, default=-1)
 
 
 KEYS: dict[int, type[Any]] = {0: TransactionLogKey}

@@ -49,7 +49,7 @@ class Transaction:
     """2 if the client's transactions bump its epoch."""
     previous_producer_id: int = NO_PRODUCER
     last_epoch: int = NO_EPOCH
-    """The epoch before the last bump, which a retry would name. Not written."""
+    """The epoch before the last bump, which a retry would name, also at another coordinator."""
     next: Identity | None = None
     """Who writes after this transaction, if that is another producer id, or if a prepared transaction was kept."""
     unmarked: set[TopicPartition] = field(factory=set)
@@ -145,6 +145,7 @@ class Transaction:
             transaction_start_timestamp_ms=self.start_ms,
             client_transaction_version=self.client_version,
             next_producer_epoch=NO_EPOCH if self.next is None else self.next.epoch,
+            last_producer_epoch=self.last_epoch,
         )
         return key_of(self.transactional_id), encode_versioned(value, _VALUE_VERSION)
 
@@ -166,8 +167,9 @@ class Transaction:
             value.transaction_last_update_timestamp_ms,
             value.client_transaction_version,
             value.previous_producer_id,
-            next=successor,
-            unmarked=set(partitions) if state.is_prepared else set(),
+            value.last_producer_epoch,
+            successor,
+            set(partitions) if state.is_prepared else set(),
         )
 
 

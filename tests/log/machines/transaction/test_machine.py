@@ -88,6 +88,34 @@ def test_a_producer_that_names_its_epoch_goes_on_unless_another_came_in_between(
     assert driven.init(producer=(77, 0)).error_code == FENCED
 
 
+def test_a_retry_gets_what_it_got_before_from_another_coordinator_too() -> None:
+    driven = Driven()
+    first = driven.begin()
+    second = driven.begin(producer=first)
+    driven.fail_over()
+    assert driven.begin(producer=first, version=4) == second
+    third = driven.begin(producer=second)
+    driven.fail_over()
+    assert driven.init(producer=first).error_code == FENCED, "only the last one may be a retry"
+    assert driven.begin(producer=second) == third
+    driven.begin()
+    driven.fail_over()
+    assert driven.init(producer=second).error_code == FENCED, "another came in between"
+    assert driven.init(producer=third).error_code == FENCED
+
+
+def test_a_producer_goes_on_at_another_coordinator_once_its_open_transaction_is_aborted() -> None:
+    driven = Driven()
+    first = driven.begin()
+    driven.add(first, 0)
+    assert driven.init(producer=first).error_code == CONCURRENT
+    driven.fail_over()
+    assert driven.init(producer=first).error_code == CONCURRENT
+    driven.write_markers()
+    driven.fail_over()
+    assert driven.begin(producer=first) == (1000, 1)
+
+
 def test_a_fenced_producer_cannot_abort_its_successors_transaction_by_naming_its_old_epoch() -> None:
     driven = Driven()
     first, second = driven.begin(), driven.begin()
@@ -103,6 +131,17 @@ def test_after_the_last_epoch_there_is_a_new_producer_id() -> None:
     assert second == (1100, 0)
     assert driven.begin(producer=last) == second, "a retry"
     assert driven.begin() == (1100, 1)
+
+
+def test_a_retry_gets_the_new_producer_id_from_another_coordinator_too() -> None:
+    driven = Driven()
+    last = at_last_epoch(driven)
+    second = driven.begin(producer=last)
+    driven.fail_over()
+    assert driven.begin(producer=last) == second
+    driven.begin()
+    driven.fail_over()
+    assert driven.init(producer=last).error_code == FENCED
 
 
 # -- partitions ----------------------------------------------------------------------------------------------------
