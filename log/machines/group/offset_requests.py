@@ -249,8 +249,8 @@ class OffsetRequests:
             error = ErrorCode.UNSTABLE_OFFSET_COMMIT
         else:
             committed = self._offsets.get(group_id, (topic, partition))
-            if committed is not None and self._is_gone(topic, committed.topic_id):
-                committed = None  # it will be dropped when word of that has come
+            if committed is not None and self._is_of_another(topic, committed.topic_id):
+                committed = None
         if committed is None:
             return OffsetFetchResponsePartitions(partition_index=partition, committed_offset=-1, error_code=error)
         return OffsetFetchResponsePartitions(
@@ -340,12 +340,14 @@ class OffsetRequests:
             del self._topics[topic]
 
     def _is_gone(self, name: str, topic_id: str) -> bool:
-        """Was the topic deleted? If it was never there as far as this broker knows, that may only be behind."""
+        """Was it there, and is it no more? Of one that was never there, this broker may not have heard yet."""
+        return self._topics.get((name, topic_id), False) and topic_id not in self._shared.metadata.topics
+
+    def _is_of_another(self, name: str, topic_id: str) -> bool:
+        """Is an offset of this topic none of the topic that has its name now?"""
         if topic_id == NO_TOPIC_ID or topic_id in self._shared.metadata.topics:
             return False
-        if self._topics.get((name, topic_id), False):
-            return True
-        return self._shared.metadata.topic(name) is not None and not self._shared.metadata.catching_up
+        return self._is_gone(name, topic_id) or self._shared.metadata.topic(name) is not None
 
     def _tie(self) -> None:
         """Offsets that do not say of which topic they are are of the first that is known here."""
