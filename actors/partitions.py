@@ -405,6 +405,8 @@ def start_partitions(
     groups = groups_on_disk(filesystem, data_dir)
     note_boot(filesystem, data_dir, boot, (*groups, METADATA))
     journal = VoteJournal(filesystem, f"{data_dir}/{VOTES_FILE}")
+    if journal.damaged_bytes:
+        node.log.warning("votes: %d bytes of %s/%s could not be read", journal.damaged_bytes, data_dir, VOTES_FILE)
     heard: dict[int, float] = {}
     clock = node.scheduler.clock
     services = GroupServices(

@@ -1,6 +1,7 @@
 """Terms and votes of every group of one process, in one file: one sync makes any number of them durable.
 
 Records are appended; at open the last one of each group counts. A torn tail is cut: what was not synced was not told.
+What is damaged elsewhere is passed over and counted: to believe nothing behind it would be to vote a second time.
 When the file has grown to many times what it holds, it is written anew; so it is after a write or a sync that failed,
 because nobody knows what is in it then, and a hole would hide everything behind it.
 """
@@ -21,6 +22,8 @@ _HEAD = struct.Struct(">IH")  # crc of the rest, length of the rest
 _VOTE = struct.Struct(">qi")  # term, voted for (-1: nobody); the group's name follows
 _REWRITE_ABOVE_BYTES = 1 << 20
 _REWRITE_RATIO = 8
+_SIZE_MAX = _VOTE.size + 512
+"""Of a record: names of groups are shorter."""
 
 
 class VoteJournal:
@@ -34,6 +37,8 @@ class VoteJournal:
         self._intact = True
         self._unsynced: dict[str, Vote] = {}
         self.votes: dict[str, Vote] = {}
+        self.damaged_bytes = 0
+        """So much was found that is no vote: a torn tail, or worse."""
         self._open()
 
     def get(self, group: str) -> Vote:
@@ -77,20 +82,32 @@ class VoteJournal:
 
     def _replay(self, data: bytes) -> None:
         at = len(_MAGIC)
-        while at + _HEAD.size <= len(data):
-            crc, size = _HEAD.unpack_from(data, at)
-            body = data[at + _HEAD.size : at + _HEAD.size + size]
-            if len(body) < size or size < _VOTE.size or crc32c(body) != crc:
-                break
+        while at < len(data):
+            body = _record_at(data, at)
+            if body is None:
+                self.damaged_bytes += 1
+                at += 1
+                continue
             term, voted_for = _VOTE.unpack_from(body)
             self.votes[body[_VOTE.size :].decode()] = Vote(term, None if voted_for < 0 else voted_for)
-            at += _HEAD.size + size
+            at += _HEAD.size + len(body)
 
     def _rewrite(self, votes: Mapping[str, Vote]) -> None:
         data = _MAGIC + b"".join(_encode(group, vote) for group, vote in votes.items())
         self._intact = False
         self._files.write_atomically(self._path, data)
         self._file, self._end, self._intact = self._files.open(self._path), len(data), True
+
+
+def _record_at(data: bytes, at: int) -> bytes | None:
+    """What a whole record that begins here says."""
+    if at + _HEAD.size > len(data):
+        return None
+    crc, size = _HEAD.unpack_from(data, at)
+    if not _VOTE.size <= size <= _SIZE_MAX:
+        return None
+    body = data[at + _HEAD.size : at + _HEAD.size + size]
+    return body if len(body) == size and crc32c(body) == crc else None
 
 
 def _encode(group: str, vote: Vote) -> bytes:
