@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from attrs import define, frozen
@@ -44,6 +45,8 @@ class _Batch:
     result: AppendResult | None = None
     """The answer of this round; None if there is none, whatever became of it."""
     is_sent: bool = False
+    was_lost: bool = False
+    """Was it once not answered? Then it need not have come to where it was sent."""
 
     @property
     def is_acknowledged(self) -> bool:
@@ -121,6 +124,7 @@ class PipelinedWriter(Writer):
         self._under_way -= 1
         if future.exception is not None:
             self.complain(operation.group, future.exception, operation.broker)
+            batch.was_lost = True
         else:
             batch.result = future.get()
             operation.epoch = batch.result.leader_epoch
@@ -129,8 +133,8 @@ class PipelinedWriter(Writer):
             operation.base_offset = batch.result.base_offset
             self._check_held(operation)
             self.history.end(operation, "ok", self.now)
-        elif not self._hears_late:
-            self._all_sent = True
+        elif not self._hears_late or batch.result is None:
+            self._all_sent = True  # a connection that is gone is gone at once
         if self._all_sent and not self._under_way:
             self._end_of_round()
 
@@ -139,6 +143,9 @@ class PipelinedWriter(Writer):
         for at, batch in enumerate(sent):
             self._check_refusal(batch, sent[:at])
         self._left = [batch for batch in self._left if not batch.is_acknowledged]
+        for batch in [batch for batch in self._left if self._is_given_up(batch)]:
+            self.history.end(batch.operation, "unknown", self.now)
+            self._left.remove(batch)
         if self._left:
             self._look_around(self._left[0])
             self.after(self.rng.uniform(0.005, 0.1), _Round())
@@ -151,10 +158,21 @@ class PipelinedWriter(Writer):
         if not too_few or self.rng.random() > _STAY_SHARE:
             self.look_elsewhere(first.operation.group)
 
+    def _is_given_up(self, batch: _Batch) -> bool:
+        """Was it lost on its way to a leader that did not know us, and took what came behind it?
+
+        There is no place for it any more. Other clients would number it anew.
+        """
+        behind = self._batches[self._batches.index(batch) + 1 :]
+        out_of_order = batch.result is not None and batch.result.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return out_of_order and batch.was_lost and any(one.is_acknowledged for one in behind)
+
     def _check_refusal(self, batch: _Batch, before: list[_Batch]) -> None:
         """Nothing is out of order behind what was acknowledged or refused."""
         group, result = batch.operation.group, batch.result
         if result is None or not all(one.is_acknowledged or one.was_refused for one in before):
+            return
+        if self._is_given_up(batch):
             return
         if self._is_wrong(group, result) or self._needs_nobody(batch.operation, result):
             self.history.violate(
@@ -163,7 +181,8 @@ class PipelinedWriter(Writer):
             )  # fmt: skip
 
     def _check_places(self) -> None:
-        for first, second in zip(self._batches, self._batches[1:], strict=False):
+        written = [batch for batch in self._batches if batch.operation.outcome == "ok"]
+        for first, second in pairwise(written):
             if second.operation.base_offset < first.operation.end:
                 self.history.violate(
                     "non-monotonic send", first.operation.group,
