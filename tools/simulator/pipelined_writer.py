@@ -46,11 +46,17 @@ class _Batch:
     """The answer of this round; None if there is none, whatever became of it."""
     is_sent: bool = False
     was_lost: bool = False
-    """Was it once not answered? Then it need not have come to where it was sent."""
+    """Was it once not answered, or written and not kept? Then it need not be where it was sent."""
 
     @property
     def is_acknowledged(self) -> bool:
         return self.result is not None and self.result.error == ErrorCode.NONE
+
+    @property
+    def is_known(self) -> bool:
+        """Does the answer say what became of it?"""
+        told = self.result is not None and self.result.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return told or self.is_acknowledged or self.was_refused
 
     @property
     def was_refused(self) -> bool:
@@ -124,10 +130,10 @@ class PipelinedWriter(Writer):
         self._under_way -= 1
         if future.exception is not None:
             self.complain(operation.group, future.exception, operation.broker)
-            batch.was_lost = True
         else:
             batch.result = future.get()
             operation.epoch = batch.result.leader_epoch
+        batch.was_lost = batch.was_lost or not batch.is_known
         if batch.is_acknowledged:
             assert batch.result is not None
             operation.base_offset = batch.result.base_offset
