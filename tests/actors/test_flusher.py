@@ -7,6 +7,7 @@ import pytest
 from actors.background import Done, Work
 from actors.flusher import LOGS_AT_ONCE, Flusher, LogSynced, SaveVote, SyncLog, VoteSaved
 from actors.runtime import Actor, Address, MailboxFull, handles
+from actors.runtime.mailbox import Mailbox
 from actors.runtime.simulation import Simulation
 from log.config import LogConfig
 from log.handles import Handles
@@ -97,8 +98,8 @@ def test_whoever_asked_is_told_though_its_mailbox_is_full() -> None:
     disk.ask(1)
     disk.ask(1, Vote(1, 1))
     asker = disk.sim.nodes[1].ref(REPLICA)
-    inbox = asker.actor_inbox
-    inbox.capacity = 0
+    assert isinstance(asker.actor_inbox, Mailbox)
+    asker.actor_inbox.capacity = 0
     with pytest.raises(MailboxFull):
         asker.tell(VoteSaved(Vote(7, 7)))
     disk.do_one()
