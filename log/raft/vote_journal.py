@@ -3,7 +3,7 @@
 Records are appended; at open the last one of each group counts. A torn tail is cut: what was not synced was not told.
 What is damaged elsewhere is passed over and counted: to believe nothing behind it would be to vote a second time.
 When the file has grown to many times what it holds, it is written anew; so it is after a write or a sync that failed,
-because nobody knows what is in it then, and a hole would hide everything behind it.
+because nobody knows what is in it then.
 """
 
 from __future__ import annotations
@@ -77,26 +77,28 @@ class VoteJournal:
         data = self._files.read(self._path) if self._files.exists(self._path) else _MAGIC
         if data[: len(_MAGIC)] != _MAGIC:
             raise UnknownFormat(f"{self._path} is no vote journal of a version known here: it begins with {data[:4]!r}")
-        self._replay(data)
+        self.votes, self.damaged_bytes = read_votes(data)
         self._rewrite(self.votes)
-
-    def _replay(self, data: bytes) -> None:
-        at = len(_MAGIC)
-        while at < len(data):
-            body = _record_at(data, at)
-            if body is None:
-                self.damaged_bytes += 1
-                at += 1
-                continue
-            term, voted_for = _VOTE.unpack_from(body)
-            self.votes[body[_VOTE.size :].decode()] = Vote(term, None if voted_for < 0 else voted_for)
-            at += _HEAD.size + len(body)
 
     def _rewrite(self, votes: Mapping[str, Vote]) -> None:
         data = _MAGIC + b"".join(_encode(group, vote) for group, vote in votes.items())
         self._intact = False
         self._files.write_atomically(self._path, data)
         self._file, self._end, self._intact = self._files.open(self._path), len(data), True
+
+
+def read_votes(data: bytes) -> tuple[dict[str, Vote], int]:
+    """The last vote of each group in a journal, and how many bytes of it are none."""
+    votes, damaged, at = {}, 0, len(_MAGIC)
+    while at < len(data):
+        body = _record_at(data, at)
+        if body is None:
+            damaged, at = damaged + 1, at + 1
+            continue
+        term, voted_for = _VOTE.unpack_from(body)
+        votes[body[_VOTE.size :].decode()] = Vote(term, None if voted_for < 0 else voted_for)
+        at += _HEAD.size + len(body)
+    return votes, damaged
 
 
 def _record_at(data: bytes, at: int) -> bytes | None:

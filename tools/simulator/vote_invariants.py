@@ -12,7 +12,7 @@ from log.memory_nodes import DirectoryNode, FileNode
 from log.raft.membership import Membership, Voter
 from log.raft.messages import VoteAnswer, VoteRequest
 from log.raft.ready import Vote
-from log.raft.vote_journal import VoteJournal
+from log.raft.vote_journal import read_votes
 from tools.simulator.report import Violation
 
 _FRAME = struct.Struct(">IBHQHI")
@@ -84,7 +84,4 @@ def _durable_votes(disk: MemoryFilesystem, path: str) -> dict[str, Vote]:
         node = node.durable.get(name) if isinstance(node, DirectoryNode) else None
     if not isinstance(node, FileNode):
         return {}
-    reader = VoteJournal.__new__(VoteJournal)
-    reader.votes = {}
-    reader._replay(bytes(node.durable))
-    return reader.votes
+    return read_votes(bytes(node.durable))[0]
