@@ -1,6 +1,8 @@
 # Two commands do everything on a machine that has only Python: `make cluster` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+SEEDS ?= 10000
+TALLY ?= .cache/soak-$(shell git rev-parse --short HEAD 2>/dev/null || echo unknown).json
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help cluster test test-fast test-long check bench soak chaos fuzz compat-java clean
@@ -37,9 +39,8 @@ check: .venv/installed-test  ## ruff, mypy and import-linter
 bench: .venv/installed-test  ## measure the actor runtime beside plain pykka and raw sockets
 	@$(BIN)/python -m tools.bench actors
 
-soak: .venv/installed-test  ## simulate clusters with fresh seeds until stopped or until one breaks a promise
-	@while first=$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ') && \
-		$(BIN)/python -m tools.simulator --seeds $$((first * 100))-$$((first * 100 + 199)); do :; done
+soak: .venv/installed-test  ## simulate clusters with SEEDS=10000 fresh seeds; started again, it goes on where it stopped
+	@$(BIN)/python -m tools.simulator --fresh $(SEEDS) --tally $(TALLY)
 
 chaos: .venv/installed-test  ## kill, stop and cut off real brokers for five minutes, and look for broken promises
 	@$(BIN)/python -m pytest -q -s tests/chaos --chaos-seconds 300

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
@@ -14,7 +16,7 @@ from tests.actors.waiting import wait_until
 from tools.simulator.__main__ import main
 from tools.simulator.history import ALL, IDEMPOTENT, ONE, History, Operation
 from tools.simulator.report import Outcome, Violation
-from tools.simulator.tally import Tally
+from tools.simulator.tally import Tally, TallyFile, UnusableTally
 
 GROUP = "t-0"
 
@@ -115,6 +117,58 @@ def test_a_row_of_seeds_is_counted_with_the_faults_that_befell_most_seldom_first
     assert tally.hits().startswith("faults: ")
     assert tally.hits().endswith(" cut 1, kill 3")
     assert "usurp 0" in tally.hits()
+
+
+def outcome_of(seed: int, violation: Violation | None = None) -> Outcome:
+    return Outcome(seed, violation, 100, 1.0, 1, 1, 1, "", {"kill": 1})
+
+
+def test_a_tally_file_is_continued_with_the_seeds_that_are_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "made" / "tally.json"
+    quick = ["--faults", "none", "--seconds", "0.1"]
+    assert main(["--seeds", "3-4", "--tally", str(path), *quick]) == 0
+    kept = json.loads(path.read_text())
+    assert (kept["first"], kept["done"], kept["failed"]) == (3, [[3, 4]], [])
+    capsys.readouterr()
+    assert main(["--seeds", "3-5", "--tally", str(path), *quick]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("1 of the seeds 3-5 are to do\n")
+    assert ": 3 seeds, " in told
+    assert main(["--fresh", "3", "--tally", str(path), *quick]) == 0  # the file says which they are
+    assert " are to do" not in capsys.readouterr().out
+
+
+def test_a_tally_file_keeps_failures_and_hits(tmp_path: Path) -> None:
+    path = tmp_path / "tally.json"
+    begun = TallyFile.open(path, 7, {"brokers": 3})
+    for seed in (7, 9, 8):
+        begun.add(outcome_of(seed, Violation("lost write", GROUP, "") if seed == 9 else None))
+    found = TallyFile.open(path, 1000, {"brokers": 3})
+    assert (found.first, found.done, found.tally.failed) == (7, {7, 8, 9}, [9])
+    assert (found.tally.seeds, found.tally.events, found.tally.faults) == (3, 300, {"kill": 3})
+
+
+def test_a_tally_of_other_code_or_of_other_options_is_not_continued(tmp_path: Path) -> None:
+    path = tmp_path / "tally.json"
+    TallyFile(path, 0, {}, Tally(commit="abc"), code="other").add(outcome_of(0))
+    with pytest.raises(UnusableTally, match="counts seeds of commit abc, and the code is another now"):
+        TallyFile.open(path, 0, {})
+    with pytest.raises(SystemExit, match="check that commit out to go on, or use another file"):
+        main(["--seeds", "0-1", "--tally", str(path)])
+    TallyFile(path, 0, {"brokers": 3}).add(outcome_of(0))
+    with pytest.raises(UnusableTally, match=r"run with \{'brokers': 3\}, not with \{'brokers': 4\}"):
+        TallyFile.open(path, 0, {"brokers": 4})
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"version": 2}'])
+def test_a_file_that_is_no_tally_is_refused_and_left_alone(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text(text)
+    with pytest.raises(UnusableTally, match=r"notes\.txt is .*use another file"):
+        TallyFile.open(path, 0, {})
+    assert path.read_text() == text
 
 
 def test_a_fault_that_is_not_known_is_refused() -> None:

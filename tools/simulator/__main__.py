@@ -6,10 +6,12 @@ import argparse
 import gc
 import multiprocessing
 import os
+import secrets
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -20,9 +22,10 @@ from tools.simulator.mutants import MUTANTS, planted
 from tools.simulator.report import Outcome, explain
 from tools.simulator.run import run, run_seed
 from tools.simulator.settings import FAULTS, choose
-from tools.simulator.tally import Tally
+from tools.simulator.tally import Tally, TallyFile, UnusableTally
 
 _SEEDS_PER_PROCESS = 100  # one that has run a thousand may be half as fast: its memory is in pieces
+_FRESH_BELOW = 1 << 36
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,38 +40,53 @@ def main(arguments: Sequence[str] | None = None) -> int:
              "unreplicated": options.unreplicated}  # fmt: skip
     as_usual = {} if options.mutant is None else MUTANTS[options.mutant].how
     how = {**as_usual, **{name: value for name, value in asked.items() if value is not None}}
-    if options.seeds is None:
+    if options.seeds is None and options.fresh is None:
         settings = choose(options.seed, **how)
         with planted(options.mutant):
             outcome = run(settings, show=options.trace)
         print(explain(outcome, str(settings)) if not outcome.ok else _line(outcome))
         return 0 if outcome.ok else 1
-    return _many(options.seeds, how, options.mutant, keep_going=options.keep_going)
+    file = None
+    seeds = options.seeds or range(first := secrets.randbelow(_FRESH_BELOW) * 100, first + options.fresh)
+    if options.tally is not None:
+        try:
+            file = TallyFile.open(options.tally, seeds.start, {**how, "mutant": options.mutant})
+        except UnusableTally as error:
+            sys.exit(str(error))
+        if options.seeds is None:
+            seeds = range(file.first, file.first + options.fresh)
+    return _many(seeds, how, options.mutant, file, keep_going=options.keep_going)
 
 
-def _many(seeds: range, how: dict[str, Any], mutant: str | None, *, keep_going: bool) -> int:
-    tally = Tally()
-    for outcome in _progress(_outcomes(seeds, {**how, "mutant": mutant}), tally, len(seeds)):
-        if not outcome.ok:
-            print(explain(outcome, str(choose(outcome.seed, **how))), flush=True)
-            if not keep_going:
-                break
+def _many(seeds: range, how: dict[str, Any], mutant: str | None, file: TallyFile | None, *, keep_going: bool) -> int:
+    tally = Tally() if file is None else file.tally
+    left = [seed for seed in seeds if file is None or seed not in file.done]
+    if left:
+        add = tally.add if file is None else file.add
+        print(f"{len(left)} of the seeds {seeds.start}-{seeds.stop - 1} are to do", flush=True)
+        for outcome in _progress(_outcomes(left, {**how, "mutant": mutant}), add, tally, len(left)):
+            if not outcome.ok:
+                print(explain(outcome, str(choose(outcome.seed, **how))), flush=True)
+                if not keep_going:
+                    break
     print(tally)
     print(tally.hits())
     return 1 if tally.failed else 0
 
 
-def _outcomes(seeds: range, how: dict[str, Any]) -> Iterator[Outcome]:
+def _outcomes(seeds: Sequence[int], how: dict[str, Any]) -> Iterator[Outcome]:
     context = multiprocessing.get_context("spawn")
     with context.Pool(os.cpu_count(), initializer=gc.freeze, maxtasksperchild=_SEEDS_PER_PROCESS) as pool:
         yield from pool.imap_unordered(partial(run_seed, how=how), seeds)
 
 
-def _progress(outcomes: Iterator[Outcome], tally: Tally, total: int) -> Iterator[Outcome]:
+def _progress(
+    outcomes: Iterator[Outcome], add: Callable[[Outcome], None], tally: Tally, total: int
+) -> Iterator[Outcome]:
     console = Console(stderr=True)
     if not console.is_terminal:
         for outcome in outcomes:
-            tally.add(outcome)
+            add(outcome)
             if tally.seeds % 100 == 0:
                 print(f"{tally} of {total}\n{tally.hits()}", flush=True)
             yield outcome
@@ -77,7 +95,7 @@ def _progress(outcomes: Iterator[Outcome], tally: Tally, total: int) -> Iterator
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("seeds", total=total)
         for outcome in outcomes:
-            tally.add(outcome)
+            add(outcome)
             progress.advance(task)
             yield outcome
 
@@ -94,6 +112,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.simulator", description="A seeded cluster, with faults.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=_range, help="A-B: every seed from A to B, on every core")
+    parser.add_argument("--fresh", type=int, metavar="N", help="N seeds that nobody ran before, on every core")
+    parser.add_argument("--tally", type=Path, metavar="FILE", help="count seeds here, and go on where FILE stops")
     parser.add_argument("--seconds", type=float, help="virtual seconds before everything heals")
     parser.add_argument("--steps", type=int, help="events before everything heals")
     parser.add_argument("--faults", default="all", help=f"all, none, or some of {','.join(FAULTS)}")
@@ -105,7 +125,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--mutants", action="store_true", help="plant every bug; after how many --seeds is it found?")
     parser.add_argument("--list-mutants", action="store_true", help="say which bugs can be planted")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first seed that fails")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.seeds is not None and options.fresh is not None:
+        parser.error("--seeds and --fresh: which of them?")
+    if options.tally is not None and options.seeds is None and options.fresh is None:
+        parser.error("--tally counts many seeds: give --seeds A-B or --fresh N, too")
+    return options
 
 
 def _range(text: str) -> range:
