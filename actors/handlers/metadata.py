@@ -77,7 +77,7 @@ def _answer(call: Call[MetadataRequest]) -> MetadataResponse:
                 response.topics.append(
                     MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=wanted.name or "")
                 )
-            elif wanted.name is None:
+            elif wanted.name is None or any(wanted.topic_id):  # beside an id Java sends the name ""
                 response.topics.append(_by_id(serving, wanted.topic_id))
             else:
                 response.topics.append(_by_name(call, wanted.name, may_make=request.allow_auto_topic_creation))

@@ -93,17 +93,33 @@ def test_a_topic_is_made_and_this_broker_knows_it_at_once(client: WireClient, na
         assert result.topic_id == topic.topic_id
 
 
-@pytest.mark.parametrize(("version", "error"), [(10, ErrorCode.INVALID_REQUEST), (12, ErrorCode.NONE)])
+@pytest.mark.parametrize(
+    ("version", "name", "error"),
+    [
+        (10, "", ErrorCode.INVALID_REQUEST),
+        (12, None, ErrorCode.NONE),
+        (12, "", ErrorCode.NONE),
+        (13, "", ErrorCode.NONE),
+        (13, "another", ErrorCode.NONE),
+    ],
+)
 def test_topics_are_described_by_id_from_a_later_version_on_than_their_ids_are_told(
-    client: WireClient, version: int, error: ErrorCode
+    client: WireClient, version: int, name: str | None, error: ErrorCode
 ) -> None:
+    """Java's clients send an empty name beside an id, others none: a non-zero id wins."""
     topic_id = client.until_led("first").topic_id
     by_name = MetadataRequest(topics=[MetadataRequestTopic(name="first")])
     assert client.ask(by_name, version).topics[0].topic_id == topic_id
-    name = None if version >= 12 else ""
     by_id = MetadataRequest(topics=[MetadataRequestTopic(topic_id=topic_id, name=name)])
     (told,) = client.ask(by_id, version).topics
     assert (told.error_code, told.name) == (error, "" if error else "first")
+
+
+@pytest.mark.parametrize("name", [None, "", "first"])
+def test_an_unknown_id_is_reported_as_such_whatever_name_is_beside_it(client: WireClient, name: str | None) -> None:
+    unknown = MetadataRequestTopic(topic_id=bytes(range(16)), name=name)
+    (told,) = client.ask(MetadataRequest(topics=[unknown]), 13).topics
+    assert (told.error_code, told.name, told.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, bytes(range(16)))
 
 
 def test_every_broker_makes_topics(clients: dict[int, WireClient], name: str) -> None:
