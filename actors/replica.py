@@ -105,6 +105,7 @@ class Replica(GroupMember):
         self._topic_id = topic_id
         self._number = number
         self._min_insync_replicas = 1
+        """What acks=all needs: min.insync.replicas, and never more than the partition has replicas."""
         self._appends: deque[_WaitingAppend] = deque()
         self._expire_at: float | None = None
         self._checks_move = False
@@ -140,7 +141,7 @@ class Replica(GroupMember):
         topic = services.metadata.topics[self._topic_id]
         partition = topic.partitions[self._number]
         settings = settings_of({**services.topic_defaults, **topic.configs}, min_insync_replicas=1)
-        self._min_insync_replicas = settings.min_insync_replicas
+        self._min_insync_replicas = min(settings.min_insync_replicas, partition.factor)
         return GroupSpec(
             group_name(topic.name, self._number, topic.id),
             topic.id,

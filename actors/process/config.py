@@ -368,12 +368,9 @@ class _Reading:
             if name not in unquoted and setting.default is not None
         }
         settings = self.values("config", defaults | quoted, _CONFIG)
-        factor, insync = settings.get("default.replication.factor"), settings.get("min.insync.replicas")
+        factor = settings.get("default.replication.factor")
         if factor is not None:
             self.check_replicas(_under("config", "default.replication.factor"), factor, brokers)
-            if insync is not None and insync > factor:
-                complaint = f"{insync} is more than default.replication.factor ({factor}); lower it or raise that"
-                self.refuse(_under("config", "min.insync.replicas"), complaint)
         return settings
 
     def brokers(self, tables: Sequence[tuple[str, Table]], data_dir: str | None) -> tuple[BrokerConfig, ...]:
@@ -408,15 +405,11 @@ class _Reading:
     def topics(self, tables: Sequence[tuple[str, Table]], settings: Table, brokers: int) -> tuple[TopicConfig, ...]:
         partitions: int = settings.get("num.partitions", 1)
         replicas: int = settings.get("default.replication.factor", 1)
-        insync: int = settings.get("min.insync.replicas", 1)
         topics = []
         for at, raw in tables:
             values = self.values(at, raw, _TOPIC, _TOPIC_REQUIRED)
             if (factor := values.get("replication_factor")) is not None:
                 self.check_replicas(f"{at}.replication_factor", factor, brokers)
-                if factor < insync:
-                    complaint = f"{factor} is less than min.insync.replicas ({insync}); raise it or lower that"
-                    self.refuse(f"{at}.replication_factor", complaint)
             if "name" in values:
                 self.check_topic_name(at, values["name"])
                 topics.append(TopicConfig(values["name"], values.get("partitions", partitions), factor or replicas))

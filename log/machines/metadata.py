@@ -64,6 +64,11 @@ class PartitionState:
     """Brokers that kept it once and do no longer: what they had is gone, so they begin anew if they ever come back."""
 
     @property
+    def factor(self) -> int:
+        """How many replicas it has at least; while it moves, the lesser of before and afterwards."""
+        return min(len(self.replicas), len(self.settled or self.replicas))
+
+    @property
     def keepers(self) -> tuple[int, ...]:
         """Every broker that has a replica now."""
         return (*self.replicas, *(broker for broker in self.moved_from if broker not in self.replicas))

@@ -465,13 +465,11 @@ def _warnings(metadata: Metadata, factor: int, configs: dict[str, str], about: C
     """Choices that tolerate no failure are allowed, and said to be such."""
     min_insync = int(configs.get("min.insync.replicas", about.min_insync_replicas))
     warnings = []
-    if min_insync > factor:
-        warnings.append(f"min.insync.replicas {min_insync} with {factor} replicas: no acks=all write can ever succeed")
     if factor == 1 and len(metadata.brokers) > 1:
         warnings.append("replication factor 1 tolerates no failure: what its only broker loses is lost; take 3")
     elif factor == 2:
         warnings.append("replication factor 2 tolerates no failure: without both replicas nothing is committed; take 3")
-    elif min_insync == factor > 1:
+    elif min_insync >= factor > 1:
         warnings.append(
             f"min.insync.replicas {min_insync} of {factor} replicas tolerates no failure of acks=all writes"
         )

@@ -58,7 +58,8 @@ class Settings:
 
     @property
     def min_insync_replicas(self) -> int:
-        return int(dict(self.topic_defaults)["min.insync.replicas"])
+        """What acks=all needs of the replicated partitions."""
+        return min(int(dict(self.topic_defaults)["min.insync.replicas"]), self.replication_factor)
 
     @property
     def flushes(self) -> bool:

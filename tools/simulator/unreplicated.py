@@ -65,11 +65,10 @@ class Unreplicated:
         return all(world.leader(group) is not None for group in self.groups)
 
     def _make(self, world: World) -> None:
-        """Words get lost: ask until it is there. What one replica holds is all that acks=all can wait for."""
+        """Words get lost: ask until it is there. Acks=all needs one replica, whatever min.insync.replicas says."""
         if world.now >= self._ask_at:
             self._ask_at = world.now + _ASK_AGAIN_SECONDS
-            configs = (("min.insync.replicas", "1"),)
-            request = CreateTopic("the simulator's unreplicated", TOPIC, self.partitions, 1, configs=configs)
+            request = CreateTopic("the simulator's unreplicated", TOPIC, self.partitions, 1)
             broker = min(world.living)
             world.sim.nodes[broker].tell_local(Address("controller", "", broker), request)
 

@@ -92,12 +92,14 @@ def test_max_message_bytes(cluster: Cluster, client: WireClient, topic: str) -> 
     soon(lambda: produced(client, topic, SMALL) == ErrorCode.NONE)
 
 
-def test_min_insync_replicas(cluster: Cluster, client: WireClient, topic: str) -> None:
+def test_min_insync_replicas_is_at_most_the_number_of_replicas(
+    cluster: Cluster, client: WireClient, topic: str
+) -> None:
+    """As with Kafka since 3.7. For topics with more replicas see tests/actors/test_controller.py."""
+    made = cluster.admin.alter_configs(topic, {"min.insync.replicas": "2", "max.message.bytes": str(SMALL)})
+    assert made["warnings"] == ["replication factor 1 tolerates no failure: what its only broker loses is lost; take 3"]
+    soon(lambda: produced(client, topic, SMALL) == ErrorCode.MESSAGE_TOO_LARGE)  # both are in effect
     assert produced(client, topic) == ErrorCode.NONE
-    cluster.admin.alter_configs(topic, {"min.insync.replicas": "2"})
-    soon(lambda: produced(client, topic) == ErrorCode.NOT_ENOUGH_REPLICAS)
-    cluster.admin.alter_configs(topic, {"min.insync.replicas": "1"})
-    soon(lambda: produced(client, topic) == ErrorCode.NONE)
 
 
 def test_num_partitions(cluster: Cluster, name: str) -> None:

@@ -283,10 +283,6 @@ BAD = {
         config('"default.replication.factor" = 0'),
         'config."default.replication.factor": 0 is out of range; give a whole number from 1 to 64',
     ),
-    "min.insync above default factor": (
-        config('"min.insync.replicas" = 2'),
-        'config."min.insync.replicas": 2 is more than default.replication.factor (1); lower it or raise that',
-    ),
     # mistakes in a broker table
     "empty file": ("", "broker: there is none; add a [[broker]] with an id and a port"),
     "no brokers": ("broker = []\n", "broker: there is none; add a [[broker]] with an id and a port"),
@@ -393,11 +389,6 @@ BAD = {
         topic('name = "a"\nreplication_factor = 3'),
         "topic[1].replication_factor: 3 is more than the number of brokers (2); lower it or add brokers",
     ),
-    "factor below min.insync": (
-        '[config]\n"default.replication.factor" = 2\n"min.insync.replicas" = 2\n'
-        + topic('name = "a"\nreplication_factor = 1'),
-        "topic[1].replication_factor: 1 is less than min.insync.replicas (2); raise it or lower that",
-    ),
     # not TOML
     "no value": ("[cluster]\nname =\n", "not TOML: Invalid value (at line 2, column 7); correct it there"),
     "table twice": (
@@ -454,6 +445,12 @@ def test_an_unreadable_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert problems_of(path) == ["cannot be read (Permission denied); give the path of a file you may read"]
 
 
+def test_topics_may_have_fewer_replicas_than_min_insync_replicas(tmp_path: Path) -> None:
+    """Acks=all then needs all that they have, as with Kafka."""
+    text = '[config]\n"min.insync.replicas" = 3\n' + topic('name = "a"\nreplication_factor = 2')
+    assert load(written(tmp_path, text)).config.min_insync_replicas == 3
+
+
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     path = written(
         tmp_path,
@@ -492,14 +489,12 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
         f'config."zookeeper.connect": unknown; remove it (known: {CONFIG_KEYS})',
         'config."num.partitions": expected a whole number, got "three"',
         'config."default.replication.factor": 4 is more than the number of brokers (3); lower it or add brokers',
-        'config."min.insync.replicas": 5 is more than default.replication.factor (4); lower it or raise that',
         "broker[2].id: 1 is already taken by broker[1]; give each broker its own id",
         "broker[2].port: 9092 is already taken by broker 1; give each broker its own port",
         'broker[3].id: expected a whole number, got "3"',
         "broker[3].port: missing; give the port to listen on, or 0 for a free one",
         f'broker[3].data_dir: "{first}" is already taken by broker 1; give each broker its own data_dir',
         "topic[1].replication_factor: 4 is more than the number of brokers (3); lower it or add brokers",
-        "topic[1].replication_factor: 4 is less than min.insync.replicas (5); raise it or lower that",
         "topic[2].partitions: expected a whole number, got true",
         'topic[2].name: "a_b" differs from "a.b" only in "." and "_"; rename one of them',
     ]

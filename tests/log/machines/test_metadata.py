@@ -459,3 +459,10 @@ class TwoCopies(RuleBasedStateMachine):
 
 def test_copies_that_apply_the_same_are_the_same() -> None:
     run_state_machine_as_test(TwoCopies, settings=settings(max_examples=50, stateful_step_count=40, deadline=None))
+
+
+def test_while_a_partition_moves_it_has_as_many_replicas_as_before_or_afterwards_whichever_is_less() -> None:
+    assert PartitionState((1, 2, 3), ()).factor == 3
+    assert PartitionState((1, 2, 3), (), moved_from=(1,), settled=(1,)).factor == 1, "it grows"
+    assert PartitionState((4,), (), moved_from=(1, 2, 3), settled=(1, 2, 3)).factor == 1, "it shrinks"
+    assert PartitionState((4, 5), (), moved_from=(1, 2), settled=(1, 2)).factor == 2
