@@ -370,15 +370,22 @@ class RaftNode:
         return (request.last_epoch, request.last_end) >= (self.log.epochs.latest, self.log.end_offset)
 
     def _yields_to(self, request: VoteRequest, now: float) -> bool:
-        """Whoever says that it would vote for another lets that one try; of two that ask each other, one does."""
+        """A voter that would grant its vote lets the other one try; of two pre-candidates, one yields.
+
+        A pre-candidate insists in its first round only. With a partial partition the better one may never win, and the
+        other one may need its vote.
+        """
         role = self.role
+        is_first_round = self._retry_s == self.config.election_retry_s
         # By their numbers at last: of those that shall not vote any more, all have the same rank.
         mine = (self.log.epochs.latest, self.log.end_offset, -self.rank(self.broker), -self.broker)
         other = (request.last_epoch, request.last_end, -self.rank(request.candidate), -request.candidate)
-        if isinstance(role, PreCandidate) and mine > other:
-            return False
         until = now + self.config.yield_s
         if isinstance(role, PreCandidate):
+            if mine > other and is_first_round:
+                return False
+            if mine > other:
+                until += self._jitter()  # the other one may have yielded at the same moment
             self._become(Follower(None, until))
         elif isinstance(role, Follower) and role.campaign_at is not None:
             role.campaign_at = max(role.campaign_at, until)

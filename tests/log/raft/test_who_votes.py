@@ -292,3 +292,17 @@ def test_who_votes_alone_leads_once_its_vote_is_saved() -> None:
         group.now += group.config.election_retry_s_max
     group.save_vote(1)
     assert role_of(group, 1) == "Leader"
+
+
+@pytest.mark.parametrize("centre", [1, 2, 3, 4])
+def test_the_only_voter_that_can_reach_a_majority_of_four_is_elected(centre: int) -> None:
+    """The others reach it alone. Those of a better rank are pre-candidates, too, and never win."""
+    group = Group(1, 4)
+    for broker in group.brokers:
+        group.connect(centre, broker)
+    while not group.leaders and group.now < 10:
+        group.now += 0.01
+        for broker in group.brokers:
+            group.tick(broker)
+        pump(group)
+    assert set(group.leaders.values()) == {centre}
