@@ -1,6 +1,7 @@
 """Administering a cluster through its actors: asks any broker, and asks again where that does no harm.
 
-Every operation has an id, so one whose answer was lost (its controller died) is asked again and done once.
+Every operation has an id, so one whose answer was lost (its controller died) is asked again and done once. What makes
+partitions returns when the broker that was asked can name their leaders.
 """
 
 from __future__ import annotations
@@ -8,12 +9,13 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import orjson
 import pykka
 
-from actors.controller_messages import DescribeCluster, ElectLeaders, OperationAnswer
+from actors.controller_messages import AwaitLeaders, DescribeCluster, ElectLeaders, OperationAnswer, makes_partitions
 from actors.replica_messages import group_name
 from actors.runtime import Address, LinkLost
 from log.machines.plans import (
@@ -28,6 +30,7 @@ from log.machines.plans import (
 from protocol.error_codes import ErrorCode
 
 TRY_SECONDS = 15.0
+LED_SECONDS = 5.0
 _PAUSE_SECONDS = 0.05
 _RETRIABLE = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
 
@@ -125,8 +128,11 @@ class Admin:
             brokers = self._brokers()
             error, message = ErrorCode.BROKER_NOT_AVAILABLE, "no broker is alive"
             if brokers:
-                error, message, facts = self._try(brokers[at % len(brokers)], request)
+                broker = brokers[at % len(brokers)]
+                error, message, facts = self._try(broker, request)
                 if error == ErrorCode.NONE:
+                    if makes_partitions(request):
+                        self._await_leaders(broker, facts)
                     return facts
             if (error not in _RETRIABLE and brokers) or time.monotonic() >= deadline:
                 raise OperationRefused(error, message)
@@ -140,6 +146,15 @@ class Admin:
             return ErrorCode.NOT_CONTROLLER, f"broker {broker} did not answer: {error}", {}
         value = orjson.loads(answer.answer)
         return ErrorCode(value["error"]), value["message"], value
+
+    def _await_leaders(self, broker: int, facts: dict[str, Any]) -> None:
+        """Until this broker can name a leader for each new partition. Without one, the partitions are there as well."""
+        with suppress(pykka.ActorDeadError, pykka.Timeout, LinkLost):
+            self._ask(
+                Address("controller", "", broker),
+                AwaitLeaders.after(facts, LED_SECONDS),
+                timeout=LED_SECONDS + 1.0,
+            )
 
 
 def _new_id() -> str:

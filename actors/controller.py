@@ -23,6 +23,7 @@ from actors.cluster_description import describe, describe_quorum
 from actors.cluster_facts import GROUP, ClusterFacts, TopicWanted
 from actors.controller_messages import (
     OPERATIONS,
+    AwaitLeaders,
     DescribeCluster,
     DescribeQuorum,
     ElectLeaders,
@@ -31,6 +32,7 @@ from actors.controller_messages import (
     TellMetadata,
 )
 from actors.group_member import GroupMember, GroupServices, GroupSpec, Offline
+from actors.leader_waits import WAITS_MAX, LeaderWait, LeaderWaits
 from actors.leadership import misled
 from actors.replica_messages import TransferLeadership, replica_address
 from actors.runtime import LAUNCHER_ID, Address, Future, PeerUp, handles
@@ -91,6 +93,11 @@ class _LookAround:
     pass
 
 
+@frozen(slots=True)
+class _StopWaiting:
+    wait: LeaderWait
+
+
 class Controller(GroupMember):
     """See the module's docstring."""
 
@@ -99,6 +106,7 @@ class Controller(GroupMember):
         self._cluster = cluster
         self._waiting: deque[_Waiting] = deque()
         self._under_way: _UnderWay | None = None
+        self._leader_waits = LeaderWaits(services.metadata, services.leadership)
         self._complained: set[str] = set()
         self._registering = False
         self._snapshot_at = 0
@@ -175,6 +183,19 @@ class Controller(GroupMember):
             for one in misled(self.metadata, self._services.leadership, request.topic)
         ]
         return OperationAnswer(Plan(facts={"elections": sum(asked)}).answer)
+
+    @handles(AwaitLeaders)
+    def await_leaders(self, message: AwaitLeaders) -> bool | None:
+        if len(self._leader_waits) >= WAITS_MAX or message.seconds <= 0.0:
+            return False
+        wait = LeaderWait(message, self.defer())
+        wait.timer = self.after(message.seconds, _StopWaiting(wait))
+        self._leader_waits.add(wait)
+        return None
+
+    @handles(_StopWaiting)
+    def stop_waiting(self, message: _StopWaiting) -> None:
+        self._leader_waits.end(message.wait, led=False)
 
     @handles(DescribeCluster)
     def describe_cluster(self, _message: DescribeCluster) -> OperationAnswer:
@@ -395,6 +416,7 @@ class Controller(GroupMember):
         complete = self._is_complete()
         self.metadata.catching_up = not complete
         self.node.tell_local(Address("partitions", "", self.node.broker), MetadataChanged(topic_ids, complete))
+        self._leader_waits.metadata_changed(topic_ids)
 
     def _is_complete(self) -> bool:
         """Is everything replayed that this broker had applied before it was last started?"""

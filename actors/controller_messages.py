@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from actors.runtime import wire
 from log.machines.plans import (
     AlterConfigs,
@@ -52,6 +55,27 @@ class DescribeCluster:
 @frozen(slots=True)
 class DescribeQuorum:
     """Who leads the metadata group, and how far each of its members is, as its leader knows, as JSON."""
+
+
+@wire(0x0324)
+@frozen(slots=True)
+class AwaitLeaders:
+    """Answered when this broker can name a leader for each of these partitions, or when the time is up (False)."""
+
+    topic_id: str
+    first: int
+    end: int
+    seconds: float
+
+    @classmethod
+    def after(cls, facts: Mapping[str, Any], seconds: float) -> AwaitLeaders:
+        """Of the partitions that were made: `facts` is the answer to their creation."""
+        return cls(facts["topic_id"], facts.get("first", 0), facts["partitions"], seconds)
+
+
+def makes_partitions(request: object) -> bool:
+    """Is this a creation, after which leaders may be awaited?"""
+    return isinstance(request, CreateTopic | CreatePartitions) and not request.validate_only
 
 
 @frozen(slots=True)

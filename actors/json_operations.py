@@ -5,6 +5,7 @@
 
 Each becomes one request to this broker's controller. Any of them may carry a `request_id`: one that is sent again with
 the same (its answer was lost) is answered again and done once. An answer is the facts, or what is wrong, as `error`.
+Partitions that are made are answered when this broker can name their leaders, or when the time is up: they exist then.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pykka
 
-from actors.controller_messages import DescribeCluster, ElectLeaders, OperationAnswer
+from actors.controller_messages import AwaitLeaders, DescribeCluster, ElectLeaders, OperationAnswer, makes_partitions
 from actors.runtime import Future, MailboxFull
 from log.machines.plans import (
     AlterConfigs,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 15.0
 """Longer than a controller waits for another one."""
+_SLACK_SECONDS = 1.0  # for a controller that is late to say that the time is up
 REQUEST_ID_CHARS_MAX = 100
 
 
@@ -64,8 +66,17 @@ class Operation:
         *values, request_id = self.fields.read(given)
         asked = self.request(request_id or f"json {uuid.uuid4()}", *values)
 
+        deadline = call.connection.now + ANSWER_SECONDS
+
         def done(future: Future[OperationAnswer]) -> None:
-            call.answer(self.answer(future))
+            facts, left = self.answer(future), deadline - call.connection.now
+            if "error" in facts or not makes_partitions(asked) or left <= 0.0:
+                call.answer(facts)
+                return
+            wait = AwaitLeaders.after(facts, left)
+            call.connection.ask(
+                call.serving.controller, wait, lambda _led: call.answer(facts), timeout=left + _SLACK_SECONDS
+            )
 
         call.connection.ask(call.serving.controller, asked, done, timeout=ANSWER_SECONDS)
 

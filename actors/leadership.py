@@ -6,7 +6,7 @@ who keeps what, not who leads, so a failover waits for nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from actors.replica_messages import group_name
 from log.machines.metadata import Metadata
@@ -25,13 +25,24 @@ class Led:
 class Leadership:
     """What one node has heard."""
 
-    __slots__ = ("_groups",)
+    __slots__ = ("_awaited", "_groups")
 
     def __init__(self) -> None:
         self._groups: dict[str, Led] = {}
+        self._awaited: dict[str, list[Callable[[], None]]] = {}
+        """What to call when a group is next led."""
 
     def of(self, group: str) -> Led | None:
         return self._groups.get(group)
+
+    def is_led(self, group: str) -> bool:
+        """Is a leader of this group known?"""
+        led = self._groups.get(group)
+        return led is not None and led.broker is not None
+
+    def when_led(self, group: str, then: Callable[[], None]) -> None:
+        """Call this once, when a leader of the group is next announced. A group that is forgotten calls nothing."""
+        self._awaited.setdefault(group, []).append(then)
 
     def led_by(self, broker: int) -> Iterator[tuple[str, Led]]:
         return ((group, led) for group, led in list(self._groups.items()) if led.broker == broker)
@@ -41,6 +52,9 @@ class Leadership:
         known = self._groups.get(group)
         if known is None or epoch >= known.epoch:
             self._groups[group] = Led(broker, epoch, in_sync)
+            if self._awaited:
+                for then in self._awaited.pop(group, ()):
+                    then()
 
     def resigned(self, group: str, broker: int) -> None:
         """This broker leads the group no longer."""
@@ -56,6 +70,7 @@ class Leadership:
     def forget(self, group: str) -> None:
         """The group is no more."""
         self._groups.pop(group, None)
+        self._awaited.pop(group, None)
 
 
 @frozen(slots=True)

@@ -1,4 +1,4 @@
-"""CreatePartitions: topics get more partitions; what is there stays where it is.
+"""CreatePartitions: topics get more partitions and are answered once those have leaders; the others stay as they are.
 
 Left out: quotas on making partitions.
 """
@@ -9,7 +9,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors.handlers.operations import Facts, Outcome, Together, new_id, operate
+from actors.handlers.operations import Outcome, Together, make_partitions, new_id
 from log.machines.plans import CreatePartitions
 from protocol.error_codes import ErrorCode
 from protocol.messages.create_partitions import (
@@ -34,19 +34,13 @@ def handle(call: Call[CreatePartitionsRequest]) -> None:
             continue
         assignment = tuple(tuple(one.broker_ids) for one in topic.assignments or ())
         together.begin()
-        operate(
+        make_partitions(
             call,
             CreatePartitions(new_id(), topic.name, topic.count, assignment, request.validate_only),
             request.timeout_ms / 1000,
             partial(_made, together, result),
-            seen=None if request.validate_only else partial(_seen, call, topic.name),
         )
     together.done()
-
-
-def _seen(call: Call[CreatePartitionsRequest], name: str, facts: Facts) -> bool:
-    topic = call.serving.metadata.topic(name)
-    return topic is None or len(topic.partitions) >= facts["partitions"]
 
 
 def _made(together: Together, result: CreatePartitionsTopicResult, outcome: Outcome) -> None:

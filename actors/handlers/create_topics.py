@@ -1,4 +1,4 @@
-"""CreateTopics: each topic is an operation of its own, and all of them are answered together.
+"""CreateTopics: each topic is an operation of its own, and all of them are answered together, once they have leaders.
 
 Left out: quotas on making partitions.
 """
@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.handlers.config_entries import topic_entries
-from actors.handlers.operations import Facts, Outcome, Together, new_id, operate, said
+from actors.handlers.operations import Outcome, Together, make_partitions, new_id, said
 from log.machines.plans import CreateTopic
 from log.machines.topic_ids import id_bytes
 from protocol.error_codes import ErrorCode
@@ -48,12 +48,11 @@ def handle(call: Call[CreateTopicsRequest]) -> None:
             result.error_message = f"{said(missing[0])} has no value; give one, or leave it out"
             continue
         together.begin()
-        operate(
+        make_partitions(
             call,
             _operation(topic, validate_only=request.validate_only),
             request.timeout_ms / 1000,
             partial(_made, call, together, topic, result),
-            seen=None if request.validate_only else partial(_seen, call),
         )
     together.done()
 
@@ -77,10 +76,6 @@ def _assignment_problem(assignments: list[CreatableReplicaAssignment]) -> str | 
         return f"partitions {numbers} are assigned; number them from 0 on, each once"
     empty = [one.partition_index for one in assignments if not one.broker_ids]
     return f"partition {empty[0]} has no replicas; name at least one broker" if empty else None
-
-
-def _seen(call: Call[CreateTopicsRequest], facts: Facts) -> bool:
-    return facts["topic_id"] in call.serving.metadata.topics
 
 
 def _made(

@@ -2,7 +2,8 @@
 
 The wire has no ids of requests that would outlive a connection, so every operation gets one here: asked again because
 its answer was lost, or because another broker has become the controller, it is done once. An operation is answered when
-this broker knows of it too, so that a client that asks the same broker next finds what it did.
+this broker knows of it too, so that a client that asks the same broker next finds what it did. New partitions are
+answered when this broker can name their leaders, or when the request's time is up: they exist then.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pykka
 
+from actors.controller_messages import AwaitLeaders, makes_partitions
 from actors.runtime import MailboxFull
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import frozen
@@ -22,11 +24,13 @@ from protocol.late_attrs import frozen
 if TYPE_CHECKING:
     from actors.kafka_connection import Call, KafkaConnection
     from actors.runtime import Future
+    from log.machines.plans import CreatePartitions, CreateTopic
 
 SECONDS = 15.0
 """For requests that do not say how long they wait. Longer than a controller waits for another one."""
 RETRY_SECONDS = 0.05
 SEEN_SECONDS_MAX = 1.0
+_SLACK_SECONDS = 1.0  # for a controller that is late to say that the time is up
 LOOK_SECONDS, LOOK_SECONDS_MAX = 0.005, 0.1
 _SAID_CHARS_MAX = 300
 
@@ -102,6 +106,26 @@ def operate(
             look_until(connection, partial(seen, outcome.facts), SEEN_SECONDS_MAX, partial(then, outcome))
 
     ask()
+
+
+def make_partitions(
+    call: Call[Any], operation: CreateTopic | CreatePartitions, seconds: float, then: Callable[[Outcome], None]
+) -> None:
+    """Have these made, and wait for what is left of the time until this broker can name a leader for each."""
+    clock = call.serving.node.scheduler.clock
+    deadline = clock.now() + seconds
+
+    def made(outcome: Outcome) -> None:
+        left = deadline - clock.now()
+        if outcome.error or left <= 0.0 or not makes_partitions(operation):
+            then(outcome)
+        else:
+            wait = AwaitLeaders.after(outcome.facts, left)
+            call.connection.ask(
+                call.serving.controller, wait, lambda _led: then(outcome), timeout=left + _SLACK_SECONDS
+            )
+
+    operate(call, operation, seconds, made)
 
 
 def look_until(

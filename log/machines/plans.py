@@ -263,7 +263,7 @@ def _create_partitions(metadata: Metadata, request: CreatePartitions, about: Cir
         _check_factor(factor, brokers)
         replicas = placement.place(placement.Load.of(metadata), brokers, request.count - have, factor)
     made.warnings += _warnings(metadata, factor, topic.configs, about)
-    made.facts = {"partitions": request.count}
+    made.facts = {"topic_id": topic.id, "first": have, "partitions": request.count}
     made.records = [PartitionsPlaced(topic.id, have, replicas)]
 
 

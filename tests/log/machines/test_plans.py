@@ -214,7 +214,7 @@ def test_more_partitions_are_placed_after_those_there_are() -> None:
     of = cluster(3, orders=((1, 2, 3),))
     made = of.ask(CreatePartitions, "orders", 3)
     assert written(made) == [PartitionsPlaced(topic_id(of), 1, ((2, 3, 1), (3, 1, 2)))]
-    assert made.facts == {"partitions": 3}
+    assert made.facts == {"topic_id": topic_id(of), "first": 1, "partitions": 3}
     made = of.ask(CreatePartitions, "orders", 5, ((3, 2, 1), (2, 1, 3)))
     assert written(made) == [PartitionsPlaced(topic_id(of), 3, ((3, 2, 1), (2, 1, 3)))]
 
