@@ -345,9 +345,9 @@ class Replica(GroupMember):
         return LogFacts(log.size, max(known - log.end_offset, 0))
 
     @handles(DescribeProducers)
-    def describe_producers(self, _message: DescribeProducers) -> list[Producer] | None:
-        """Those that wrote here lately; None if another leads."""
-        return list(self._member.log.producers) if self.authority.problem(-1) == ErrorCode.NONE else None
+    def describe_producers(self, _message: DescribeProducers) -> list[Producer]:
+        """The producers that this replica knows. Followers answer too, as in Kafka."""
+        return list(self._member.log.producers)
 
     @handles(DescribeReplica)
     def describe(self, _message: DescribeReplica) -> ReplicaFacts:

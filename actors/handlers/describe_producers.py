@@ -1,4 +1,7 @@
-"""DescribeProducers: who wrote to partitions lately with a producer id, and whose transactions are open there."""
+"""DescribeProducers: which producer ids wrote to partitions lately, and which of them have a transaction open there.
+
+Any replica answers, as in Kafka: `kafka-transactions find-hanging` asks every replica of a broker.
+"""
 
 from __future__ import annotations
 
@@ -42,10 +45,11 @@ def handle(call: Call[DescribeProducersRequest]) -> None:
 
 
 def _described(together: Together, answer: PartitionResponse, future: Future[Any]) -> None:
-    producers: list[Producer] | None = future.get() if future.exception is None else None
-    if producers is None:
+    if future.exception is not None:  # no replica on this broker, or it ended before it answered
         answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        answer.error_message = str(future.exception)
     else:
+        producers: list[Producer] = future.get()
         answer.active_producers = [
             ProducerState(
                 producer_id=one.id,

@@ -16,10 +16,13 @@ from protocol.apis import DESCRIBE_CLUSTER, DESCRIBE_LOG_DIRS, DESCRIBE_QUORUM, 
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResult
+from protocol.messages.describe_producers import DescribeProducersRequest
+from protocol.messages.describe_producers import TopicRequest as ProducersOf
 from protocol.messages.describe_quorum import DescribeQuorumRequest, RequestedPartition, RequestedTopic
 from protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 from protocol.messages.metadata import MetadataRequest
 from tests.actors.handlers.conftest import FIRST
+from tests.actors.handlers.test_produce import batch, produce
 from tests.actors.handlers.wire_client import WireClient
 from tests.actors.topics import controller_of
 from tests.actors.waiting import wait_until
@@ -262,3 +265,21 @@ def test_a_cursor_of_a_topic_that_is_gone_goes_on_behind_it(cluster: Cluster, cl
 def test_limits_and_cursors_below_nothing_are_refused(client: WireClient) -> None:
     for topics, _ in (partitions_of(client, "a", limit=0), partitions_of(client, "a", cursor=("a", -1))):
         assert [topic.error_code for topic in topics] == [ErrorCode.INVALID_REQUEST]
+
+
+def test_every_replica_describes_its_producers(cluster: Cluster, clients: dict[int, WireClient], name: str) -> None:
+    """`kafka-transactions find-hanging` asks a broker about every replica that it has, led there or not."""
+    cluster.admin.create_topic(name, assignment=[[1, 2, 3]])
+    topic = clients[1].until_led(name)
+    leader = clients[topic.partitions[0].leader_id]
+    produced = produce(leader, topic, batch(b"a", b"b", producer_id=77, producer_epoch=3, base_sequence=0))
+    assert produced.error_code == ErrorCode.NONE
+    request = DescribeProducersRequest(topics=[ProducersOf(name=name, partition_indexes=[0])])
+    for broker in (1, 2, 3):
+
+        def known(client: WireClient = clients[broker]) -> list[tuple[int, int, int]]:
+            (partition,) = client.ask(request).topics[0].partitions
+            assert partition.error_code == ErrorCode.NONE
+            return [(one.producer_id, one.producer_epoch, one.last_sequence) for one in partition.active_producers]
+
+        wait_until(lambda: known() == [(77, 3, 1)], lambda: "a follower lacks the batch")
