@@ -275,7 +275,8 @@ class PartitionLog:
                     return EMPTY
                 bound = (limit_position, limit)
                 end, end_offset = self._look(segment, Segment.end_within, position, header, bytes_max, bound)
-                return Slice(segment.file, position, end - position, end_offset)
+                beyond = self._bytes_behind(at, limit, bytes_max - (end - position)) if end == segment.size else 0
+                return Slice(segment.file, position, end - position, end_offset, beyond)
             at += 1  # compaction removed the rest of that segment
         return EMPTY
 
@@ -624,6 +625,14 @@ class PartitionLog:
             return segment.size
         found = self.find(segment, limit)
         return segment.size if found is None else found[0]
+
+    def _bytes_behind(self, at: int, limit: int, bytes_max: int) -> int:
+        """How much of the segments behind `at` a reader bounded by offset `limit` may read, counted to `bytes_max`."""
+        total = 0
+        while total < bytes_max and at + 1 < len(self.segments) and self.segments[at + 1].base_offset < limit:
+            at += 1
+            total += self._end_position(at, limit)
+        return max(min(total, bytes_max), 0)
 
     def _truncate(self, offset: int) -> None:
         self._become_dirty()

@@ -19,6 +19,8 @@ class Slice:
     position: int
     size: int
     end_offset: int
+    beyond: int = 0
+    """How many more bytes the same read could have had, were they not in the next segments: a slice is of one file."""
 
     def __len__(self) -> int:
         return self.size

@@ -62,6 +62,8 @@ class _Read:
     wanted: Wanted
     topic: Topic | None
     answer: PartitionData
+    beyond: int = 0
+    """Bytes of the next segments: an answer has one segment's records, but min_bytes counts what is there."""
 
 
 class _Fetch:
@@ -111,7 +113,8 @@ class _Fetch:
         if future.exception is not None:  # there is no replica here, or it ended before it answered
             read.answer = _failed(read.wanted, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
-            read.answer = _answer(read.wanted, future.get())
+            found: SliceRead = future.get()
+            read.answer, read.beyond = _answer(read.wanted, found), found.slice.beyond
         self._done_one()
 
     def _done_one(self) -> None:
@@ -135,7 +138,7 @@ class _Fetch:
             answer = read.answer
             if answer.error_code != ErrorCode.NONE or answer.diverging_epoch is not None:
                 return True
-            size += len(answer.records or b"")
+            size += len(answer.records or b"") + read.beyond
         return size >= request.min_bytes
 
     # -- waiting -----------------------------------------------------------------------------------------------

@@ -66,6 +66,18 @@ def test_a_read_has_at_least_one_batch_and_otherwise_stays_within_its_bytes(fill
             assert found.size % size == 0
 
 
+def test_a_read_counts_what_the_next_segments_hold(filled: PartitionLog) -> None:
+    """A reader that wants some number of bytes must not wait where a slice ends only because its segment does."""
+    size = len(batch(2, value=b"x" * 20))
+    for offset in range(0, filled.end_offset, 2):
+        for up_to in range(offset + 2, filled.end_offset + 1):
+            readable = (up_to - offset) // 2 * size
+            found = filled.read(offset, 10_000, up_to=up_to)
+            assert found.size + found.beyond == min(readable, 10_000)
+            assert filled.read(offset, 1, up_to=up_to).beyond == 0
+            assert filled.read(offset, 9 * size, up_to=up_to).beyond <= 8 * size
+
+
 def test_a_read_ends_below_its_limit(filled: PartitionLog) -> None:
     for offset in range(filled.end_offset):
         for up_to in range(offset, filled.end_offset + 1):

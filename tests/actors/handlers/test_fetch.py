@@ -14,10 +14,11 @@ from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse,
 from protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from protocol.records import check_batches, records
 from tests.actors.handlers.test_produce import batch, produce
-from tests.actors.handlers.wire_client import WireClient
+from tests.actors.handlers.wire_client import SECONDS, WireClient
 
 PARTITIONS = 3
 LONG_MS = 20_000
+LONGER_THAN_CLIENTS_WAIT_MS = 2 * SECONDS * 1000
 
 
 @pytest.fixture
@@ -108,6 +109,17 @@ def test_a_fetch_waits_until_there_is_enough(
         produce(leader, topic, batch(b"abcdefgh"), partition=0)
         answers = told(waiting.next(FetchResponse))
         assert [values(answers[number]) for number in (0, 1)] == [[b"abcdefgh"], [b"12345678"]]
+
+
+def test_records_in_newer_segments_count_as_there(cluster: Cluster, client: WireClient, name: str) -> None:
+    """An answer holds one segment's records, so it would otherwise wait for bytes that are there already."""
+    size = len(batch(bytes(1000)))
+    cluster.admin.create_topic(name, assignment=[[2]], configs={"segment.bytes": str(size)})
+    topic = client.until_led(name)
+    for _ in range(4):
+        assert produce(client, topic, batch(bytes(1000))).error_code == ErrorCode.NONE
+    answer = told(client.ask(fetch(topic, part(0), wait_ms=LONGER_THAN_CLIENTS_WAIT_MS, min_bytes=3 * size)))[0]
+    assert values(answer) == [bytes(1000)]
 
 
 @pytest.mark.parametrize("wait_ms", [0, 30])
