@@ -13,19 +13,26 @@ help:  ## show this list
 cluster: .venv/installed  ## start the cluster that cluster.toml describes
 	@$(BIN)/python -m actors.cluster cluster.toml
 
+# $(call beside,A,B): command A runs beside command B. A's output follows when both have ended, and the status is 0 if both
+# have succeeded. An interrupt ends both.
+define beside
+told=$$(mktemp) && trap 'rm -f $$told' EXIT && { $(1) >$$told 2>&1 & } && a=$$! && { $(2) & } && b=$$! && \
+trap 'kill -INT $$a $$b' INT TERM && { wait $$b; of_b=$$?; wait $$a; of_a=$$?; wait; cat $$told; exit $$((of_b ? of_b : of_a)); }
+endef
+
 # What is compiled is kept, whatever the environment says: four workers and the processes of tests would compile it each.
 # Collecting the tests once does that, beside mypy, which has work for one processor; what fails there fails again below.
 test: export PYTHONDONTWRITEBYTECODE =
 test: .venv/installed-test  ## lint, type-check, check the import layers, run every test but the long ones
 	@$(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1 & \
 		$(MAKE) --no-print-directory check; checked=$$?; wait; exit $$checked
-	@$(BIN)/python -m pytest -q -n 4 --dist worksteal -m "not long" --ignore tests/tools/spark
-	@$(BIN)/python -m pytest -q -m "not long" tests/tools/spark
+	@$(call beside,$(BIN)/python -m pytest -q -m "not long" tests/tools/spark,\
+		$(BIN)/python -m pytest -q -n 4 --dist worksteal -m "not long" --ignore tests/tools/spark)
 
 test-fast: .venv/installed-test  ## the quick tests only, under a minute
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --ignore tests/tools/spark
 
-test-long: .venv/installed-test  ## what takes minutes: many kills, other cases in every run
+test-long: .venv/installed-test  ## what takes minutes: many kills, every planted bug, other cases in every run
 	@$(PIP) install -e '.[test,connect]'
 	@$(BIN)/python -m pytest -q -m long --hypothesis-profile fresh
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --ignore tests/tools/spark --hypothesis-profile fresh

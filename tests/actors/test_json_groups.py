@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -13,6 +12,7 @@ from actors.harness import Cluster
 from actors.json_handlers.group_reader import READS_AT_ONCE_MAX
 from tests.actors.json_lines import Lines, wait_until_registered
 from tests.actors.waiting import wait_until
+from tests.naming import unique
 
 BROKERS = (1, 2, 3)
 PARTITIONS = 4
@@ -34,14 +34,14 @@ def clients(cluster: Cluster) -> Iterator[list[Lines]]:
 
 @pytest.fixture
 def topic(clients: list[Lines]) -> str:
-    name = f"topic-{uuid.uuid4().hex}"
+    name = unique("topic")
     assert "error" not in clients[0].ask("create_topic", name=name, partitions=PARTITIONS, replication_factor=3)
     return name
 
 
 @pytest.fixture
 def group() -> str:
-    return f"group-{uuid.uuid4().hex}"
+    return unique("group")
 
 
 def partitions_in(answer: dict[str, Any]) -> list[int]:

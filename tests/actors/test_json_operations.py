@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
@@ -17,6 +16,7 @@ from actors.json_operations import OPERATIONS
 from actors.runtime import Future, LinkLost, MailboxFull
 from protocol.error_codes import ErrorCode
 from tests.actors.waiting import wait_until
+from tests.naming import unique
 
 BROKERS = (1, 2, 3)
 
@@ -80,7 +80,7 @@ def one_client(cluster: Cluster) -> Iterator[Client]:
 
 @pytest.fixture
 def name() -> str:
-    return f"topic-{uuid.uuid4().hex}"
+    return unique("topic")
 
 
 def soon(condition: Callable[[], object]) -> None:

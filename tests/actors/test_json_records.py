@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -30,6 +29,7 @@ from tests.actors.conftest import ClusterFactory
 from tests.actors.json_lines import Lines, wait_until_registered
 from tests.actors.topics import leader_of, try_append
 from tests.actors.waiting import wait_until
+from tests.naming import unique
 
 BROKERS = (1, 2, 3)
 
@@ -56,7 +56,7 @@ def client(clients: list[Lines]) -> Lines:
 @pytest.fixture
 def topic(client: Lines) -> str:
     """Three partitions, each on another broker."""
-    name = f"topic-{uuid.uuid4().hex}"
+    name = unique("topic")
     assert "error" not in client.ask("create_topic", name=name, assignment=[[1], [2], [3]])
     return name
 
@@ -140,7 +140,7 @@ def test_acks_0_says_nothing_and_is_written(client: Lines, topic: str) -> None:
 
 
 def test_a_topic_that_is_missing_is_made_and_those_that_wait_keep_their_order(clients: list[Lines]) -> None:
-    name = f"topic-{uuid.uuid4().hex}"
+    name = unique("topic")
     requests = [{"op": "produce", "topic": name, "partition": 0, "value": str(number)} for number in range(20)]
     clients[1].send({"op": "fetch", "topic": name, "partition": 0, "offset": 0}, *requests)
     assert clients[1].receive()["error"]["name"] == "UNKNOWN_TOPIC_OR_PARTITION"
@@ -575,7 +575,7 @@ def test_what_is_not_there_is_told(client: Lines, topic: str) -> None:
 
 
 def test_what_is_too_large_is_told_and_what_follows_is_written(client: Lines) -> None:
-    topic = f"topic-{uuid.uuid4().hex}"
+    topic = unique("topic")
     client.ask("create_topic", name=topic, assignment=[[1], [2], [3]], configs={"max.message.bytes": "1000"})
     small = {"value": 1, "partition": 2}
     requests: list[dict[str, Any]] = [

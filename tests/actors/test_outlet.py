@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import random
 import socket
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -56,7 +56,7 @@ def test_nothing_is_sent_before_the_end_of_the_turn(pair: tuple[Outlet, socket.s
 
 def test_buffers_and_slices_of_files_keep_their_order(pair: tuple[Outlet, socket.socket], numbers: Slice) -> None:
     outlet, client = pair
-    large = os.urandom(50_000)
+    large = random.Random(7).randbytes(50_000)
     outlet.write([b"head", numbers, b"between", large, b"tail"])
     size = outlet.queued_bytes
     outlet.flush()
@@ -70,7 +70,7 @@ def test_buffers_and_slices_of_files_keep_their_order(pair: tuple[Outlet, socket
 
 def test_what_the_socket_does_not_take_waits_for_the_writer(pair: tuple[Outlet, socket.socket]) -> None:
     outlet, client = pair
-    data = os.urandom(MUCH)
+    data = random.Random(7).randbytes(MUCH)
     told: list[int] = []
 
     async def main() -> bytes:

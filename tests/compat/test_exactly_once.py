@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import uuid
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from tests.compat.confluent import Confluent
 from tests.compat.conftest import Topics
 from tests.compat.transactional import CLIENTS
 from tests.compat.transactional import Confluent as ConfluentTransactions
+from tests.naming import unique
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 PARTITIONS = 4
@@ -77,7 +77,7 @@ def coordinator_of(cluster: Cluster, topic: str, name: str) -> int:
 def test_every_record_is_copied_once_whoever_is_killed(client: str, victims: Cluster, make_topic: Topics) -> None:
     cluster = victims
     source, target = make_topic(cluster, PARTITIONS), make_topic(cluster, PARTITIONS)
-    group = f"group-{uuid.uuid4().hex}"
+    group = unique("group")
     written: list[bytes] = []
 
     def write(count: int = 100) -> None:

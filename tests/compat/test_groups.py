@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.actors.topics import leader_of
 from tests.actors.waiting import wait_until
 from tests.compat.confluent import Confluent
 from tests.compat.conftest import SESSION_MS, Topics
+from tests.naming import unique
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 PARTITIONS = 4
@@ -96,7 +96,7 @@ class Group:
     """A topic, a group that reads it, and what was written to it."""
 
     def __init__(self, cluster: Cluster, topic: str, kind: Kind, start: Callable[..., Member]) -> None:
-        self.cluster, self.topic, self.id = cluster, topic, f"group-{uuid.uuid4().hex}"
+        self.cluster, self.topic, self.id = cluster, topic, unique("group")
         self.members: list[Member] = []
         self.written: set[str] = set()
         self._kind, self._start = kind, start

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -18,6 +17,7 @@ from tests.compat.client import Consumer, Message, read, read_until
 from tests.compat.confluent import Confluent
 from tests.compat.conftest import Topics
 from tests.compat.transactional import CLIENTS, Failed, TransactionalClient, Transactions
+from tests.naming import unique
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 PARTITIONS = 3
@@ -30,7 +30,7 @@ def transactional(request: pytest.FixtureRequest) -> TransactionalClient:
 
 @pytest.fixture
 def name() -> str:
-    return f"id-{uuid.uuid4().hex}"
+    return unique("id")
 
 
 def places_of(topic: str) -> list[tuple[str, int]]:

@@ -40,14 +40,14 @@ def test_a_pinned_seed_keeps_every_promise(seed: int) -> None:
     check(seed)
 
 
-FRESH_PARTS, FRESH_SEEDS, FRESH_SECONDS = 8, 5, 1.5
-"""Half a second of a core each, most of it for what is done and looked at after everything has healed."""
+FRESH_PARTS, FRESH_SEEDS, FRESH_SECONDS = 8, 10, 1.5
+"""Half a second of a core each, most of it for what is done and checked after everything has healed."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(FRESH_PARTS))
 def test_fresh_seeds_keep_every_promise(part: int) -> None:
-    """Other ones in every run, and short; whole ones without end are for `make soak`."""
+    """Other seeds in every run, and short ones; `make soak` runs whole ones without end."""
     first = int.from_bytes(os.urandom(5)) * FRESH_PARTS + part
     for seed in range(first, first + FRESH_SEEDS * FRESH_PARTS, FRESH_PARTS):
         outcome = run_seed(seed, {"seconds": FRESH_SECONDS})
@@ -97,16 +97,14 @@ def test_a_seed_with_unreplicated_partitions_that_once_broke_a_promise_keeps_it(
     check(seed)
 
 
-STRUCK_BY = {
-    "power": 0, "power-all": 0, "late-word": 0, "cut-again": 9, "late-request": 4, "slow-marker": 4, "late-vouching": 4,
-}  # fmt: skip
-"""Seeds in which these befall a cluster within two seconds; the others do in seed 7."""
+STRUCK_WITHIN = 24
+"""Seeds within which each kind of fault strikes a cluster. Which seed does so first changes with the brokers."""
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_kind_of_fault_alone_breaks_nothing(fault: str) -> None:
-    outcome = check(STRUCK_BY.get(fault, 7), faults=(fault,), seconds=2.0)
-    assert outcome.faults[fault] > 0
+    outcomes = (check(seed, faults=(fault,), seconds=2.0) for seed in range(STRUCK_WITHIN))
+    assert any(outcome.faults.get(fault) for outcome in outcomes), f"{fault} never struck"
 
 
 def test_five_brokers_keep_every_promise_too() -> None:

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 
 from actors.harness import Cluster
 from tests.actors.waiting import wait_until
+from tests.naming import unique
 from tools.cli.__main__ import main
 from tools.client import json_conversation
 from tools.client.json_client import JsonClient
@@ -70,7 +70,7 @@ def in_terminal(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
 
 @pytest.fixture
 def name() -> str:
-    return f"topic-{uuid.uuid4().hex[:8]}"
+    return unique("topic")
 
 
 def without_colours(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 
 from actors.harness import Cluster
 from tests.actors.waiting import wait_until
+from tests.naming import unique
 from tools.cli import offset_plan
 from tools.cli.__main__ import main
 from tools.cli.offset_plan import BadFile, Log, Move, plan, read_offsets
@@ -53,7 +53,7 @@ def command(bootstrap: str, capsys: pytest.CaptureFixture[str]) -> Command:
 @pytest.fixture
 def topic(bootstrap: str) -> str:
     """With ten records in each partition, a second apart."""
-    name = f"topic-{uuid.uuid4().hex[:8]}"
+    name = unique("topic")
     with Admin(bootstrap) as admin:
         admin.create_topic(name, partitions=PARTITIONS, replication_factor=1, configs={"retention.ms": "-1"})
     with Producer(bootstrap) as producer:
@@ -66,7 +66,7 @@ def topic(bootstrap: str) -> str:
 @pytest.fixture
 def group(bootstrap: str, topic: str) -> str:
     """Without members; it has read four records of the first partition and all of the second."""
-    name = f"group-{uuid.uuid4().hex[:8]}"
+    name = unique("group")
     with Admin(bootstrap) as admin:
         admin.groups.alter_offsets(name, {(topic, 0): 4, (topic, 1): 10})
     return name
@@ -144,7 +144,7 @@ def test_a_group_that_is_not_there_is_told_in_one_line(command: Command) -> None
 
 
 def test_the_reasons_of_rebalances_are_told(command: Command, topic: str) -> None:
-    name = f"group-{uuid.uuid4().hex[:8]}"
+    name = unique("group")
     assert command("consume", topic, "--group", name, "--max", 1).code == 0
     joined, left = command("groups", "rebalances", name).rows
     assert joined[-1].endswith("joined")
@@ -198,7 +198,7 @@ def test_a_reset_from_a_file(command: Command, bootstrap: str, topic: str, group
 def test_a_group_that_was_never_there_can_be_made_to_begin_somewhere(
     command: Command, bootstrap: str, topic: str
 ) -> None:
-    name = f"group-{uuid.uuid4().hex[:8]}"
+    name = unique("group")
     assert command("groups", "reset", name, "--topic", topic, "--to-offset", 5, "--execute").code == 0
     assert offsets(bootstrap, name) == [5, 5]
 
@@ -240,7 +240,7 @@ def test_offsets_and_groups_are_deleted(command: Command, bootstrap: str, topic:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_goes_on_where_it_stopped(command: Command, topic: str, protocol: str) -> None:
-    name = f"group-{uuid.uuid4().hex[:8]}"
+    name = unique("group")
     given = ("consume", topic, "--group", name, "--group-protocol", protocol)
     first = command(*given, "--max", 7)
     assert (first.code, len(first.rows)) == (0, 7)

@@ -28,14 +28,19 @@ class Catch:
     text: str = ""
 
 
-def hunt(mutant: str, seeds: Iterable[int], *, surely: bool = False) -> Catch:
-    """Run a planted bug, seed after seed, until one finds it; `surely` it and no other, which the seed finds anyway."""
+def hunt(mutant: str, seeds: Iterable[int], *, surely: bool = False, promise: str | None = None) -> Catch:
+    """Run a planted bug, seed after seed, until one finds it; `surely` it and no other, which the seed finds anyway.
+
+    With a `promise`, only a seed in which the bug breaks that promise counts.
+    """
     how = MUTANTS[mutant].how
     tried = 0
     for seed in seeds:
         tried += 1
         violation = run_seed(seed, {**how, "mutant": mutant}).violation
-        if violation is not None and not (surely and run_seed(seed, how).violation is not None):
+        if violation is None or promise not in (None, violation.promise):
+            continue
+        if not (surely and run_seed(seed, how).violation is not None):
             return Catch(mutant, tried, seed, violation.promise, violation.text)
     return Catch(mutant, tried)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from actors.harness import Cluster
 from actors.process.config import TopicConfig
 from tests.actors.handlers.wire_client import WireClient
+from tests.naming import unique
 
 BROKERS = (1, 2, 3)
 FIRST = TopicConfig("first", 1, 3)
@@ -38,4 +38,4 @@ def client(clients: dict[int, WireClient]) -> WireClient:
 
 @pytest.fixture
 def name() -> str:
-    return f"topic-{uuid.uuid4().hex}"
+    return unique("topic")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,6 +46,7 @@ from protocol.messages.write_txn_markers import (
 from protocol.records import Record, build_batch, parse_batches, records
 from tests.actors.handlers.wire_client import WireClient
 from tests.actors.waiting import wait_until
+from tests.naming import unique
 from tools.client.prepared import complete_prepared
 from tools.client.transaction import PreparedTransaction
 
@@ -428,7 +428,7 @@ def test_transactions_are_listed_and_described(till: Till) -> None:
     assert (told.producer_id, told.producer_epoch, told.transaction_timeout_ms) == (
         till.producer_id, till.epoch, 60_000,
     )  # fmt: skip
-    asked = DescribeTransactionsRequest(transactional_ids=["nobody-" + uuid.uuid4().hex])
+    asked = DescribeTransactionsRequest(transactional_ids=[unique("nobody")])
     (unknown,) = till.coordinator().ask(asked).transaction_states
     assert unknown.error_code in (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.NOT_COORDINATOR)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import random
 import time
-import uuid
 from collections.abc import Iterator
 
 import confluent_kafka
@@ -13,6 +13,7 @@ from actors.harness import Cluster
 from protocol.compression import Codec
 from protocol.record import Record
 from protocol.records import build_batch
+from tests.naming import unique
 from tools.client.admin import Admin
 from tools.client.consumer import Consumer
 from tools.client.errors import BufferFull, ClientClosed, ClientError, KafkaError, TimedOut
@@ -46,7 +47,7 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def topic(bootstrap: str) -> str:
     """A topic that is made by whoever first wants to send to it."""
-    name = f"topic-{uuid.uuid4().hex[:8]}"
+    name = unique("topic")
     with Producer(bootstrap) as producer:
         assert producer.partitions(name) >= 1
     return name
@@ -85,7 +86,7 @@ def test_records_come_back_as_they_were_sent(bootstrap: str, topic: str, compres
 
 def test_keys_go_where_librdkafka_sends_them(bootstrap: str, topic: str) -> None:
     theirs = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "log_level": 0})
-    keys = [uuid.uuid4().bytes[:size] for size in range(1, 16)]
+    keys = [random.Random(size).randbytes(size) for size in range(1, 16)]
     with Producer(bootstrap) as producer:
         for key in keys:
             producer.send(topic, b"ours", key=key)
@@ -248,7 +249,7 @@ def test_new_assignments_forget_the_old_ones(bootstrap: str, numbers: str) -> No
 
 
 def test_seeking_by_time(ours: str) -> None:
-    name = f"topic-{uuid.uuid4().hex[:8]}"
+    name = unique("topic")
     where = TopicPartition(name, 0)
     with Producer(ours, batch_bytes=400) as producer:
         for number in range(100):
@@ -330,7 +331,7 @@ def test_closed_consumer_says_so(bootstrap: str, numbers: str) -> None:
 
 
 def test_offsets_and_topics_are_told_to_administrators(ours: str) -> None:
-    name = f"topic-{uuid.uuid4().hex[:8]}"
+    name = unique("topic")
     with Producer(ours) as producer:
         producer.send(name, b"x", partition=0).result()
     with Admin(ours) as admin:

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from actors.harness import Cluster
+from tests.naming import unique
 from tools.cli.__main__ import main
 from tools.client.producer import Producer
 
@@ -32,7 +32,7 @@ def bootstrap() -> Iterator[str]:
 @pytest.fixture
 def topic(bootstrap: str) -> str:
     """With three records in partition 0, the second of which is no text, and the third a tombstone."""
-    name = f"topic-{uuid.uuid4().hex[:8]}"
+    name = unique("topic")
     with Producer(bootstrap) as producer:
         producer.send(name, "grüße".encode(), partition=0, timestamp_ms=1_700_000_000_000, headers=[("a", b"b")])
         producer.send(name, b"\xff\x1b[2J", key=b"k", partition=0, timestamp_ms=1_700_000_001_000)
@@ -58,14 +58,14 @@ def run(bootstrap: str, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: 
 
 
 def test_lines_become_records_and_lines_again(run: Command) -> None:
-    name = f"topic-{uuid.uuid4().hex[:8]}"
+    name = unique("topic")
     lines = b"one\n\xff\x00two\n\nlast"
     run("produce", name, "--partition", 0, "--compression", "gzip", given=lines)
     assert run("consume", name, "--exit") == lines + b"\n"
 
 
 def test_keys_and_headers(run: Command) -> None:
-    name = f"topic-{uuid.uuid4().hex[:8]}"
+    name = unique("topic")
     arguments = ("--key", ":", "--header", "a=b", "--header", "c=", "--acks", "1", "--json")
     out = run("produce", name, "--partition", 0, *arguments, given=b"k:v:w\nno key\n")
     assert [json.loads(line) for line in out.splitlines()] == [

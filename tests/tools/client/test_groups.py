@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -15,6 +14,7 @@ from actors.harness import Cluster
 from actors.process.config import KafkaConfig
 from protocol.error_codes import ErrorCode
 from tests.actors.waiting import wait_until
+from tests.naming import unique
 from tools.client.admin import Admin
 from tools.client.broker import Patience
 from tools.client.consumer import Consumer
@@ -46,14 +46,14 @@ def admin(bootstrap: str) -> Iterator[Admin]:
 
 @pytest.fixture
 def topic(admin: Admin) -> str:
-    name = f"orders-{uuid.uuid4().hex[:8]}"
+    name = unique("orders")
     admin.create_topic(name, partitions=PARTITIONS, replication_factor=1)
     return name
 
 
 @pytest.fixture
 def group() -> str:
-    return f"group-{uuid.uuid4().hex[:8]}"
+    return unique("group")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -28,6 +27,7 @@ from protocol.messages.find_coordinator import Coordinator, FindCoordinatorRespo
 from protocol.messages.list_transactions import ListTransactionsResponse
 from protocol.messages.list_transactions import TransactionState as Listed
 from tests.actors.waiting import wait_until
+from tests.naming import unique
 from tests.tools.client.scripted_broker import ScriptedBroker
 from tools.cli.__main__ import main
 from tools.client.admin import Admin
@@ -47,7 +47,7 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture
 def name() -> str:
-    return f"id-{uuid.uuid4().hex[:8]}"
+    return unique("id")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from actors.harness import Cluster
 from actors.process.config import KafkaConfig
 from tests.actors.waiting import wait_until
+from tests.naming import unique
 from tools.client import transactions as transactions_module
 from tools.client.consumer import Consumer
 from tools.client.errors import KafkaError, NotPrepared, NotSupported, ProducerFenced, TransactionFailed
@@ -35,12 +35,12 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture
 def topic() -> str:
-    return f"topic-{uuid.uuid4().hex[:8]}"
+    return unique("topic")
 
 
 @pytest.fixture
 def name() -> str:
-    return f"id-{uuid.uuid4().hex[:8]}"
+    return unique("id")
 
 
 @pytest.fixture(params=["v2", "classic"])
