@@ -458,6 +458,7 @@ class Controller(GroupMember):
             cluster.replication_factor_default,
             int(self._services.topic_defaults.get("min.insync.replicas", "1")),
             self._services.topic_defaults,
+            frozenset(self.metadata.brokers.keys() - set(cluster.brokers)),
         )
 
     def _new_topic_id(self) -> str:

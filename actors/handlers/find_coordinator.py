@@ -45,8 +45,12 @@ def handle(call: Call[FindCoordinatorRequest]) -> None:
     def found() -> None:
         _answer(call, [_found(call, topic, key) for key in keys])
 
-    def made(_outcome: Outcome) -> None:  # whether by us or somebody else, the metadata tells
-        look_until(call.connection, is_led, SECONDS, found)
+    def made(outcome: Outcome) -> None:
+        if outcome.error == ErrorCode.INVALID_REPLICATION_FACTOR:
+            text = f"{topic} cannot be made: {outcome.message}"
+            _answer(call, [_refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text) for key in keys])
+        else:  # whether this request made it or another one did, the metadata tells
+            look_until(call.connection, is_led, SECONDS, found)
 
     if is_led():
         found()

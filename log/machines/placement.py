@@ -4,6 +4,9 @@ A new replica goes to the broker that keeps the fewest, the lowest id among equa
 whose broker is preferred least often so far. What is placed already counts and never moves because something is added,
 so a cluster that was even stays so: two brokers differ by at most one replica. Partitions with few replicas give less
 choice of leader, so of topics that come together those with the lowest replication factor are placed first.
+
+Brokers that are down get a replica only where too few are alive, and are never the preferred leader of what is placed
+then: the partition begins with the others, as long as these are a majority.
 """
 
 from __future__ import annotations
@@ -40,19 +43,32 @@ class Load:
         self.leaders[replicas[0]] -= 1
 
 
-def place(load: Load, brokers: Iterable[int], count: int, replication_factor: int) -> tuple[tuple[int, ...], ...]:
+def place(
+    load: Load, alive: Iterable[int], count: int, replication_factor: int, down: Iterable[int] = ()
+) -> tuple[tuple[int, ...], ...]:
     """Replicas for `count` new partitions. They are added to `load`."""
-    ring = sorted(brokers)
-    assert 1 <= replication_factor <= len(ring), f"{replication_factor} replicas on {len(ring)} brokers"
+    ring, spare = sorted(alive), sorted(down)
+    brokers = len(ring) + len(spare)
+    assert 1 <= replication_factor <= brokers, f"{replication_factor} replicas on {brokers} brokers"
+    on_living = min(replication_factor, len(ring))
+    assert on_living >= majority(replication_factor), f"{replication_factor} replicas, and only {ring} are alive"
     placed = []
     for _ in range(count):
-        chosen = sorted(ring, key=lambda broker: (load.replicas[broker], broker))[:replication_factor]
+        chosen = _fewest(load, ring, on_living)
         leader = min(chosen, key=lambda broker: (load.leaders[broker], chosen.index(broker)))
         at = chosen.index(leader)
-        replicas = (*chosen[at:], *chosen[:at])
+        replicas = (*chosen[at:], *chosen[:at], *_fewest(load, spare, replication_factor - on_living))
         load.add(replicas)
         placed.append(replicas)
     return tuple(placed)
+
+
+def majority(replicas: int) -> int:
+    return replicas // 2 + 1
+
+
+def _fewest(load: Load, brokers: Iterable[int], count: int) -> list[int]:
+    return sorted(brokers, key=lambda broker: (load.replicas[broker], broker))[:count]
 
 
 def without(load: Load, brokers: Iterable[int], replicas: Sequence[int], leaving: int) -> tuple[int, ...] | None:

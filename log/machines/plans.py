@@ -8,7 +8,7 @@ id it is planned again, for what makes no difference the second time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -163,6 +163,8 @@ class Circumstances:
     min_insync_replicas: int = 1
     topic_defaults: Mapping[str, str] = Factory(dict)
     """Configs of topics that have none of their own."""
+    removed: frozenset[int] = frozenset()
+    """Brokers that are registered and no longer in the cluster's file: they do not come back."""
 
 
 @define(slots=True)
@@ -209,22 +211,19 @@ def plan(metadata: Metadata, request: Request, about: Circumstances) -> Plan:
 def _create_topic(metadata: Metadata, request: CreateTopic, about: Circumstances, made: Plan) -> None:
     _check_name(metadata, request.name)
     configs = dict(_checked_configs(request.configs))
-    brokers = _brokers_to_place_on(metadata, about)
     if request.assignment:
         if request.partitions != -1 or request.replication_factor != -1:
             raise Refused(
                 ErrorCode.INVALID_REQUEST, "an assignment says it all; leave out partitions and replication factor"
             )
         factor = len(request.assignment[0])
-        _check_assignment(metadata, request.assignment, factor)
-        _check_draining(metadata, {broker for replicas in request.assignment for broker in replicas})
+        _check_new_partitions(metadata, request.assignment, factor, about)
         replicas = request.assignment
     else:
         count = about.partitions_default if request.partitions == -1 else request.partitions
         factor = about.replication_factor_default if request.replication_factor == -1 else request.replication_factor
         _check_count(count)
-        _check_factor(factor, brokers)
-        replicas = placement.place(placement.Load.of(metadata), brokers, count, factor)
+        replicas = _placed(metadata, count, factor, about)
     _check_count(len(replicas))
     topic_id = about.new_topic_id()
     made.warnings += _warnings(metadata, factor, configs, about)
@@ -255,13 +254,10 @@ def _create_partitions(metadata: Metadata, request: CreatePartitions, about: Cir
         if len(request.assignment) != request.count - have:
             text = f"{len(request.assignment)} partitions are assigned; {request.count - have} are new"
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-        _check_assignment(metadata, request.assignment, factor)
-        _check_draining(metadata, {broker for replicas in request.assignment for broker in replicas})
+        _check_new_partitions(metadata, request.assignment, factor, about)
         replicas = request.assignment
     else:
-        brokers = _brokers_to_place_on(metadata, about)
-        _check_factor(factor, brokers)
-        replicas = placement.place(placement.Load.of(metadata), brokers, request.count - have, factor)
+        replicas = _placed(metadata, request.count - have, factor, about)
     made.warnings += _warnings(metadata, factor, topic.configs, about)
     made.facts = {"topic_id": topic.id, "first": have, "partitions": request.count}
     made.records = [PartitionsPlaced(topic.id, have, replicas)]
@@ -359,7 +355,7 @@ def _drain_broker(metadata: Metadata, request: DrainBroker, about: Circumstances
     if not request.draining:
         return
     load = placement.Load.of(metadata)
-    brokers = [broker for broker in _brokers_to_place_on(metadata, about) if broker != request.broker]
+    brokers = [broker for broker in _brokers_to_move_to(metadata, about) if broker != request.broker]
     everything = list(metadata.partitions())
     under_way = {at for at, (_, _, partition) in enumerate(everything) if partition.moved_from}
     after = placement.drain(load, brokers, [one.replicas for _, _, one in everything], request.broker, under_way)
@@ -424,10 +420,33 @@ def _check_count(count: int) -> None:
         raise Refused(ErrorCode.INVALID_PARTITIONS, f"{count} partitions are out of range; give 1 to {PARTITIONS_MAX}")
 
 
-def _check_factor(factor: int, brokers: Sequence[int]) -> None:
-    if not 1 <= factor <= len(brokers):
-        text = f"replication factor {factor} with {len(brokers)} brokers to place on; give 1 to {len(brokers)}"
+def _placed(metadata: Metadata, count: int, factor: int, about: Circumstances) -> Assignment:
+    """Replicas of new partitions: on brokers that are alive, and where these are too few on those that are down."""
+    usable = [one.broker for one in metadata.brokers.values() if not one.draining and one.broker not in about.removed]
+    if not 1 <= factor <= len(usable):
+        text = f"replication factor {factor} with {len(usable)} brokers to place on; give 1 to {len(usable)}"
         raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+    alive = [broker for broker in usable if broker in about.alive]
+    down = [broker for broker in usable if broker not in about.alive]
+    if len(alive) < placement.majority(factor):
+        text = f"replication factor {factor} needs {placement.majority(factor)} brokers alive; {_are_down(down)}"
+        raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+    return placement.place(placement.Load.of(metadata), alive, count, factor, down)
+
+
+def _are_down(brokers: Iterable[int]) -> str:
+    return f"start the brokers that are down ({', '.join(map(str, sorted(brokers)))}), then try again"
+
+
+def _check_new_partitions(metadata: Metadata, assignment: Assignment, factor: int, about: Circumstances) -> None:
+    """Partitions that are made now must find a leader now, so a majority of each one's replicas has to be alive."""
+    _check_assignment(metadata, assignment, factor)
+    _check_draining(metadata, {broker for replicas in assignment for broker in replicas})
+    for replicas in assignment:
+        down = [broker for broker in replicas if broker not in about.alive]
+        if len(replicas) - len(down) < placement.majority(len(replicas)):
+            text = f"too few of {list(replicas)} are alive to elect a leader; {_are_down(down)}"
+            raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
 
 
 def _check_assignment(metadata: Metadata, assignment: Assignment, factor: int) -> None:
@@ -476,7 +495,7 @@ def _warnings(metadata: Metadata, factor: int, configs: dict[str, str], about: C
     return warnings
 
 
-def _brokers_to_place_on(metadata: Metadata, about: Circumstances) -> list[int]:
+def _brokers_to_move_to(metadata: Metadata, about: Circumstances) -> list[int]:
     return sorted(one.broker for one in metadata.brokers.values() if one.broker in about.alive and not one.draining)
 
 

@@ -19,6 +19,7 @@ from protocol.messages.create_partitions import CreatePartitionsRequest, CreateP
 from protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from tests.actors.handlers.wire_client import WireClient
 from tests.actors.json_lines import Lines
+from tests.actors.topics import controller_of
 
 
 def unled(client: WireClient, name: str) -> list[int]:
@@ -61,19 +62,21 @@ def test_newline_json_and_the_harness_wait_for_leaders_too(
 
 
 def test_a_topic_that_cannot_have_leaders_is_answered_with_success_when_the_time_is_up(name: str) -> None:
-    with Cluster(3, log_level="error") as cluster, WireClient(cluster, 1) as client:
+    with Cluster(3, processes=True, log_level="error") as cluster, WireClient(cluster, 1) as client:
         cluster.admin.create_topic("all-are-registered", 1, 3)
-        cluster.kill(3)
+        silent = next(broker for broker in (2, 3) if broker != controller_of(cluster))
+        cluster.pause(silent)  # the others take it for alive until it has been silent for 3 s
         alone = CreatableTopic(
             name=name,
             num_partitions=-1,
             replication_factor=-1,
-            assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[3])],
+            assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[silent])],
         )
         began = time.monotonic()
         result = client.ask(CreateTopicsRequest(topics=[alone], timeout_ms=700)).topics[0]
         assert (result.error_code, unled(client, name)) == (ErrorCode.NONE, [0])
         assert 0.6 <= time.monotonic() - began < 5.0
+        cluster.resume(silent)
 
 
 # -- the waits themselves ------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.machines.placement import CONTROLLERS, Load, controllers, drain, place, without
+from log.machines.placement import CONTROLLERS, Load, controllers, drain, majority, place, without
 from log.machines.plans import CreateTopic, DeleteTopic, MoveReplicas
 from tests.log.machines.clusters import cluster
 
@@ -106,6 +106,26 @@ def test_small_mixtures_of_replication_factors_differ_by_at_most_two_leaders() -
         for counts in itertools.product(range(size + 1), repeat=size):
             made = placed(range(size), [(count, factor) for factor, count in enumerate(counts, 1)])
             assert spread(range(size), leaders(made)) <= 2, counts
+
+
+@given(shapes(), st.data())
+def test_brokers_that_are_down_come_after_all_that_are_alive_and_are_never_preferred(
+    cluster_shape: Shapes, data: st.DataObject
+) -> None:
+    brokers, topics = cluster_shape
+    down = data.draw(st.sets(st.sampled_from(brokers), max_size=len(brokers) - 1))
+    alive = set(brokers) - down
+    load = Load()
+    for count, factor in topics:
+        if len(alive) < majority(factor):
+            with pytest.raises(AssertionError):
+                place(load, alive, count, factor, down)
+            continue
+        for replicas in place(load, alive, count, factor, down):
+            living = min(factor, len(alive))
+            assert set(replicas[:living]) <= alive
+            assert set(replicas[living:]) <= down
+            assert len(set(replicas)) == factor
 
 
 @given(shapes(), st.data())

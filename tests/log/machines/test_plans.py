@@ -81,15 +81,58 @@ def test_an_assignment_says_who_keeps_what() -> None:
     assert [of.partition(number=number).replicas for number in range(3)] == [(3, 1), (1, 2), (2, 3)]
 
 
-def test_only_brokers_that_live_and_stay_get_something_new() -> None:
+def test_brokers_that_are_alive_and_not_drained_get_something_new_first() -> None:
     of = cluster(4)
     of.about = evolve(of.about, alive=frozenset({1, 2, 3, 9}))
     of.ask(DrainBroker, 2, True)
     of.ask(CreateTopic, "orders", 2, 2)
     assert [of.partition(number=number).replicas for number in range(2)] == [(1, 3), (3, 1)]
-    assert of.refusal(CreateTopic, "audit", 1, 3) == (
+    of.ask(CreateTopic, "audit", 3, 3)
+    assert [of.partition("audit", number).replicas for number in range(3)] == [(1, 3, 4), (3, 1, 4), (1, 3, 4)]
+    assert of.refusal(CreateTopic, "views", 1, 4) == (
         ErrorCode.INVALID_REPLICATION_FACTOR,
-        "replication factor 3 with 2 brokers to place on; give 1 to 2",
+        "replication factor 4 with 3 brokers to place on; give 1 to 3",
+    )
+
+
+def test_a_topic_needs_a_majority_of_its_replicas_alive_and_the_refusal_names_the_brokers_that_are_down() -> None:
+    of = cluster(5)
+    of.about = evolve(of.about, alive=frozenset({2, 4}))
+    of.ask(CreateTopic, "orders", 1, 3)
+    assert of.partition().replicas == (2, 4, 1)
+    of.ask(CreatePartitions, "orders", 2)
+    assert of.partition(number=1).replicas == (4, 2, 3)
+    refusal = (
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        "replication factor 4 needs 3 brokers alive; start the brokers that are down (1, 3, 5), then try again",
+    )
+    assert of.refusal(CreateTopic, "audit", 1, 4) == refusal
+    of.about = evolve(of.about, alive=frozenset({2}))
+    assert of.refusal(CreatePartitions, "orders", 3)[0] == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert of.ask(CreateTopic, "views", 1, 1).error == ErrorCode.NONE
+
+
+def test_an_assignment_needs_a_majority_alive_too() -> None:
+    of = cluster(3)
+    of.about = evolve(of.about, alive=frozenset({1, 2}))
+    assert of.ask(CreateTopic, "orders", assignment=((3, 1, 2), (1, 2, 3))).error == ErrorCode.NONE
+    assert of.partition().replicas == (3, 1, 2)
+    for operation, arguments in ((CreateTopic, ("audit",)), (CreatePartitions, ("views", 2))):
+        of.ask(CreateTopic, "views", 1, 2)
+        assert of.refusal(operation, *arguments, assignment=((1, 3),)) == (
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "too few of [1, 3] are alive to elect a leader; start the brokers that are down (3), then try again",
+        )
+
+
+def test_a_broker_that_the_file_no_longer_names_gets_nothing() -> None:
+    of = cluster(4)
+    of.about = evolve(of.about, alive=frozenset({1, 2}), removed=frozenset({3}))
+    of.ask(CreateTopic, "orders", 1, 3)
+    assert of.partition().replicas == (1, 2, 4)
+    assert of.refusal(CreateTopic, "audit", 1, 4) == (
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        "replication factor 4 with 3 brokers to place on; give 1 to 3",
     )
 
 
@@ -262,10 +305,10 @@ def test_a_topic_that_moves_does_not_grow() -> None:
 
 def test_a_topic_does_not_grow_where_too_few_brokers_live() -> None:
     of = cluster(3, orders=((1, 2, 3),))
-    of.about = evolve(of.about, alive=frozenset({1, 2}))
+    of.about = evolve(of.about, alive=frozenset({1}))
     assert of.refusal(CreatePartitions, "orders", 2) == (
         ErrorCode.INVALID_REPLICATION_FACTOR,
-        "replication factor 3 with 2 brokers to place on; give 1 to 2",
+        "replication factor 3 needs 2 brokers alive; start the brokers that are down (2, 3), then try again",
     )
 
 
