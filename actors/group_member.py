@@ -121,6 +121,7 @@ class GroupMember(Actor):
         self._saving: Vote | None = None
         self._flush: Flush | None = None
         self._will_look = False
+        self._loosens = False
         self._discarded = False
         self._damage_told = ""
         self._log: PartitionLog | None = None
@@ -166,8 +167,7 @@ class GroupMember(Actor):
             files.make_directory(directory)
             knows_voters = not spec.move or files.exists(f"{directory}/{MEMBERSHIP_FILE}")
             losses.mark(files, directory, new=not spec.first_voters or not knows_voters)
-        if not self._raft_config(spec).flush_before_ack:
-            losses.mark_if_torn(files, directory)
+        losses.mark_if_torn(files, directory)
         history = self._read_history(directory, spec)  # before the log: there are no files of one without the other
         log = self._log = PartitionLog.open(directory, spec.log, services.handles, topic_id=spec.topic_id)
         if log.cut is not None:
@@ -178,7 +178,7 @@ class GroupMember(Actor):
             history,
             vote,
             log,
-            config=self._raft_config(spec),
+            config=self._raft_config(spec, log),
             rng=services.rng,
             now=self.now,
             eligible=not losses.is_marked(files, directory),
@@ -287,12 +287,16 @@ class GroupMember(Actor):
         if message.flush is not self._flush and message.error is None:
             return  # it was ordered by this actor's predecessor, of a log that was opened anew since
         self._flush = None
+        member = self._member
         try:
-            self._member.log.end_flush(message.flush, message.error, self._services.wall_ms())
+            member.log.end_flush(message.flush, message.error, self._services.wall_ms())
         except LogOffline as error:
             self._go_offline(error)
             return
-        self._member.flushed(self.now)
+        if self._loosens and not member.log.synced_first:
+            self._loosens = False
+            member.node.config = evolve(member.node.config, flush_before_ack=False)
+        member.flushed(self.now)
         self._after_event()
         self.on_flushed()
 
@@ -428,10 +432,13 @@ class GroupMember(Actor):
         self.refuse_waiting(error)
         raise error
 
-    def _raft_config(self, spec: GroupSpec) -> RaftConfig:
+    def _raft_config(self, spec: GroupSpec, log: PartitionLog) -> RaftConfig:
+        """As the group's settings say; but what is not synced is not acknowledged as long as the log promises that."""
         raft = self._services.raft
-        flushes = raft.flush_before_ack or spec.flush_before_ack
-        return evolve(raft, flush_before_ack=flushes, leads_alone=spec.leads_alone)
+        syncs_first = raft.flush_before_ack or spec.flush_before_ack
+        log.promise_to_sync_first(promises=syncs_first)
+        self._loosens = log.synced_first and not syncs_first
+        return evolve(raft, flush_before_ack=syncs_first or self._loosens, leads_alone=spec.leads_alone)
 
     def _read_history(self, directory: str, spec: GroupSpec) -> MembershipHistory:
         files, path = self._services.handles.filesystem, f"{directory}/{MEMBERSHIP_FILE}"

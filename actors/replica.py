@@ -389,7 +389,7 @@ class Replica(GroupMember):
             return  # it is about to be ended
         spec, member = self.spec(), self._member
         member.log.config = spec.log
-        member.node.config = self._raft_config(spec)
+        member.node.config = self._raft_config(spec, member.log)
         member.want(spec.wanted, spec.observers, self.now, move=spec.move)
         self._after_event()
 

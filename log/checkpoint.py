@@ -6,6 +6,7 @@ clean-shutdown       there only after a clean stop: what recovery would have fou
 restarting           there only while the log is begun anew at another offset
 failed-sync          there only after a sync failed: up to where the log was on disk before
 cleaner-checkpoint   there only in a compacted log: where its dirty part begins
+synced-first         there only while every acknowledged record was synced before it was acknowledged
 sparse               there only in a log that was filled by a leader who had compacted it: offsets may skip
 """
 
@@ -17,7 +18,7 @@ from crc32c import crc32c
 
 from log.epoch_cache import EpochEntry
 from log.errors import DamagedFile, UnknownFormat
-from log.filesystem import TEMPORARY_SUFFIX, Filesystem
+from log.filesystem import TEMPORARY_SUFFIX, File, Filesystem
 from protocol.late_attrs import frozen
 
 FORMAT_VERSION = 1
@@ -26,6 +27,7 @@ CLEANER = "cleaner-checkpoint"
 FAILED_SYNC = "failed-sync"
 RESTARTING = "restarting"
 SPARSE = "sparse"
+SYNCED_FIRST = "synced-first"
 _SNAPSHOT_CRC = "\ncrc: "
 
 
@@ -182,6 +184,27 @@ def is_restarting(files: Filesystem, directory: str) -> bool:
 def forget_restarting(files: Filesystem, directory: str) -> None:
     files.remove(f"{directory}/{RESTARTING}")
     files.sync_directory(directory)
+
+
+def put_synced_first(files: Filesystem, directory: str) -> File:
+    """Everything acknowledged is on disk, and stays so. Durable once the given file and its name are synced."""
+    file = files.create(f"{directory}/{SYNCED_FIRST}")
+    file.truncate(0)
+    file.pwrite(_encode({"version": FORMAT_VERSION}), 0)
+    return file
+
+
+def is_synced_first(files: Filesystem, directory: str) -> bool:
+    """Was every record of this log synced before it was acknowledged? A damaged file promises nothing."""
+    try:
+        return _read(files, f"{directory}/{SYNCED_FIRST}") is not None
+    except DamagedFile:
+        return False
+
+
+def forget_synced_first(files: Filesystem, directory: str) -> None:
+    """Records may be acknowledged before they are synced, once `sync_directory` has made this durable."""
+    files.remove(f"{directory}/{SYNCED_FIRST}")
 
 
 def write_first_dirty(files: Filesystem, directory: str, offset: int) -> None:

@@ -35,6 +35,8 @@ class Flush:
     """Where the log's directory is, if its name there may not be on disk yet."""
     named: frozenset[str] = frozenset()
     """The directories whose names the sync of the parent makes durable."""
+    promise: int = 0
+    """How often the log's promise to acknowledge only what is synced had changed when this flush began."""
 
     def run(self, filesystem: Filesystem) -> None:
         for file in self.files:

@@ -10,15 +10,16 @@ where a process that is killed only leaves a file that ends too early; so it is 
 
 All that must outlive any number of restarts, so it is files in the log's directory. They are there before anything
 else may change: the data directory holds the boot under which it was last used, and a new one is noted only after
-every log that was not stopped cleanly got its note. Whether that becomes a mark is for whoever opens it: it knows what
-was acknowledged.
+every log that was not stopped cleanly got its note. That note becomes a mark when the log is opened, unless the file
+`synced-first` says that the log never acknowledged a record before it was synced. A flush writes that file after it
+has synced everything, and a flush removes it before the log acknowledges what is not synced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from log.checkpoint import CLEAN
+from log.checkpoint import CLEAN, is_synced_first
 from log.filesystem import Filesystem
 
 BOOT_FILE = "boot"
@@ -41,8 +42,11 @@ def note_boot(files: Filesystem, data_dir: str, boot: str, groups: Iterable[str]
 
 
 def mark_if_torn(files: Filesystem, directory: str) -> None:
-    """This log acknowledges what is not on disk yet, and is about to be opened."""
-    if files.exists(f"{directory}/{TORN_FILE}"):
+    """This log is about to be opened. Its own file says whether it acknowledged records before they were synced.
+
+    The topic's settings do not: they may have been changed since the machine went down.
+    """
+    if files.exists(f"{directory}/{TORN_FILE}") and not is_synced_first(files, directory):
         mark(files, directory)
 
 

@@ -32,6 +32,7 @@ class OpenLog:
     unsynced: Unsynced
     saved: SavedState
     producers: ProducerStates = Factory(ProducerStates)
+    synced_first: bool = False
 
 
 def open_log(handles: Handles, directory: str, config: LogConfig, topic_id: str) -> OpenLog:
@@ -66,6 +67,9 @@ def open_log(handles: Handles, directory: str, config: LogConfig, topic_id: str)
     opened = OpenLog(found, unsynced, SavedState(files, directory, unsynced))
     opened.saved.offsets, opened.saved.lacks_offsets = found.saved, found.lacks_offsets
     opened.saved.is_clean = found.clean
+    opened.synced_first = checkpoint.is_synced_first(files, directory)
+    if opened.synced_first and not found.clean:
+        unsynced.files.append(files.open(f"{directory}/{checkpoint.SYNCED_FIRST}"))
     _finish(opened, handles, directory, config)
     for segment in found.segments:  # a thousand logs that were opened and are not used hold no descriptors
         segment.forget_handles()
@@ -121,16 +125,17 @@ def _finish(opened: OpenLog, handles: Handles, directory: str, config: LogConfig
         saved.write_epochs(found.epochs)  # …and these must not contradict what comes in its place
         saved.is_ahead = found.cut is not None and found.cut.below_checkpoint
     opened.producers.forget_ended(found.high_watermark)
-    suspect = _suspect_from(found, handles, directory, config)
+    suspect = _suspect_from(opened, handles, directory, config)
     if suspect is not None:
         _write_again(found.segments, suspect)
         checkpoint.forget_failed_sync(files, directory)
 
 
-def _suspect_from(found: Opened, handles: Handles, directory: str, config: LogConfig) -> int | None:
+def _suspect_from(opened: OpenLog, handles: Handles, directory: str, config: LogConfig) -> int | None:
     """From where on an earlier sync failed, or may have failed without anybody living to note it, where syncs count."""
+    found, syncs_count = opened.found, config.asks_for_syncs or opened.synced_first
     suspect = checkpoint.read_failed_sync(handles.filesystem, directory)
-    if suspect is None and not found.clean and config.asks_for_syncs and found.flushed_offset < found.end_offset:
+    if suspect is None and not found.clean and syncs_count and found.flushed_offset < found.end_offset:
         return found.flushed_offset
     # Whoever noted it may not have known that the log was cut meanwhile.
     return None if suspect is None else min(suspect, found.flushed_offset)

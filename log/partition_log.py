@@ -56,9 +56,9 @@ class PartitionLog:
     """Use `PartitionLog.open`."""
 
     __slots__ = (
-        "_flushed_at_ms", "_flushing", "_generation", "_handles", "_high_watermark", "_offline", "_saved", "_unsynced",
-        "config", "cut", "directory", "end_offset", "epochs", "flushed_offset", "log_start_offset", "producers",
-        "segments",
+        "_flushed_at_ms", "_flushing", "_generation", "_handles", "_high_watermark", "_offline", "_promise",
+        "_promises", "_saved", "_unsynced", "config", "cut", "directory", "end_offset", "epochs", "flushed_offset",
+        "log_start_offset", "producers", "segments", "synced_first",
     )  # fmt: skip
 
     def __init__(self, directory: str, config: LogConfig, handles: Handles, opened: OpenLog) -> None:
@@ -73,6 +73,10 @@ class PartitionLog:
         self.producers = opened.producers
         self.cut = found.cut
         """What recovery had to cut away when this log was opened, if anything."""
+        self.synced_first = opened.synced_first
+        """May a file say, now or after a power loss, that every record was synced before it was acknowledged?"""
+        self._promises = self.synced_first
+        self._promise = 0
         self._handles = handles
         self._high_watermark = found.high_watermark
         self._unsynced = opened.unsynced
@@ -156,6 +160,8 @@ class PartitionLog:
         With flush.messages=1 a new log is one to sync, too: others get their names on disk with their first flush.
         """
         waiting = self.end_offset - self.flushed_offset
+        if self._promises != self.synced_first:
+            return True
         if self._unsynced.files or not waiting:
             return bool(self._unsynced.files) or (self._unsynced.is_new and self.config.flush_messages == 1)
         return waiting >= self.config.flush_messages or now_ms - self._flushed_at_ms >= self.config.flush_ms
@@ -412,6 +418,20 @@ class PartitionLog:
 
     # -- durability ------------------------------------------------------------------------------------------
 
+    def promise_to_sync_first(self, *, promises: bool) -> None:
+        """Shall a file say that every record is synced before it is acknowledged, and is that so from now on?
+
+        The file comes when everything that was acknowledged before is synced. If the promise ends, it still has to be
+        kept until the file is gone durably: until `synced_first` says so.
+        """
+        if promises == self._promises:
+            return
+        self._promises = promises
+        self._promise += 1
+        # In an empty log it is kept already; if the file may be there, it was never broken, but a flush may remove it.
+        if promises and (self.synced_first or not self.end_offset):
+            self._settle_promise()
+
     def begin_flush(self) -> Flush:
         """What must be synced to make the log durable up to its end. Run it anywhere, then call `end_flush`.
 
@@ -424,6 +444,9 @@ class PartitionLog:
             files = [*unsynced.files, *self.active.write_indexes()]
             if unsynced.is_new:
                 files.append(self._handles.filesystem.open(f"{self.directory}/{checkpoint.METADATA}"))
+            if self.synced_first and not self._promises:
+                checkpoint.forget_synced_first(self._handles.filesystem, self.directory)
+                unsynced.names_changed = True
         except OSError as error:
             raise self._take_offline(error) from error
         if self.active.has_new_names:
@@ -441,6 +464,8 @@ class PartitionLog:
             self._note_failed_sync()
             raise self._take_offline(error) from error
         self._note_named(flush)
+        if flush.promise == self._promise and self._promises != self.synced_first:
+            self._settle_promise()
         if flush.generation == self._generation:
             self.flushed_offset = max(self.flushed_offset, flush.end_offset)
             self._flushed_at_ms = now_ms
@@ -490,6 +515,18 @@ class PartitionLog:
 
     # -- inside ----------------------------------------------------------------------------------------------
 
+    def _settle_promise(self) -> None:
+        """A flush that began after the promise changed is done."""
+        if not self._promises:
+            self.synced_first = False
+            return
+        self.synced_first = True
+        try:
+            self._unsynced.files.append(checkpoint.put_synced_first(self._handles.filesystem, self.directory))
+        except OSError as error:
+            raise self._take_offline(error) from error
+        self._unsynced.names_changed = True
+
     def _forget_handles(self) -> None:
         for segment in self.segments:
             segment.forget_handles()
@@ -528,9 +565,18 @@ class PartitionLog:
         """Sync these, and all is durable up to the log's end; also the names of logs beside it, if its own is not."""
         parent = parent_of(self.directory)
         unnamed = self._handles.unnamed.get(parent, ())
-        in_parent = (parent, frozenset(unnamed)) if self.directory in unnamed else (None, frozenset[str]())
-        since, end = self.flushed_offset, self.end_offset
-        return Flush(self.directory, since, files, directory, end, self._generation, *in_parent)
+        is_unnamed = self.directory in unnamed
+        return Flush(
+            self.directory,
+            self.flushed_offset,
+            files,
+            directory,
+            self.end_offset,
+            self._generation,
+            parent if is_unnamed else None,
+            frozenset(unnamed if is_unnamed else ()),
+            self._promise,
+        )
 
     def _note_named(self, flush: Flush) -> None:
         if flush.parent is not None:

@@ -74,8 +74,8 @@ def on_restart(node: RaftNode, role: Follower, message: Restart) -> None:
 
 
 def flushed(node: RaftNode, role: Follower) -> None:
-    """More of the log is durable: acknowledge it if that was waited for."""
-    if node.config.flush_before_ack and role.leader is not None and held(node, role) > role.acknowledged:
+    """More of the log is durable, or need not be any longer: acknowledge it if that was waited for."""
+    if role.leader is not None and held(node, role) > role.acknowledged:
         _acknowledge(node, role, role.leader, held(node, role))
         advance(node, role)
 

@@ -46,24 +46,24 @@ class LaterBackground:
 class Brokers:
     """A few brokers with disks in memory."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *topic_defaults: tuple[str, str]) -> None:
         self.sim = Simulation(1)
         self.numbers = tuple(range(1, count + 1))
         self.disks = {number: MemoryFilesystem() for number in self.numbers}
         self.services: dict[int, GroupServices] = {}
         voters = tuple(Voter(number, f"dir-{number}") for number in self.numbers)
-        self.facts = ClusterFacts(self.numbers, voters, "host", 9092)
+        self.facts = ClusterFacts(self.numbers, voters, "host", 9092, topic_defaults=topic_defaults)
         for number in self.numbers:
             self.disks[number].make_directory(DATA)
             self.start(number)
         self.until(lambda: all(len(one.metadata.brokers) == count for one in self.services.values()))
 
-    def start(self, number: int) -> None:
+    def start(self, number: int, boot: str = "first") -> None:
         node = self.sim.add_process(number)
         background = LaterBackground(self.sim, number)
         self.services[number] = start_partitions(
             node, DATA, f"dir-{number}", self.facts, self.disks[number], background, background,
-            random.Random(number), boot="first",
+            random.Random(number), boot=boot,
         )  # fmt: skip
         for other in self.numbers:
             if other != number and other in self.sim.nodes:
@@ -210,3 +210,33 @@ def test_a_replica_that_voted_and_finds_no_log_does_not_count_until_it_has_caugh
     brokers.until(lambda: checkpoint.read_metadata(disk, directory) is not None)
     assert losses.is_marked(disk, directory)
     brokers.until(lambda: not losses.is_marked(disk, directory) and brokers.are_in_sync([group]))
+
+
+def test_syncs_that_are_asked_for_after_a_power_loss_do_not_hide_what_was_lost() -> None:
+    """The replica acknowledged records before they were synced; log.flush.interval.messages=1 came later."""
+    brokers = Brokers(3)
+    (group,) = brokers.create(1)
+    disk, directory = brokers.disks[3], f"{DATA}/{group}"
+    disk.open(f"{directory}/{checkpoint.METADATA}").sync()  # as the system does after a while
+    disk.sync_directory(directory)
+    disk.sync_directory(DATA)
+    brokers.sim.kill(3)
+    disk.crash()
+    brokers.facts = evolve(brokers.facts, topic_defaults=(("flush.messages", "1"),))
+    brokers.start(3, boot="second")
+    brokers.until(lambda: losses.is_marked(disk, directory))
+    brokers.until(lambda: brokers.are_in_sync([group]))
+    brokers.until(lambda: checkpoint.is_synced_first(disk, directory))
+
+
+def test_a_replica_that_acknowledges_only_what_is_synced_counts_after_a_power_loss() -> None:
+    brokers = Brokers(3, ("flush.messages", "1"))
+    (group,) = brokers.create(1)
+    directory = f"{DATA}/{group}"
+    brokers.sim.run(seconds=1.0)
+    brokers.sim.kill(3)
+    brokers.disks[3].crash()
+    assert checkpoint.is_synced_first(brokers.disks[3], directory)
+    brokers.start(3, boot="second")
+    brokers.until(lambda: brokers.replicas(3) == 1)
+    assert not losses.is_marked(brokers.disks[3], directory)

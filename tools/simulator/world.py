@@ -318,7 +318,7 @@ class World:
         background = SimulatedBackground(scheduler, self.rng, self.sync_s_max, lambda: self.slowness.get(number, 1.0))
         try:
             services = start_partitions(
-                node, DATA, broker.directory, self.facts, broker.disk, background, background,
+                node, DATA, broker.directory, self._facts_for(broker), broker.disk, background, background,
                 random.Random(f"{self.settings.seed} {number} {broker.lives}"),
                 boot=str(broker.boots), raft=self.settings.raft,
             )  # fmt: skip
@@ -328,6 +328,13 @@ class World:
             self.note(f"start of {number} failed: {error}")
             self.kill(number)
             self.sim.scheduler.timers.after(0.5, lambda: None if broker.alive else self.start(number))
+
+    def _facts_for(self, broker: Broker) -> ClusterFacts:
+        """Where syncs are not needed, a process may be started with a setting that asks for them, and the next not."""
+        facts, seed = self.facts, self.settings.seed
+        if random.Random(f"asks for syncs {seed} {broker.id} {broker.lives}").random() < 0.7:
+            return facts
+        return evolve(facts, topic_defaults=(*facts.topic_defaults, ("flush.messages", "1")))
 
     def _look(self, actor: Actor) -> None:
         self.invariants.look(actor)
