@@ -69,6 +69,8 @@ LOOK_AROUND_SECONDS = 5.0
 REGISTER_SECONDS = 1.0
 _READ_BYTES = 1 << 20
 _SEGMENT_BYTES = 8 << 20
+OPERATION_BYTES_MAX = 4 << 20
+"""The largest batch of one operation. A larger one is refused before it is written."""
 _GONE, _FRESH = ".gone", ".fresh"
 """As partitions@N calls what it removes, and finds when it looks for strays."""
 
@@ -85,7 +87,7 @@ class _UnderWay:
 
     waiting: _Waiting | None
     answer: str
-    end: int = -1
+    end: int
 
 
 @frozen(slots=True)
@@ -329,7 +331,7 @@ class Controller(GroupMember):
             for warning in made.warnings:
                 self.log.warning("controller: %s: %s", type(one.request).__name__, warning)
             if made.records or one.request.request_id:
-                self._write(made.records or [_nothing_done(one, made)], _UnderWay(one, made.answer))
+                self._write(made.records or [_nothing_done(one, made)], one, made.answer)
             else:
                 _answer(one, OperationAnswer(made.answer))
 
@@ -337,11 +339,14 @@ class Controller(GroupMember):
         node = self._member.node
         return isinstance(node.role, Leader) and node.role.certain and self.metadata.applied >= node.log.end_offset
 
-    def _write(self, made: list[MetadataRecord], under_way: _UnderWay) -> None:
-        self._under_way = under_way
+    def _write(self, made: list[MetadataRecord], waiting: _Waiting | None, answer: str) -> None:
         timestamp = self._services.wall_ms()
         batch = build_batch([Record(at, timestamp, None, encode(one), ()) for at, one in enumerate(made)])
-        under_way.end = self._member.log.end_offset + len(made)
+        if len(batch) > OPERATION_BYTES_MAX and waiting is not None:
+            text = f"the change takes {len(batch)} bytes of the metadata log; {OPERATION_BYTES_MAX} are allowed"
+            _answer(waiting, _refused(ErrorCode.INVALID_REQUEST, f"{text}; divide it into smaller changes"))
+            return
+        self._under_way = _UnderWay(waiting, answer, self._member.log.end_offset + len(made))
         try:
             self._member.append(check_batches(batch), self.now)
             self._after_event()
@@ -394,7 +399,7 @@ class Controller(GroupMember):
 
     def _apply_batch(self, data: memoryview, position: int) -> set[str]:
         touched = set()
-        for record in records(data, position, limit=_SEGMENT_BYTES):
+        for record in records(data, position, limit=len(data)):
             assert record.value is not None, "a metadata record has a value"
             topic_id = self.metadata.apply(decode(record.value))
             if topic_id is not None:
@@ -502,7 +507,7 @@ class Controller(GroupMember):
         if not self.leads or not self._is_certain() or self._under_way is not None:
             return
         if not self.metadata.cluster_id:
-            self._write([ClusterFormed(self._new_topic_id())], _UnderWay(None, ""))
+            self._write([ClusterFormed(self._new_topic_id())], None, "")
             return
         if all(broker in self.metadata.brokers for broker in self._cluster.brokers):
             self._make_topics()

@@ -44,7 +44,8 @@ from actors.replica_messages import (
 )
 from actors.runtime import Actor, Address, Future, Payload, handles
 from actors.runtime.timers import Timer
-from log.machines.coordination import Caller, Effects, Moment
+from log.config import LogConfig
+from log.machines.coordination import EFFECTS_BYTES_MAX, RECORD_BYTES_MAX, Caller, Effects, Moment, bytes_of
 from protocol.apis import APIS
 from protocol.codec import decode, encode
 from protocol.error_codes import ErrorCode
@@ -55,11 +56,11 @@ from protocol.records import BatchHeader, Record, build_batch, parse_batches, re
 APPEND_MS_MAX = 2**31 - 1
 LOAD_BYTES = 1 << 20
 BATCH_BYTES_MAX = 1 << 19
-RECORD_BYTES_MAX = 1 << 26
+LOADED_BYTES_MAX = 1 << 31
+"""No batch is larger: whatever was written can be loaded. Only coordinators write here, and compress nothing."""
 LOOK_SECONDS = 1.0
 RETRY_SECONDS, RETRY_SECONDS_MAX = 0.02, 10.0
 OPEN_MAX = 100_000
-_RECORD_OVERHEAD = 32
 
 
 class Machine(Protocol):
@@ -186,25 +187,28 @@ class Coordinator(Actor):
         assert self._machine is not None
         try:
             self._machine.handle(request, caller, self._moment)
+            effects = self._take_effects(self._machine)
         except Exception:
             # Raised here, it would be told to whoever asks, and the machine would live on with half of a decision.
             self.log.exception("coordinator: %s failed on %s", self.address, type(request).__name__)
             self._answer(caller.token, ErrorCode.UNKNOWN_SERVER_ERROR)
             self._begin_anew(ErrorCode.NOT_COORDINATOR)
         else:
-            self._decided()
+            self._decided(effects)
 
     def act(self, occasion: str, act: Callable[[], None]) -> bool:
         """Let the machine do what no client asked for. Did it?"""
+        assert self._machine is not None
         try:
             act()
+            effects = self._take_effects(self._machine)
         except Exception:
             self.log.exception(
                 "coordinator: %s failed on %s, and loads again in %g s", self.address, occasion, self._pause
             )
             self._fail()
             return False
-        self._decided()
+        self._decided(effects)
         return True
 
     @handles(MetadataChanged)
@@ -361,7 +365,7 @@ class Coordinator(Actor):
         batches = parse_batches(result.batches)
         for position, header in zip(batches.positions, batches.headers, strict=True):
             if offset <= header.base_offset < end:
-                self.replay_batch(machine, header, records(batches.data, position, limit=RECORD_BYTES_MAX))
+                self.replay_batch(machine, header, records(batches.data, position, limit=LOADED_BYTES_MAX))
             offset = max(offset, header.next_offset)
         return offset
 
@@ -378,16 +382,32 @@ class Coordinator(Actor):
 
     # -- records first, then answers -------------------------------------------------------------------------------
 
-    def _decided(self) -> None:
+    def _take_effects(self, machine: Machine) -> list[Effects]:
+        """What the machine decided, in pieces that can be written."""
+        taken = machine.take_effects()
+        if not taken:
+            return []
+        pieces = taken.pieces(BATCH_BYTES_MAX)
+        size = max(bytes_of(piece.records) for piece in pieces)
+        if size > EFFECTS_BYTES_MAX:
+            raise ValueError(f"it wants to write {size} bytes at once, where {EFFECTS_BYTES_MAX} are allowed")
+        return pieces
+
+    def _decided(self, effects: list[Effects]) -> None:
         """The machine was asked something: let what it decided take its way."""
-        assert self._machine is not None
-        effects = self._machine.take_effects()
         if effects:
-            self._enqueue(effects)
+            self._enqueue(*effects)
         self._arrange_tick()
 
-    def _enqueue(self, effects: Effects) -> None:
-        self._queue.append(effects)
+    def record_bytes_max(self) -> int:
+        """The largest record that a client can make this coordinator write: max.message.bytes of its topic."""
+        topic = self._services.metadata.topic(self._topic)
+        configs = {**self._services.topic_defaults, **({} if topic is None else topic.configs)}
+        told = configs.get("max.message.bytes")
+        return min(LogConfig().max_message_bytes if told is None else int(told), RECORD_BYTES_MAX)
+
+    def _enqueue(self, *effects: Effects) -> None:
+        self._queue.extend(effects)
         if not self._flying:
             self._fly()
 
@@ -405,7 +425,7 @@ class Coordinator(Actor):
             return None
         size, count = 0, 0
         for effects in self._queue:
-            size += sum(len(key) + len(value or b"") + _RECORD_OVERHEAD for key, value in effects.records)
+            size += bytes_of(effects.records)
             if count and (size > BATCH_BYTES_MAX or not self.go_together(self._queue[0], effects)):
                 break
             count += 1

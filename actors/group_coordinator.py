@@ -58,7 +58,7 @@ class GroupCoordinator(Coordinator):
         self._guards = MarkerGuards()
 
     def machine(self, _epoch: int) -> GroupMachine:
-        return GroupMachine(self._services.metadata, self._services.groups, self._new_id)
+        return GroupMachine(self._services.metadata, self._services.groups, self._new_id, self.record_bytes_max)
 
     def replay_batch(self, machine: AnyMachine, header: BatchHeader, batch: Sequence[Record]) -> None:
         assert isinstance(machine, GroupMachine)

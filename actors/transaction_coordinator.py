@@ -47,7 +47,9 @@ class TransactionCoordinator(Coordinator):
     """What transactions do is in log/machines/transaction/."""
 
     def machine(self, epoch: int) -> TransactionMachine:
-        return TransactionMachine(self._services.transactions, epoch, self._offsets_partition, self._knows)
+        return TransactionMachine(
+            self._services.transactions, epoch, self._offsets_partition, self._knows, self.record_bytes_max
+        )
 
     def on_served(self, effects: Effects) -> None:
         assert isinstance(effects, TransactionEffects)

@@ -146,7 +146,8 @@ def _setting(name: str, rule: Rule, default: T) -> T:
 @attrs.frozen
 class KafkaConfig:
     """Kafka's own settings with Kafka's names and defaults (__consumer_offsets is smaller, and groups begin at once:
-    all of it is on one machine); a field here is all it takes for [config] to know one."""
+    all of it is on one machine; bounds that Kafka does not have are in docs/limits.md); a field here is all it takes
+    for [config] to know one."""
 
     num_partitions: int = _setting("num.partitions", whole(1, PARTITIONS_MAX), default=1)
     default_replication_factor: int = _setting("default.replication.factor", whole(1, BROKERS_MAX), default=1)
@@ -169,14 +170,17 @@ class KafkaConfig:
     group_min_session_timeout_ms: int = _setting("group.min.session.timeout.ms", whole(1, INT_MAX), default=6_000)
     group_max_session_timeout_ms: int = _setting("group.max.session.timeout.ms", whole(1, INT_MAX), default=1_800_000)
     group_initial_rebalance_delay_ms: int = _setting("group.initial.rebalance.delay.ms", whole(0, INT_MAX), default=0)
-    group_max_size: int = _setting("group.max.size", whole(1, INT_MAX), default=INT_MAX)
+    group_max_size: int = _setting("group.max.size", whole(1, INT_MAX), default=10_000)
     group_consumer_session_timeout_ms: int = _setting(
         "group.consumer.session.timeout.ms", whole(1, INT_MAX), default=45_000
     )
     group_consumer_heartbeat_interval_ms: int = _setting(
         "group.consumer.heartbeat.interval.ms", whole(1, INT_MAX), default=5_000
     )
-    group_consumer_max_size: int = _setting("group.consumer.max.size", whole(1, INT_MAX), default=INT_MAX)
+    group_consumer_max_size: int = _setting("group.consumer.max.size", whole(1, INT_MAX), default=10_000)
+    offsets_topic_max_groups_per_partition: int = _setting(
+        "offsets.topic.max.groups.per.partition", whole(1, INT_MAX), default=20_000
+    )
     transaction_state_log_num_partitions: int = _setting(
         "transaction.state.log.num.partitions", whole(1, PARTITIONS_MAX), default=8
     )
@@ -190,6 +194,9 @@ class KafkaConfig:
     producer_id_expiration_ms: int = _setting("producer.id.expiration.ms", whole(1, INT_MAX), default=86_400_000)
     transaction_remove_expired_transaction_cleanup_interval_ms: int = _setting(
         "transaction.remove.expired.transaction.cleanup.interval.ms", whole(1, INT_MAX), default=3_600_000
+    )
+    transaction_state_log_max_ids_per_partition: int = _setting(
+        "transaction.state.log.max.ids.per.partition", whole(1, INT_MAX), default=20_000
     )
     transaction_two_phase_commit_enable: bool = _setting("transaction.two.phase.commit.enable", truth, default=False)
     # Defaults of topics that have no config of their own (log/machines/config_catalog.py)

@@ -13,9 +13,16 @@ The state runs ahead of the log: it changes when a record is decided on, not whe
 it keeps this order: all records of one `Effects` are appended together, all or none; answers go out only when these
 records and all before them are committed, even answers that wrote nothing, since they may tell of what others wrote. If
 an append fails, or nobody knows what became of it, the machine is thrown away and made anew from the log.
+
+What clients make a machine write is bounded when the machine decides: a record has at most max.message.bytes of its
+topic. What a machine writes by itself (time passed, a topic was deleted) is cut into several batches where it may be,
+and no batch is larger than EFFECTS_BYTES_MAX. Every batch that was written can be loaded, whatever the bounds were.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
 
 from attrs import field
 
@@ -23,6 +30,19 @@ from protocol.late_attrs import define, frozen
 
 Write = tuple[bytes, bytes | None]
 """A record: key and value as they are written. None is a tombstone."""
+
+
+RECORD_OVERHEAD = 32
+"""At least as many bytes as a record has beside its key and value."""
+RECORD_BYTES_MAX = 8 << 20
+"""The largest record that a client can make a machine write, even where max.message.bytes is more."""
+EFFECTS_BYTES_MAX = 32 << 20
+"""The largest batch of a machine. The log's compaction can still take it apart."""
+
+
+def bytes_of(records: Iterable[Write]) -> int:
+    """The largest number of bytes that these records take in a batch."""
+    return sum(len(key) + len(value or b"") + RECORD_OVERHEAD for key, value in records)
 
 
 @frozen(slots=True)
@@ -51,9 +71,30 @@ class Effects:
     replies: list[tuple[object, object]] = field(factory=list)
     producer: tuple[int, int] | None = None
     """Id and epoch, if the records belong to a producer's open transaction. All of them do, then."""
+    cuts: list[int] = field(factory=list)
+    """After so many records the rest may be written in another batch: they do not depend on each other."""
 
     def __bool__(self) -> bool:
         return bool(self.records or self.replies)
 
     def reply(self, caller: Caller, response: object) -> None:
         self.replies.append((caller.token, response))
+
+    def cut(self) -> None:
+        """What comes next may be written in another batch."""
+        if not self.cuts or self.cuts[-1] != len(self.records):
+            self.cuts.append(len(self.records))
+
+    def pieces(self, bytes_max: int) -> list[Effects]:
+        """The same in several batches of about this size, as far as it may be cut. The answers are with the last."""
+        if not self.cuts or bytes_of(self.records) <= bytes_max:
+            return [self]
+        made, begin, size = [], 0, 0
+        for before, after in pairwise((0, *self.cuts)):
+            more = bytes_of(self.records[before:after])
+            if size and size + more > bytes_max:
+                made.append(Effects(self.records[begin:before]))
+                begin, size = before, 0
+            size += more
+        self.records, self.cuts = self.records[begin:], []
+        return [*made, self]

@@ -36,6 +36,7 @@ class _Services:
     def __init__(self) -> None:
         self.metadata = new_world(orders=1).metadata
         self.groups = GroupConfig()
+        self.topic_defaults: dict[str, str] = {}
 
     def wall_ms(self) -> int:
         return 1_700_000_000_000

@@ -14,7 +14,7 @@ import tools.simulator.cluster_invariants
 import tools.simulator.settled
 import tools.simulator.world
 from actors.cluster_facts import GROUP
-from actors.controller import Controller, _answer, _UnderWay
+from actors.controller import Controller, _answer, _Waiting
 from actors.controller_messages import OperationAnswer
 from actors.leadership import Leadership, Led
 from actors.replica import Replica, _CheckMove
@@ -52,11 +52,10 @@ def _is_elected_by_half(self: RaftNode, role: PreCandidate | Candidate) -> bool:
 _write = Controller._write
 
 
-def _answer_when_written(self: Controller, made: list[MetadataRecord], under_way: _UnderWay) -> None:
-    waiting, under_way.waiting = under_way.waiting, None
-    _write(self, made, under_way)
+def _answer_when_written(self: Controller, made: list[MetadataRecord], waiting: _Waiting | None, answer: str) -> None:
+    _write(self, made, None, answer)
     if waiting is not None:
-        _answer(waiting, OperationAnswer(under_way.answer))
+        _answer(waiting, OperationAnswer(answer))
 
 
 def _is_certain_at_once(self: Controller) -> bool:

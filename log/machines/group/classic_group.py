@@ -20,10 +20,12 @@ from attrs import evolve
 from log.machines.coordination import Caller, Moment, Write
 from log.machines.deadlines import Deadlines
 from log.machines.group.classic_members import (
+    NAME_BYTES_MAX,
     NO_MEMBER,
     ClassicMember,
     ClassicMembers,
     Protocols,
+    bytes_of_member,
     protocols_of,
 )
 from log.machines.group.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
@@ -281,7 +283,9 @@ class ClassicGroup:
     def join(self, request: JoinGroupRequest, caller: Caller, moment: Moment) -> None:
         """A member comes, or comes again. It waits for the others."""
         member_id = request.member_id
-        if not self._has_room_for(member_id):
+        if (error := self._too_large(request, caller)) != ErrorCode.NONE:
+            self._refuse_join(caller, member_id, error)
+        elif not self._has_room_for(member_id):
             self._remove(member_id)
             self._complete_join_if_all_came(moment)
             self._refuse_join(caller, NO_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED)
@@ -295,6 +299,23 @@ class ClassicGroup:
             self._refuse_join(caller, member_id, error)
         else:
             self._join_again(self.members[member_id], request, caller, moment)
+
+    def _too_large(self, request: JoinGroupRequest, caller: Caller) -> ErrorCode:
+        """Would the group's record be larger than a record may be? All members are in it."""
+        instance_id = request.group_instance_id
+        if max(len(caller.client_id.encode()), len((instance_id or "").encode())) > NAME_BYTES_MAX:
+            return ErrorCode.INVALID_REQUEST
+        protocols = tuple((one.name, one.metadata) for one in request.protocols)
+        size = bytes_of_member(caller.client_id, caller.client_host, instance_id, protocols)
+        size_max = self._shared.record_bytes_max()
+        if size > size_max:
+            return ErrorCode.MESSAGE_TOO_LARGE
+        known_id = request.member_id
+        if instance_id is not None and known_id == NO_MEMBER:
+            known_id = self.members.with_instance(instance_id) or NO_MEMBER
+        known = self.members[known_id].size if known_id in self.members else 0
+        too_many = size > known and self.members.size - known + size > size_max
+        return ErrorCode.GROUP_MAX_SIZE_REACHED if too_many else ErrorCode.NONE
 
     def _has_room_for(self, member_id: str) -> bool:
         """While all shall join again, those that come last are too many."""
@@ -320,6 +341,9 @@ class ClassicGroup:
         if replaced is not None:
             self._replace_static(replaced, member_id, request, caller, moment)
         elif instance_id is None and caller.version >= _MEMBER_ID_REQUIRED_FROM:
+            if len(self.members.pending) >= self._shared.config.group_max_size:
+                self._refuse_join(caller, NO_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED)
+                return
             self.members.pending.add(member_id)
             self._deadlines.set(member_id, self._after(request.session_timeout_ms, moment))
             self._refuse_join(caller, member_id, ErrorCode.MEMBER_ID_REQUIRED)
@@ -562,7 +586,12 @@ class ClassicGroup:
             return ErrorCode.ILLEGAL_GENERATION
         if _differ(request.protocol_type, self.protocol_type) or _differ(request.protocol_name, self.protocol):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        return ErrorCode.REBALANCE_IN_PROGRESS if self.state == State.PREPARING else ErrorCode.NONE
+        if self.state == State.PREPARING:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        assigned = sum(len(one.assignment) for one in request.assignments)
+        if assigned and self.members.size + assigned > self._shared.record_bytes_max():
+            return ErrorCode.MESSAGE_TOO_LARGE
+        return ErrorCode.NONE
 
     def _assigned(self, member: ClassicMember) -> SyncGroupResponse:
         return SyncGroupResponse(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from log.machines.coordination import Caller
+from protocol.compression import Bytes
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import define
 from protocol.messages.group_records import MemberMetadata
@@ -16,6 +17,22 @@ NO_MEMBER = ""
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Names with what the member tells the leader under each, the one it likes best first."""
+
+
+NAME_BYTES_MAX = 32_000
+"""Of a client's id or an instance's: with what is added to make it a member's id, it is still a string of Kafka's."""
+_MEMBER_BYTES = 128
+_OFFERS = 4
+"""Kafka's consumers offer up to so many protocols, of which one is written down."""
+
+
+def bytes_of_member(
+    client_id: str, client_host: str, instance_id: str | None, protocols: Iterable[tuple[str, Bytes]]
+) -> int:
+    """How many bytes a member takes in its group's record, without its assignment; more if it offers very much."""
+    names = len(client_id.encode()) + len(client_host) + 2 * len((instance_id or client_id).encode())
+    offered = [len(name.encode()) + len(metadata) for name, metadata in protocols]
+    return _MEMBER_BYTES + names + max(max(offered, default=0), sum(offered) // _OFFERS)
 
 
 def protocols_of(requested: Iterable[JoinGroupRequestProtocol]) -> Protocols:
@@ -65,6 +82,11 @@ class ClassicMember:
             assignment=self.assignment,
         )
 
+    @property
+    def size(self) -> int:
+        """See bytes_of_member."""
+        return bytes_of_member(self.client_id, self.client_host, self.instance_id, self.protocols)
+
     def metadata(self, protocol: str) -> bytes:
         """What it tells the leader under this protocol."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
@@ -73,7 +95,7 @@ class ClassicMember:
 class ClassicMembers:
     """All of them, in the order in which they came. `pending` were sent away with an id, to come back with it."""
 
-    __slots__ = ("_joining", "_members", "_speakers", "_statics", "leader", "pending", "unsynced")
+    __slots__ = ("_joining", "_members", "_speakers", "_statics", "leader", "pending", "size", "unsynced")
 
     def __init__(self) -> None:
         self.leader: str | None = None
@@ -85,6 +107,8 @@ class ClassicMembers:
         self._speakers: Counter[str] = Counter()
         """How many members can speak a protocol."""
         self._joining = 0
+        self.size = 0
+        """What all of them take in the group's record, without their assignments."""
 
     def __iter__(self) -> Iterator[ClassicMember]:
         return iter(self._members.values())
@@ -163,6 +187,7 @@ class ClassicMembers:
 
     def _count(self, member: ClassicMember, by: int) -> None:
         self._joining += by * (member.joining is not None)
+        self.size += by * member.size
         for name in {name for name, _ in member.protocols}:
             self._speakers[name] += by
             if not self._speakers[name]:

@@ -48,6 +48,7 @@ def join(group: ConsumerGroup, request: JoinGroupRequest, caller: Caller, moment
         if known is None and subscription.owned_partitions and not _is_new(group, request):
             # It was removed, and has not heard of it: others may have got what it still has.
             raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "no member has anything")
+        group.refuse_if_large(known, _asked(known or ConsumerMember(member_id), request, subscription, caller))
     except Refused as error:
         told = request.member_id
         if error.error == ErrorCode.MEMBER_ID_REQUIRED:

@@ -21,6 +21,7 @@ from attrs import evolve
 from log.machines.coordination import Caller, Moment, Write
 from log.machines.deadlines import Deadlines
 from log.machines.group.assignment import NOTHING, Assignment, assignment_of, by_topic
+from log.machines.group.classic_members import NAME_BYTES_MAX
 from log.machines.group.consumer_epochs import ConsumerEpochs
 from log.machines.group.consumer_heartbeat import (
     Refused,
@@ -54,6 +55,8 @@ from protocol.messages.consumer_group_heartbeat import (
 )
 
 SENT_AWAY_MAX = 1000
+GROUP_RECORDS_MAX = 4
+"""So many records of the largest size hold what the members of a group say of themselves, together."""
 COMMIT_VERSION = 9
 """OffsetCommit of members of the new protocol: from this version on its generation is a member epoch."""
 SESSION = "session"
@@ -232,6 +235,7 @@ class ConsumerGroup:
         owned = None if request.topic_partitions is None else assignment_of(request.topic_partitions)
         known = self._known(request, owned)
         member_id = request.member_id or self.shared.new_id()
+        self.refuse_if_large(known, asked(known or ConsumerMember(member_id), request, caller))
         if known is not None and known.member_id != member_id:
             self.replace(known, member_id)
         before = self.members.get(member_id)
@@ -253,6 +257,25 @@ class ConsumerGroup:
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"The consumer group has reached its maximum capacity of {size_max} members.",
             )
+
+    def refuse_if_large(self, known: ConsumerMember | None, wanted: ConsumerMember) -> None:
+        """Refuse what is too large for a record, and what makes the group too large."""
+        if known is not None and wanted.topics is known.topics and wanted.regex == known.regex and not wanted.classic:
+            return
+        size, size_max = wanted.size, self.shared.record_bytes_max()
+        if max(len(wanted.client_id.encode()), len((wanted.instance_id or "").encode())) > NAME_BYTES_MAX:
+            raise Refused(
+                ErrorCode.INVALID_REQUEST, f"The client's or the instance's id has more than {NAME_BYTES_MAX} bytes."
+            )
+        if size > size_max:
+            text = f"What the member says of itself takes {size} bytes, of which a record may have {size_max}."
+            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, text)
+        others = self.data.size - (0 if known is None else self.data.sizes.get(known.member_id, 0))
+        if wanted.classic is None:
+            size_max *= GROUP_RECORDS_MAX  # those of the classic protocol share a record if the group goes back to it
+        if others + size > size_max:
+            text = f"The group's members would take {others + size} bytes, of which they may have {size_max}."
+            raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
 
     def _known(self, request: ConsumerGroupHeartbeatRequest, owned: Assignment | None) -> ConsumerMember | None:
         """The member that sends this, or that it stands in for. None is a new one. Refuses all that can be refused."""

@@ -89,6 +89,17 @@ class ConsumerMember:
         """What nobody else may have now."""
         return self.assigned | self.revoking
 
+    @property
+    def size(self) -> int:
+        """So many bytes the record of what it wants has at most."""
+        names = (self.member_id, self.instance_id or "", self.rack_id or "", self.client_id, self.client_host)
+        offered = () if self.classic is None else self.classic.protocols
+        return (
+            sum(len(name.encode()) + 5 for name in (*names, self.regex, *self.topics))
+            + sum(len(name.encode()) + len(metadata) + 10 for name, metadata in offered)
+            + 64
+        )
+
     # -- records ---------------------------------------------------------------------------------------------
 
     def metadata_value(self) -> records.ConsumerGroupMemberMetadataValue:

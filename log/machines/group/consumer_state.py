@@ -36,6 +36,10 @@ class ConsumerState:
     """The topics that each subscribed regular expression matched when it was last looked."""
     owners: dict[TopicPartition, str] = field(factory=dict)
     """Who holds a partition now. Follows from the members."""
+    sizes: dict[str, int] = field(factory=dict)
+    """How many bytes the record of what each member wants has at most."""
+    size: int = 0
+    """Of all of them."""
 
     # -- facts -----------------------------------------------------------------------------------------------
 
@@ -75,8 +79,12 @@ class ConsumerState:
         value: records.ConsumerGroupMemberMetadataValue | None,
     ) -> None:
         old = self.members.get(key.member_id)
+        self.size -= self.sizes.pop(key.member_id, 0)
         if value is not None:
-            self._put((old or ConsumerMember(key.member_id)).with_metadata(value))
+            member = (old or ConsumerMember(key.member_id)).with_metadata(value)
+            self.sizes[key.member_id] = member.size
+            self.size += self.sizes[key.member_id]
+            self._put(member)
         elif old is not None:
             self._put(old.without_assignment())
             del self.members[key.member_id]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Protocol
 
 from attrs import field
@@ -23,7 +23,13 @@ class Shared:
     config: GroupConfig
     new_id: Callable[[], str]
     """A fresh uuid as text."""
+    record_bytes_max: Callable[[], int]
+    """The largest record that a client can have written."""
     effects: Effects = field(factory=Effects)
+
+    def is_full(self, groups: Sized) -> bool:
+        """Are there as many groups as this partition may have?"""
+        return len(groups) >= self.config.offsets_topic_max_groups_per_partition
 
 
 class Group(Protocol):

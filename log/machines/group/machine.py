@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from log.machines.coordination import Caller, Effects, Moment
+from log.machines.coordination import RECORD_BYTES_MAX, Caller, Effects, Moment
 from log.machines.deadlines import Deadlines
 from log.machines.group import classic_speakers
 from log.machines.group.classic_group import ClassicGroup, refused_join
@@ -59,13 +59,23 @@ from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 _ABSENCE_IS_AN_ERROR_FROM = 6
 _SEVERAL_LEAVE_FROM = 3
+_FULL = (
+    "This partition of __consumer_offsets has as many groups as offsets.topic.max.groups.per.partition allows; "
+    "delete groups that nobody uses, or raise it."
+)
 
 
 class GroupMachine:
     """The facade. See coordination.py for how it is driven."""
 
-    def __init__(self, metadata: Metadata, config: GroupConfig, new_id: Callable[[], str]) -> None:
-        self._shared = Shared(metadata, config, new_id)
+    def __init__(
+        self,
+        metadata: Metadata,
+        config: GroupConfig,
+        new_id: Callable[[], str],
+        record_bytes_max: Callable[[], int] = lambda: RECORD_BYTES_MAX,
+    ) -> None:
+        self._shared = Shared(metadata, config, new_id, record_bytes_max)
         self._groups: dict[str, Group] = {}
         self._offsets = Offsets()
         self._offset_requests = OffsetRequests(self._shared, self._offsets, self._groups, self._new_classic)
@@ -151,6 +161,7 @@ class GroupMachine:
             if group is not None:
                 group.tick(moment)
                 self._settle(group, moment)
+                self.effects.cut()
         if self._next_expiry is not None and moment.now >= self._next_expiry:
             self._next_expiry = self._expiry_after(moment)
             self._expire(moment)
@@ -162,6 +173,7 @@ class GroupMachine:
             if isinstance(group, ConsumerGroup):
                 group.metadata_changed(moment)
                 self._schedule(group)
+                self.effects.cut()
 
     def _schedule(self, group: Group) -> None:
         at = group.next_deadline
@@ -207,6 +219,8 @@ class GroupMachine:
             group is None or (group.is_empty and isinstance(group, ConsumerGroup))
         ):
             error = ErrorCode.UNKNOWN_MEMBER_ID
+        elif group is None and self._shared.is_full(self._groups):
+            error = ErrorCode.POLICY_VIOLATION
         if error != ErrorCode.NONE:
             self.effects.reply(caller, refused_join(caller, request.member_id, error))
             return
@@ -218,8 +232,13 @@ class GroupMachine:
         if not isinstance(group, ClassicGroup):
             group = self._new_classic(request.group_id)
         group.join(request, caller, moment)
-        if group.is_unused and not self._offsets.places(request.group_id):
-            del self._groups[request.group_id]
+        self._keep_if_used(group)
+
+    def _keep_if_used(self, group: Group) -> None:
+        """A group that was made for a request that was then refused does not stay."""
+        if isinstance(group, ClassicGroup) and group.is_unused and not self._offsets.has_any(group.group_id):
+            del self._groups[group.group_id]
+            self._deadlines.clear(group.group_id)
         else:
             self._schedule(group)
 
@@ -295,6 +314,9 @@ class GroupMachine:
         if isinstance(known, ClassicGroup) and not known.is_empty:
             self._upgrade(known, request, caller, moment)
             return
+        if known is None and self._shared.is_full(self._groups):
+            self.effects.reply(caller, refusal(Refused(ErrorCode.POLICY_VIOLATION, _FULL)))
+            return
         group = ConsumerGroup(request.group_id, self._shared)
         group.heartbeat(request, caller, moment)
         if group.is_new:
@@ -341,10 +363,12 @@ class GroupMachine:
     def _commit(self, request: OffsetCommitRequest, caller: Caller, moment: Moment) -> None:
         self._offset_requests.commit(request, caller, moment)
         if request.group_id in self._groups:
-            self._schedule(self._groups[request.group_id])
+            self._keep_if_used(self._groups[request.group_id])
 
     def _commit_transactional(self, request: TxnOffsetCommitRequest, caller: Caller, moment: Moment) -> None:
         self._offset_requests.commit_transactional(request, caller, moment)
+        if request.group_id in self._groups:
+            self._keep_if_used(self._groups[request.group_id])
 
     def _fetch(self, request: OffsetFetchRequest, caller: Caller, _moment: Moment) -> None:
         self._offset_requests.fetch(request, caller)
@@ -409,6 +433,7 @@ class GroupMachine:
         """The group and all that it ever wrote."""
         self._offset_requests.drop_all(group.group_id)
         self.effects.records.extend(group.tombstones())
+        self.effects.cut()
         self._deadlines.clear(group.group_id)
         del self._groups[group.group_id]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from log.machines.coordination import Caller, Moment
+from log.machines.coordination import Caller, Moment, bytes_of
 from log.machines.group.classic_group import ClassicGroup
 from log.machines.group.group import Group, Shared
 from log.machines.group.offsets import NO_TOPIC_ID, Committed, Offsets, Place, tombstone
@@ -49,6 +49,13 @@ _NEW_GROUPS_FROM = 9
 _SEVERAL_GROUPS_FROM = 8
 _MS_A_MINUTE = 60_000
 
+_Good = tuple[
+    Topic,
+    OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    OffsetCommitResponsePartition | TxnOffsetCommitResponsePartition,
+]
+"""An offset that may be committed, and what its client is told of it."""
+
 
 class OffsetRequests:
     """Answers them for the groups of a partition. A group that only commits is made by its first commit."""
@@ -82,17 +89,17 @@ class OffsetRequests:
         if any(topic is not None for topic, _ in known):
             error = self._refuses_commit(request, caller.version, moment)
         expire_ms = -1 if request.retention_time_ms == -1 else moment.wall_ms + request.retention_time_ms
-        answers = []
+        answers, good = [], []
         for asked, (topic, unknown) in zip(request.topics, known, strict=True):
             answer = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
             for one in asked.partitions:
                 code = unknown if topic is None else self._checked(one, topic, error)
+                told = OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
+                answer.partitions.append(told)
                 if code == ErrorCode.NONE and topic is not None:
-                    self._put(request.group_id, topic, one, moment, expire_ms)
-                answer.partitions.append(
-                    OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
-                )
+                    good.append((topic, one, told))
             answers.append(answer)
+        self._put(request.group_id, good, moment, expire_ms)
         self._shared.effects.reply(caller, OffsetCommitResponse(topics=answers))
 
     def _commit_topic(self, asked: OffsetCommitRequestTopic, version: int) -> tuple[Topic | None, ErrorCode]:
@@ -106,6 +113,8 @@ class OffsetRequests:
         if group is None:
             if epoch >= 0:
                 return ErrorCode.GROUP_ID_NOT_FOUND if version >= _NEW_GROUPS_FROM else ErrorCode.ILLEGAL_GENERATION
+            if self._shared.is_full(self._groups):
+                return ErrorCode.POLICY_VIOLATION
             group = self._new_group(request.group_id)
         error = group.refuses_commit(request.member_id, request.group_instance_id, epoch, version, transactional=False)
         if error == ErrorCode.NONE and isinstance(group, ClassicGroup):
@@ -125,26 +134,29 @@ class OffsetRequests:
         return error
 
     def _put(
-        self,
-        group_id: str,
-        topic: Topic,
-        one: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
-        moment: Moment,
-        expire_ms: int = -1,
-        producer_id: int = -1,
+        self, group_id: str, good: Sequence[_Good], moment: Moment, expire_ms: int = -1, producer_id: int = -1
     ) -> None:
-        committed = Committed(
-            one.committed_offset,
-            one.committed_leader_epoch,
-            one.committed_metadata or "",
-            moment.wall_ms,
-            expire_ms,
-            topic.id,
-        )
-        place = (topic.name, one.partition_index)
-        self._offsets.put(group_id, place, committed, producer_id)
-        self._topics[topic.name, topic.id] = True
-        self._shared.effects.records.append(committed.record(group_id, place))
+        """All of a commit together, or none of it if that is too large for one batch."""
+        puts: list[tuple[Place, Committed]] = []
+        for topic, one, _ in good:
+            committed = Committed(
+                one.committed_offset,
+                one.committed_leader_epoch,
+                one.committed_metadata or "",
+                moment.wall_ms,
+                expire_ms,
+                topic.id,
+            )
+            puts.append(((topic.name, one.partition_index), committed))
+        writes = [committed.record(group_id, place) for place, committed in puts]
+        if bytes_of(writes) > self._shared.record_bytes_max():
+            for _, _, told in good:
+                told.error_code = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+            return
+        for place, committed in puts:
+            self._offsets.put(group_id, place, committed, producer_id)
+            self._topics[place[0], committed.topic_id] = True
+        self._shared.effects.records.extend(writes)
 
     # -- transactions ----------------------------------------------------------------------------------------
 
@@ -154,17 +166,17 @@ class OffsetRequests:
         error = ErrorCode.NONE
         if any(topic is not None for topic in known):
             error = self._refuses_transactional(request, caller.version)
-        answers = []
+        answers, good = [], []
         for asked, topic in zip(request.topics, known, strict=True):
             answer = TxnOffsetCommitResponseTopic(name=asked.name)
             for one in asked.partitions:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else self._checked(one, topic, error)
+                told = TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
+                answer.partitions.append(told)
                 if code == ErrorCode.NONE and topic is not None:
-                    self._put(request.group_id, topic, one, moment, producer_id=request.producer_id)
-                answer.partitions.append(
-                    TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
-                )
+                    good.append((topic, one, told))
             answers.append(answer)
+        self._put(request.group_id, good, moment, producer_id=request.producer_id)
         if self._shared.effects.records:
             self._shared.effects.producer = (request.producer_id, request.producer_epoch)
         self._shared.effects.reply(caller, TxnOffsetCommitResponse(topics=answers))
@@ -174,6 +186,8 @@ class OffsetRequests:
         if group is None:
             if request.generation_id >= 0:
                 return ErrorCode.ILLEGAL_GENERATION
+            if self._shared.is_full(self._groups):
+                return ErrorCode.POLICY_VIOLATION
             group = self._new_group(request.group_id)
         error = group.refuses_commit(
             request.member_id, request.group_instance_id, request.generation_id, version, transactional=True
@@ -295,6 +309,7 @@ class OffsetRequests:
     def drop(self, group_id: str, place: Place) -> None:
         self._offsets.drop(group_id, place)
         self._shared.effects.records.append(tombstone(group_id, place))
+        self._shared.effects.cut()
 
     def _has(self, group_id: str, place: Place) -> bool:
         return self._offsets.get(group_id, place) is not None or self._offsets.is_pending(group_id, place)

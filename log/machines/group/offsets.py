@@ -114,6 +114,10 @@ class Offsets:
     def has_pending(self, group_id: str) -> bool:
         return any(group_id in groups for groups in self._pending.values())
 
+    def has_any(self, group_id: str) -> bool:
+        """Is there an offset of the group, committed or held by a transaction?"""
+        return group_id in self._groups or self.has_pending(group_id)
+
     def everything(self) -> list[tuple[str, Place]]:
         """Of all groups, committed or held by a transaction."""
         committed = {(group_id, place) for group_id, places in self._groups.items() for place in places}

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from log.machines.coordination import Caller, Moment
+from log.machines.coordination import RECORD_BYTES_MAX, Caller, Moment
 from log.machines.deadlines import Deadlines
 from log.machines.transaction import beginning, ending
 from log.machines.transaction.config import TransactionConfig
@@ -60,7 +60,8 @@ class TransactionMachine:
     """See the module's docstring. `offsets_partition` is where a group's offsets are; `exists` knows partitions."""
 
     __slots__ = ("_behind", "_config", "_coordinator_epoch", "_deadlines", "_effects", "_exists", "_expires_at",
-        "_handlers", "_ids", "_offsets_partition", "_overdue", "_transactions", "_waiting")  # fmt: skip
+        "_handlers", "_ids", "_offsets_partition", "_overdue", "_record_bytes_max", "_transactions",
+        "_waiting")  # fmt: skip
 
     def __init__(
         self,
@@ -68,11 +69,13 @@ class TransactionMachine:
         coordinator_epoch: int,
         offsets_partition: Callable[[str], int],
         exists: Callable[[TopicPartition], bool],
+        record_bytes_max: Callable[[], int] = lambda: RECORD_BYTES_MAX,
     ) -> None:
         self._config = config
         self._coordinator_epoch = coordinator_epoch
         self._offsets_partition = offsets_partition
         self._exists = exists
+        self._record_bytes_max = record_bytes_max
         self._transactions: dict[str, Transaction] = {}
         self._deadlines = Deadlines[str]()
         self._expires_at: float | None = None
@@ -216,6 +219,8 @@ class TransactionMachine:
         assert request.transactional_id is not None
         transaction = self._transactions.get(request.transactional_id)
         if transaction is None:
+            if len(self._transactions) >= self._config.transaction_state_log_max_ids_per_partition:
+                return InitProducerIdResponse(error_code=ErrorCode.POLICY_VIOLATION)
             transaction = Transaction(request.transactional_id, self._ids.take())
             self._transactions[request.transactional_id] = transaction
         now_ms, timeout_ms = moment.wall_ms, beginning.timeout_of(request)
@@ -326,6 +331,8 @@ class TransactionMachine:
         assert transaction is not None
         if transaction.state is State.ONGOING and partitions <= transaction.partitions:
             return ErrorCode.NONE
+        if transaction.bytes_with(partitions) > self._record_bytes_max():
+            return ErrorCode.TRANSACTION_ABORTABLE if client_version >= VERSION_2 else ErrorCode.MESSAGE_TOO_LARGE
         begins = transaction.state is not State.ONGOING
         transaction.add(partitions, client_version, moment.wall_ms)
         self._write(transaction)

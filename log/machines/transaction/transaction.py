@@ -18,6 +18,8 @@ NO_TIMEOUT = (1 << 31) - 1
 """The timeout of transactions that somebody else decides on: two-phase commit."""
 VERSION_2 = 2
 _VALUE_VERSION = 1
+_TOPIC_BYTES, _VALUE_BYTES = 12, 256
+"""What a topic takes beside its name and partitions, and a record beside its topics, at most."""
 
 
 @frozen(slots=True)
@@ -86,6 +88,17 @@ class Transaction:
         """Its producer is fenced, its transaction is not ended."""
         self._become(State.ONGOING, now_ms)
         self.next, self.timeout_ms = successor, timeout_ms
+
+    def bytes_with(self, partitions: set[TopicPartition]) -> int:
+        """So many bytes its record has at most with these partitions besides."""
+        topics, count = set(), len(partitions)
+        for topic, _ in partitions:
+            topics.add(topic)
+        for partition in self.partitions:
+            topics.add(partition[0])
+            count += partition not in partitions
+        names = sum(len(topic.encode()) + _TOPIC_BYTES for topic in topics)
+        return 4 * count + names + len(self.transactional_id.encode()) + _VALUE_BYTES
 
     def add(self, partitions: set[TopicPartition], client_version: int, now_ms: int) -> None:
         if self.state is not State.ONGOING:

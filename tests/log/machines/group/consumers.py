@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from typing import Any
 
-from log.machines.coordination import Caller, Effects, Moment, Write
+from log.machines.coordination import RECORD_BYTES_MAX, Caller, Effects, Moment, Write
 from log.machines.group.assignment import Assignment, assignment_of, by_topic
 from log.machines.group.config import GroupConfig
 from log.machines.group.consumer_group import ConsumerGroup
@@ -78,7 +78,7 @@ class Coordinator:
         self.log: list[Write] = []
         self.now = 1000.0
         self._ids = 0
-        self.shared = Shared(topics.metadata, config or GroupConfig(), self._new_id)
+        self.shared = Shared(topics.metadata, config or GroupConfig(), self._new_id, lambda: RECORD_BYTES_MAX)
         self.group = self._made()
 
     def _made(self) -> ConsumerGroup:

@@ -47,15 +47,18 @@ class Driven:
         self.machine = self._load()
 
     def _load(self) -> TransactionMachine:
-        machine = TransactionMachine(
-            self.config, self.epoch, lambda group: len(group) % 50, lambda place: place not in self.unknown
-        )
+        machine = self.new_machine()
         for key, value in self.log:
             machine.replay(key, value)
         machine.loaded(self.moment)
         self.machine = machine
         self.give_ids(self._ids)
         return machine
+
+    def new_machine(self) -> TransactionMachine:
+        return TransactionMachine(
+            self.config, self.epoch, lambda group: len(group) % 50, lambda place: place not in self.unknown
+        )
 
     def give_ids(self, count: int) -> None:
         self.machine.give_producer_ids(range(self.next_id, self.next_id + count), self.moment)
