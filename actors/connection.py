@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from actors.runtime import Actor, handles
@@ -33,6 +34,13 @@ class Received:
 @frozen(slots=True)
 class HeardAll:
     """The client sends no more requests: it is gone, or has shut down its side and waits for what is due."""
+
+
+@frozen(slots=True)
+class _Later:
+    """To a connection, from itself: go on with this."""
+
+    function: Callable[[], None]
 
 
 class Connection(Actor):
@@ -68,6 +76,23 @@ class Connection(Actor):
                 requests.clear()
             elif requests and (self.answers.are_many or now() > stop_at):
                 return
+
+    @property
+    def now(self) -> float:
+        return self.node.scheduler.clock.now()
+
+    @property
+    def client_host(self) -> str:
+        """Where the client is, as Kafka's brokers write it."""
+        return "/" + self.peer.rpartition(":")[0]
+
+    def later(self, seconds: float, function: Callable[[], None]) -> None:
+        """Go on with this after a while, in a turn of this connection, unless the client is gone by then."""
+        self.after(seconds, _Later(function))
+
+    @handles(_Later)
+    def go_on(self, message: _Later) -> None:
+        message.function()
 
     @abstractmethod
     def begin(self, request: memoryview) -> None:

@@ -10,7 +10,6 @@ from functools import lru_cache
 
 from actors.replica_messages import AppendMarker
 from actors.runtime import Address, Payload, wire
-from log.machines.metadata import Metadata
 from protocol.late_attrs import frozen
 
 GROUPS_TOPIC = "__consumer_offsets"
@@ -97,11 +96,3 @@ def partition_of(key: str, partitions: int) -> int:
 
 def coordinator_address(topic: str, partition: int, broker: int) -> Address:
     return Address(KINDS[topic], str(partition), broker)
-
-
-def coordinator_of(metadata: Metadata, topic: str, key: str, broker: int) -> Address | None:
-    """The coordinator of a key on a broker, if it leads there; None while the internal topic is not made."""
-    known = metadata.topic(topic)
-    if known is None or not known.partitions:
-        return None
-    return coordinator_address(topic, partition_of(key, len(known.partitions)), broker)

@@ -129,6 +129,8 @@ class Heartbeats(Actor):
             return
         self._leading.put(message)
         self._note(self.node.broker, message)
+        if message.term < 0:
+            self._leadership.handed_over(message.group, self._now)
         for changes in self._unsaid.values():
             if changes is not None:
                 changes[message.group] = message

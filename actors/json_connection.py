@@ -6,7 +6,6 @@ to one partition keep their order (json_handlers/lanes.py). What each operation 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from actors.connection import Connection
@@ -14,7 +13,6 @@ from actors.json_handlers import HANDLERS
 from actors.json_handlers.fetch_gate import FetchGate
 from actors.json_handlers.lanes import Lanes
 from actors.json_handlers.topic_search import TopicSearch
-from actors.runtime import handles
 from actors.serving import EVERY_CLIENT
 from protocol.error_codes import ErrorCode
 from protocol.json_fields import BadField
@@ -25,13 +23,6 @@ if TYPE_CHECKING:
     from actors.answers import Answers, Slot
     from actors.json_handlers.group_reader import GroupReader
     from actors.serving import Serving
-
-
-@frozen(slots=True)
-class Later:
-    """To a connection, from itself: go on with this."""
-
-    function: Callable[[], None]
 
 
 @frozen(slots=True)
@@ -80,18 +71,6 @@ class JsonConnection(Connection):
             "request: op=%s id=%s from=%s bytes=%d answered=%d",
             quoted(call.op), quoted(call.id), self.peer, call.slot.request_bytes, answer_bytes,
         )  # fmt: skip
-
-    @property
-    def now(self) -> float:
-        return self.node.scheduler.clock.now()
-
-    def later(self, seconds: float, function: Callable[[], None]) -> None:
-        """Go on with this in a while, unless the client is gone by then."""
-        self.after(seconds, Later(function))
-
-    @handles(Later)
-    def go_on(self, message: Later) -> None:
-        message.function()
 
     def begin(self, request: memoryview) -> None:
         slot = self.answers.begin(len(request))

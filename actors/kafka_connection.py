@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from actors.connection import Connection, HeardAll
@@ -65,11 +64,6 @@ class Waiting(Protocol):
     def expired(self) -> None: ...
 
 
-@frozen(slots=True)
-class _Later:
-    function: Callable[[], None]
-
-
 class KafkaConnection(Connection):
     """`connection/17@1`."""
 
@@ -123,16 +117,6 @@ class KafkaConnection(Connection):
         super().all_was_heard(message)
         for fetch in list(self._waiting.values()):
             fetch.expired()
-
-    # -- requests that look again --------------------------------------------------------------------------------
-
-    def later(self, seconds: float, function: Callable[[], None]) -> None:
-        """Go on with this after a while, in a turn of this connection, unless it is gone by then."""
-        self.after(seconds, _Later(function))
-
-    @handles(_Later)
-    def go_on(self, message: _Later) -> None:
-        message.function()
 
     # -- inside --------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ who keeps what, not who leads, so a failover waits for nobody.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from actors.replica_messages import group_name
@@ -25,12 +26,14 @@ class Led:
 class Leadership:
     """What one node has heard."""
 
-    __slots__ = ("_awaited", "_groups")
+    __slots__ = ("_awaited", "_groups", "_led_until")
 
     def __init__(self) -> None:
         self._groups: dict[str, Led] = {}
         self._awaited: dict[str, list[Callable[[], None]]] = {}
         """What to call when a group is next led."""
+        self._led_until: dict[str, float] = {}
+        """Groups that were led from this broker, and when that ended."""
 
     def of(self, group: str) -> Led | None:
         return self._groups.get(group)
@@ -62,6 +65,14 @@ class Leadership:
         if known is not None and known.broker == broker:
             self._groups[group] = Led(None, known.epoch, ())
 
+    def handed_over(self, group: str, at: float) -> None:
+        """This broker itself leads the group no longer, from this time on."""
+        self._led_until[group] = at
+
+    def led_since(self, group: str, time: float) -> bool:
+        """Did this broker itself lead the group at this time or later, though it may not lead it now?"""
+        return self._led_until.get(group, -math.inf) >= time
+
     def lost(self, broker: int) -> None:
         """The link to this broker is gone."""
         for group, led in self.led_by(broker):
@@ -71,6 +82,7 @@ class Leadership:
         """The group is no more."""
         self._groups.pop(group, None)
         self._awaited.pop(group, None)
+        self._led_until.pop(group, None)
 
 
 @frozen(slots=True)

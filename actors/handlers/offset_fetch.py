@@ -1,11 +1,12 @@
-"""OffsetFetch: how far groups have read: one up to version 7, several from 8 on."""
+"""OffsetFetch: how far groups have read: one up to version 7, several from 8 on. Any broker answers: one that does not
+coordinate the group asks the one that does."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from actors.coordinator_messages import GROUPS_TOPIC
-from actors.handlers.coordinators import PerKey, at_coordinator
+from actors.handlers.coordinators import PerKey, ask_persistently, at_coordinator
 from protocol.error_codes import ErrorCode
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -24,7 +25,7 @@ SEVERAL_FROM, ERROR_FROM = 8, 2
 def handle(call: Call[OffsetFetchRequest]) -> None:
     request = call.request
     if call.version < SEVERAL_FROM:
-        at_coordinator(call, GROUPS_TOPIC, request.group_id, lambda error: _refused(call, error))
+        at_coordinator(call, GROUPS_TOPIC, request.group_id, lambda error: _refused(call, error), ask_persistently)
         return
 
     def respond(answers: list[Any]) -> OffsetFetchResponse:
@@ -41,7 +42,7 @@ def handle(call: Call[OffsetFetchRequest]) -> None:
         (one.group_id, OffsetFetchRequest(groups=[one], require_stable=request.require_stable))
         for one in request.groups
     ]
-    PerKey(call, GROUPS_TOPIC, parts, respond)
+    PerKey(call, GROUPS_TOPIC, parts, respond, ask_persistently)
 
 
 def _refused(call: Call[OffsetFetchRequest], error: ErrorCode) -> OffsetFetchResponse:

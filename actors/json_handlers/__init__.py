@@ -7,7 +7,7 @@ fetch.py          records of one partition, from its leader; fetch_gate.py: how 
 offsets.py        earliest, latest, and by time
 groups.py         the connection as a member of a group: membership.py heartbeats, group_reader.py reads for its polls
 topic_search.py   topics by name, also those that this broker has not heard of yet
-at_leader.py      a question to whoever leads a partition, asked again until it is answered; at_coordinator.py likewise
+at_leader.py      a question to whoever leads a partition, asked again until it is answered
 
 Topics and brokers are administered by the controllers: json_operations.py.
 """

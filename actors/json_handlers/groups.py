@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from actors.at_coordinator import AtCoordinator
 from actors.coordinator_messages import RebalancesTold, TellRebalances
-from actors.json_handlers.at_coordinator import AtCoordinator
 from actors.json_handlers.fetch import RECORDS_DEFAULT, RECORDS_MAX
 from actors.json_handlers.group_reader import GroupReader, Poll
 from actors.json_handlers.handler import ISOLATION, TIMEOUT_MS, WAIT_MS_MAX, Handler

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from actors.json_handlers.at_coordinator import ask_coordinator, tell_coordinator
+from actors.at_coordinator import ask_coordinator, tell_coordinator
 from log.machines.topic_ids import id_bytes, id_text
 from protocol.apis import CONSUMER_GROUP_HEARTBEAT, OFFSET_COMMIT, OFFSET_FETCH
 from protocol.error_codes import ErrorCode
@@ -43,6 +43,7 @@ REBALANCE_MS = 60_000
 RETRY_SECONDS = 0.2
 HEARTBEAT_VERSION, COMMIT_VERSION, FETCH_VERSION = 1, 9, 9
 JOINS, LEAVES = 0, -1
+CLIENT_ID = "json"
 FENCED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
 
 Offsets = dict[tuple[str, int], int]
@@ -103,7 +104,14 @@ class Membership:
         """The client is gone: tell the coordinator, if it can be reached at once. Else it finds out by itself."""
         if self.error is None:
             self.error = (ErrorCode.UNKNOWN_MEMBER_ID, "this connection is gone")
-            tell_coordinator(self._connection, self.group, CONSUMER_GROUP_HEARTBEAT, HEARTBEAT_VERSION, self._farewell)
+            tell_coordinator(
+                self._connection,
+                self.group,
+                CONSUMER_GROUP_HEARTBEAT,
+                HEARTBEAT_VERSION,
+                self._farewell,
+                client_id=CLIENT_ID,
+            )
 
     @property
     def _farewell(self) -> ConsumerGroupHeartbeatRequest:
@@ -147,7 +155,7 @@ class Membership:
         deadline = self._connection.now + ANSWER_SECONDS
         ask_coordinator(
             self._connection, self.group, CONSUMER_GROUP_HEARTBEAT, HEARTBEAT_VERSION, request, deadline,
-            lambda response: response.error_code, then,
+            lambda response: response.error_code, then, client_id=CLIENT_ID,
         )  # fmt: skip
 
     def _answered(
@@ -243,7 +251,7 @@ class Membership:
         deadline = self._connection.now + ANSWER_SECONDS
         ask_coordinator(
             self._connection, self.group, OFFSET_FETCH, FETCH_VERSION, request, deadline,
-            lambda response: response.groups[0].error_code, found,
+            lambda response: response.groups[0].error_code, found, client_id=CLIENT_ID,
         )  # fmt: skip
 
     def _find_again(self, missing: list[Where]) -> None:
@@ -293,7 +301,15 @@ class Membership:
                 then({**_outcomes(response), **gone})
 
         ask_coordinator(
-            self._connection, self.group, OFFSET_COMMIT, COMMIT_VERSION, request, deadline, _first_error, answered
+            self._connection,
+            self.group,
+            OFFSET_COMMIT,
+            COMMIT_VERSION,
+            request,
+            deadline,
+            _first_error,
+            answered,
+            client_id=CLIENT_ID,
         )
 
 

@@ -17,14 +17,13 @@ from actors.coordinator_messages import (
     partition_of,
 )
 from actors.internal_topics import making_of
-from actors.json_handlers.at_leader import GRACE_SECONDS, PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN
 from actors.runtime import Address, Future, Payload
 from protocol.apis import Api
 from protocol.codec import decode, encode
 from protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from actors.json_connection import JsonConnection
+    from actors.connection import Connection
 
 RETRIABLE = frozenset(
     {
@@ -33,7 +32,9 @@ RETRIABLE = frozenset(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     }
 )
-CLIENT_ID = "json"
+PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.005, 0.1
+GRACE_SECONDS = 0.5
+"""The coordinator should be the first to say that the time is up: it knows the reason."""
 
 Then = Callable[[Any, ErrorCode], None]
 
@@ -45,7 +46,7 @@ class AtCoordinator:
 
     def __init__(
         self,
-        connection: JsonConnection,
+        connection: Connection,
         group: str,
         message: object,
         deadline: float,
@@ -96,7 +97,7 @@ class AtCoordinator:
         self._pause = min(2 * self._pause, PAUSE_SECONDS_MAX)
 
 
-def coordinator_now(connection: JsonConnection, group: str) -> Address | None:
+def coordinator_now(connection: Connection, group: str) -> Address | None:
     """Where a group's coordinator is, as far as is known here."""
     serving = connection.serving
     topic = serving.metadata.topic(GROUPS_TOPIC)
@@ -108,7 +109,7 @@ def coordinator_now(connection: JsonConnection, group: str) -> Address | None:
 
 
 def ask_coordinator(
-    connection: JsonConnection,
+    connection: Connection,
     group: str,
     api: Api,
     version: int,
@@ -116,26 +117,36 @@ def ask_coordinator(
     deadline: float,
     error_in: Callable[[Any], int],
     then: Then,
+    *,
+    client_id: str,
 ) -> None:
     """Put a request of Kafka's protocol to a group's coordinator. `error_in(response)` is the error that it tells."""
 
     def read(told: CoordinatedBytes) -> tuple[Any, ErrorCode]:
         if told.error != ErrorCode.NONE:
             return None, ErrorCode(told.error)
-        response, _ = decode(api.response, version, memoryview(told.response))
+        response = response_in(told, api, version)
         return response, ErrorCode(error_in(response))
 
-    AtCoordinator(connection, group, _message(connection, api, version, request), deadline, read, then)
+    message = message_of(connection, api, version, request, client_id)
+    AtCoordinator(connection, group, message, deadline, read, then)
 
 
-def tell_coordinator(connection: JsonConnection, group: str, api: Api, version: int, request: object) -> None:
+def tell_coordinator(
+    connection: Connection, group: str, api: Api, version: int, request: object, *, client_id: str
+) -> None:
     """The same, without an answer; lost if the coordinator is not where it was."""
     address = coordinator_now(connection, group)
     if address is not None:
-        connection.send(address, _message(connection, api, version, request))
+        connection.send(address, message_of(connection, api, version, request, client_id))
 
 
-def _message(connection: JsonConnection, api: Api, version: int, request: object) -> CoordinateBytes:
+def message_of(connection: Connection, api: Api, version: int, request: object, client_id: str) -> CoordinateBytes:
+    """A request of this connection's client, for a coordinator on any broker."""
     body = b"".join(map(bytes, encode(request, version)))
-    host = "/" + connection.peer.rpartition(":")[0]
-    return CoordinateBytes(api.key, version, CLIENT_ID, host, Payload(memoryview(body)))
+    return CoordinateBytes(api.key, version, client_id, connection.client_host, Payload(memoryview(body)))
+
+
+def response_in(told: CoordinatedBytes, api: Api, version: int) -> Any:
+    """The response in a coordinator's answer that has no error."""
+    return decode(api.response, version, memoryview(told.response))[0]
