@@ -154,6 +154,20 @@ class PartitionLog:
             return self._high_watermark
         return max(min(self._high_watermark, undecided), self.log_start_offset)
 
+    def producers_at(self, offset: int) -> ProducerStates:
+        """The producers' table as it was at `offset`, where a batch begins: for a follower whose log begins there.
+
+        The table at the log's end is not enough: it has forgotten the batches of a producer that has written five more
+        since. If those are never committed, the follower may lead without them, and would take that producer for an
+        unknown one. Producers that have expired since are left out.
+        """
+        table = replay_producers(
+            self._handles.filesystem, self.directory, self.segments, offset, self._saved.keep_snapshot
+        )
+        known = {producer.id: producer for producer in self.producers.before(offset)}  # a snapshot may be damaged
+        known.update({producer.id: producer for producer in table if self.producers.get(producer.id) is not None})
+        return ProducerStates(known.values())
+
     def needs_flush(self, now_ms: int) -> bool:
         """Do flush.messages or flush.ms ask for a sync, or a sealed segment whose files are held open until then?
 

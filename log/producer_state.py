@@ -249,7 +249,7 @@ class ProducerStates:
         return transaction
 
     def before(self, offset: int) -> ProducerStates:
-        """What is known from records below `offset` alone: for a replica whose log begins there."""
+        """The part of this table that comes from records below `offset`."""
         kept = []
         for producer in self._producers.values():
             batches = [batch for batch in producer.batches if batch.last_offset < offset]

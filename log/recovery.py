@@ -124,7 +124,7 @@ def replay_producers(
     end_offset: int,
     reached: Callable[[int, ProducerStates], None],
 ) -> ProducerStates:
-    """The producers' table at the end of the log: from the last snapshot, and what came after it.
+    """The producers' table at `end_offset`, where a batch ends: the last snapshot, and the batches behind it.
 
     `reached` is told the table at the beginning of each segment on the way: there belongs a snapshot.
     """
@@ -132,11 +132,13 @@ def replay_producers(
     producers, from_offset = _last_snapshot(files, directory, start_offset, end_offset)
     for at, segment in enumerate(segments):
         upper = segments[at + 1].base_offset if at + 1 < len(segments) else end_offset
-        if upper <= from_offset:
+        if upper <= from_offset or segment.base_offset >= end_offset:
             continue
         if segment.base_offset > from_offset:
             reached(segment.base_offset, producers)
         for position, header in _batches_from(segment, from_offset):
+            if header.base_offset >= end_offset:
+                break
             if header.producer_id < 0 or header.base_offset < from_offset:
                 continue
             if header.is_control:

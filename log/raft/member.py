@@ -148,7 +148,7 @@ class Member:
             for fetch in ready.fetches:
                 self._fetch(fetch, now)
             for broker in ready.restarts:
-                self.node.send(broker, self._restart_message())
+                self._send_restart(broker, now)
 
     def _persist(self, ready: Ready) -> None:
         if ready.vote is not None:
@@ -237,10 +237,17 @@ class Member:
             expected = header.next_offset
         return batches
 
+    def _send_restart(self, broker: int, now: float) -> None:
+        try:
+            self.node.send(broker, self._restart_message())
+        except CorruptSegment as error:
+            self.damage = f"offset {self.log.log_start_offset} or before: {error}"
+            self.node.cannot_read(now)
+
     def _restart_message(self) -> Restart:
         log, node = self.log, self.node
         first = log.first_offset
-        producers = log.producers.before(first)
+        producers = log.producers_at(first)
         snapshot = b"" if self.machine is None else self.machine.encode()
         return Restart(
             node.term, node.broker, first, log.epochs.encode(), producers.encode(), node.history.encode(), snapshot

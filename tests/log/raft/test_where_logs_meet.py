@@ -215,6 +215,63 @@ def test_a_follower_that_is_told_to_begin_anew_keeps_what_it_has_of_the_leaders_
     assert group.members[3].log.end_offset == 7
 
 
+@pytest.mark.parametrize("start", [4, 5], ids=["at the beginning of a segment", "in the middle of a segment"])
+def test_a_follower_that_begins_at_the_log_start_knows_producers_that_wrote_more_than_five_batches_behind_it(start: int) -> None:
+    """The leader's table keeps five batches; if those are never committed, the follower may lead without them."""
+    group = group_of()
+    elect(group, 1)
+    leader = group.members[1]
+
+    def write(sequence: int) -> None:
+        made = build_batch([Record(0, 1, None, b"x", ())], producer_id=7, producer_epoch=2, base_sequence=sequence)
+        group.act(1, lambda member: member.append(check_batches(made), group.now))
+        pump(group, without=frozenset({3}))
+
+    first = leader.log.end_offset
+    for sequence in range(4 - first):
+        write(sequence)
+    leader.log.roll()
+    for sequence in range(4 - first, 10):
+        write(sequence)
+    leader.log.raise_log_start(start)
+    assert min(batch.last_offset for batch in leader.log.producers.get(7).batches) >= start  # type: ignore[union-attr]
+    restart = leader._restart_message()
+    assert restart.log_start == start
+    group.act(3, lambda member: member.step(restart, group.now))
+    known = group.members[3].log.producers.get(7)
+    assert known is not None
+    assert (known.epoch, known.batches[-1].last_offset, known.last_sequence) == (2, start - 1, start - 1 - first)
+
+
+def test_a_follower_that_begins_at_the_log_start_gets_no_producers_that_have_expired() -> None:
+    group = group_of()
+    elect(group, 1)
+    log = group.members[1].log
+    made = build_batch([Record(0, 1, None, b"x", ())], producer_id=7, producer_epoch=0, base_sequence=0)
+    group.act(1, lambda member: member.append(check_batches(made), group.now))
+    append_many(group, 1, 1)
+    log.roll()
+    log.raise_log_start(log.end_offset)
+    assert [one.id for one in log.producers_at(log.end_offset)] == [7]
+    for now_ms in (0, 1000):
+        log.producers.expire(now_ms, 1000)
+    assert not list(log.producers_at(log.end_offset))
+
+
+def test_a_follower_gets_what_the_leaders_table_knows_if_the_snapshot_is_damaged() -> None:
+    group = group_of()
+    elect(group, 1)
+    log = group.members[1].log
+    made = build_batch([Record(0, 1, None, b"x", ())], producer_id=7, producer_epoch=0, base_sequence=0)
+    group.act(1, lambda member: member.append(check_batches(made), group.now))
+    append_many(group, 1, 1)
+    log.roll()
+    log.raise_log_start(log.end_offset)
+    path = f"{DIRECTORY}/{log.end_offset:020d}.snapshot"
+    log.filesystem.open(path).pwrite(b"damaged", 0)
+    assert [one.id for one in log.producers_at(log.end_offset)] == [7]
+
+
 def test_a_follower_that_answers_late_is_asked_where_it_is_before_it_is_told_to_begin_anew() -> None:
     group = group_of()
     elect(group, 1)
