@@ -97,6 +97,23 @@ def test_a_seed_with_unreplicated_partitions_that_once_broke_a_promise_keeps_it(
     check(seed)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("seed", "seconds"),
+    [
+        (9_000_150, None),
+        (9_000_388, None),
+        (9_000_721, None),
+        (9_001_613, None),
+        (9_000_553, None),
+        (9_001_280, None),
+        (7_037_722_582_043, 1.5),
+    ],
+)
+def test_a_seed_whose_pipelined_writer_once_found_a_broken_promise_keeps_it(seed: int, seconds: float | None) -> None:
+    check(seed, seconds=seconds)
+
+
 STRUCK_WITHIN = 24
 """Seeds within which each kind of fault strikes a cluster. Which seed does so first changes with the brokers."""
 

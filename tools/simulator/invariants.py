@@ -319,10 +319,7 @@ class Invariants:
             written.append((header.base_sequence, header.last_sequence, header.last_offset))
 
     def _compare_producers(self, group: str, broker: int, watermark: int, log: PartitionLog) -> None:
-        """The last batches of each producer are known, whoever deleted, truncated, restarted or recovered.
-
-        Of a replica that began at its leader's log start, those are not that the leader had forgotten for later ones.
-        """
+        """Each replica knows the last batches of each producer, those above its watermark included."""
         for (producer_id, epoch), written in self._sequences.get(group, {}).items():
             producer = log.producers.get(producer_id)
             if producer is not None and producer.epoch > epoch:
@@ -331,9 +328,8 @@ class Invariants:
             batches = () if producer is None or producer.epoch != epoch else producer.batches
             known = [(one.first_sequence, one.last_sequence, one.last_offset) for one in batches]
             committed = [one for one in known if one[2] < watermark]
-            expected = written[max(at - max(len(committed), 1), 0) : at]
-            forgotten = not committed and max(len(known), len(written) - at + 1) >= BATCHES_KEPT
-            if committed != expected and not forgotten:
+            expected = written[max(at - (BATCHES_KEPT - len(known) + len(committed)), 0) : at]
+            if committed != expected:
                 text = f"broker {broker}, producer {producer_id} below {watermark}: {committed}, not {expected}"
                 self._violate("every replica knows the same producers", group, text)
 

@@ -1,9 +1,11 @@
 """A writer that has several batches of a partition under way, as librdkafka and the Java client have.
 
 It sends no more once it hears that one has failed (which it does late, now and then), waits until all are answered, and
-sends what is not acknowledged again, in its order and under its old sequences. Whoever does so is never told that a
-batch is out of order, unless one before it was lost on the way: a batch behind one that was refused for now is refused
-for now, too (log/refusals.py).
+sends what is not acknowledged again, in its order and under its old sequences. A round ends with its connection: a
+client that notices the end of one has read all answers that came before it, so it never sends the rest of a round to
+a broker that was restarted and has forgotten what it refused. Such a client is never told that a batch is out of order,
+unless one before it was lost on the way: a batch behind one that was refused for now is refused for now, too
+(log/refusals.py).
 
 It draws from a generator of its own: a seed without such a writer is the run that it was before there was one.
 """
@@ -18,7 +20,7 @@ from typing import Any
 from attrs import define, frozen
 
 from actors.replica_messages import AppendResult
-from actors.runtime import Future, handles
+from actors.runtime import Future, PeerDown, PeerUp, handles
 from log.producer_state import BATCHES_KEPT
 from protocol.error_codes import ErrorCode
 from tools.simulator.clients import ClientServices, Writer
@@ -87,8 +89,26 @@ class PipelinedWriter(Writer):
         """Of these, what is not acknowledged."""
         self._rounds = 0
         self._under_way = 0
-        self._all_sent = False
+        self._all_sent = True
         self._hears_late = False
+        self._broker = -1
+        """The broker that this round is sent to."""
+
+    def on_start(self) -> None:
+        super().on_start()
+        self.node.watch_peers(self.address)
+
+    @handles(PeerUp)
+    def peer_up(self, _message: PeerUp) -> None:
+        pass
+
+    @handles(PeerDown)
+    def peer_down(self, message: PeerDown) -> None:
+        """The connection is closed, and every answer that came over it has been read."""
+        if message.broker == self._broker and not self._all_sent:
+            self._all_sent = True
+            if not self._under_way:
+                self._end_of_round()
 
     def begin(self, group: str) -> None:
         self._batches = []
@@ -104,6 +124,7 @@ class PipelinedWriter(Writer):
         self._rounds += 1
         self._all_sent = False
         self._hears_late = self.rng.random() < _LATE_SHARE
+        self._broker = self.leader(self._left[0].operation.group)
         for batch in self._left:
             batch.result, batch.is_sent = None, False
         self.launch(_Launch(self._rounds, 0))
@@ -115,7 +136,7 @@ class PipelinedWriter(Writer):
         batch = self._left[message.at]
         batch.is_sent = True
         batch.operation.attempts += 1
-        batch.operation.broker = self.leader(batch.operation.group)
+        batch.operation.broker = self._broker
         self._under_way += 1
         self._send(batch.operation, batch.sequence, partial(self._told, batch))
         if message.at + 1 == len(self._left):
@@ -165,13 +186,16 @@ class PipelinedWriter(Writer):
             self.look_elsewhere(first.operation.group)
 
     def _is_given_up(self, batch: _Batch) -> bool:
-        """Was it lost on its way to a leader that did not know us, and took what came behind it?
+        """Was it lost on its way to a leader that did not know us, and that may have taken what came behind it?
 
-        There is no place for it any more. Other clients would number it anew.
+        There is no place for it any more. Other clients would number it anew. While a batch before it is still to be
+        sent again, this one is only out of order because of that one.
         """
-        behind = self._batches[self._batches.index(batch) + 1 :]
+        at = self._batches.index(batch)
+        is_next = all(one.is_acknowledged or self._is_given_up(one) for one in self._batches[:at])
         out_of_order = batch.result is not None and batch.result.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        return out_of_order and batch.was_lost and any(one.is_acknowledged for one in behind)
+        taken = any(one.is_acknowledged or one.was_lost for one in self._batches[at + 1 :])
+        return out_of_order and batch.was_lost and is_next and taken
 
     def _check_refusal(self, batch: _Batch, before: list[_Batch]) -> None:
         """Nothing is out of order behind what was acknowledged or refused."""

@@ -216,7 +216,7 @@ def test_a_follower_that_is_told_to_begin_anew_keeps_what_it_has_of_the_leaders_
 
 
 @pytest.mark.parametrize("start", [4, 5], ids=["at the beginning of a segment", "in the middle of a segment"])
-def test_a_follower_that_begins_at_the_log_start_knows_producers_that_wrote_more_than_five_batches_behind_it(start: int) -> None:
+def test_a_follower_that_begins_at_the_log_start_knows_producers_with_five_later_batches(start: int) -> None:
     """The leader's table keeps five batches; if those are never committed, the follower may lead without them."""
     group = group_of()
     elect(group, 1)
