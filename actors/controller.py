@@ -34,6 +34,7 @@ from actors.controller_messages import (
 from actors.group_member import GroupMember, GroupServices, GroupSpec, Offline
 from actors.leader_waits import WAITS_MAX, LeaderWait, LeaderWaits
 from actors.leadership import misled
+from actors.metadata_snapshots import SnapshotWriter
 from actors.replica_messages import TransferLeadership, replica_address
 from actors.runtime import LAUNCHER_ID, Address, Future, PeerUp, handles
 from log import checkpoint, losses
@@ -60,7 +61,6 @@ from protocol.errors import ProtocolError
 from protocol.late_attrs import define, frozen
 from protocol.records import Record, RecordBatches, build_batch, check_batches, records
 
-SNAPSHOT_FILE = "metadata.snapshot"
 SNAPSHOT_LOG_BYTES = 1 << 20
 WAITING_MAX = 10_000
 HAND_ON_SECONDS = 10.0
@@ -96,6 +96,12 @@ class _LookAround:
 
 
 @frozen(slots=True)
+class _SnapshotSaved:
+    applied: int
+    error: BaseException | None
+
+
+@frozen(slots=True)
 class _StopWaiting:
     wait: LeaderWait
 
@@ -103,15 +109,19 @@ class _StopWaiting:
 class Controller(GroupMember):
     """See the module's docstring."""
 
-    def __init__(self, cluster: ClusterFacts, services: GroupServices) -> None:
+    def __init__(self, cluster: ClusterFacts, services: GroupServices, snapshots: SnapshotWriter) -> None:
         super().__init__(services)
         self._cluster = cluster
+        self._snapshots = snapshots
         self._waiting: deque[_Waiting] = deque()
         self._under_way: _UnderWay | None = None
         self._leader_waits = LeaderWaits(services.metadata, services.leadership)
         self._complained: set[str] = set()
         self._registering = False
         self._snapshot_at = 0
+        """The size of the log when the last snapshot was begun."""
+        self._snapshotting: int | None = None
+        """Up to where the snapshot goes that is under way."""
         self._end_at_start = 0
         self._lacks_something = False
         """Did it lose some of what it had applied before? Until all of it is back, it acts on nothing of it."""
@@ -157,7 +167,7 @@ class Controller(GroupMember):
         theirs.restore(snapshot)
         knows_more = self.metadata.applied >= theirs.applied
         kept = self.metadata.encode() if knows_more else snapshot
-        checkpoint.write_snapshot(self._services.handles.filesystem, self._snapshot_path, kept)
+        self._snapshots.write(max(self.metadata.applied, theirs.applied), kept)
         if knows_more:
             return
         self.metadata.restore(snapshot)
@@ -262,16 +272,12 @@ class Controller(GroupMember):
     def metadata(self) -> Metadata:
         return self._services.metadata
 
-    @property
-    def _snapshot_path(self) -> str:
-        return f"{self._services.data_dir}/{SNAPSHOT_FILE}"
-
     def _restore(self) -> None:
         """What was applied before this actor failed is still good, and may be newer than the snapshot."""
         self._begin_fresh()
         snapshot = Metadata()
         try:
-            data = checkpoint.read_snapshot(self._services.handles.filesystem, self._snapshot_path)
+            data = checkpoint.read_snapshot(self._services.handles.filesystem, self._snapshots.path)
             if data is not None:
                 snapshot.restore(data)
         except DamagedFile as error:
@@ -380,7 +386,7 @@ class Controller(GroupMember):
                     touched |= self._apply_batch(batches.data, position)
                 metadata.applied = header.next_offset
         self._tell_partitions(frozenset(touched))
-        if log.size - self._snapshot_at > SNAPSHOT_LOG_BYTES:
+        if self._snapshotting is None and log.size - self._snapshot_at > SNAPSHOT_LOG_BYTES:
             self._save_snapshot()
         self._finish()
         self._work()
@@ -407,15 +413,38 @@ class Controller(GroupMember):
         return touched
 
     def _save_snapshot(self) -> None:
-        """From here on the log up to what is applied is not needed any more."""
-        log = self._member.log
+        """Have what is applied written elsewhere; until that is done, the log before it stays."""
+        saving, log = self.metadata.applied, self._member.log
+
+        def saved(error: BaseException | None) -> None:
+            self.node.tell_local(self.address, _SnapshotSaved(saving, error))
+
         try:
-            checkpoint.write_snapshot(self._services.handles.filesystem, self._snapshot_path, self.metadata.encode())
             log.roll()
-            log.raise_log_start(self.metadata.applied)
+        except LogError as error:
+            self._snapshot_failed(error)
+            return
+        self._snapshotting = saving
+        self._snapshots.write_later(self.metadata, saved)
+
+    @handles(_SnapshotSaved)
+    def snapshot_saved(self, message: _SnapshotSaved) -> None:
+        """From here on the log up to there is not needed any more."""
+        if message.applied != self._snapshotting:
+            return  # it was begun by this actor's predecessor
+        self._snapshotting, log = None, self._member.log
+        try:
+            if message.error is not None:
+                raise message.error
+            log.raise_log_start(message.applied)
         except (OSError, LogError) as error:
-            self.log.error("controller: the metadata log was not cut: %s", error)
+            self._snapshot_failed(error)
         self._snapshot_at = log.size
+
+    def _snapshot_failed(self, error: Exception) -> None:
+        """The log stays whole, and the next snapshot is tried when it has grown as much again."""
+        self._snapshot_at = self._member.log.size
+        self.log.error("controller: the metadata log was not cut: %s", error)
 
     def _tell_partitions(self, topic_ids: frozenset[str]) -> None:
         complete = self._is_complete()

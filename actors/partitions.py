@@ -29,6 +29,7 @@ from actors.group_coordinator import GroupCoordinator
 from actors.group_member import GroupServices
 from actors.heartbeats import Heartbeats
 from actors.leadership import Leadership, misled
+from actors.metadata_snapshots import SnapshotWriter
 from actors.replica import Replica
 from actors.replica_messages import Discard, TransferLeadership, group_name, parts_of, replica_address
 from actors.runtime import Actor, Address, Node, Terminated, handles
@@ -429,7 +430,8 @@ def start_partitions(
     node.spawn(Heartbeats, heard, services.leadership, address=Address("heartbeats", "", node.broker))
     node.spawn(Partitions, services, removals, address=Address("partitions", "", node.broker))
     node.spawn(Cleaner, address=Address("cleaner", "", node.broker))
-    node.spawn(Controller, cluster, services, address=Address("controller", "", node.broker))
+    snapshots = SnapshotWriter(filesystem, data_dir, removals)
+    node.spawn(Controller, cluster, services, snapshots, address=Address("controller", "", node.broker))
     return services
 
 

@@ -32,6 +32,8 @@ from log.raft.membership import Voter
 from protocol.late_attrs import define, frozen
 
 ANSWERS_KEPT = 1000
+ANSWERS_CHARS_MAX = 1 << 20
+"""What the kept answers may come to in all: they are in every snapshot, on every broker."""
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 _VERSION = 1
 
@@ -87,7 +89,10 @@ class Topic:
 class Metadata:
     """The state, and the offset up to which it was applied."""
 
-    __slots__ = ("_answers", "_names", "applied", "brokers", "catching_up", "cluster_id", "next_producer_id", "topics")
+    __slots__ = (
+        "_answers", "_answers_chars", "_names", "applied", "brokers", "catching_up", "cluster_id", "next_producer_id",
+        "topics",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.applied = 0
@@ -100,6 +105,7 @@ class Metadata:
         self.next_producer_id = 0
         self._names: dict[str, str] = {}
         self._answers: OrderedDict[str, str] = OrderedDict()
+        self._answers_chars = 0
 
     # -- facts -----------------------------------------------------------------------------------------------
 
@@ -181,11 +187,28 @@ class Metadata:
         """It has done its work by being committed."""
 
     def _request_done(self, record: RequestDone) -> None:
+        replaced = self._answers.pop(record.request_id, "")
         self._answers[record.request_id] = record.answer
-        while len(self._answers) > ANSWERS_KEPT:
-            self._answers.popitem(last=False)
+        self._answers_chars += len(record.answer) - len(replaced)
+        while len(self._answers) > ANSWERS_KEPT or (self._answers_chars > ANSWERS_CHARS_MAX and len(self._answers) > 1):
+            _, forgotten = self._answers.popitem(last=False)
+            self._answers_chars -= len(forgotten)
 
     # -- snapshots -------------------------------------------------------------------------------------------
+
+    def copy(self) -> Metadata:
+        """The same state, for another thread to encode: what changes here later does not change it."""
+        copied = Metadata()
+        copied.applied, copied.cluster_id, copied.next_producer_id = (
+            self.applied, self.cluster_id, self.next_producer_id,
+        )  # fmt: skip
+        copied.brokers, copied._names = dict(self.brokers), dict(self._names)
+        copied.topics = {
+            topic.id: Topic(topic.id, topic.name, topic.configs, list(topic.partitions))
+            for topic in self.topics.values()
+        }
+        copied._answers, copied._answers_chars = self._answers.copy(), self._answers_chars
+        return copied
 
     def encode(self) -> bytes:
         """Everything, as of `applied`."""
@@ -228,6 +251,7 @@ class Metadata:
             raise DamagedFile(f"{data[:200]!r} is no metadata snapshot: {error}") from error
         self.applied, self.cluster_id, self.next_producer_id = applied, cluster_id, next_producer_id
         self.brokers, self.topics, self._answers = brokers, topics, answers
+        self._answers_chars = sum(map(len, answers.values()))
         self._names = {topic.name: topic.id for topic in topics.values()}
 
 

@@ -473,10 +473,9 @@ def _checked_configs(configs: tuple[tuple[str, ...], ...]) -> list[tuple[str, st
         if len(config) != 2:
             raise Refused(ErrorCode.INVALID_CONFIG, f"{config!r} is not a name and its value")
         try:
-            check(*config)
+            checked.append((config[0], check(*config)))
         except InvalidConfig as error:
             raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
-        checked.append((config[0], config[1]))
     return checked
 
 

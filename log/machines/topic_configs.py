@@ -15,6 +15,7 @@ from protocol.late_attrs import frozen
 
 _LONG_MAX = (1 << 63) - 1
 _SAID_CHARS_MAX = 300
+_RATIO_CHARS_MAX = 24
 
 
 class InvalidConfig(ValueError):
@@ -110,15 +111,24 @@ LISTS: Mapping[str, str] = {"cleanup.policy": "delete"}
 """Those that are lists of words, with their defaults."""
 
 
-def check(name: str, text: str) -> None:
-    """InvalidConfig, naming the setting, unless it exists and may be that."""
+def check(name: str, text: str) -> str:
+    """The value as a topic keeps it. InvalidConfig, naming the setting, unless it exists and may be that."""
     parse = _min_insync if name == _MIN_INSYNC else _LOG.get(name)
     if parse is None:
         raise InvalidConfig(unknown_config(name))
     try:
-        parse(text)
+        return _normal(text, parse(text))
     except InvalidConfig as error:
         raise InvalidConfig(f"{name}: {error}") from None
+
+
+def _normal(text: str, value: object) -> str:
+    """The shortest text of this value that a client would write: it is kept for ever, on every broker."""
+    if isinstance(value, CleanupPolicy):
+        return ",".join(dict.fromkeys(word.strip() for word in text.split(",")))  # in the order in which it was given
+    if isinstance(value, float):
+        return text.strip() if len(text.strip()) <= _RATIO_CHARS_MAX else str(value)
+    return _shown(value)
 
 
 def unknown_config(name: str) -> str:

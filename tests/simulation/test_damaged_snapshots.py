@@ -9,7 +9,8 @@ import pytest
 
 import actors.controller
 from actors.cluster_facts import GROUP as METADATA
-from actors.controller import SNAPSHOT_FILE, Controller
+from actors.controller import Controller
+from actors.metadata_snapshots import FILE_NAME
 from actors.runtime import Address
 from log import checkpoint
 from log.machines.plans import AlterConfigs, CreateTopic, MoveReplicas
@@ -17,7 +18,7 @@ from tests.simulation.test_operations_under_kills import Operator, a_world, carr
 from tools.simulator.settled import unsettled
 from tools.simulator.world import DATA, TOPIC, BitFlip, World
 
-SNAPSHOT = f"{DATA}/{SNAPSHOT_FILE}"
+SNAPSHOT = f"{DATA}/{FILE_NAME}"
 DIRECTORY = f"{DATA}/{METADATA}"
 
 
@@ -114,7 +115,7 @@ def test_a_broker_that_lost_its_snapshot_removes_nothing_before_it_knows_everyth
         controller, disk = world.replica(METADATA, broker), world.brokers[broker].disk
         assert isinstance(controller, Controller)
         controller._save_snapshot()
-        assert log_start(world, broker) > 0
+        until(world, lambda: log_start(world, broker) > 0)
         world.kill(broker)
         until(world, lambda: unsettled(world) is None)
         disk.remove(SNAPSHOT)

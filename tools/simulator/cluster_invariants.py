@@ -107,7 +107,7 @@ class ClusterInvariants:
 
 def _kept(controller: Controller) -> int:
     """Up to where the metadata's snapshot goes."""
-    data = checkpoint.read_snapshot(controller._services.handles.filesystem, controller._snapshot_path)
+    data = checkpoint.read_snapshot(controller._services.handles.filesystem, controller._snapshots.path)
     snapshot = Metadata()
     if data is not None:
         snapshot.restore(data)

@@ -95,7 +95,7 @@ def _begin_anew_in_memory(self: Controller, snapshot: bytes) -> None:
 
 
 def _begin_anew_without_word(self: Controller, snapshot: bytes) -> None:
-    checkpoint.write_snapshot(self._services.handles.filesystem, self._snapshot_path, snapshot)
+    checkpoint.write_snapshot(self._services.handles.filesystem, self._snapshots.path, snapshot)
     self.metadata.restore(snapshot)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from log.errors import DamagedFile, UnknownFormat
-from log.machines.metadata import ANSWERS_KEPT, Metadata, PartitionState, Registration
+from log.machines.metadata import ANSWERS_CHARS_MAX, ANSWERS_KEPT, Metadata, PartitionState, Registration
 from log.machines.metadata_records import (
     BrokerDraining,
     ClusterFormed,
@@ -139,6 +139,34 @@ def test_only_the_latest_answers_are_kept(times: int, through_snapshot: bool) ->
     kept = [number for number in range(count) if metadata.answer_to(f"r{number}") == f"a{number}"]
     assert kept == list(range(count - ANSWERS_KEPT, count))
     assert metadata.answer_to("r0") is None
+
+
+@pytest.mark.parametrize("through_snapshot", [False, True])
+def test_the_kept_answers_are_bounded_in_all(through_snapshot: bool) -> None:
+    metadata, answer = Metadata(), "x" * (ANSWERS_CHARS_MAX // 10)
+    for number in range(35):
+        metadata.apply(RequestDone(f"r{number}", answer))
+        if through_snapshot:
+            metadata = restored(metadata)
+        assert len(metadata.encode()) < ANSWERS_CHARS_MAX + 10_000
+    assert [number for number in range(35) if metadata.answer_to(f"r{number}")] == list(range(25, 35))
+    metadata.apply(RequestDone("large", "x" * (2 * ANSWERS_CHARS_MAX)))
+    assert metadata.answer_to("large") is not None, "the newest is kept, or its request would be done twice"
+    metadata.apply(RequestDone("next", "done"))
+    assert (metadata.answer_to("large"), metadata.answer_to("next")) == (None, "done")
+
+
+def test_a_copy_stays_as_it_was() -> None:
+    made = cluster(3, orders=((1, 2), (2, 3)))
+    metadata = made.metadata
+    copied, before = metadata.copy(), metadata.encode()
+    assert copied.encode() == before
+    made.ask(CreatePartitions, "orders", 3)
+    made.ask(AlterConfigs, "orders", (("retention.ms", "5"),))
+    made.ask(CreateTopic, "audit", 1, 1)
+    made.ask(DrainBroker, 3, True)
+    assert copied.encode() == before
+    assert metadata.encode() != before
 
 
 # -- moves -------------------------------------------------------------------------------------------------------

@@ -333,6 +333,22 @@ def test_configs_that_are_so_already_write_nothing(configs: tuple[tuple[str, ...
     assert (made.error, made.records) == (ErrorCode.NONE, [])
 
 
+def test_padded_configs_are_kept_and_answered_without_their_padding() -> None:
+    of = cluster(1)
+    padding = " " * 1_000_000
+    made = of.ask(CreateTopic, "orders", 1, 1, configs=(("retention.ms", f"{padding}5"),))
+    made = of.ask(
+        AlterConfigs,
+        "orders",
+        (("segment.ms", f"{padding}7{padding}"), ("cleanup.policy", "delete," * 9999 + "delete")),
+    )
+    kept = {"retention.ms": "5", "segment.ms": "7", "cleanup.policy": "delete"}
+    assert (made.facts["configs"], of.metadata.topics[topic_id(of)].configs) == (kept, kept)
+    assert len(of.metadata.encode()) < 2000
+    again = of.ask(AlterConfigs, "orders", (("segment.ms", f"7{padding}"),))
+    assert written(again) == []
+
+
 @pytest.mark.parametrize(("config", "message"), CONFIGS)
 def test_one_bad_config_changes_none(config: tuple[str, ...], message: str) -> None:
     of = cluster(3, orders=((1, 2, 3),))

@@ -174,3 +174,28 @@ def test_a_topics_own_minimum_of_insync_replicas_goes_before_the_clusters() -> N
 def test_settings_do_not_touch_each_other() -> None:
     settings = settings_of({"retention.ms": "-1", "cleanup.policy": "compact"}, min_insync_replicas=1)
     assert settings.log == LogConfig(retention_ms=-1, cleanup_policy=CleanupPolicy.COMPACT)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kept"),
+    [
+        ("retention.ms", " \t+0005" + " " * 100_000, "5"),
+        ("retention.bytes", " -1 ", "-1"),
+        ("min.insync.replicas", f"{'0' * 98}2", "2"),
+        ("min.cleanable.dirty.ratio", f" 0.5{'0' * 100_000}", "0.5"),
+        ("min.cleanable.dirty.ratio", " 1 ", "1"),
+        ("cleanup.policy", ",".join([" compact ", "delete"] * 10_000), "compact,delete"),
+        ("cleanup.policy", "delete, compact", "delete,compact"),
+        ("compression.type", f"zstd{' ' * 100_000}", "zstd"),
+        ("message.timestamp.type", " LogAppendTime ", "LogAppendTime"),
+    ],
+)
+def test_a_value_is_kept_without_what_it_is_padded_with(name: str, text: str, kept: str) -> None:
+    assert check(name, text) == kept
+    assert value_of(name, kept) == value_of(name, text)
+
+
+@pytest.mark.parametrize("name", TOPIC_CONFIGS)
+def test_a_default_is_kept_as_it_is_shown(name: str) -> None:
+    shown = defaults(min_insync_replicas=2)[name]
+    assert check(name, shown) == shown
