@@ -36,7 +36,7 @@ from log.raft.node import RaftConfig, RaftNode
 from log.raft.pacer import Pacer
 from log.raft.ready import Vote
 from log.raft.roles import Follower, Leader
-from log.raft.vote_journal import VoteJournal
+from log.raft.vote_journal import VoteJournal, after_doubt
 from protocol.late_attrs import frozen
 
 WATERMARK_SECONDS = 0.05
@@ -159,7 +159,7 @@ class GroupMember(Actor):
         services, spec = self._services, self.spec()
         self.group = spec.name
         directory, files = f"{services.data_dir}/{spec.name}", services.handles.filesystem
-        vote = services.journal.get(spec.name)
+        vote, doubted = services.journal.get(spec.name), services.journal.is_doubted(spec.name)
         if vote.term > 0 and not checkpoint.is_log(files, directory):
             # There was a replica here, and it may have acknowledged what whoever votes with it no longer finds: it was
             # moved away, and those who do not know that yet still count it; or it was new when the power went. Not the
@@ -172,6 +172,8 @@ class GroupMember(Actor):
         log = self._log = PartitionLog.open(directory, spec.log, services.handles, topic_id=spec.topic_id)
         if log.cut is not None:
             self.log.warning("replica: %s was cut at %d: %s", spec.name, log.cut.end_offset, log.cut.reason)
+        if doubted:
+            vote = after_doubt(vote, log.epochs.latest)
         node = RaftNode(
             self.node.broker,
             services.directory_id,
@@ -190,6 +192,8 @@ class GroupMember(Actor):
             pacer=services.pacer,
         )
         self._member = Member(log, node, services.wall_ms, self.machine())
+        if doubted:
+            self._member.unsaved_vote = vote
         self.node.watch_peers(self.address)
         for broker in sorted(node.replicas & self.node.links.keys()):
             self.send(self._peer(broker), MemberStarted(self.node.broker))

@@ -405,9 +405,12 @@ def start_partitions(
     raft = raft or RaftConfig()
     groups = groups_on_disk(filesystem, data_dir)
     note_boot(filesystem, data_dir, boot, (*groups, METADATA))
-    journal = VoteJournal(filesystem, f"{data_dir}/{VOTES_FILE}")
-    if journal.damaged_bytes:
-        node.log.warning("votes: %d bytes of %s/%s could not be read", journal.damaged_bytes, data_dir, VOTES_FILE)
+    has_metadata = filesystem.exists(f"{data_dir}/{METADATA}")
+    journal = VoteJournal(filesystem, f"{data_dir}/{VOTES_FILE}", [*groups, METADATA] if has_metadata else groups)
+    if journal.damage:
+        node.log.warning(
+            "votes: %s; no replica here votes in an epoch in which it may have voted before", journal.damage
+        )
     heard: dict[int, float] = {}
     clock = node.scheduler.clock
     services = GroupServices(

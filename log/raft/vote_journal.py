@@ -1,9 +1,12 @@
 """Terms and votes of every group of one process, in one file: one sync makes any number of them durable.
 
-Records are appended; at open the last one of each group counts. A torn tail is cut: what was not synced was not told.
-What is damaged elsewhere is passed over and counted: to believe nothing behind it would be to vote a second time.
-When the file has grown to many times what it holds, it is written anew; so it is after a write or a sync that failed,
-because nobody knows what is in it then.
+Records are appended; at open the last one of each group counts. The file is rewritten at open, when it has grown to
+many times what it holds, and after a write or a sync that failed, because its content is unknown then.
+
+Bytes that are no record may have been the last vote of any group: a torn tail looks the same as a damaged record. So
+all groups of this broker are doubted then, durably, and a doubted group votes in no term in which it may have voted
+before: its replica begins at a term that no earlier vote can have reached (`after_doubt`). A missing file counts as
+damage if there are logs.
 """
 
 from __future__ import annotations
@@ -16,20 +19,35 @@ from crc32c import crc32c
 from log.errors import UnknownFormat
 from log.filesystem import File, Filesystem
 from log.raft.ready import Vote
+from protocol.late_attrs import frozen
 
-_MAGIC = b"BVJ1"
+_MAGIC = b"BVJ2"
+_KNOWN_MAGICS = (b"BVJ1", _MAGIC)  # version 1 has no doubted votes
 _HEAD = struct.Struct(">IH")  # crc of the rest, length of the rest
-_VOTE = struct.Struct(">qi")  # term, voted for (-1: nobody); the group's name follows
+_VOTE = struct.Struct(">qi")  # term, voted for (-1: nobody, -2: doubted); the group's name follows
+_NOBODY, _DOUBTED = -1, -2
 _REWRITE_ABOVE_BYTES = 1 << 20
 _REWRITE_RATIO = 8
 _SIZE_MAX = _VOTE.size + 512
 """Of a record: names of groups are shorter."""
+TERMS_SKIPPED = 1 << 20
+"""A vote that was lost is of a term below this many more than what is known: each term costs a majority a sync."""
+
+
+@frozen(slots=True)
+class JournalContent:
+    """What a journal file says."""
+
+    votes: dict[str, Vote]
+    doubted: frozenset[str]
+    damaged_bytes: int
 
 
 class VoteJournal:
     """`votes` is what is on disk. What is being written counts only after `sync`."""
 
-    def __init__(self, files: Filesystem, path: str) -> None:
+    def __init__(self, files: Filesystem, path: str, groups: Iterable[str] = ()) -> None:
+        """`groups` have a log on this disk."""
         self._files = files
         self._path = path
         self._file: File
@@ -37,12 +55,17 @@ class VoteJournal:
         self._intact = True
         self._unsynced: dict[str, Vote] = {}
         self.votes: dict[str, Vote] = {}
-        self.damaged_bytes = 0
-        """So much was found that is no vote: a torn tail, or worse."""
-        self._open()
+        self._doubted: set[str] = set()
+        self.damage = ""
+        """What was wrong with the file, if anything: then votes may be missing."""
+        self._open(groups)
 
     def get(self, group: str) -> Vote:
         return self.votes.get(group, Vote())
+
+    def is_doubted(self, group: str) -> bool:
+        """May this group have voted later than `get` says?"""
+        return group in self._doubted
 
     def write(self, votes: Mapping[str, Vote]) -> None:
         """Append these votes. They are durable after `sync`. If either fails, none of them was written."""
@@ -62,43 +85,69 @@ class VoteJournal:
         self._file.sync()
         self._intact = True
         self.votes.update(self._unsynced)
+        self._doubted -= self._unsynced.keys()
         self._unsynced = {}
 
     def forget(self, groups: Iterable[str]) -> None:
         """These groups are gone for good; they leave the file when it is next written anew."""
         for group in groups:
             self.votes.pop(group, None)
+            self._doubted.discard(group)
 
     def close(self) -> None:
         self._file.close()
 
-    def _open(self) -> None:
-        """Read it and write it anew: after a failed sync of an earlier process it may read well and not be on disk."""
-        data = self._files.read(self._path) if self._files.exists(self._path) else _MAGIC
-        if data[: len(_MAGIC)] != _MAGIC:
-            raise UnknownFormat(f"{self._path} is no vote journal of a version known here: it begins with {data[:4]!r}")
-        self.votes, self.damaged_bytes = read_votes(data)
+    def _open(self, groups: Iterable[str]) -> None:
+        """Read it and rewrite it: after a failed sync of an earlier process it may read well and not be on disk."""
+        is_missing = not self._files.exists(self._path)
+        data = _MAGIC if is_missing else self._files.read(self._path)
+        if data[: len(_MAGIC)] not in _KNOWN_MAGICS:
+            raise UnknownFormat(
+                f"{self._path} is no vote journal of a version known here: it begins with {data[:4]!r}; start the"
+                " version that wrote it, or move the file away if it is damaged"
+            )
+        content = read_votes(data)
+        self.votes, self._doubted = content.votes, set(content.doubted)
+        on_disk = set(groups)
+        if content.damaged_bytes:
+            self.damage = f"{content.damaged_bytes} bytes of {self._path} are no votes"
+        elif is_missing and on_disk:
+            self.damage = f"{self._path} is missing"
+        if self.damage:
+            self._doubted |= {*self.votes, *on_disk}
         self._rewrite(self.votes)
 
     def _rewrite(self, votes: Mapping[str, Vote]) -> None:
-        data = _MAGIC + b"".join(_encode(group, vote) for group, vote in votes.items())
+        doubted = self._doubted - self._unsynced.keys()
+        records = [_encode(group, vote, doubted=group in doubted) for group, vote in votes.items()]
+        records += [_encode(group, Vote(), doubted=True) for group in sorted(doubted - votes.keys())]
+        data = _MAGIC + b"".join(records)
         self._intact = False
         self._files.write_atomically(self._path, data)
         self._file, self._end, self._intact = self._files.open(self._path), len(data), True
 
 
-def read_votes(data: bytes) -> tuple[dict[str, Vote], int]:
-    """The last vote of each group in a journal, and how many bytes of it are none."""
-    votes, damaged, at = {}, 0, len(_MAGIC)
+def read_votes(data: bytes) -> JournalContent:
+    """The last vote of each group in a journal."""
+    votes: dict[str, Vote] = {}
+    doubted: set[str] = set()
+    damaged, at = 0, len(_MAGIC)
     while at < len(data):
         body = _record_at(data, at)
         if body is None:
             damaged, at = damaged + 1, at + 1
             continue
         term, voted_for = _VOTE.unpack_from(body)
-        votes[body[_VOTE.size :].decode()] = Vote(term, None if voted_for < 0 else voted_for)
+        group = body[_VOTE.size :].decode()
+        votes[group] = Vote(term, None if voted_for < 0 else voted_for)
+        (doubted.add if voted_for == _DOUBTED else doubted.discard)(group)
         at += _HEAD.size + len(body)
-    return votes, damaged
+    return JournalContent(votes, frozenset(doubted), damaged)
+
+
+def after_doubt(vote: Vote, latest_epoch: int) -> Vote:
+    """Where a doubted group goes on: `vote` is the last one that is known, `latest_epoch` that of its log."""
+    return Vote(max(vote.term, latest_epoch, 0) + TERMS_SKIPPED)
 
 
 def _record_at(data: bytes, at: int) -> bytes | None:
@@ -112,6 +161,7 @@ def _record_at(data: bytes, at: int) -> bytes | None:
     return body if len(body) == size and crc32c(body) == crc else None
 
 
-def _encode(group: str, vote: Vote) -> bytes:
-    body = _VOTE.pack(vote.term, -1 if vote.voted_for is None else vote.voted_for) + group.encode()
+def _encode(group: str, vote: Vote, *, doubted: bool = False) -> bytes:
+    nobody = _DOUBTED if doubted else _NOBODY
+    body = _VOTE.pack(vote.term, nobody if vote.voted_for is None or doubted else vote.voted_for) + group.encode()
     return _HEAD.pack(crc32c(body), len(body)) + body

@@ -13,6 +13,7 @@ import pytest
 from attrs import evolve
 
 from actors.background import Done, Work
+from actors.cluster_facts import GROUP as METADATA
 from actors.cluster_facts import ClusterFacts
 from actors.group_member import GroupServices
 from actors.partitions import LEADERLESS_MAX, LOOKS_AT_ONCE, Partitions, start_partitions
@@ -24,6 +25,7 @@ from log import checkpoint, losses
 from log.machines.plans import CreateTopic, DeleteTopic
 from log.memory_filesystem import MemoryFilesystem
 from log.raft.membership import Voter
+from log.raft.vote_journal import TERMS_SKIPPED
 
 DATA = "/data"
 STEPS_MAX = 200_000
@@ -240,3 +242,23 @@ def test_a_replica_that_acknowledges_only_what_is_synced_counts_after_a_power_lo
     brokers.start(3, boot="second")
     brokers.until(lambda: brokers.replicas(3) == 1)
     assert not losses.is_marked(brokers.disks[3], directory)
+
+
+@pytest.mark.parametrize("damage", ["damaged", "missing"])
+def test_a_broker_whose_votes_are_lost_votes_in_no_epoch_in_which_it_may_have_voted(damage: str) -> None:
+    brokers = Brokers(3)
+    (group,) = brokers.create(1)
+    disk, path = brokers.disks[3], f"{DATA}/votes"
+    known = brokers.services[3].journal.get(group).term
+    brokers.sim.kill(3)
+    if damage == "missing":
+        disk.remove(path)
+    else:
+        for at in range(4, disk.size(path), 8):
+            disk.corrupt(path, at)
+    brokers.start(3)
+    brokers.until(lambda: brokers.replicas(3) == 1)
+    brokers.until(lambda: brokers.services[3].journal.get(group).term >= known + TERMS_SKIPPED)
+    brokers.until(lambda: brokers.services[3].journal.get(METADATA).term >= TERMS_SKIPPED)
+    brokers.until(lambda: brokers.are_in_sync([group]))
+    assert not brokers.services[3].journal.is_doubted(group)

@@ -84,4 +84,4 @@ def _durable_votes(disk: MemoryFilesystem, path: str) -> dict[str, Vote]:
         node = node.durable.get(name) if isinstance(node, DirectoryNode) else None
     if not isinstance(node, FileNode):
         return {}
-    return read_votes(bytes(node.durable))[0]
+    return read_votes(bytes(node.durable)).votes

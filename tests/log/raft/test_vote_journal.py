@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from log.errors import UnknownFormat
 from log.memory_filesystem import MemoryFilesystem
 from log.raft.ready import Vote
-from log.raft.vote_journal import VoteJournal
+from log.raft.vote_journal import TERMS_SKIPPED, VoteJournal, after_doubt
 
 PATH = "/data/votes"
 VOTES = {f"t-{number}": Vote(number + 1, number % 3) for number in range(4)}
@@ -21,7 +22,7 @@ def written() -> tuple[MemoryFilesystem, list[int]]:
         journal.write({group: vote})
         journal.sync()
         ends.append(files.size(PATH))
-    assert VoteJournal(files.copy(), PATH).damaged_bytes == 0
+    assert not VoteJournal(files.copy(), PATH).damage
     return files, ends
 
 
@@ -35,8 +36,8 @@ def test_a_damaged_vote_takes_no_other_with_it(damaged: int) -> None:
         copy.open(PATH).pwrite(bytes([byte ^ 0x10]), at)
         journal = VoteJournal(copy, PATH)
         assert journal.votes == {group: vote for group, vote in VOTES.items() if group != f"t-{damaged}"}
-        assert journal.damaged_bytes == ends[damaged + 1] - ends[damaged]
-        assert VoteJournal(copy, PATH).damaged_bytes == 0, "it was written anew"
+        assert journal.damage == f"{ends[damaged + 1] - ends[damaged]} bytes of {PATH} are no votes"
+        assert not VoteJournal(copy, PATH).damage, "it was rewritten"
 
 
 def test_a_torn_tail_costs_the_last_vote_alone() -> None:
@@ -45,3 +46,73 @@ def test_a_torn_tail_costs_the_last_vote_alone() -> None:
         copy = files.copy()
         copy.open(PATH).truncate(size)
         assert list(VoteJournal(copy, PATH).votes) == ["t-0", "t-1", "t-2"]
+
+
+def doubted(journal: VoteJournal) -> list[str]:
+    return [group for group in (*VOTES, "unvoted") if journal.is_doubted(group)]
+
+
+@pytest.mark.parametrize("damage", ["a flipped bit", "a torn tail", "a missing file"])
+def test_after_damage_every_group_is_doubted_until_it_votes_again(damage: str) -> None:
+    """The lost vote may have been of any of them, and of a later term than the one that is left."""
+    files, ends = written()
+    match damage:
+        case "a flipped bit":
+            files.corrupt(PATH, ends[0])
+        case "a torn tail":
+            files.open(PATH).truncate(ends[-1] - 1)
+        case _:
+            files.remove(PATH)
+    journal = VoteJournal(files, PATH, [*VOTES, "unvoted"])
+    assert doubted(journal) == [*VOTES, "unvoted"]
+    journal = VoteJournal(files, PATH)
+    assert not journal.damage
+    assert doubted(journal) == [*VOTES, "unvoted"], "the next process doubts them too"
+    journal.write({"t-2": Vote(TERMS_SKIPPED, 1)})
+    assert journal.is_doubted("t-2"), "it is not synced yet"
+    journal.sync()
+    assert doubted(journal) == ["t-0", "t-1", "t-3", "unvoted"]
+    journal.forget(["t-0"])
+    files.crash()
+    assert doubted(VoteJournal(files, PATH)) == ["t-0", "t-1", "t-3", "unvoted"]
+
+
+def test_a_doubted_vote_stays_one_when_the_journal_is_rewritten_while_it_runs() -> None:
+    files, ends = written()
+    files.corrupt(PATH, ends[0])
+    journal = VoteJournal(files, PATH, VOTES)
+    for term in range(2 * (1 << 20) // 30):
+        journal.write({"t-2": Vote(term, 1)})
+        journal.sync()
+    assert files.size(PATH) < 1 << 20
+    assert doubted(VoteJournal(files, PATH)) == ["t-0", "t-1", "t-3"]
+
+
+def test_nothing_is_doubted_in_a_new_data_directory_or_a_whole_journal() -> None:
+    files, _ = written()
+    assert doubted(VoteJournal(files, PATH, VOTES)) == []
+    empty = MemoryFilesystem()
+    empty.make_directory("/data")
+    assert not VoteJournal(empty, PATH).damage
+
+
+def test_a_journal_of_the_version_before_is_read() -> None:
+    files, _ = written()
+    files.open(PATH).pwrite(b"BVJ1", 0)
+    assert VoteJournal(files, PATH).votes == VOTES
+    assert files.read(PATH)[:4] == b"BVJ2"
+
+
+def test_a_journal_of_a_later_version_is_refused_and_kept() -> None:
+    files, _ = written()
+    files.open(PATH).pwrite(b"BVJ9", 0)
+    before = files.read(PATH)
+    with pytest.raises(UnknownFormat, match="start the version that wrote it"):
+        VoteJournal(files, PATH)
+    assert files.read(PATH) == before
+
+
+def test_a_doubted_group_goes_on_above_its_votes_and_its_log() -> None:
+    assert after_doubt(Vote(7, 2), 5) == Vote(7 + TERMS_SKIPPED)
+    assert after_doubt(Vote(), 9) == Vote(9 + TERMS_SKIPPED)
+    assert after_doubt(Vote(), -1) == Vote(TERMS_SKIPPED)
