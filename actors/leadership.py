@@ -85,6 +85,15 @@ class Leadership:
         self._led_until.pop(group, None)
 
 
+def highest_epoch(metadata: Metadata, leadership: Leadership, topic_name: str) -> int:
+    """The highest leader epoch of any partition of this topic, as far as is known here; -1 if none is known."""
+    topic = metadata.topic(topic_name)
+    if topic is None:
+        return -1
+    known = (leadership.of(group_name(topic.name, number, topic.id)) for number in range(len(topic.partitions)))
+    return max((led.epoch for led in known if led is not None), default=-1)
+
+
 @frozen(slots=True)
 class Misled:
     """A partition that is led by another broker than it should be."""

@@ -1,6 +1,9 @@
 """WriteTxnMarkers: end a transaction in partitions, as administrators do with those that hang.
 
-Markers of our own coordinators travel between actors.
+The coordinators of this cluster send their markers as messages between actors, not with this request. A marker's
+coordinator epoch is the leader epoch of a partition of __transaction_state. A higher one than any of those is refused:
+once written, it would fence the producer's coordinator. Epoch 0 is always accepted here: kafka-transactions sends it
+where no coordinator has written a marker yet.
 """
 
 from __future__ import annotations
@@ -8,8 +11,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actors.coordinator_messages import GROUPS_TOPIC, EndTransaction, coordinator_address
+from actors.coordinator_messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC, EndTransaction, coordinator_address
 from actors.handlers.operations import Together
+from actors.leadership import highest_epoch
 from actors.replica_messages import AppendMarker
 from actors.runtime import Future
 from protocol.error_codes import ErrorCode
@@ -31,6 +35,8 @@ SECONDS = 15.0
 def handle(call: Call[WriteTxnMarkersRequest]) -> None:
     response = WriteTxnMarkersResponse()
     together = Together(call, response)
+    services = call.serving.services
+    epoch_max = max(highest_epoch(services.metadata, services.leadership, TRANSACTIONS_TOPIC), 0)
     for marker in call.request.markers:
         result = WritableTxnMarkerResult(producer_id=marker.producer_id)
         response.markers.append(result)
@@ -40,7 +46,10 @@ def handle(call: Call[WriteTxnMarkersRequest]) -> None:
             for number in wanted.partition_indexes:
                 answer = WritableTxnMarkerPartitionResult(partition_index=number)
                 told.partitions.append(answer)
-                _write(call, together, marker, wanted.name, answer)
+                if marker.coordinator_epoch > epoch_max:
+                    answer.error_code = ErrorCode.INVALID_REQUEST
+                else:
+                    _write(call, together, marker, wanted.name, answer)
     together.done()
 
 

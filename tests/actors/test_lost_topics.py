@@ -13,7 +13,7 @@ from actors.coordinator_messages import TRANSACTIONS_TOPIC
 from actors.replica_messages import group_name, replica_address
 from actors.runtime import Actor, Address, handles
 from actors.runtime.simulation import Simulation
-from actors.transaction_coordinator import TransactionCoordinator
+from actors.transaction_coordinator import TransactionCoordinator, _Send
 from log.machines.plans import AlterConfigs
 from log.machines.transaction.config import TransactionConfig
 from log.machines.transaction.effects import Markers, TopicPartition
@@ -46,8 +46,8 @@ class Watched(TransactionCoordinator):
         super().__init__(*given)
         self.done: list[TopicPartition] = []
 
-    def _written(self, _life: int, _markers: Markers, partition: TopicPartition) -> None:
-        self.done.append(partition)
+    def _written(self, one: _Send) -> None:
+        self.done.append(one.partition)
 
 
 class Services:
@@ -75,7 +75,7 @@ class Broker:
         coordinator = node.spawn(Watched, TRANSACTIONS_TOPIC, 0, cast("Any", self.services), address=address)
         self.controller, self.coordinator = (cast("Any", one._actor_weakref()) for one in (controller, coordinator))
         self.simulation.run(seconds=0.1)
-        self.coordinator._send(self.coordinator._life, MARKERS, MARKERS.partitions[0], 0.02)
+        self.coordinator.send_marker(_Send(self.coordinator._life, MARKERS, MARKERS.partitions[0]))
         self.simulation.run(seconds=5.0)
 
 

@@ -12,7 +12,7 @@ from actors.confirmations import Confirmations
 from actors.coordinator import Coordinator
 from actors.replica import Replica
 from actors.replica_messages import AppendMarker, LeadershipConfirmed, ReadSlice, SliceRead
-from actors.transaction_coordinator import RETRY_SECONDS, TransactionCoordinator
+from actors.transaction_coordinator import TransactionCoordinator, _Send
 from actors.transaction_gate import TransactionGate
 from log.machines.coordination import Moment
 from log.machines.group.machine import GroupMachine
@@ -158,7 +158,7 @@ def _send_markers_at_once(self: Coordinator) -> None:
         markers, effects.markers = effects.markers, []
         for one in markers:
             for partition in one.partitions:
-                self._send(self._life, one, partition, RETRY_SECONDS)
+                self.send_marker(_Send(self._life, one, partition))
     if effects:
         self._enqueue(effects)
     self._arrange_tick()

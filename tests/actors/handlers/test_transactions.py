@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from attrs import define
 
+from actors.coordinator_messages import TRANSACTIONS_TOPIC, partition_of
 from actors.harness import Cluster
 from actors.process.config import KafkaConfig
+from actors.replica_messages import TransferLeadership, group_name, replica_address
 from protocol.apis import INIT_PRODUCER_ID
 from protocol.error_codes import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -192,6 +194,23 @@ class Till:
                 offset = header.base_offset + header.last_offset_delta + 1
         return shown
 
+    def epochs(self) -> list[int]:
+        """The leader epochs of the partitions of __transaction_state."""
+        told = sorted(self.leader().topic(TRANSACTIONS_TOPIC).partitions, key=lambda one: one.partition_index)
+        return [one.leader_epoch for one in told]
+
+    def highest_epoch(self) -> int:
+        return max(self.epochs())
+
+    def mark(self, *, epoch: int) -> int:
+        """Abort what is open in the first partition, as an administrator does. Gives the error."""
+        marker = WritableTxnMarker(
+            producer_id=self.producer_id, producer_epoch=self.epoch, transaction_result=False,
+            topics=[WritableTxnMarkerTopic(name=self.name, partition_indexes=[0])], coordinator_epoch=epoch,
+        )  # fmt: skip
+        told = self.leader().ask(WriteTxnMarkersRequest(markers=[marker])).markers[0].topics[0].partitions[0]
+        return int(told.error_code)
+
     def end_offset(self, isolation: int, partition: int = 0) -> int:
         wanted = ListOffsetsPartition(partition_index=partition, timestamp=LATEST)
         request = ListOffsetsRequest(
@@ -215,8 +234,16 @@ class Till:
                 )
             ],
         )  # fmt: skip
-        told = self.coordinator(GROUP).ask(request, version)
-        return int(told.topics[0].partitions[0].error_code)
+        told: list[int] = []
+
+        def has_passed() -> bool:
+            """A coordinator that has just begun, or is about to hand over, says so."""
+            answer = self.coordinator(GROUP).ask(request, version)
+            told[:] = [answer.topics[0].partitions[0].error_code]
+            return told[0] not in PASSING
+
+        wait_until(has_passed, lambda: f"{told}")
+        return told[0]
 
     def offset(self, *, stable: bool = False) -> tuple[int, int]:
         """What the group has committed, and the error, if it was asked for what is stable."""
@@ -438,16 +465,55 @@ def test_a_marker_of_an_administrator_ends_what_is_open_in_a_partition(till: Til
     till.produce(b"x")
     (open_one,) = till.producers()
     assert (open_one.producer_id, open_one.current_txn_start_offset) == (till.producer_id, 0)
-    marker = WritableTxnMarker(
-        producer_id=till.producer_id, producer_epoch=till.epoch, transaction_result=False,
-        topics=[WritableTxnMarkerTopic(name=till.name, partition_indexes=[0])], coordinator_epoch=0,
-    )  # fmt: skip
-    told = till.leader().ask(WriteTxnMarkersRequest(markers=[marker])).markers[0].topics[0].partitions[0]
-    assert told.error_code == ErrorCode.NONE
+    assert till.mark(epoch=0) == ErrorCode.NONE
     (ended,) = till.producers()
     assert ended.current_txn_start_offset == -1
     assert till.end_offset(COMMITTED) == 2
     assert till.values(COMMITTED) == []
+
+
+def test_a_marker_of_an_epoch_that_no_coordinator_has_is_refused(till: Till) -> None:
+    till.add(0)
+    till.produce(b"x")
+    assert till.mark(epoch=2**31 - 1) == ErrorCode.INVALID_REQUEST
+    assert till.mark(epoch=till.highest_epoch() + 1) == ErrorCode.INVALID_REQUEST
+    assert till.end(commit=True).error_code == ErrorCode.NONE
+    till.until("CompleteCommit")
+    assert till.values(COMMITTED) == [b"x"]
+    assert till.mark(epoch=0) == ErrorCode.TRANSACTION_COORDINATOR_FENCED, "a lower one than was written comes late"
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_coordinator_that_a_marker_fences_while_it_leads_ends_its_transaction_all_the_same(
+    cluster: Cluster, till: Till, caplog: pytest.LogCaptureFixture, commit: bool
+) -> None:
+    """The highest epoch of any partition is that of another coordinator than the transaction's own."""
+    till.add(0, 1)
+    till.produce(b"x")
+    till.produce(b"y", partition=1)
+    own = partition_of(till.name, len(till.epochs()))
+    wait_until(lambda: raise_another(cluster, till, own), lambda: f"{till.epochs()}")
+    assert till.mark(epoch=till.highest_epoch()) == ErrorCode.NONE
+    assert till.end(commit=commit).error_code == ErrorCode.NONE
+    till.until("CompleteCommit" if commit else "CompleteAbort")
+    assert till.values(COMMITTED, partition=1) == ([b"y"] if commit else [])
+    assert "still leads, and its marker" in caplog.text
+    assert till.init().error_code == ErrorCode.NONE, "the id is good for more transactions"
+
+
+def raise_another(cluster: Cluster, till: Till, own: int) -> bool:
+    """Let the leader of another partition of __transaction_state hand over, until its epoch is above this one's."""
+    epochs = till.epochs()
+    other = (own + 1) % len(epochs)
+    if epochs[other] > epochs[own]:
+        return True
+    (topic,) = (one for one in cluster.admin.describe()["topics"] if one["name"] == TRANSACTIONS_TOPIC)
+    leader = topic["partitions"][other]["leader"]
+    if leader is not None:
+        heir = next(broker for broker in cluster.brokers if broker != leader)
+        replica = replica_address(group_name(TRANSACTIONS_TOPIC, other, topic["topic_id"]), leader)
+        cluster.ask(replica, TransferLeadership(heir))
+    return False
 
 
 # -- when brokers die --------------------------------------------------------------------------------------------------
