@@ -1,27 +1,37 @@
-"""What clients may append: the one place where records that come from outside are looked at, before they are in a log.
+"""What clients may append: the one place where records that come from outside are checked, before they are in a log.
 
-Usually that is a batch's header and its checksum, and the bytes go into the log as they are. Only `_remake` takes a
-batch apart: where a topic is compacted (every record needs a key), where it wants another codec than the client chose,
-where the records have no timestamp (they get this broker's), and where old ones are refused.
+What is acknowledged can be read. So every batch is looked at as a whole: its header, its checksum, and its records,
+which are walked from the first byte to the last (`protocol/record_walk.py`), decompressed if need be. No record is made
+an object of, and usually the bytes go into the log as they came. They are changed only where the topic wants another
+codec than the client chose, and where the records have no timestamp: they get this broker's.
+
+All this happens between other messages, so a batch has bounds: of records and headers, and of bytes once decompressed.
+MESSAGE_TOO_LARGE makes Kafka's own clients split a batch and send it again.
 """
 
 from __future__ import annotations
 
-from log.config import DECOMPRESSED_BYTES_MAX, CleanupPolicy, LogConfig, TimestampType
-from protocol.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
+from log.config import CleanupPolicy, LogConfig, TimestampType
+from protocol.compression import decompress
+from protocol.errors import BatchTooLarge, CorruptBatch, InvalidRecord, InvalidTimestamp
 from protocol.late_attrs import frozen
+from protocol.record_times import record_times
+from protocol.record_walk import check_records
 from protocol.records import (
+    HEADER,
     NO_TIMESTAMP,
     BatchHeader,
     RecordBatches,
-    build_batch,
     check_batches,
-    records,
+    recompress,
     stamp_append_time,
+    stamp_create_time,
 )
 
-RECORDS_MAX = 100_000
-"""Of a batch that has to be taken apart: nobody else is served meanwhile."""
+ELEMENTS_MAX = 100_000
+"""Records and their headers in one batch."""
+DECOMPRESSED_BYTES_MAX = 16 << 20
+"""What one batch may be once decompressed. A topic whose max.message.bytes is larger allows that much."""
 _ATTRIBUTES_OF_CLIENTS = 0b1_0111  # the codec, and whether it is transactional
 
 
@@ -41,17 +51,40 @@ def admit(data: memoryview, config: LogConfig, now_ms: int) -> Admitted:
         raise InvalidRecord(f"{len(batches.headers)} batches for one partition; send one")
     header = batches.headers[0]
     _check_header(header, config)
-    if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
-        if _must_be_taken_apart(header, config, now_ms):
-            batches = _remake(batches, config, now_ms)
-        stamped = stamp_append_time(batches.data, 0, batches.headers[0], now_ms)
-        return Admitted(RecordBatches(batches.data, (stamped,)), now_ms)
-    if header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
+    appends = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+    if not appends and header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
         limit = config.message_timestamp_after_max_ms
         raise InvalidTimestamp(f"timestamp {header.max_timestamp} is more than {limit} ms ahead of this broker's clock")
-    if _must_be_taken_apart(header, config, now_ms):
-        batches = _remake(batches, config, now_ms)
+    plain = _checked_records(batches, config)
+    wanted = config.compression_type
+    if wanted is not None and header.codec is not wanted:
+        batches = recompress(header, plain, wanted)
+        _check_size(batches.headers[0], config)
+    if appends:
+        stamped = stamp_append_time(batches.data, 0, batches.headers[0], now_ms)
+        return Admitted(RecordBatches(batches.data, (stamped,)), now_ms)
+    if header.max_timestamp == NO_TIMESTAMP or config.message_timestamp_before_max_ms < now_ms:
+        batches = _with_good_times(batches, plain, config, now_ms)
     return Admitted(batches, -1)
+
+
+def _checked_records(batches: RecordBatches, config: LogConfig) -> bytes:
+    """The records as they are without compression, once every one of them is known to be good."""
+    header, data = batches.headers[0], batches.data[HEADER.size :]
+    if header.record_count > ELEMENTS_MAX:
+        raise BatchTooLarge(
+            f"a batch of {header.record_count} records; at most {ELEMENTS_MAX} are allowed: send smaller batches"
+        )
+    keyless: list[int] | None = [] if CleanupPolicy.COMPACT in config.cleanup_policy else None
+    try:
+        limit = max(DECOMPRESSED_BYTES_MAX, config.max_message_bytes)
+        plain = decompress(header.codec, data, limit) if header.codec else bytes(data)
+    except CorruptBatch as error:  # the checksum is right: sent again, it would be no better
+        raise InvalidRecord(str(error)) from None
+    check_records(plain, header.record_count, header.base_timestamp, elements_max=ELEMENTS_MAX, keyless=keyless)
+    if keyless:
+        raise InvalidRecord(f"record {keyless[0]} has no key, and the topic is compacted")
+    return plain
 
 
 def _check_header(header: BatchHeader, config: LogConfig) -> None:
@@ -79,51 +112,15 @@ def _check_size(header: BatchHeader, config: LogConfig) -> None:
         raise BatchTooLarge(f"a batch of {header.size} bytes; max.message.bytes is {config.max_message_bytes}")
 
 
-def _must_be_taken_apart(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    wanted = config.compression_type
-    creates = config.message_timestamp_type is TimestampType.CREATE_TIME
-    return (
-        CleanupPolicy.COMPACT in config.cleanup_policy
-        or (wanted is not None and header.codec is not wanted)
-        or (creates and header.max_timestamp == NO_TIMESTAMP)
-        or (creates and config.message_timestamp_before_max_ms < now_ms)
-    )
-
-
-def _remake(batches: RecordBatches, config: LogConfig, now_ms: int) -> RecordBatches:
-    """Look at every record, and write the batch anew if it cannot stay as it is. The slow path."""
+def _with_good_times(batches: RecordBatches, plain: bytes, config: LogConfig, now_ms: int) -> RecordBatches:
+    """Give records that have no timestamp this broker's, and refuse those that are too old."""
     header = batches.headers[0]
-    if header.record_count > RECORDS_MAX:
-        raise BatchTooLarge(f"{header.record_count} records in one batch, each of which is looked at; send fewer")
-    made = records(batches.data, limit=DECOMPRESSED_BYTES_MAX)  # their offsets rise without a gap: so many have no room
-    if CleanupPolicy.COMPACT in config.cleanup_policy:
-        without = next((at for at, record in enumerate(made) if record.key is None), None)
-        if without is not None:
-            raise InvalidRecord(f"record {without} has no key, and the topic is compacted")
-    changed = False
-    if config.message_timestamp_type is TimestampType.CREATE_TIME:
-        changed = any(record.timestamp == NO_TIMESTAMP for record in made)
-        if changed:
-            made = [one._replace(timestamp=now_ms) if one.timestamp == NO_TIMESTAMP else one for one in made]
-        _check_oldest(min(record.timestamp for record in made), config, now_ms)
-    codec = header.codec if config.compression_type is None else config.compression_type
-    if not changed and codec is header.codec:
-        return batches
-    batch = build_batch(
-        made,
-        base_offset=header.base_offset,
-        codec=codec,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        transactional=header.is_transactional,
-    )
-    remade = check_batches(batch)
-    _check_size(remade.headers[0], config)
-    return remade
-
-
-def _check_oldest(timestamp: int, config: LogConfig, now_ms: int) -> None:
+    times = [timestamp for _, timestamp in record_times(plain, header.record_count, header.base_timestamp)]
+    oldest = min(times)
+    if oldest == max(times) == header.max_timestamp == NO_TIMESTAMP:
+        stamped = stamp_create_time(batches.data, 0, header, now_ms)
+        return RecordBatches(batches.data, (stamped,))
     limit = config.message_timestamp_before_max_ms
-    if timestamp < now_ms - limit:
-        raise InvalidTimestamp(f"timestamp {timestamp} is more than {limit} ms behind this broker's clock")
+    if oldest < now_ms - limit:
+        raise InvalidTimestamp(f"timestamp {oldest} is more than {limit} ms behind this broker's clock")
+    return batches

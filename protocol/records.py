@@ -16,7 +16,8 @@
     records                    61   record.py; compressed all together
 
 The usual paths look at headers alone: read_header, parse_batches, check_batches and the stamps never see a record.
-Paths that do are slower by far: records, build_batch, rebuild_batch.
+Paths that do are slower by far: records, build_batch, rebuild_batch. record_walk.py and record_times.py look at records
+without making objects of them.
 """
 
 from __future__ import annotations
@@ -55,9 +56,11 @@ __all__ = [
     "read_control",
     "read_header",
     "rebuild_batch",
+    "recompress",
     "records",
     "stamp",
     "stamp_append_time",
+    "stamp_create_time",
     "stamp_delete_horizon",
     "stamp_producer",
 ]
@@ -237,6 +240,12 @@ def stamp_append_time(data: memoryview | bytearray, at: int, header: BatchHeader
     return _restamp(data, at, changed)
 
 
+def stamp_create_time(data: memoryview | bytearray, at: int, header: BatchHeader, timestamp_ms: int) -> BatchHeader:
+    """Give every record of the batch at `at` this timestamp. So far all of them have the batch's max timestamp."""
+    base_timestamp = header.base_timestamp + timestamp_ms - header.max_timestamp
+    return _restamp(data, at, header._replace(base_timestamp=base_timestamp, max_timestamp=timestamp_ms))
+
+
 def stamp_delete_horizon(data: memoryview | bytearray, at: int, header: BatchHeader, horizon_ms: int) -> BatchHeader:
     """Note in the batch at `at` when its tombstones may go.
 
@@ -365,6 +374,17 @@ def rebuild_batch(header: BatchHeader, retained: Sequence[Record], *, delete_hor
     if not header.is_log_append_time:
         header = header._replace(max_timestamp=max([record.timestamp for record in retained]))
     return _write_batch(header, retained)
+
+
+def recompress(header: BatchHeader, plain: Bytes, codec: Codec) -> RecordBatches:
+    """The batch with this header, and its records (given without compression) in another codec."""
+    batch = bytearray(HEADER.size)
+    batch += plain if codec is Codec.NONE else compress(codec, plain)
+    attributes = header.attributes & ~_CODEC | codec
+    changed = header._replace(attributes=attributes, batch_length=len(batch) - _BEFORE_LENGTH_ENDS)
+    HEADER.pack_into(batch, 0, *changed)
+    view = memoryview(batch)
+    return RecordBatches(view, (changed._replace(crc=_write_crc(view)),))
 
 
 def _write_batch(header: BatchHeader, records: Sequence[Record]) -> bytearray:

@@ -7,9 +7,9 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.admission import RECORDS_MAX, admit
+from log.admission import DECOMPRESSED_BYTES_MAX, ELEMENTS_MAX, admit
 from log.config import CleanupPolicy, LogConfig, TimestampType
-from protocol.compression import Codec
+from protocol.compression import Codec, compress
 from protocol.errors import (
     BatchTooLarge,
     CorruptBatch,
@@ -110,22 +110,91 @@ def test_a_batch_may_be_larger_than_a_segment() -> None:
     assert admitted(batch(bytes(1000)), LogConfig(segment_bytes=1000))
 
 
-def test_a_batch_that_is_taken_apart_has_so_many_records() -> None:
-    """A few bytes can be very many: the header says it before anything is decompressed."""
-    data = changed(record_count=RECORDS_MAX + 1, last_offset_delta=RECORDS_MAX)
-    admit(memoryview(data), PLAIN, NOW)
-    with pytest.raises(BatchTooLarge, match=f"{RECORDS_MAX + 1} records"):
-        admit(memoryview(data), COMPACTED, NOW)
+@pytest.mark.parametrize("config", [PLAIN, COMPACTED])
+def test_a_batch_has_a_bound_of_records(config: LogConfig) -> None:
+    """A few bytes can be very many records: the header says so before anything is decompressed."""
+    data = changed(record_count=ELEMENTS_MAX + 1, last_offset_delta=ELEMENTS_MAX)
+    with pytest.raises(BatchTooLarge, match=f"{ELEMENTS_MAX + 1} records"):
+        admit(memoryview(data), config, NOW)
+    full = [Record(at, NOW, b"", b"") for at in range(ELEMENTS_MAX)]
+    assert len(admitted(build_batch(full, codec=Codec.ZSTD), config)) == ELEMENTS_MAX
+
+
+def test_headers_count_like_records() -> None:
+    headers = tuple(("", b"") for _ in range(ELEMENTS_MAX))
+    with pytest.raises(BatchTooLarge, match=f"more than {ELEMENTS_MAX} records and headers"):
+        admit(memoryview(build_batch([Record(0, NOW, b"", b"", headers)])), PLAIN, NOW)
+    few = [Record(at, NOW, b"", b"", headers[:9]) for at in range(ELEMENTS_MAX // 10)]
+    assert admitted(build_batch(few))
+    one_too_many = [*few, Record(len(few), NOW, b"", b"")]
+    with pytest.raises(BatchTooLarge, match=f"more than {ELEMENTS_MAX} records and headers"):
+        admit(memoryview(build_batch(one_too_many)), PLAIN, NOW)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+@pytest.mark.parametrize("config", [PLAIN, COMPACTED, LogConfig(compression_type=Codec.LZ4)])
+def test_a_batch_has_a_bound_of_bytes_once_decompressed(codec: Codec, config: LogConfig) -> None:
+    too_large = batch(bytes(DECOMPRESSED_BYTES_MAX), codec=codec)
+    with pytest.raises(BatchTooLarge, match=f"{DECOMPRESSED_BYTES_MAX} bytes that are allowed"):
+        admit(memoryview(too_large), config, NOW)
+    admit(memoryview(batch(bytes(DECOMPRESSED_BYTES_MAX - 100), codec=codec)), config, NOW)
+
+
+def test_what_may_be_sent_without_compression_may_be_sent_compressed() -> None:
+    config = LogConfig(max_message_bytes=2 * DECOMPRESSED_BYTES_MAX)
+    admit(memoryview(batch(bytes(DECOMPRESSED_BYTES_MAX), codec=Codec.ZSTD)), config, NOW)
+
+
+def with_records(plain: bytes, count: int, codec: Codec = Codec.NONE) -> bytearray:
+    """A batch that says that it holds `count` records and holds these bytes, with a checksum that is right."""
+    data = bytearray(HEADER.size) + (compress(codec, plain) if codec else plain)
+    header = read_header(batch())._replace(
+        batch_length=len(data) - 12, attributes=int(codec), record_count=count, last_offset_delta=count - 1
+    )
+    HEADER.pack_into(data, 0, *header)
+    write_crc(memoryview(data))
+    return data
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("config", [PLAIN, COMPACTED])
+@pytest.mark.parametrize("count", [1, 2, 1000])
+def test_a_batch_that_holds_fewer_records_than_it_says_is_refused(config: LogConfig, codec: Codec, count: int) -> None:
+    full = bytes(build_batch([Record(at, NOW, b"k", b"v") for at in range(count)])[HEADER.size :])
+    admit(memoryview(with_records(full, count, codec)), config, NOW)
+    for less in (b"", full[:-1], full[: len(full) // 2]):
+        with pytest.raises(InvalidRecord):
+            admit(memoryview(with_records(less, count, codec)), config, NOW)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_batch_that_holds_more_than_its_records_is_refused(codec: Codec) -> None:
+    full = bytes(build_batch([Record(at, NOW, b"k", b"v") for at in range(100)])[HEADER.size :])
+    for more in (full + b"\0", full + full[:9]):
+        with pytest.raises(InvalidRecord, match=f"the 100 records of the batch end at byte {len(full)}"):
+            admit(memoryview(with_records(more, 100, codec)), PLAIN, NOW)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+def test_a_batch_that_cannot_be_decompressed_is_refused_for_good(codec: Codec) -> None:
+    """CORRUPT_MESSAGE would say that its bytes changed on the way, and have it sent again for ever."""
+    data = with_records(b"", 1, codec)
+    data[HEADER.size :] = b"no such thing"
+    HEADER.pack_into(data, 0, *read_header(data)._replace(batch_length=len(data) - 12))
+    write_crc(memoryview(data))
+    with pytest.raises(InvalidRecord, match="cannot be decompressed"):
+        admit(memoryview(data), PLAIN, NOW)
 
 
 @pytest.mark.parametrize("deltas", [(0, 2), (1, 2), (1, 1), (0, 0)])
-def test_offsets_of_a_batch_that_is_taken_apart_have_no_gaps(deltas: tuple[int, int]) -> None:
+@pytest.mark.parametrize("config", [PLAIN, COMPACTED])
+def test_offsets_of_a_batch_have_no_gaps(deltas: tuple[int, int], config: LogConfig) -> None:
     data = build_batch([Record(0, NOW, b"k", b"v"), Record(1, NOW, b"k", b"v")])
     first = data.index(b"\2k\2v\0") - 1
     data[first], data[-6] = (delta << 1 for delta in deltas)
     write_crc(memoryview(data))
-    with pytest.raises(CorruptBatch):
-        admit(memoryview(data), COMPACTED, NOW)
+    with pytest.raises(InvalidRecord, match="offset delta"):
+        admit(memoryview(data), config, NOW)
 
 
 def test_a_record_without_a_timestamp_gets_the_brokers() -> None:

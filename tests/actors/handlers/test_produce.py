@@ -18,7 +18,7 @@ from protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from protocol.records import Record, build_batch
+from protocol.records import HEADER, Record, build_batch, read_header, stamp_producer
 from tests.actors.handlers.wire_client import WireClient
 
 TIME = 1_700_000_000_000
@@ -33,6 +33,14 @@ def topic(cluster: Cluster, client: WireClient, name: str) -> MetadataResponseTo
 def batch(*values: bytes, **options: object) -> bytes:
     made = [Record(at, TIME, b"k", value) for at, value in enumerate(values or (b"v",))]
     return bytes(build_batch(made, **options))  # type: ignore[arg-type]
+
+
+def claiming(count: int) -> bytes:
+    """A batch that says that it holds so many records and holds one, with a checksum that is right."""
+    data = bytearray(batch())
+    HEADER.pack_into(data, 0, *read_header(data)._replace(record_count=count, last_offset_delta=count - 1))
+    stamp_producer(data, 0, read_header(data), -1, -1, -1)  # makes the checksum
+    return bytes(data)
 
 
 def leader_of(clients: dict[int, WireClient], topic: MetadataResponseTopic, partition: int = 0) -> WireClient:
@@ -106,6 +114,7 @@ def test_whoever_does_not_lead_says_who_does(clients: dict[int, WireClient], top
         (b"", ErrorCode.INVALID_RECORD),
         (batch() + batch(), ErrorCode.INVALID_RECORD),
         (batch(control=True), ErrorCode.INVALID_RECORD),
+        (claiming(1000), ErrorCode.INVALID_RECORD),
         (batch()[:-1] + b"!", ErrorCode.CORRUPT_MESSAGE),
         (batch()[:40], ErrorCode.CORRUPT_MESSAGE),
         (batch(bytes(1_100_000)), ErrorCode.MESSAGE_TOO_LARGE),

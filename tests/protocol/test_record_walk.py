@@ -1,0 +1,134 @@
+"""The walk over the records of a batch accepts what can be read, and nothing else."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from protocol.errors import BatchTooLarge, InvalidRecord, ProtocolError
+from protocol.record import Record, read_records, write_records
+from protocol.record_times import record_times
+from protocol.record_walk import check_records
+from protocol.varint import encode_varint
+
+NOW = 1_700_000_000_000
+ELEMENTS_MAX = 1_000_000
+
+KEYS = st.one_of(st.none(), st.binary(max_size=3), st.binary(min_size=60, max_size=70))
+HEADERS = st.lists(st.tuples(st.text(max_size=2), st.one_of(st.none(), st.binary(max_size=2))), max_size=3).map(tuple)
+TIMESTAMPS = st.one_of(st.integers(NOW, NOW + 300), st.integers(0, 1 << 61))
+
+
+@st.composite
+def many_records(draw: st.DrawFn) -> list[Record]:
+    """Runs of records of the same shape, of lengths at which offset deltas get longer, and others between them."""
+    made: list[Record] = []
+    for _ in range(draw(st.integers(1, 4))):
+        key, value, headers = draw(KEYS), draw(KEYS), draw(HEADERS)
+        times = draw(st.lists(TIMESTAMPS, min_size=1, max_size=3))
+        for at in range(draw(st.sampled_from([1, 2, 5, 16, 30, 64, 70, 200]))):
+            made.append(Record(len(made), times[at % len(times)], key, value, headers))
+    return made
+
+
+def is_good(data: bytes, count: int, base_timestamp: int) -> bool:
+    """Does the reader that makes records read `data`, and find no gap?"""
+    try:
+        made = read_records(data, count, 0, base_timestamp, None)
+    except ProtocolError:
+        return False
+    return [one.offset for one in made] == list(range(count))
+
+
+def is_accepted(data: bytes, count: int, base_timestamp: int) -> bool:
+    try:
+        check_records(data, count, base_timestamp, elements_max=ELEMENTS_MAX)
+    except InvalidRecord:
+        return False
+    return True
+
+
+@given(many_records())
+def test_what_is_written_is_accepted(made: list[Record]) -> None:
+    base = made[0].timestamp
+    data = bytes(write_records(made, 0, base))
+    keyless: list[int] = []
+    check_records(data, len(made), base, elements_max=ELEMENTS_MAX, keyless=keyless)
+    assert keyless == [at for at, one in enumerate(made) if one.key is None]
+    assert list(record_times(data, len(made), base)) == [(one.offset, one.timestamp) for one in made]
+
+
+@given(many_records(), st.randoms(use_true_random=False))
+def test_damage_is_accepted_exactly_if_it_can_be_read(made: list[Record], rng: random.Random) -> None:
+    base = made[0].timestamp
+    good = bytes(write_records(made, 0, base))
+    for _ in range(10):
+        data = bytearray(good)
+        for _ in range(rng.randrange(1, 3)):
+            data[rng.randrange(len(data))] = rng.choice([0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFF, rng.randrange(256)])
+        count = len(made) + rng.choice([0, 0, 0, 0, 1, -1])
+        assert is_accepted(bytes(data), count, base) == is_good(bytes(data), count, base)
+
+
+@pytest.mark.parametrize("count", [63, 64, 65, 100, 8191, 8192, 8193, 16_500])
+def test_every_byte_that_states_a_length_is_looked_at_in_every_record(count: int) -> None:
+    """Also in runs of equal records, however long."""
+    made = [Record(at, NOW, b"key", bytes(100), (("h", b"1"),)) for at in range(count)]
+    good = bytes(write_records(made, 0, NOW))
+    assert is_accepted(good, count, NOW)
+    for number in {1, 5, 40, 62, 63, 64, 8191, 8192, count - 2, count - 1} & set(range(count)):
+        begin, size = len(write_records(made[:number], 0, NOW)), len(write_records([made[number]], 0, NOW))
+        for at in (at for at in range(begin, begin + size) if good[at]):
+            data = bytearray(good)
+            data[at] ^= 2
+            assert is_accepted(bytes(data), count, NOW) == is_record(data[begin : begin + size], number)
+
+
+def is_record(data: bytearray, number: int) -> bool:
+    """Is this the record with this offset delta?"""
+    try:
+        return read_records(bytes(data), 1, 0, NOW, None)[0].offset == number
+    except ProtocolError:
+        return False
+
+
+def test_a_null_key_is_found_however_it_is_written() -> None:
+    """Minus one may be written in more bytes than it needs."""
+    body = b"\0\0%s\x81\x00\x00\x00"
+    for count in (3, 60):
+        records = b"".join(encode_varint(len(one)) + one for one in (body % encode_varint(at) for at in range(count)))
+        keyless: list[int] = []
+        check_records(records, count, NOW, elements_max=ELEMENTS_MAX, keyless=keyless)
+        assert keyless == list(range(count))
+
+
+@pytest.mark.parametrize("shapes", [1, 2, 3])
+def test_elements_have_a_bound(shapes: int) -> None:
+    made = [Record(at, NOW, None, bytes(at % shapes), (("a", None), ("b", None))) for at in range(1000)]
+    data = bytes(write_records(made, 0, NOW))
+    check_records(data, 1000, NOW, elements_max=3000)
+    with pytest.raises(BatchTooLarge):
+        check_records(data, 1000, NOW, elements_max=2999)
+    with pytest.raises(BatchTooLarge):
+        check_records(data, 1000, NOW, elements_max=999)
+
+
+@given(st.binary(max_size=40), st.integers(0, 3))
+@example(b"\x0e\0\0\0\x01\x01\0\0", 1)
+def test_any_bytes_are_accepted_exactly_if_they_can_be_read(data: bytes, count: int) -> None:
+    assert is_accepted(data, count, NOW) == is_good(data, count, NOW)
+    try:
+        times = list(record_times(data, count, NOW))
+    except ProtocolError:
+        assert not is_good(data, count, NOW)
+    else:
+        assert len(times) == count
+
+
+@pytest.mark.parametrize("base", [-(1 << 63), (1 << 63) - 1])
+def test_a_base_timestamp_at_the_end_of_the_range_is_refused(base: int) -> None:
+    with pytest.raises(InvalidRecord, match="base timestamp"):
+        check_records(b"", 0, base, elements_max=1)
