@@ -3,6 +3,8 @@
 A few kilobytes can unfold to hundreds of megabytes, and what a sender declares about the size is not to be believed.
 So gzip, lz4 and zstd are decompressed into a buffer of a fixed size, which grows only while it proves too small. A
 snappy block states its size, and snappy's densest element makes 64 bytes of 3: a block that claims more is a lie.
+Nor does it take long: a megabyte of empty gzip members or snappy blocks is refused, since each of them costs as much as
+kilobytes of data.
 
 What is written here is what every Kafka client reads, the Java ones being the strictest:
 - lz4: frames of independent blocks (they refuse linked ones, which are cramjam's default).
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import enum
 import struct
+import zlib
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -33,6 +36,10 @@ _SNAPPY_BLOCK_BYTES = 32 << 10
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_HEAD = struct.unpack(">i", _XERIAL_MAGIC[:4])[0]
+_XERIAL_BLOCKS_MAX = 20_000  # Kafka's clients put 32 KiB into a block; 16 MiB in blocks of 1 KiB have room
+_GZIP_MAGIC = b"\x1f\x8b\x08"
+_GZIP_MEMBERS_MAX = 100  # Kafka's clients write one
+_GZIP_WINDOW_BITS = 31  # the largest window, and a gzip header
 _INT32 = struct.Struct(">i")
 
 
@@ -84,7 +91,7 @@ def decompress(codec: Codec, data: Bytes, limit: int) -> bytes:
     cramjam = _cramjam()
     match codec:
         case Codec.GZIP:
-            return _decompress_into(cramjam.gzip.decompress_into, codec, data, limit)
+            return _decompress_gzip(data, limit)
         case Codec.SNAPPY:
             return _decompress_snappy(data, limit)
         case Codec.LZ4:
@@ -128,6 +135,33 @@ def _decompress_into(
             return bytes(memoryview(out)[:count])
 
 
+def _decompress_gzip(data: Bytes, limit: int) -> bytes:
+    if bytes(data).count(_GZIP_MAGIC) <= _GZIP_MEMBERS_MAX:
+        return _decompress_into(_cramjam().gzip.decompress_into, Codec.GZIP, data, limit)
+    return _decompress_gzip_members(data, limit)
+
+
+def _decompress_gzip_members(data: Bytes, limit: int) -> bytes:
+    """Member by member, since there may be too many: compressed bytes may look like the beginning of one, too."""
+    parts: list[bytes] = []
+    left, room = bytes(data), limit
+    while left:
+        if len(parts) == _GZIP_MEMBERS_MAX:
+            raise _corrupt(Codec.GZIP, len(data), f"they have more than {_GZIP_MEMBERS_MAX} members")
+        member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+        try:
+            parts.append(member.decompress(left, room + 1))
+        except zlib.error as error:
+            raise _corrupt(Codec.GZIP, len(data), error) from None
+        room -= len(parts[-1])
+        if room < 0:
+            raise _too_large(Codec.GZIP, len(data), limit)
+        if not member.eof:
+            raise _corrupt(Codec.GZIP, len(data), "the last member is cut")
+        left = member.unused_data
+    return b"".join(parts)
+
+
 def _compress_snappy(data: Bytes) -> bytes:
     compress_raw = _cramjam().snappy.compress_raw
     view = memoryview(data)
@@ -156,6 +190,8 @@ def _decompress_snappy(data: Bytes, limit: int) -> bytes:
         if not 0 <= size <= end - at:
             raise _corrupt(Codec.SNAPPY, end, f"a block of {size} bytes where {end - at} are left")
         try:
+            if len(parts) == _XERIAL_BLOCKS_MAX:
+                raise _corrupt(Codec.SNAPPY, end, f"they have more than {_XERIAL_BLOCKS_MAX} blocks")
             part = _decompress_snappy_block(view[at : at + size], room)
         except BatchTooLarge:
             raise _too_large(Codec.SNAPPY, end, limit) from None

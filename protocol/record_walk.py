@@ -245,8 +245,8 @@ class _Walk:
         """Do the next `count` records all have this shape, and the offset deltas that they must have?"""
         data, at, stride = self._data, self.at, shape.stride
         span = (count - 1) * stride + 1
-        for byte in shape.length:
-            if data[at : at + span : stride] != _ONES[byte] * count:
+        for number in shape.length:
+            if data[at : at + span : stride] != _ONES[number] * count:
                 return False
             at += 1
         at += 1  # the attributes

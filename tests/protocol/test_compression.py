@@ -149,6 +149,31 @@ def test_gzip_is_read_by_and_from_the_standard_library() -> None:
     assert decompress(Codec.GZIP, gzip.compress(data) * 2, MIB) == data * 2
 
 
+@pytest.mark.parametrize("content", [b"", b"a"])
+def test_too_many_gzip_members_are_refused_before_they_cost_much(content: bytes) -> None:
+    member = gzip.compress(content)
+    assert decompress(Codec.GZIP, member * 100, MIB) == content * 100
+    with pytest.raises(CorruptBatch, match="more than 100 members"):
+        decompress(Codec.GZIP, member * 101, MIB)
+
+
+def test_gzip_may_hold_what_looks_like_the_beginnings_of_members() -> None:
+    data = b"\x1f\x8b\x08 is how a member begins. " * 1000
+    stored = gzip.compress(data, compresslevel=0)
+    assert decompress(Codec.GZIP, stored, MIB) == data
+    with pytest.raises(BatchTooLarge):
+        decompress(Codec.GZIP, stored, len(data) - 1)
+    for cut in (stored[:-1], stored[:-8], stored + b"?"):
+        with pytest.raises(CorruptBatch):
+            decompress(Codec.GZIP, cut, MIB)
+
+
+def test_too_many_snappy_blocks_are_refused() -> None:
+    assert decompress(Codec.SNAPPY, XERIAL + block(b"") * 20_000, MIB) == b""
+    with pytest.raises(CorruptBatch, match="more than 20000 blocks"):
+        decompress(Codec.SNAPPY, XERIAL + block(b"") * 20_001, MIB)
+
+
 def test_snappy_is_written_in_xerial_blocks_of_32_kib() -> None:
     data = bytes(range(256)) * 300
     expected = XERIAL + block(data[:32768]) + block(data[32768:65536]) + block(data[65536:])
