@@ -37,6 +37,7 @@ from log.raft.pacer import Pacer
 from log.raft.ready import Vote
 from log.raft.roles import Follower, Leader
 from log.raft.vote_journal import VoteJournal, after_doubt
+from log.refusals import Refusals
 from protocol.late_attrs import frozen
 
 WATERMARK_SECONDS = 0.05
@@ -60,6 +61,7 @@ class GroupServices:
     pacer: Pacer = Factory(Pacer)
     groups: GroupConfig = Factory(GroupConfig)
     transactions: TransactionConfig = Factory(TransactionConfig)
+    refusals: Refusals = Factory(Refusals)
 
 
 @frozen(slots=True)

@@ -65,7 +65,7 @@ from log.raft import leading
 from log.raft.member import Member
 from log.raft.messages import Append, Message
 from log.raft.roles import Follower, Leader
-from log.refusals import Overtakes, Refusals
+from log.refusals import Overtakes
 from log.verification import TooMuchParked
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
@@ -95,6 +95,8 @@ class _WaitingAppend:
     append_time_ms: int
     reply: Future[AppendResult]
     deadline: float
+    header: BatchHeader | None
+    """None if it is a marker."""
 
 
 class Replica(GroupMember):
@@ -113,7 +115,6 @@ class Replica(GroupMember):
         self._cleaning = LogCleaning(self)
         self._log_starts = LogStarts(self)
         self._transactions = TransactionGate(self)
-        self._refusals = Refusals()
         self._confirmations = Confirmations(self)
         self.authority = Authority(self)
         self._coordinator: Address | None = None
@@ -184,12 +185,14 @@ class Replica(GroupMember):
                 return self._append(request, check_batches(_writable(request.batches)), -1)
             admitted = admit(_writable(request.batches), self._member.log.config, self._services.wall_ms())
             header = admitted.batches.headers[0]
-            self._refusals.check(header, self.producers, self.now)
+            self._services.refusals.check(self.group, header, self.now, self.producers)
             if header.is_transactional and self._transactions.must_wait(header):
                 self._park(request, admitted, self.defer())
                 return None
             return self._append(request, admitted.batches, admitted.append_time_ms)
         except (ProtocolError, LogError) as error:
+            if isinstance(error, LogOffline):
+                self.refused_for_now(request)
             return self._refused(error)
 
     def _park(self, request: AppendRecords, admitted: Admitted, reply: Future[AppendResult]) -> None:
@@ -209,7 +212,12 @@ class Replica(GroupMember):
             header = read_header(request.batches)
         except ProtocolError:
             return  # told when it comes again
-        self._refusals.note(header, self.producers, self.now)
+        self._note_refused(header)
+
+    def _note_refused(self, header: BatchHeader | None) -> None:
+        """Also what is written and not held by enough replicas: another leader may cut it off."""
+        if header is not None:
+            self._services.refusals.note(self.group, header, self.now, self.producers)
 
     def append_parked(
         self, request: AppendRecords, admitted: Admitted, guard: int, reply: Future[AppendResult]
@@ -221,10 +229,12 @@ class Replica(GroupMember):
         else:
             header = admitted.batches.headers[0]
             try:
-                self._refusals.check(header, self.producers, self.now)
+                self._services.refusals.check(self.group, header, self.now, self.producers)
                 self._transactions.check(header, guard)
                 result = self._append(request, admitted.batches, admitted.append_time_ms, lambda: reply)
             except (ProtocolError, LogError) as error:
+                if isinstance(error, LogOffline):
+                    self.refused_for_now(request)
                 result = self._refused(error)
         if result is not None:
             reply.set(result)
@@ -239,7 +249,7 @@ class Replica(GroupMember):
         header = batches.headers[0]
         known = None if request.own else self._already_here(header)
         if known is not None:
-            return self._answer_later(request.acks, request.timeout_ms, *known, -1, defer)
+            return self._answer_later(header, request.acks, request.timeout_ms, *known, -1, defer)
         if request.own and header.is_transactional:
             self._member.log.producers.check_unnumbered(header)
         base = self._member.append(batches, self.now)
@@ -247,7 +257,7 @@ class Replica(GroupMember):
             self._transactions.began(header.producer_id)
         self._after_event()
         end = base + header.last_offset_delta + 1
-        return self._answer_later(request.acks, request.timeout_ms, base, end, append_time_ms, defer)
+        return self._answer_later(header, request.acks, request.timeout_ms, base, end, append_time_ms, defer)
 
     @handles(AppendMarker)
     def append_marker(self, request: AppendMarker) -> AppendResult | None:
@@ -274,7 +284,7 @@ class Replica(GroupMember):
                 base = -1 if known is None else known.marker_offset
         except LogError as error:
             return self._refused(error)
-        return self._answer_later(ALL, MARKER_MS, base, base + 1, -1)
+        return self._answer_later(None, ALL, MARKER_MS, base, base + 1, -1)
 
     @handles(ReadRecords)
     def read_records(self, request: ReadRecords) -> ReadResult | None:
@@ -405,7 +415,7 @@ class Replica(GroupMember):
             if error is None:
                 too_few = self._too_few_in_sync
                 error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else ErrorCode.REQUEST_TIMED_OUT
-            append.reply.set(self._answer(error, append.base, append.term, append.append_time_ms))
+            append.reply.set(self._answer(append.header, error, append.base, append.term, append.append_time_ms))
         self._reads.expire(now)
         deadlines = [append.deadline for append in self._appends] + [read.deadline for read in self._reads.waiting]
         if deadlines:
@@ -464,7 +474,7 @@ class Replica(GroupMember):
             if error is None:
                 return
             append = appends.popleft()
-            append.reply.set(self._answer(error, append.base, append.term, append.append_time_ms))
+            append.reply.set(self._answer(append.header, error, append.base, append.term, append.append_time_ms))
 
     def _verdict(self, end: int) -> ErrorCode | None:
         """How acks=all is answered for what ends here; None as long as that is not decided.
@@ -481,6 +491,7 @@ class Replica(GroupMember):
 
     def _answer_later(
         self,
+        header: BatchHeader | None,
         acks: int,
         timeout_ms: int,
         base: int,
@@ -492,15 +503,18 @@ class Replica(GroupMember):
         node = self._member.node
         error = self._verdict(end) if acks == ALL else ErrorCode.NONE
         if error is not None:
-            return self._answer(error, base, node.term, append_time_ms)
+            return self._answer(header, error, base, node.term, append_time_ms)
         reply: Future[AppendResult] = (defer or self.defer)()
         deadline = self.now + timeout_ms / 1000
-        self._appends.append(_WaitingAppend(end, base, node.term, append_time_ms, reply, deadline))
+        self._appends.append(_WaitingAppend(end, base, node.term, append_time_ms, reply, deadline, header))
         self.expire_by(deadline)
         return None
 
-    def _answer(self, error: ErrorCode, base: int, term: int, append_time_ms: int) -> AppendResult:
+    def _answer(
+        self, header: BatchHeader | None, error: ErrorCode, base: int, term: int, append_time_ms: int
+    ) -> AppendResult:
         if error != ErrorCode.NONE:
+            self._note_refused(header)
             return AppendResult(error, base, term, "written, and not held by enough replicas")
         return AppendResult(ErrorCode.NONE, base, term, "", self._member.log.log_start_offset, append_time_ms)
 
@@ -566,6 +580,7 @@ class Replica(GroupMember):
         text = "another replica leads now" if error is None else str(error)
         appends, self._appends = self._appends, deque()
         for append in appends:
+            self._note_refused(append.header)
             append.reply.set(AppendResult(code, append.base, append.term, text))
         self._reads.send_away()
 

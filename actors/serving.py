@@ -12,12 +12,14 @@ import pykka
 from attrs import field
 
 from actors.fetch_sessions import FetchSessions
-from actors.replica_messages import group_name
-from actors.runtime import LAUNCHER_ID, Address, Future
+from actors.replica_messages import AppendResult, group_name
+from actors.runtime import LAUNCHER_ID, Address, Future, Payload
 from log.machines.plans import CreateTopic, TakeProducerIds
 from log.machines.topic_ids import id_text
 from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError
 from protocol.late_attrs import define
+from protocol.records import read_header
 
 if TYPE_CHECKING:
     from actors.cluster_facts import ClusterFacts
@@ -79,6 +81,20 @@ class Serving:
             return True
         last = max(self._since, self._seen_at.get(broker, 0.0), self.services.heard.get(broker, 0.0))
         return now - last < SESSION_SECONDS
+
+    def note_refused(self, replica: Address, batches: Payload, answer: Future[AppendResult]) -> None:
+        """The replica has not answered these batches: have it refuse what the producer sent behind them (refusals.py).
+
+        That is so while its mailbox is full, and while it is restarted. To be called at the moment of the failure: the
+        next batches may be delivered in the same turn.
+        """
+        if answer.exception is None:
+            return
+        try:
+            header = read_header(batches)
+        except ProtocolError:
+            return  # it is rejected when it comes again
+        self.services.refusals.note(replica.name, header, self.node.scheduler.clock.now())
 
     def replica(self, topic: Topic, partition: int) -> Address:
         """The replica of a partition on this broker."""

@@ -5,9 +5,13 @@ when the second arrives, that is over. By its sequence it comes too early, and K
 upon which librdkafka numbers everything anew that is under way, in all partitions, and writes some of it twice. Of a
 producer that a partition does not know yet, Kafka takes the second batch, and the first one never more.
 
-So a replica remembers what it refused, and refuses what lies behind in the same way, until the first one has come again
-or does not come back. Both are sent once more, in their order. Nothing is ever let in because of this table: it may be
-forgotten at any time.
+So a broker remembers what was refused, and a replica refuses what lies behind in the same way, until the first one has
+come again or does not come back. Both are sent once more, in their order. Nothing is ever let in because of this table:
+it may be forgotten at any time.
+
+The table belongs to the broker and outlives its replicas: a batch is also refused while its replica's mailbox is full,
+and while the replica is restarted because its disk failed. Only the end of the process forgets it, and that ends the
+client's connection too.
 """
 
 from __future__ import annotations
@@ -17,9 +21,10 @@ from log.producer_state import ProducerStates
 from protocol.late_attrs import frozen
 from protocol.records import BatchHeader
 
-PRODUCERS_MAX = 1000
+PRODUCERS_MAX = 10_000
 SECONDS_MAX = 30.0
-"""Who does not send a refused batch again within this time does not mean to."""
+"""A producer that does not send a refused batch again within this time does not mean to."""
+_NO_PRODUCERS = ProducerStates()
 _SEQUENCES = 1 << 31
 
 
@@ -37,58 +42,60 @@ class Refusal:
 
 
 class Refusals:
-    """Of one replica."""
+    """Of one broker, by group and producer."""
 
-    __slots__ = ("_by_producer",)
+    __slots__ = ("_refused",)
 
     def __init__(self) -> None:
-        self._by_producer: dict[int, Refusal] = {}
+        self._refused: dict[tuple[str, int], Refusal] = {}
 
     def __len__(self) -> int:
-        return len(self._by_producer)
+        return len(self._refused)
 
-    def note(self, header: BatchHeader, producers: ProducerStates, now: float) -> None:
-        """This batch was refused, and is expected again."""
+    def note(self, group: str, header: BatchHeader, now: float, producers: ProducerStates = _NO_PRODUCERS) -> None:
+        """This batch was refused, and is expected again. Without `producers` the partition's table is out of reach."""
         if header.producer_id < 0 or header.base_sequence < 0:
             return
-        missing = self._missing(header.producer_id, producers, now)
+        key = (group, header.producer_id)
+        missing = self._missing(key, producers, now)
         if missing is not None and (
             missing.epoch > header.producer_epoch
             or (missing.epoch == header.producer_epoch and _is_behind(header.base_sequence, missing.first_sequence))
         ):
             return
-        self._by_producer.pop(header.producer_id, None)  # the oldest are first
-        if len(self._by_producer) >= PRODUCERS_MAX:
-            del self._by_producer[next(iter(self._by_producer))]
-        self._by_producer[header.producer_id] = Refusal(header.producer_epoch, header.base_sequence, now + SECONDS_MAX)
+        self._refused.pop(key, None)  # the oldest are first
+        if len(self._refused) >= PRODUCERS_MAX:
+            del self._refused[next(iter(self._refused))]
+        self._refused[key] = Refusal(header.producer_epoch, header.base_sequence, now + SECONDS_MAX)
 
-    def check(self, header: BatchHeader, producers: ProducerStates, now: float) -> None:
+    def check(self, group: str, header: BatchHeader, now: float, producers: ProducerStates) -> None:
         """May this batch be looked at, or was one before it refused that has not come again?"""
-        if not self._by_producer:
+        if not self._refused:
             return
-        missing = self._missing(header.producer_id, producers, now)
+        key = (group, header.producer_id)
+        missing = self._missing(key, producers, now)
         if missing is None or missing.epoch != header.producer_epoch:
             return
         if header.base_sequence == missing.first_sequence:
-            del self._by_producer[header.producer_id]
+            del self._refused[key]
         elif _is_behind(header.base_sequence, missing.first_sequence):
             raise Overtakes(
                 f"producer {header.producer_id} sends sequence {header.base_sequence}, and {missing.first_sequence} was"
                 " refused for now and has not come again"
             )
 
-    def _missing(self, producer_id: int, producers: ProducerStates, now: float) -> Refusal | None:
+    def _missing(self, key: tuple[str, int], producers: ProducerStates, now: float) -> Refusal | None:
         """What of this producer was refused lately and is not in the log."""
-        refused = self._by_producer.get(producer_id)
+        refused = self._refused.get(key)
         if refused is None:
             return None
-        known = producers.get(producer_id)
+        known = producers.get(key[1])
         is_here = known is not None and (
             known.epoch > refused.epoch
             or (known.epoch == refused.epoch and _is_behind(known.last_sequence + 1, refused.first_sequence))
         )
         if is_here or refused.until <= now:
-            del self._by_producer[producer_id]
+            del self._refused[key]
             return None
         return refused
 

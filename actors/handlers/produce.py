@@ -82,8 +82,9 @@ class _Produce:
                         transactional_id=request.transactional_id or "",
                         adds=call.version >= ADDS_FROM,
                     )
-                    then = partial(self._appended, topic, answer)
-                    call.connection.ask(serving.replica(topic, partition.index), append, then)
+                    address = serving.replica(topic, partition.index)
+                    asked = call.connection.ask(address, append, partial(self._appended, topic, answer))
+                    asked.add_callback(partial(serving.note_refused, address, append.batches))
         self._done()
 
     def _appended(self, topic: Topic, answer: PartitionProduceResponse, future: Future[Any]) -> None:

@@ -131,14 +131,18 @@ class Actor(pykka.Actor):
 
     def ask(
         self, address: Address, message: Any, then: Callable[[Future[Any]], None], *, timeout: float | None = None
-    ) -> None:
-        """Ask whoever lives at `address`; `then(future)` runs in this actor's own turn once the answer is here."""
+    ) -> Future[Any]:
+        """Ask the actor at `address`; `then(future)` runs in this actor's own turn once the answer is here.
+
+        Callbacks of the future that is returned run earlier: at once when the question is refused or answered.
+        """
         try:
             future: Future[Any] = self.node.ref(address).ask(message, block=False, timeout=timeout)
         except pykka.ActorDeadError as error:
             future = Future(self.node.scheduler)
             future.fail(error)
         future.add_callback(lambda done: self.actor_inbox.put_own(Envelope(Continue(then, done))))
+        return future
 
     def defer(self) -> Future[Any]:
         """Take over the answer to the message in hand: set it later, now or in another turn."""

@@ -12,6 +12,8 @@ from log.refusals import SECONDS_MAX, Overtakes, Refusals
 from protocol.records import BatchHeader, ControlType, check_batches, read_header
 from tests.log.log_model import batch, marker
 
+GROUP = "orders-3.some"
+
 
 def header(sequence: int, *, epoch: int = 0, producer: int = 5, count: int = 1) -> BatchHeader:
     return read_header(batch(count, producer=(producer, epoch, sequence)))
@@ -19,7 +21,7 @@ def header(sequence: int, *, epoch: int = 0, producer: int = 5, count: int = 1) 
 
 def refused(sequence: int, *, epoch: int = 0, producers: ProducerStates | None = None) -> Refusals:
     table = Refusals()
-    table.note(header(sequence, epoch=epoch), producers or ProducerStates(), 0.0)
+    table.note(GROUP, header(sequence, epoch=epoch), 0.0, producers or ProducerStates())
     return table
 
 
@@ -30,9 +32,15 @@ def written(sequence: int, *, epoch: int = 0, count: int = 1) -> ProducerStates:
     return producers
 
 
-def overtakes(table: Refusals, one: BatchHeader, producers: ProducerStates | None = None, now: float = 1.0) -> bool:
+def overtakes(
+    table: Refusals,
+    one: BatchHeader,
+    producers: ProducerStates | None = None,
+    now: float = 1.0,
+    group: str = GROUP,
+) -> bool:
     try:
-        table.check(one, producers or ProducerStates(), now)
+        table.check(group, one, now, producers or ProducerStates())
     except Overtakes:
         return True
     return False
@@ -41,7 +49,7 @@ def overtakes(table: Refusals, one: BatchHeader, producers: ProducerStates | Non
 def test_what_lies_behind_waits_until_the_refused_batch_has_come_again() -> None:
     table = refused(3)
     with pytest.raises(Overtakes, match="producer 5 sends sequence 4, and 3 was refused for now"):
-        table.check(header(4), ProducerStates(), 1.0)
+        table.check(GROUP, header(4), 1.0, ProducerStates())
     assert overtakes(table, header(9)), "it is not forgotten because somebody was told"
     assert not overtakes(table, header(3))
     assert not overtakes(table, header(4)), "whether it follows is for the log to say"
@@ -51,7 +59,7 @@ def test_what_lies_behind_waits_until_the_refused_batch_has_come_again() -> None
 def test_of_several_that_were_refused_the_first_is_waited_for() -> None:
     table = refused(3)
     for sequence in (4, 2, 5):
-        table.note(header(sequence), ProducerStates(), 0.0)
+        table.note(GROUP, header(sequence), 0.0)
     assert overtakes(table, header(3))
     assert not overtakes(table, header(2))
 
@@ -62,11 +70,15 @@ def test_other_producers_and_epochs_are_not_concerned() -> None:
     assert not overtakes(table, header(4, epoch=0))
     assert not overtakes(table, header(4, epoch=2))
     assert overtakes(table, header(4, epoch=1))
-    table.note(header(0, epoch=0), ProducerStates(), 0.0)
+    table.note(GROUP, header(0, epoch=0), 0.0)
     assert overtakes(table, header(4, epoch=1)), "an older incarnation says nothing about a newer"
-    table.note(header(7, epoch=2), ProducerStates(), 0.0)
+    table.note(GROUP, header(7, epoch=2), 0.0)
     assert not overtakes(table, header(4, epoch=1)), "a newer one ends it"
     assert overtakes(table, header(8, epoch=2))
+
+
+def test_other_partitions_are_not_concerned() -> None:
+    assert not overtakes(refused(3), header(4), group="orders-4.some")
 
 
 def test_what_is_in_the_log_is_not_waited_for() -> None:
@@ -76,7 +88,7 @@ def test_what_is_in_the_log_is_not_waited_for() -> None:
     assert overtakes(refused(3, epoch=1), header(5, epoch=1), written(4, epoch=0))
     assert not overtakes(refused(3, epoch=1), header(5, epoch=1), written(0, epoch=2))
     table = refused(3)
-    table.note(header(8), written(7), 0.0)
+    table.note(GROUP, header(8), 0.0, written(7))
     assert overtakes(table, header(9), written(7))
 
 
@@ -90,7 +102,7 @@ def test_the_first_batch_of_an_epoch_that_a_marker_has_told_of_is_waited_for() -
 def test_who_does_not_come_back_is_forgotten() -> None:
     table = refused(3)
     assert overtakes(table, header(4), now=SECONDS_MAX - 0.1)
-    table.note(header(3), ProducerStates(), 10.0)
+    table.note(GROUP, header(3), 10.0)
     assert overtakes(table, header(4), now=SECONDS_MAX + 9.9), "it was refused once more"
     assert not overtakes(table, header(4), now=SECONDS_MAX + 10.0)
     assert len(table) == 0
@@ -98,7 +110,7 @@ def test_who_does_not_come_back_is_forgotten() -> None:
 
 def test_batches_without_numbers_are_not_remembered() -> None:
     table = Refusals()
-    table.note(read_header(batch()), ProducerStates(), 0.0)
+    table.note(GROUP, read_header(batch()), 0.0)
     assert len(table) == 0
 
 
@@ -106,7 +118,7 @@ def test_the_table_is_bounded_and_the_oldest_go_first(monkeypatch: pytest.Monkey
     monkeypatch.setattr(refusals, "PRODUCERS_MAX", 3)
     table = Refusals()
     for producer in (1, 2, 3, 1, 4):
-        table.note(header(0, producer=producer), ProducerStates(), 0.0)
+        table.note(GROUP, header(0, producer=producer), 0.0)
     assert len(table) == 3
     assert [overtakes(table, header(1, producer=producer)) for producer in (1, 2, 3, 4)] == [True, False, True, True]
 

@@ -23,6 +23,7 @@ from actors.replica_messages import (
     LogMoved,
     ReadRecords,
     ReadSlice,
+    TransferLeadership,
     UnwatchLog,
     WatchLog,
     replica_address,
@@ -221,6 +222,38 @@ def test_what_was_sent_behind_a_batch_that_waited_for_its_coordinator_when_its_l
         partition.run(0.1)
     assert partition.errors == [
         ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE, ErrorCode.NONE,
+    ]  # fmt: skip
+
+
+def test_what_was_sent_behind_a_batch_that_another_leader_cuts_off_is_not_out_of_order() -> None:
+    """It was written, and refused when its leader was deposed. The same broker leads again when the second arrives."""
+    partition = Partition(min_insync_replicas=2)
+    for follower in partition.followers:
+        partition.silence(follower)
+        partition.world.sim.blocked.add((partition.leader, follower))
+    partition.append_numbered(0)
+    partition.run(0.1)
+    assert partition.errors == [], "it is written, and held by nobody else"
+    partition.run(3.0)
+    assert partition.errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    partition.world.heal()
+    partition.run(1.0)
+    successor = partition.world.leader(partition.group)
+    assert successor is not None
+    deposed, partition.leader = partition.leader, successor
+    partition.append()
+    partition.run(1.0)
+    partition.leader = deposed
+    assert partition.replica.producers.get(7) is None, "the next leader has cut it off"
+    transfer = TransferLeadership(partition.leader)
+    partition.world.sim.nodes[successor].tell_local(replica_address(partition.group, successor), transfer)
+    partition.run(1.0)
+    assert partition.world.leader(partition.group) == partition.leader
+    for sequence in (1, 0, 1):
+        partition.append_numbered(sequence)
+        partition.run(0.1)
+    assert partition.errors[1:] == [
+        ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE, ErrorCode.NONE,
     ]  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def _take_torn(self: recovery._Scan, data: memoryview, at: int, position: int) -
     return None
 
 
-def _check_nothing(_self: Refusals, _header: BatchHeader, _producers: ProducerStates, _now: float) -> None:
+def _check_nothing(_self: Refusals, _group: str, _header: BatchHeader, _now: float, _producers: ProducerStates) -> None:
     pass
 
 

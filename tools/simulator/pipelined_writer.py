@@ -29,7 +29,15 @@ from tools.simulator.history import IDEMPOTENT, Operation
 SHARE = 0.3
 """Of the seeds that have such a writer."""
 PRODUCER_ID = 100
-_FOR_NOW = frozenset((ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT))
+_FOR_NOW = frozenset(
+    (
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    )
+)
 _PAUSE_SECONDS_MAX, _LATE_SECONDS_MAX = 0.03, 0.3
 _LATE_SHARE = 0.5
 _STAY_SHARE = 0.7
@@ -48,7 +56,7 @@ class _Batch:
     """The answer of this round; None if there is none, whatever became of it."""
     is_sent: bool = False
     was_lost: bool = False
-    """Was it once not answered, or written and not kept? Then it need not be where it was sent."""
+    """Was it once not answered? Then it need not have arrived where it was sent."""
 
     @property
     def is_acknowledged(self) -> bool:
@@ -62,8 +70,8 @@ class _Batch:
 
     @property
     def was_refused(self) -> bool:
-        """Surely not written, and noted."""
-        return self.result is not None and self.result.error in _FOR_NOW and self.result.base_offset < 0
+        """Not written, or not held by enough replicas: the broker has noted that."""
+        return self.result is not None and self.result.error in _FOR_NOW
 
 
 @frozen(slots=True)

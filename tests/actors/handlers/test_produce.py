@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
+from pykka._envelope import Envelope
 
 from actors.harness import Cluster
+from actors.replica_messages import AppendRecords
+from actors.runtime import MailboxFull
+from actors.runtime.mailbox import Mailbox
 from log.filesystem import DiskFile
 from protocol.apis import PRODUCE
 from protocol.compression import Codec
@@ -20,6 +25,7 @@ from protocol.messages.produce import (
 )
 from protocol.records import HEADER, Record, build_batch, read_header, stamp_producer
 from tests.actors.handlers.wire_client import WireClient
+from tests.actors.waiting import wait_until
 
 TIME = 1_700_000_000_000
 
@@ -174,6 +180,56 @@ def test_what_is_not_replicated_in_time_is_a_time_out(
     asked.timeout_ms = 0
     answer = leader_of(clients, topic).ask(asked, 13).responses[0].partition_responses[0]
     assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+
+
+def numbered(sequence: int) -> bytes:
+    return batch(producer_id=77, producer_epoch=0, base_sequence=sequence)
+
+
+def test_what_was_sent_behind_a_batch_that_a_full_mailbox_refused_does_not_take_its_place(
+    clients: dict[int, WireClient], topic: MetadataResponseTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = leader_of(clients, topic)
+    put = Mailbox.put
+
+    def full(mailbox: Mailbox, envelope: Envelope[Any]) -> None:
+        if isinstance(envelope.message, AppendRecords):
+            raise MailboxFull("try again later")
+        put(mailbox, envelope)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Mailbox, "put", full)
+        assert produce(client, topic, numbered(0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert produce(client, topic, numbered(1)).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    told = [produce(client, topic, numbered(sequence)) for sequence in (0, 1)]
+    assert [(one.error_code, one.base_offset) for one in told] == [(ErrorCode.NONE, 0), (ErrorCode.NONE, 1)]
+
+
+def test_what_was_sent_behind_a_batch_that_a_failing_disk_refused_does_not_take_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The replica is restarted, and has forgotten everything that is not on disk."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    with Cluster(1, log_level="critical") as cluster, WireClient(cluster) as client:
+        cluster.admin.create_topic("orders", 1, 1)
+        topic = client.until_led("orders")
+        with monkeypatch.context() as patch:
+            patch.setattr(DiskFile, "pwrite", fail)
+            patch.setattr(DiskFile, "pwritev", fail)
+            assert produce(client, topic, numbered(0)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        errors: list[int] = []
+
+        def is_back() -> bool:
+            errors.append(produce(client, topic, numbered(1)).error_code)
+            return errors[-1] not in (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+        wait_until(is_back, lambda: f"answered with {ErrorCode(errors[-1]).name}")
+        assert errors[-1] == ErrorCode.NOT_ENOUGH_REPLICAS
+        told = [produce(client, topic, numbered(sequence)) for sequence in (0, 1)]
+        assert [(one.error_code, one.base_offset) for one in told] == [(ErrorCode.NONE, 0), (ErrorCode.NONE, 1)]
 
 
 def test_a_disk_that_fails_is_a_storage_error(monkeypatch: pytest.MonkeyPatch) -> None:
