@@ -558,7 +558,7 @@ class Replica(GroupMember):
         if isinstance(error, WrongTransactionState):
             return AppendResult(ErrorCode.INVALID_TXN_STATE, -1, term, str(error))
         if isinstance(error, ProtocolError):
-            return AppendResult(error.code, -1, term, str(error))
+            return AppendResult(error.code, -1, term, str(error), blamed=error.records)
         raise error
 
     @property

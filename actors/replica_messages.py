@@ -55,6 +55,8 @@ class AppendResult:
     message: str
     log_start_offset: int = -1
     append_time_ms: int = -1
+    blamed: tuple[int, ...] = ()
+    """The numbers of the records in the batch for which it was refused, where only some are to blame."""
 
 
 @wire(0x0222)

@@ -52,10 +52,9 @@ def admit(data: memoryview, config: LogConfig, now_ms: int) -> Admitted:
     header = batches.headers[0]
     _check_header(header, config)
     appends = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
-    if not appends and header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
-        limit = config.message_timestamp_after_max_ms
-        raise InvalidTimestamp(f"timestamp {header.max_timestamp} is more than {limit} ms ahead of this broker's clock")
     plain = _checked_records(batches, config)
+    if not appends and header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
+        raise _too_late(header, plain, config, now_ms)
     wanted = config.compression_type
     if wanted is not None and header.codec is not wanted:
         batches = recompress(header, plain, wanted)
@@ -83,7 +82,11 @@ def _checked_records(batches: RecordBatches, config: LogConfig) -> bytes:
         raise InvalidRecord(str(error)) from None
     check_records(plain, header.record_count, header.base_timestamp, elements_max=ELEMENTS_MAX, keyless=keyless)
     if keyless:
-        raise InvalidRecord(f"record {keyless[0]} has no key, and the topic is compacted")
+        raise InvalidRecord(
+            f"record {keyless[0]} has no key, as {len(keyless)} of {header.record_count} records of the batch, and the"
+            " topic is compacted: give every record a key",
+            records=keyless,
+        )
     return plain
 
 
@@ -112,6 +115,16 @@ def _check_size(header: BatchHeader, config: LogConfig) -> None:
         raise BatchTooLarge(f"a batch of {header.size} bytes; max.message.bytes is {config.max_message_bytes}")
 
 
+def _too_late(header: BatchHeader, plain: bytes, config: LogConfig, now_ms: int) -> InvalidTimestamp:
+    limit = config.message_timestamp_after_max_ms
+    times = record_times(plain, header.record_count, header.base_timestamp)
+    return InvalidTimestamp(
+        f"timestamp {header.max_timestamp} is more than {limit} ms ahead of this broker's clock"
+        " (message.timestamp.after.max.ms)",
+        records=(number for number, timestamp in times if timestamp - now_ms > limit),
+    )
+
+
 def _with_good_times(batches: RecordBatches, plain: bytes, config: LogConfig, now_ms: int) -> RecordBatches:
     """Give records that have no timestamp this broker's, and refuse those that are too old."""
     header = batches.headers[0]
@@ -122,5 +135,8 @@ def _with_good_times(batches: RecordBatches, plain: bytes, config: LogConfig, no
         return RecordBatches(batches.data, (stamped,))
     limit = config.message_timestamp_before_max_ms
     if oldest < now_ms - limit:
-        raise InvalidTimestamp(f"timestamp {oldest} is more than {limit} ms behind this broker's clock")
+        raise InvalidTimestamp(
+            f"timestamp {oldest} is more than {limit} ms behind this broker's clock (message.timestamp.before.max.ms)",
+            records=(number for number, timestamp in enumerate(times) if timestamp < now_ms - limit),
+        )
     return batches

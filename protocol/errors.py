@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import ClassVar
+
+RECORDS_BLAMED_MAX = 1000
 
 
 class ProtocolError(Exception):
@@ -10,6 +14,11 @@ class ProtocolError(Exception):
 
     code: ClassVar[int] = -1
     name: ClassVar[str] = "UNKNOWN_SERVER_ERROR"
+
+    def __init__(self, text: str = "", *, records: Iterable[int] = ()) -> None:
+        super().__init__(text)
+        self.records = tuple(islice(records, RECORDS_BLAMED_MAX))
+        """The numbers of the records in the batch that are to blame, where only some of them are."""
 
 
 class CorruptBatch(ProtocolError):

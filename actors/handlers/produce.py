@@ -16,6 +16,7 @@ from log.machines.metadata import INTERNAL_TOPICS
 from protocol.compression import Codec
 from protocol.error_codes import ErrorCode
 from protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
@@ -100,6 +101,10 @@ class _Produce:
                 answer.log_append_time_ms = result.append_time_ms
             else:
                 answer.error_message = result.message
+                answer.record_errors = [
+                    BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=result.message)
+                    for number in result.blamed
+                ]
         if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             self._name_leader(topic, answer)
         self._done()

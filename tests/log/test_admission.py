@@ -11,6 +11,7 @@ from log.admission import DECOMPRESSED_BYTES_MAX, ELEMENTS_MAX, admit
 from log.config import CleanupPolicy, LogConfig, TimestampType
 from protocol.compression import Codec, compress
 from protocol.errors import (
+    RECORDS_BLAMED_MAX,
     BatchTooLarge,
     CorruptBatch,
     InvalidRecord,
@@ -85,6 +86,22 @@ def test_records_of_a_compacted_topic_have_keys() -> None:
     assert [record.value for record in admitted(batch(b"a", b"b"), COMPACTED)] == [b"a", b"b"]
     with pytest.raises(InvalidRecord, match="record 0 has no key"):
         admit(memoryview(batch(key=None)), COMPACTED, NOW)
+
+
+@pytest.mark.parametrize("count", [3, 100, 5000])
+def test_the_records_that_are_to_blame_are_named(count: int) -> None:
+    data = build_batch([Record(at, NOW, None if at % 3 == 1 else b"k", b"v") for at in range(count)])
+    with pytest.raises(InvalidRecord, match=f"as {len(range(1, count, 3))} of {count} records") as refused:
+        admit(memoryview(data), COMPACTED, NOW)
+    assert refused.value.records == tuple(range(1, count, 3))[:RECORDS_BLAMED_MAX]
+
+
+@pytest.mark.parametrize("wrong", [NOW + 3_600_001, NOW - 1001])
+def test_records_with_bad_timestamps_are_named(wrong: int) -> None:
+    data = build_batch([Record(at, time, None, b"v") for at, time in enumerate((NOW, wrong, NOW, wrong))])
+    with pytest.raises(InvalidTimestamp) as refused:
+        admit(memoryview(data), LogConfig(message_timestamp_before_max_ms=1000), NOW)
+    assert refused.value.records == (1, 3)
 
 
 @pytest.mark.parametrize("codec", Codec)

@@ -135,6 +135,21 @@ def test_what_may_not_be_sent_is_refused_with_kafkas_error(
     assert (answer.error_message is None) == (error is ErrorCode.NONE)
 
 
+@pytest.mark.parametrize("version", list(PRODUCE.versions))
+def test_only_the_records_without_a_key_are_blamed_where_a_topic_is_compacted(
+    cluster: Cluster, clients: dict[int, WireClient], name: str, version: int
+) -> None:
+    cluster.admin.create_topic(name, 1, 3, configs={"cleanup.policy": "compact"})
+    client = next(iter(clients.values()))
+    topic = client.until_led(name)
+    made = [Record(at, TIME, key, b"v") for at, key in enumerate((b"a", None, b"b", None))]
+    answer = produce(leader_of(clients, topic), topic, bytes(build_batch(made)), version=version)
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert [one.batch_index for one in answer.record_errors] == ([1, 3] if version >= 8 else [])
+    assert all("has no key" in (one.batch_index_error_message or "") for one in answer.record_errors)
+    assert produce(leader_of(clients, topic), topic, batch(), version=version).record_errors == []
+
+
 def test_acks_are_none_one_or_all(clients: dict[int, WireClient], topic: MetadataResponseTopic) -> None:
     assert produce(leader_of(clients, topic), topic, batch(), acks=2).error_code == ErrorCode.INVALID_REQUIRED_ACKS
 
