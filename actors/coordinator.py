@@ -10,9 +10,17 @@ whether it still leads, which it passes on to a majority. What was answered mean
 home. So nobody is ever told what is not committed, or what a newer leader may have changed; and a thousand commits at
 once are one append.
 
-When a flight fails, nobody knows what is committed: everybody who waits is told to ask again, and the machine is made
-anew from the log. Appends wait for their commit as long as this replica leads: the log has no other writer, so what
-is replayed up to the high watermark is then all there is.
+What becomes of a flight:
+
+- committed: its answers go out. Fewer replicas than min.insync.replicas may hold it by then: its clients are told to
+  ask again, and the coordinator goes on, since what the machine decided is in the log.
+- refused for now (too few replicas are in sync, the replica has too much to do): nothing is written. The machine keeps
+  what it decided, and the flight is repeated until it succeeds. Meanwhile clients are told to ask again, nothing new is
+  decided for them, and the machine's clock stands still, so that no session ends which could not be renewed.
+- refused because of the producer of its transaction: the machine takes back that one decision.
+- anything else (another replica leads): nobody knows what is committed. Everybody who waits is told to ask again, and
+  the machine is made again from the log. Appends wait for their commit as long as this replica leads: the log has no
+  other writer, so what is replayed up to the high watermark is then all there is.
 
 A machine that raises is not to be trusted any more, and is made anew in the same way. Where a request did that, whoever
 sent it is told so. Where nobody sent anything (time passed, a topic changed, the log was replayed) the same would
@@ -42,7 +50,7 @@ from actors.replica_messages import (
     group_name,
     replica_address,
 )
-from actors.runtime import Actor, Address, Future, Payload, handles
+from actors.runtime import Actor, Address, Future, MailboxFull, Payload, handles
 from actors.runtime.timers import Timer
 from log.config import LogConfig
 from log.machines.coordination import EFFECTS_BYTES_MAX, RECORD_BYTES_MAX, Caller, Effects, Moment, bytes_of
@@ -60,7 +68,11 @@ LOADED_BYTES_MAX = 1 << 31
 """No batch is larger: whatever was written can be loaded. Only coordinators write here, and compress nothing."""
 LOOK_SECONDS = 1.0
 RETRY_SECONDS, RETRY_SECONDS_MAX = 0.02, 10.0
+WRITE_SECONDS_MAX = 0.5
+"""The longest pause before a flight is repeated that was refused for now."""
 OPEN_MAX = 100_000
+_FOR_NOW = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT})
+"""Refused before anything was written, by a replica that leads."""
 
 
 class Machine(Protocol):
@@ -95,6 +107,12 @@ class _LoadAgain:
     life: int
 
 
+@frozen(slots=True)
+class _FlyAgain:
+    life: int
+    pause: float
+
+
 class Coordinator(Actor):
     """See the module's docstring."""
 
@@ -123,6 +141,10 @@ class Coordinator(Actor):
         self._tick_at: float | None = None
         self._pause = RETRY_SECONDS
         """Before it loads again, if it fails by itself."""
+        self._stands_since: float | None = None
+        """Since when nothing can be written, if that is so now."""
+        self._stood_seconds = 0.0
+        """For how long the machine's clock stood still in all."""
 
     # -- what those who inherit from it fill in ----------------------------------------------------------------
 
@@ -143,8 +165,9 @@ class Coordinator(Actor):
     def on_served(self, effects: Effects) -> None:
         """What was decided is committed, and the answers are out."""
 
-    def on_refused(self, flight: list[Effects], error: ErrorCode) -> None:
-        """This was not written. Whoever still waits afterwards is told to ask again."""
+    def take_back(self, flight: list[Effects], error: ErrorCode) -> bool:  # noqa: ARG002 - for those who inherit
+        """This flight was refused. Is the machine as if it had never been decided, and its clients answered?"""
+        return False
 
     # -- what is asked -------------------------------------------------------------------------------------------
 
@@ -175,7 +198,7 @@ class Coordinator(Actor):
             return ErrorCode.NOT_COORDINATOR
         if self._machine is None or not self._ready:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        if len(self._open) >= OPEN_MAX:
+        if len(self._open) >= OPEN_MAX or self.stands:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         token = defer()
         self._open[token] = None
@@ -222,6 +245,7 @@ class Coordinator(Actor):
         if (
             self._machine is not None
             and self._ready
+            and not self.stands
             and self.act("a deadline", partial(self._machine.tick, self._moment))
         ):
             self._pause = RETRY_SECONDS
@@ -271,6 +295,7 @@ class Coordinator(Actor):
         """Nothing of what was known here counts any more."""
         self._life += 1
         self._machine, self._ready, self._flying, self._queue = None, False, False, []
+        self._stands_since, self._stood_seconds = None, 0.0
         waiting, self._open = self._open, {}
         for reply in waiting:
             if not reply.done:
@@ -449,22 +474,64 @@ class Coordinator(Actor):
             batch = build_batch(made, producer_id=producer[0], producer_epoch=producer[1], transactional=True)
         return AppendRecords(ALL, APPEND_MS_MAX, Payload(memoryview(batch)), self._epoch, own=True)
 
-    def _landed(self, life: int, flight: list[Effects], future: Future[Any]) -> None:
+    def _landed(self, life: int, flight: list[Effects], future: Future[Any], *, pause: float = RETRY_SECONDS) -> None:
         if life != self._life:
             return
-        error = ErrorCode.NOT_LEADER_OR_FOLLOWER if future.exception is not None else future.get().error
-        if error != ErrorCode.NONE:
-            self.log.info("coordinator: %s begins anew: %s", self.address, ErrorCode(error).name)
-            self.on_refused(flight, ErrorCode(error))
+        error = _error_of(future)
+        if error in _FOR_NOW:
+            self._stand(flight, error, pause)
+            return
+        self._go_on()
+        if error in (ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND):
+            self._flying = False
+            self._committed(flight, told=error == ErrorCode.NONE)
+        elif self.take_back(flight, error):
+            self._flying = False
+        else:
+            self.log.info("coordinator: %s loads again: %s", self.address, error.name)
             self._begin_anew(ErrorCode.NOT_COORDINATOR)
             return
-        self._flying = False
-        for effects in flight:
-            for token, response in effects.replies:
-                self._answer(token, response)
-            self.on_served(effects)  # which may have decided something more
         if not self._flying:
             self._fly()
+
+    def _committed(self, flight: list[Effects], *, told: bool) -> None:
+        for effects in flight:
+            for token, response in effects.replies:
+                self._answer(token, response if told else ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            self.on_served(effects)  # which may have decided something more
+
+    # -- while nothing can be written ------------------------------------------------------------------------------
+
+    @property
+    def stands(self) -> bool:
+        """Is nothing decided for clients, because nothing can be written?"""
+        return self._stands_since is not None
+
+    def _stand(self, flight: list[Effects], error: ErrorCode, pause: float) -> None:
+        """Keep what was decided, let its clients ask again, and repeat the flight."""
+        if self._stands_since is None:
+            self._stands_since = self.node.scheduler.clock.now()
+            self.log.info("coordinator: %s cannot write for now: %s", self.address, error.name)
+        self._queue[:0] = flight
+        for effects in self._queue:
+            for token, _ in effects.replies:
+                self._answer(token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self.after(pause, _FlyAgain(self._life, min(2 * pause, WRITE_SECONDS_MAX)))
+
+    @handles(_FlyAgain)
+    def fly_again(self, message: _FlyAgain) -> None:
+        if message.life != self._life:
+            return
+        flight = self._take_flight()
+        assert flight is not None, "what was refused waits"
+        landed = partial(self._landed, self._life, flight, pause=message.pause)
+        self.ask(self._replica, self.question(flight), landed)
+
+    def _go_on(self) -> None:
+        if self._stands_since is not None:
+            self._stood_seconds += self.node.scheduler.clock.now() - self._stands_since
+            self._stands_since = None
+            self._arrange_tick()
 
     def _answer(self, token: Any, response: object) -> None:
         self._open.pop(token, None)
@@ -473,7 +540,13 @@ class Coordinator(Actor):
 
     @property
     def _moment(self) -> Moment:
-        return Moment(self.node.scheduler.clock.now(), self._services.wall_ms())
+        return Moment(self._machine_now, self._services.wall_ms())
+
+    @property
+    def _machine_now(self) -> float:
+        """The time of the machine's clock, which stands still while nothing can be written."""
+        since = self._stands_since
+        return (self.node.scheduler.clock.now() if since is None else since) - self._stood_seconds
 
     def _arrange_tick(self) -> None:
         """One timer at a time: a deadline that went further away is found out when it fires."""
@@ -482,7 +555,16 @@ class Coordinator(Actor):
             if self._timer is not None:
                 self._timer.cancel()
             self._tick_at = deadline
-            self._timer = self.after(max(deadline - self.node.scheduler.clock.now(), 0.0), _Tick())
+            self._timer = self.after(max(deadline - self._machine_now, 0.0), _Tick())
+
+
+def _error_of(future: Future[Any]) -> ErrorCode:
+    """Why a replica refused a flight."""
+    if future.exception is None:
+        return ErrorCode(future.get().error)
+    return (
+        ErrorCode.REQUEST_TIMED_OUT if isinstance(future.exception, MailboxFull) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    )
 
 
 def _encoded(answer: object, version: int) -> CoordinatedBytes:

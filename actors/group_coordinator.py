@@ -2,11 +2,15 @@
 
 Offsets that are committed in a transaction are vouched for by the transaction's coordinator first, as any record of a
 transaction is. A marker that comes in between makes them void: they were of the transaction that it ended.
+
+A marker counts for the machine when it is in the log: the replica may refuse it. Until then the producer's next offsets
+wait, which are of another transaction.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -38,6 +42,10 @@ ADDS_FROM = 5
 """The version of TxnOffsetCommit that puts the group's offsets into the transaction itself (transactions v2)."""
 ABORTABLE_FROM = 4
 """The version of TxnOffsetCommit that knows TRANSACTION_ABORTABLE."""
+_OF_PRODUCER = frozenset(
+    {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
+)
+"""Why a replica refuses a marker, or offsets of a transaction, and nothing else."""
 
 
 @define(slots=True)
@@ -56,6 +64,8 @@ class GroupCoordinator(Coordinator):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._guards = MarkerGuards()
+        self._ending: Counter[int] = Counter()
+        """How many markers of a producer are on their way to the log."""
 
     def machine(self, _epoch: int) -> GroupMachine:
         return GroupMachine(self._services.metadata, self._services.groups, self._new_id, self.record_bytes_max)
@@ -95,6 +105,8 @@ class GroupCoordinator(Coordinator):
             return  # whoever asked was told when this coordinator began anew
         if error == ErrorCode.NONE:
             error = self._guards.refusal(guard, request.producer_id, request.producer_epoch)
+        if error == ErrorCode.NONE and (self.stands or self._ending[request.producer_id]):
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # which all clients know, and repeat the request
         if error == ErrorCode.TRANSACTION_ABORTABLE and caller.version < ABORTABLE_FROM:
             error = ErrorCode.INVALID_TXN_STATE
         if error == ErrorCode.PRODUCER_FENCED:  # older clients do not know it; all know this one
@@ -110,25 +122,52 @@ class GroupCoordinator(Coordinator):
         machine, marker = self._machine, message.marker
         if not isinstance(machine, GroupMachine) or not self._ready:
             return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, "not the coordinator, or not yet")
+        if self.stands:
+            return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, self._epoch, "nothing can be written for now")
         self._guards.came(marker.producer_id, marker.producer_epoch + (marker.transaction_version < VERSION_2))
-        end = partial(machine.transaction_ended, marker.producer_id, committed=marker.commit)
-        if not self.act("a marker", end):
-            return _result(ErrorCode.NOT_COORDINATOR)
         reply = self.defer()
         token: Future[Any] = Future(self.node.scheduler)
         token.add_callback(lambda told: reply.set(_result(told.get())))
         self._open[token] = None
         done = AppendResult(ErrorCode.NONE, -1, self._epoch, "")
         mine = attrs.evolve(marker, leader_epoch=self._epoch)
+        self._ending[marker.producer_id] += 1
         self._enqueue(_MarkerEffects(replies=[(token, done)], marker=mine))
         return None
 
-    def on_refused(self, flight: list[Effects], error: ErrorCode) -> None:
-        """A marker that comes late is refused for good: whoever sent it must know that, or would ask for ever."""
+    def on_served(self, effects: Effects) -> None:
+        if isinstance(effects, _MarkerEffects):
+            assert effects.marker is not None
+            assert isinstance(self._machine, GroupMachine)
+            producer_id, committed = effects.marker.producer_id, effects.marker.commit
+            self._marker_is_home(producer_id)
+            self.act("a marker", partial(self._machine.transaction_ended, producer_id, committed=committed))
+
+    def take_back(self, flight: list[Effects], error: ErrorCode) -> bool:
         first = flight[0]
         if isinstance(first, _MarkerEffects):
+            # One that comes late is refused for good: its coordinator must know that, or would send it for ever.
             for token, _ in first.replies:
                 self._answer(token, AppendResult(error, -1, self._epoch, "refused by the replica"))
+            assert first.marker is not None
+            self._marker_is_home(first.marker.producer_id)
+            return error in _OF_PRODUCER
+        if first.producer is None or first.undo is None or error not in _OF_PRODUCER:
+            return False
+        if any(later.producer is not None and later.producer[0] == first.producer[0] for later in self._queue):
+            return False  # its later offsets took the place of these
+        for token, _ in first.replies:
+            self._answer(token, error)
+        return self.act("offsets that were refused", first.undo)
+
+    def _marker_is_home(self, producer_id: int) -> None:
+        self._ending[producer_id] -= 1
+        if not self._ending[producer_id]:
+            del self._ending[producer_id]
+
+    def _forget(self, error: ErrorCode) -> None:
+        super()._forget(error)
+        self._ending.clear()
 
     def go_together(self, first: Effects, other: Effects) -> bool:
         markers = isinstance(first, _MarkerEffects) or isinstance(other, _MarkerEffects)

@@ -12,7 +12,7 @@ and moments go in, records and answers come out, without a clock and without I/O
 The state runs ahead of the log: it changes when a record is decided on, not when that is committed. So whoever drives
 it keeps this order: all records of one `Effects` are appended together, all or none; answers go out only when these
 records and all before them are committed, even answers that wrote nothing, since they may tell of what others wrote. If
-an append fails, or nobody knows what became of it, the machine is thrown away and made anew from the log.
+nobody knows what became of an append, the machine is thrown away and made anew from the log.
 
 What clients make a machine write is bounded when the machine decides: a record has at most max.message.bytes of its
 topic. What a machine writes by itself (time passed, a topic was deleted) is cut into several batches where it may be,
@@ -21,7 +21,7 @@ and no batch is larger than EFFECTS_BYTES_MAX. Every batch that was written can 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 from attrs import field
@@ -71,6 +71,8 @@ class Effects:
     replies: list[tuple[object, object]] = field(factory=list)
     producer: tuple[int, int] | None = None
     """Id and epoch, if the records belong to a producer's open transaction. All of them do, then."""
+    undo: Callable[[], None] | None = None
+    """Takes back what the machine decided, for records that the producer's transaction may refuse."""
     cuts: list[int] = field(factory=list)
     """After so many records the rest may be written in another batch: they do not depend on each other."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any, cast
 
 from actors.coordinator import Coordinator
@@ -26,6 +27,7 @@ from actors.replica_messages import (
 from actors.runtime import Actor, Address, Future, Payload, handles
 from actors.runtime.simulation import Simulation
 from log.machines.group.config import GroupConfig
+from protocol.error_codes import ErrorCode
 from protocol.records import Record, build_batch
 from tests.log.machines.group.coordinator import new_world
 
@@ -37,6 +39,7 @@ class _Services:
         self.metadata = new_world(orders=1).metadata
         self.groups = GroupConfig()
         self.topic_defaults: dict[str, str] = {}
+        self.rng = random.Random(1)
 
     def wall_ms(self) -> int:
         return 1_700_000_000_000
@@ -50,6 +53,11 @@ class LeadingReplica(Actor):
         self._records = records
         self._hidden = hidden
         self._batch = build_batch([Record(0, 0, b"key", b"value", ())])
+        self.refuses: list[ErrorCode] = []
+        """What the next appends are answered with, the first one first. The others are taken."""
+        self.refuses_all = ErrorCode.NONE
+        self.loads = 0
+        """How often the coordinator asked where the log begins."""
 
     @handles(DescribeReplica)
     def describe(self, _message: DescribeReplica) -> ReplicaFacts:
@@ -57,6 +65,7 @@ class LeadingReplica(Actor):
 
     @handles(FindOffset)
     def find(self, message: FindOffset) -> OffsetFound:
+        self.loads += message.timestamp == EARLIEST
         return OffsetFound(0, 0 if message.timestamp == EARLIEST else self._records, -1, 0)
 
     @handles(ConfirmLeadership)
@@ -70,11 +79,14 @@ class LeadingReplica(Actor):
 
     @handles(AppendRecords)
     def append(self, _message: AppendRecords) -> AppendResult:
-        return AppendResult(0, self._records, 0, "")
+        return self._told()
 
     @handles(AppendMarker)
     def mark(self, _message: AppendMarker) -> AppendResult:
-        return AppendResult(0, self._records, 0, "")
+        return self._told()
+
+    def _told(self) -> AppendResult:
+        return AppendResult(self.refuses.pop(0) if self.refuses else self.refuses_all, self._records, 0, "")
 
 
 class LoneCoordinator:
@@ -83,7 +95,8 @@ class LoneCoordinator:
     def __init__(self, kind: type[Coordinator], *more: object, records: int = 0, hidden: int = 0) -> None:
         self._simulation = Simulation(seed=1)
         node = self._simulation.add_node(1)
-        node.spawn(LeadingReplica, records, hidden, address=replica_address(group_name(GROUPS_TOPIC, 0, ""), 1))
+        address = replica_address(group_name(GROUPS_TOPIC, 0, ""), 1)
+        self.replica = cast("Any", node.spawn(LeadingReplica, records, hidden, address=address)._actor_weakref())
         services = cast("GroupServices", _Services())
         self.ref = node.spawn(kind, GROUPS_TOPIC, 0, services, *more, address=Address("group_coordinator", "0", 1))
 

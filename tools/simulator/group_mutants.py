@@ -60,11 +60,11 @@ def _find_uncertain_end(self: Replica, request: FindOffset) -> OffsetFound:
 _landed = Coordinator._landed
 
 
-def _land_in_any_case(self: Coordinator, life: int, flight: Any, future: Future[Any]) -> None:
+def _land_in_any_case(self: Coordinator, life: int, flight: Any, future: Future[Any], **pause: float) -> None:
     if life == self._life and (future.exception is not None or future.get().error != ErrorCode.NONE):
         future = Future(self.node.scheduler)
         future.set(OffsetFound(ErrorCode.NONE, -1, -1, -1))
-    _landed(self, life, flight, future)
+    _landed(self, life, flight, future, **pause)
 
 
 def _lead_as_before(self: Coordinator, replica: Address, epoch: int) -> None:

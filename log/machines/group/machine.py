@@ -8,6 +8,7 @@ that is in another partition is one that does not exist here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from log.machines.coordination import RECORD_BYTES_MAX, Caller, Effects, Moment
@@ -369,6 +370,15 @@ class GroupMachine:
         self._offset_requests.commit_transactional(request, caller, moment)
         if request.group_id in self._groups:
             self._keep_if_used(self._groups[request.group_id])
+        undo = self.effects.undo
+        if undo is not None:
+            self.effects.undo = partial(self._take_back, request.group_id, undo)
+
+    def _take_back(self, group_id: str, undo: Callable[[], None]) -> None:
+        """The log refused the offsets of a transaction. A group that was made for them does not stay."""
+        undo()
+        if group_id in self._groups:
+            self._keep_if_used(self._groups[group_id])
 
     def _fetch(self, request: OffsetFetchRequest, caller: Caller, _moment: Moment) -> None:
         self._offset_requests.fetch(request, caller)

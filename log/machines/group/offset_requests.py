@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from log.machines.coordination import Caller, Moment, bytes_of
 from log.machines.group.classic_group import ClassicGroup
 from log.machines.group.group import Group, Shared
-from log.machines.group.offsets import NO_TOPIC_ID, Committed, Offsets, Place, tombstone
+from log.machines.group.offsets import NO_PRODUCER, NO_TOPIC_ID, Committed, Offsets, Place, tombstone
 from log.machines.metadata import Topic
 from log.machines.topic_ids import id_bytes, id_text
 from protocol.error_codes import ErrorCode
@@ -134,9 +135,9 @@ class OffsetRequests:
         return error
 
     def _put(
-        self, group_id: str, good: Sequence[_Good], moment: Moment, expire_ms: int = -1, producer_id: int = -1
-    ) -> None:
-        """All of a commit together, or none of it if that is too large for one batch."""
+        self, group_id: str, good: Sequence[_Good], moment: Moment, expire_ms: int = -1, producer_id: int = NO_PRODUCER
+    ) -> list[Callable[[], None]]:
+        """All of a commit together, or none of it if that is too large for one batch. Gives what takes it back."""
         puts: list[tuple[Place, Committed]] = []
         for topic, one, _ in good:
             committed = Committed(
@@ -152,11 +153,16 @@ class OffsetRequests:
         if bytes_of(writes) > self._shared.record_bytes_max():
             for _, _, told in good:
                 told.error_code = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-            return
+            return []
+        undo = []
         for place, committed in puts:
-            self._offsets.put(group_id, place, committed, producer_id)
+            if producer_id == NO_PRODUCER:
+                self._offsets.put(group_id, place, committed)
+            else:
+                undo.append(self._offsets.hold(group_id, place, committed, producer_id))
             self._topics[place[0], committed.topic_id] = True
         self._shared.effects.records.extend(writes)
+        return undo
 
     # -- transactions ----------------------------------------------------------------------------------------
 
@@ -176,9 +182,10 @@ class OffsetRequests:
                 if code == ErrorCode.NONE and topic is not None:
                     good.append((topic, one, told))
             answers.append(answer)
-        self._put(request.group_id, good, moment, producer_id=request.producer_id)
+        undo = self._put(request.group_id, good, moment, producer_id=request.producer_id)
         if self._shared.effects.records:
             self._shared.effects.producer = (request.producer_id, request.producer_epoch)
+            self._shared.effects.undo = partial(_in_reverse, undo)
         self._shared.effects.reply(caller, TxnOffsetCommitResponse(topics=answers))
 
     def _refuses_transactional(self, request: TxnOffsetCommitRequest, version: int) -> ErrorCode:
@@ -392,3 +399,9 @@ def _of_one_group(found: OffsetFetchResponseGroup) -> OffsetFetchResponse:
         for topic in found.topics
     ]
     return OffsetFetchResponse(topics=topics, error_code=found.error_code)
+
+
+def _in_reverse(undo: Sequence[Callable[[], None]]) -> None:
+    """A commit may name a partition twice."""
+    for take_back in reversed(undo):
+        take_back()

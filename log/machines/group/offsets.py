@@ -6,7 +6,7 @@ committed without a transaction in the meantime stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from attrs import evolve
 
@@ -149,6 +149,24 @@ class Offsets:
         else:
             self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[place] = kept
             self._open.setdefault((group_id, place), set()).add(producer_id)
+
+    def hold(self, group_id: str, place: Place, committed: Committed, producer_id: int) -> Callable[[], None]:
+        """Put an offset of a transaction. The result takes it back, as long as the producer has not put another one."""
+        before = self._pending.get(producer_id, {}).get(group_id, {}).get(place)
+        self.put(group_id, place, committed, producer_id)
+        mine = self._pending[producer_id][group_id][place]
+
+        def take_back() -> None:
+            held = self._pending.get(producer_id, {}).get(group_id, {})
+            if held.get(place) is not mine:
+                return  # it was dropped meanwhile
+            if before is not None:
+                held[place] = before
+            else:
+                self._forget(producer_id, group_id, place)
+                self._release(producer_id, group_id, place)
+
+        return take_back
 
     def drop(self, group_id: str, place: Place) -> None:
         """It is gone, and what a transaction would make of it as well."""
