@@ -21,7 +21,7 @@ from actors.runtime import Actor, Address, Future, PeerDown, PeerUp, Restart, ha
 from actors.runtime.timers import Timer
 from log import checkpoint, losses
 from log.config import NEVER, LogConfig
-from log.errors import LogOffline
+from log.errors import LogOffline, UnknownFormat
 from log.flush import Flush
 from log.handles import Handles
 from log.machines.group.config import GroupConfig
@@ -107,7 +107,7 @@ class GroupMember(Actor):
     """See the module's docstring."""
 
     mailbox_capacity = 1 << 14
-    restart = Restart(outlasts=(OSError, LogOffline))
+    restart = Restart(outlasts=(OSError, LogOffline), ends=(UnknownFormat,))
 
     def __init__(self, services: GroupServices) -> None:
         super().__init__()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from actors.background import Background
 from log import checkpoint
+from log.errors import DamagedFile, UnknownFormat
 from log.filesystem import Filesystem
 from log.machines.metadata import Metadata
 
@@ -38,3 +39,17 @@ class SnapshotWriter:
         """Have the metadata as it is now on disk some time; `done(None)` or `done(error)` is called on the loop."""
         copied = metadata.copy()
         self._background.submit(lambda: self.write(copied.applied, copied.encode()), done)
+
+
+def check_snapshot(files: Filesystem, data_dir: str) -> None:
+    """Refuse to start on a snapshot of an unknown version, before anything is changed. A damaged one is no obstacle."""
+    path = f"{data_dir}/{FILE_NAME}"
+    try:
+        data = checkpoint.read_snapshot(files, path)
+        if data is not None:
+            Metadata().restore(data)
+    except UnknownFormat as error:
+        text = f"{path} was written by another version of Barnabas; nothing was changed, start that version"
+        raise UnknownFormat(f"{text}: {error}") from None
+    except DamagedFile:  # the controller says so
+        return

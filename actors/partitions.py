@@ -29,7 +29,7 @@ from actors.group_coordinator import GroupCoordinator
 from actors.group_member import GroupServices
 from actors.heartbeats import Heartbeats
 from actors.leadership import Leadership, misled
-from actors.metadata_snapshots import SnapshotWriter
+from actors.metadata_snapshots import SnapshotWriter, check_snapshot
 from actors.replica import Replica
 from actors.replica_messages import Discard, TransferLeadership, group_name, parts_of, replica_address
 from actors.runtime import Actor, Address, Node, Terminated, handles
@@ -403,6 +403,7 @@ def start_partitions(
     `boot` names the machine's boot: under another one, what was not synced is gone.
     """
     raft = raft or RaftConfig()
+    check_snapshot(filesystem, data_dir)
     groups = groups_on_disk(filesystem, data_dir)
     note_boot(filesystem, data_dir, boot, (*groups, METADATA))
     has_metadata = filesystem.exists(f"{data_dir}/{METADATA}")

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from log.errors import DamagedFile, OutOfOrderAppend
+from log.errors import DamagedFile, OutOfOrderAppend, UnknownFormat
 from protocol.late_attrs import frozen
 
 _VERSION = 0
@@ -110,7 +110,7 @@ class EpochCache:
         try:
             version, count, *lines = data.decode().splitlines()
             if int(version) != _VERSION:
-                raise DamagedFile(f"{path} has version {version}; {_VERSION} is known here")
+                raise UnknownFormat(f"{path} has version {version}; {_VERSION} is known here")
             entries = [EpochEntry(*map(int, line.split())) for line in lines]
             if len(entries) != int(count):
                 raise ValueError(f"{count} entries promised, {len(entries)} there")

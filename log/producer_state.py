@@ -22,7 +22,7 @@ from operator import attrgetter
 from attrs import Factory, evolve, field
 from crc32c import crc32c
 
-from log.errors import DamagedFile, LogError
+from log.errors import DamagedFile, LogError, UnknownFormat
 from log.transaction_index import AbortedTransaction
 from protocol.compression import Bytes
 from protocol.late_attrs import define, frozen
@@ -31,7 +31,9 @@ from protocol.records import BatchHeader, ControlType, read_control, records
 BATCHES_KEPT = 5
 NO_SEQUENCE = -1
 _SEQUENCES = 1 << 31
-_VERSION = 2
+_VERSION = 3
+_CRC_WITHOUT_VERSION = 2
+"""The version whose checksum does not cover the version."""
 _HEAD = struct.Struct(">HII")  # version, crc of the rest, number of producers
 _PRODUCER = struct.Struct(">qhiqqqB")
 # id, epoch, coordinator epoch, last marker's offset, transaction's first offset, last timestamp, batches
@@ -299,16 +301,21 @@ class ProducerStates:
             for ended in self.ended
         ]
         body = struct.pack(">I", len(self._producers)) + b"".join(parts)
-        return struct.pack(">HI", _VERSION, crc32c(body)) + body
+        return self.encode_as(_VERSION, body)
+
+    @staticmethod
+    def encode_as(version: int, body: bytes) -> bytes:
+        """The frame of every version. Its checksum is kept by later ones, so that they are told from damage."""
+        return struct.pack(">HI", version, _checksum(version, body)) + body
 
     @classmethod
     def decode(cls, data: bytes, path: str) -> ProducerStates:
         try:
             version, crc, count = _HEAD.unpack_from(data)
-            if version != _VERSION:
-                raise DamagedFile(f"{path} has version {version}; {_VERSION} is known here")
-            if crc32c(data[6:]) != crc:
+            if _checksum(version, data[6:]) != crc:
                 raise DamagedFile(f"{path} has a wrong checksum")
+            if version not in (_CRC_WITHOUT_VERSION, _VERSION):
+                raise UnknownFormat(f"{path} has version {version}; {_VERSION} is known here")
             producers, at = [], _HEAD.size
             for _ in range(count):
                 producer_id, epoch, by, ended_at, start, timestamp, batches = _PRODUCER.unpack_from(data, at)
@@ -336,6 +343,10 @@ class ProducerStates:
             producer.epoch = epoch
             producer.batches.clear()
         return producer
+
+
+def _checksum(version: int, body: bytes) -> int:
+    return crc32c(body) if version == _CRC_WITHOUT_VERSION else crc32c(version.to_bytes(2, "big") + body)
 
 
 def read_marker(batch: Bytes) -> tuple[ControlType, int]:

@@ -1,6 +1,6 @@
 """Who a data directory belongs to: `meta.properties`, as in Kafka.
 
-version=1          a newer one is refused
+version=2          of all formats in the directory; raised with each change of one of them. A newer one is refused
 node.id=2          a directory of another broker is refused
 directory.id=…     made once; a directory that was emptied gets another one, and so is known to have lost its data
 port=40123         where port = 0 was asked for: the one that was found, kept across restarts
@@ -17,7 +17,9 @@ from attrs import evolve
 from protocol.late_attrs import frozen
 
 FILE_NAME = "meta.properties"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_READABLE_VERSIONS = (1, 2)
+"""1: votes without doubts, producer snapshots of version 2, no `synced-first`."""
 
 
 class IdentityError(Exception):
@@ -43,11 +45,13 @@ class Identity:
             identity = cls(broker, uuid.uuid4())
             identity.write(directory)
             return identity
-        identity = _parse(text, path)
+        identity, version = _parse(text, path)
         if identity.broker != broker:
             raise IdentityError(
                 f"{directory} belongs to broker {identity.broker}, not {broker}; give broker {broker} its own data_dir"
             )
+        if version != FORMAT_VERSION:  # before anything is written that an older Barnabas cannot read
+            identity.write(directory)
         return identity
 
     def with_port(self, port: int, directory: Path) -> Identity:
@@ -74,12 +78,15 @@ class Identity:
             os.close(fd)
 
 
-def _parse(text: str, path: Path) -> Identity:
+def _parse(text: str, path: Path) -> tuple[Identity, int]:
     values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     try:
         version = int(values["version"])
-        if version != FORMAT_VERSION:
-            raise IdentityError(f"{path}: version {version} is newer than this Barnabas knows ({FORMAT_VERSION})")
-        return Identity(int(values["node.id"]), uuid.UUID(values["directory.id"]), int(values["port"]))
+        if version not in _READABLE_VERSIONS:
+            raise IdentityError(
+                f"{path}: version {version} is newer than this Barnabas knows ({FORMAT_VERSION}); nothing was changed,"
+                " start the version that wrote it"
+            )
+        return Identity(int(values["node.id"]), uuid.UUID(values["directory.id"]), int(values["port"])), version
     except (KeyError, ValueError) as error:
         raise IdentityError(f"{path} is damaged ({error}); restore it or move the directory away") from error

@@ -221,7 +221,8 @@ class Actor(pykka.Actor):
     ) -> None:
         assert exception_value is not None
         self._close()
-        self.log.error("actor: %s failed", self.address, exc_info=exception_value)
+        if not isinstance(exception_value, () if self.restart is None else self.restart.expects):
+            self.log.error("actor: %s failed", self.address, exc_info=exception_value)
         try:
             self.on_failure(type(exception_value), exception_value, exception_value.__traceback__)
         except Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from actors.runtime.node import Node
     from actors.runtime.timers import Timer
 
+TELL_SECONDS = 60.0
+"""A failure that passes by itself is logged this often for each actor, however often it is tried again."""
+
 
 @frozen(slots=True)
 class Restart:
@@ -26,7 +30,14 @@ class Restart:
     backoff_s: float = 0.05
     backoff_max_s: float = 5.0
     outlasts: tuple[type[BaseException], ...] = ()
-    """What passes by itself, or when somebody mends it (a full disk): the actor is made anew until it has passed."""
+    """What passes by itself, or when somebody mends it (a full disk): the actor is restarted until it has passed."""
+    ends: tuple[type[BaseException], ...] = ()
+    """What no restart mends: the actor stays dead at once."""
+
+    @property
+    def expects(self) -> tuple[type[BaseException], ...]:
+        """What says everything in its own text: a traceback adds nothing."""
+        return (*self.outlasts, *self.ends)
 
 
 @frozen(slots=True)
@@ -44,6 +55,8 @@ class _Child:
     policy: Restart
     failures: deque[float] = Factory(deque)
     outlasted: deque[float] = Factory(deque)
+    told_at: float = -math.inf
+    """When a failure that passes was last logged."""
     timer: Timer | None = None
 
 
@@ -76,23 +89,29 @@ class Supervisor:
         if child is None:
             return False
         policy, now = child.policy, self._node.scheduler.clock.now()
+        if isinstance(error, policy.ends):
+            self._give_up(address, error, "supervisor: %s stays stopped: %s", address, error)
+            return False
         passes = isinstance(error, policy.outlasts)
         failures = child.outlasted if passes else child.failures
         failures.append(now)
         while failures[0] < now - policy.within_s:
             failures.popleft()
         if len(failures) > policy.attempts and not passes:
-            del self._children[address]
-            self.given_up[address] = repr(error)
-            self._node.log.critical(
-                "supervisor: giving up on %s: %d failures within %g s, the last was %r",
-                address, len(failures), policy.within_s, error,
-            )  # fmt: skip
+            text = "supervisor: giving up on %s: %d failures within %g s, the last was %r"
+            self._give_up(address, error, text, address, len(failures), policy.within_s, error)
             return False
         backoff_s = min(policy.backoff_s * 2 ** (len(failures) - 1), policy.backoff_max_s)
-        self._node.log.warning("supervisor: %s failed (%r); restart in %.3f s", address, error, backoff_s)
+        if not passes or now >= child.told_at + TELL_SECONDS:
+            child.told_at = now
+            self._node.log.warning("supervisor: %s failed (%r); restart in %.3f s", address, error, backoff_s)
         child.timer = self._node.scheduler.timers.after(backoff_s, lambda: self._restart(address, child))
         return True
+
+    def _give_up(self, address: Address, error: BaseException, text: str, *args: object) -> None:
+        del self._children[address]
+        self.given_up[address] = repr(error)
+        self._node.log.critical(text, *args)
 
     def _restart(self, address: Address, child: _Child) -> None:
         child.timer = None

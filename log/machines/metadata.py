@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from attrs import evolve, field
 
-from log.errors import DamagedFile, UnknownFormat
+from log.errors import UnknownFormat
 from log.machines.metadata_records import (
     BrokerDraining,
     BrokerRegistered,
@@ -235,7 +235,10 @@ class Metadata:
         )
 
     def restore(self, data: bytes) -> None:
-        """Be what this snapshot says, or as before if it is damaged."""
+        """Be what this snapshot says, or as before if that is unknown.
+
+        It has passed its checksum, so what is not as expected was written by another version.
+        """
         try:
             value = orjson.loads(data)
             if value["version"] != _VERSION:
@@ -248,7 +251,9 @@ class Metadata:
             answers = OrderedDict((request, answer) for request, answer in value["answers"])
             cluster_id, next_producer_id, applied = value["cluster_id"], value["next_producer_id"], value["applied"]
         except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise DamagedFile(f"{data[:200]!r} is no metadata snapshot: {error}") from error
+            raise UnknownFormat(
+                f"{data[:200]!r} is no metadata snapshot of version {_VERSION}: {type(error).__name__}: {error}"
+            ) from error
         self.applied, self.cluster_id, self.next_producer_id = applied, cluster_id, next_producer_id
         self.brokers, self.topics, self._answers = brokers, topics, answers
         self._answers_chars = sum(map(len, answers.values()))

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import orjson
 from attrs import field
 
-from log.errors import DamagedFile
+from log.errors import DamagedFile, UnknownFormat
 from protocol.late_attrs import frozen
 
 _VERSION = 1
@@ -70,7 +70,7 @@ class Membership:
         try:
             value = orjson.loads(data)
             if value["version"] != _VERSION:
-                raise DamagedFile(f"a membership of version {value['version']}; {_VERSION} is known here")
+                raise UnknownFormat(f"a membership of version {value['version']}; {_VERSION} is known here")
             voters = tuple(Voter(int(broker), str(directory)) for broker, directory in value["voters"])
             return cls(voters, int(value.get("move", 0)))
         except (ValueError, KeyError, TypeError) as error:
@@ -149,7 +149,7 @@ class MembershipHistory:
         try:
             value = orjson.loads(data)
             if value["version"] != _VERSION:
-                raise DamagedFile(f"a membership history of version {value['version']}; {_VERSION} is known here")
+                raise UnknownFormat(f"a membership history of version {value['version']}; {_VERSION} is known here")
             return cls((int(offset), Membership.decode(text.encode())) for offset, text in value["entries"])
         except (ValueError, KeyError, TypeError, AssertionError) as error:
             raise DamagedFile(f"{data[:200]!r} is no membership history: {error}") from error

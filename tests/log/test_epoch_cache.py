@@ -82,7 +82,6 @@ def test_the_file_is_kafkas() -> None:
     [
         b"",
         b"0\n",
-        b"1\n0\n",
         b"0\n1\n",
         b"0\n2\n1 0\n",
         b"0\n1\n1 0 0\n",

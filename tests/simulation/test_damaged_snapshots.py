@@ -13,7 +13,9 @@ from actors.controller import Controller
 from actors.metadata_snapshots import FILE_NAME
 from actors.runtime import Address
 from log import checkpoint
+from log.errors import UnknownFormat
 from log.machines.plans import AlterConfigs, CreateTopic, MoveReplicas
+from log.memory_filesystem import MemoryFilesystem
 from tests.simulation.test_operations_under_kills import Operator, a_world, carry_out, has_all, replicas_of, until
 from tools.simulator.settled import unsettled
 from tools.simulator.world import DATA, TOPIC, BitFlip, World
@@ -84,6 +86,32 @@ def test_without_it_and_without_the_log_before_it_a_broker_begins_anew(
         assert any("is lost here; beginning anew, from whoever leads" in line for line in told), told
         world.kill(broker)
         start_again(world, broker)  # from what it was brought
+
+
+@pytest.mark.parametrize("shape", [b'{"version":99}', b'{"version":1,"brokers":{}}', b"what comes later"])
+def test_a_broker_with_a_snapshot_of_another_version_does_not_start_and_changes_nothing(
+    shape: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its checksum is good, so it is not damaged; and its log does not begin with the beginning."""
+    monkeypatch.setattr(actors.controller, "SNAPSHOT_LOG_BYTES", 500)
+    with a_world() as (world, operator):
+        make_snapshots(world, operator)
+        disk = world.brokers[2].disk
+        world.kill(2)
+        checkpoint.write_snapshot(disk, SNAPSHOT, shape)
+        before = {path: disk.read(path) for path in all_files(disk)}
+        with pytest.raises(UnknownFormat, match=f"{SNAPSHOT} was written by another version of Barnabas; nothing"):
+            world.start(2)
+        assert {path: disk.read(path) for path in all_files(disk)} == before
+
+
+def all_files(disk: MemoryFilesystem) -> list[str]:
+    names = [f"{DATA}/{name}" for name in disk.list(DATA)]
+    directories = [
+        name for name in names if "-" in name.rpartition("/")[2] and disk.exists(f"{name}/{checkpoint.METADATA}")
+    ]
+    inside = [f"{name}/{file}" for name in directories for file in disk.list(name)]
+    return [*inside, *(name for name in names if name not in directories)]
 
 
 def test_without_it_a_log_that_is_complete_is_replayed(heard: pytest.LogCaptureFixture) -> None:
@@ -180,7 +208,7 @@ def test_a_controller_with_a_slow_disk_makes_nothing_before_it_knows_for_good_th
         assert leader is not None
         controller = world.replica(METADATA, leader)
         assert isinstance(controller, Controller)
-        world.slowness[leader] = 2_000.0
+        world.slowness[leader] = 500.0
         node, address = world.sim.nodes[leader], Address("controller", "", leader)
         node.tell_local(address, CreateTopic("asked once", "made", assignment=((leader,),)))
         others = [one for one in world.controllers() if one is not controller]

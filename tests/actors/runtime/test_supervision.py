@@ -123,6 +123,36 @@ def test_what_passes_when_somebody_mends_it_is_outlasted() -> None:
     assert world.node.supervisor.given_up, "other failures are counted"
 
 
+def test_what_passes_is_logged_once_a_minute_and_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.spawn(Patient, Events())
+    fail(world)
+    caplog.clear()
+    away_s = until_alive(world)
+    told = [record for record in caplog.records if "FileNotFoundError" in record.getMessage()]
+    assert 1 <= len(told) <= away_s / 60 + 1
+    assert not any(record.exc_info for record in told)
+
+
+class Strict(Patient):
+    """No restart helps when the disk is gone."""
+
+    restart = Restart(ends=(FileNotFoundError,))
+
+
+def test_what_no_restart_mends_ends_an_actor_at_once_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.spawn(Strict, Events())
+    fail(world)
+    caplog.clear()
+    world.pass_time(60.0)
+    assert not alive(world)
+    (told,) = [record for record in caplog.records if "disk is gone" in record.getMessage()]
+    assert told.getMessage().endswith("stays stopped: the disk is gone")
+    assert (told.levelname, told.exc_info) == ("CRITICAL", None)
+    assert world.node.supervisor.given_up
+
+
 def test_an_actor_that_was_given_up_may_be_made_again_by_hand() -> None:
     world = World()
     world.spawn(Restarted, Events())
