@@ -132,7 +132,7 @@ def replay_producers(
     producers, from_offset = _last_snapshot(files, directory, start_offset, end_offset)
     for at, segment in enumerate(segments):
         upper = segments[at + 1].base_offset if at + 1 < len(segments) else end_offset
-        if upper <= from_offset or segment.base_offset >= end_offset:
+        if upper <= from_offset or segment.base_offset > end_offset:
             continue
         if segment.base_offset > from_offset:
             reached(segment.base_offset, producers)
