@@ -44,6 +44,8 @@ class ClusterFacts:
     transactions: TransactionConfig = Factory(TransactionConfig)
     internal_topics: tuple[TopicWanted, ...] = ()
     """Those of the coordinators, made when they are first needed."""
+    partitions_max: int = 5_000
+    """Of all topics together, but for those of coordinators."""
     connections_max: int = 10_000
     """Of clients, at each broker."""
     idle_seconds_max: float = 600.0

@@ -492,6 +492,7 @@ class Controller(GroupMember):
             cluster.replication_factor_default,
             int(self._services.topic_defaults.get("min.insync.replicas", "1")),
             self._services.topic_defaults,
+            cluster.partitions_max,
             frozenset(self.metadata.brokers.keys() - set(cluster.brokers)),
         )
 

@@ -133,9 +133,10 @@ class Partitions(Actor):
             self._due.update(dict.fromkeys(topic_id for topic_id, _ in self._here.values()))
             self._due.update(dict.fromkeys(self._services.metadata.topics))
         self._complete = message.complete
-        for group, (topic_id, _) in self._here.items():
-            if topic_id in message.topic_ids and group not in self._ending:
-                self.node.tell_local(replica_address(group, self.node.broker), message)
+        for topic_id in sorted(message.topic_ids):
+            for group in self._of_topic.get(topic_id, ()):
+                if group in self._here and group not in self._ending:
+                    self.node.tell_local(replica_address(group, self.node.broker), message)
         for coordinator in self._coordinators:
             self.node.tell_local(coordinator, message)
         self._due.update(dict.fromkeys(sorted(message.topic_ids)))

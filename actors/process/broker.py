@@ -24,7 +24,15 @@ from actors.listener import serve_port
 from actors.partitions import is_settled, on_disk
 from actors.process.directory_lock import DirectoryLock
 from actors.process.identity import Identity
-from actors.process.messages import LAUNCHER, BrokerStatus, CutLink, HealLinks, StopBroker, broker_address
+from actors.process.messages import (
+    LAUNCHER,
+    BrokerStatus,
+    BrokerStopping,
+    CutLink,
+    HealLinks,
+    StopBroker,
+    broker_address,
+)
 from actors.replica_messages import HandOver
 from actors.runtime import LAUNCHER_ID, Actor, Address, Node, PeerDown, PeerUp, handles
 from actors.runtime.loop import drained
@@ -36,6 +44,8 @@ if TYPE_CHECKING:
     from actors.runtime import Scheduler
 
 STOP_SECONDS = 5.0
+"""When no actor has stopped for so long, those that are left are dropped."""
+STOP_REPORT_SECONDS = 1.0
 HAND_OVER_SECONDS = 3.0
 SETTLE_SECONDS = 0.01
 
@@ -226,9 +236,21 @@ async def _hand_over(node: Node) -> None:
 
 
 async def _stop_actors(node: Node) -> None:
-    """Let every actor handle what it has and stop; those that do not in time are dropped."""
+    """Let every actor handle what it has and stop. As long as some do, the others are waited for.
+
+    A broker with thousands of replicas syncs files for each of them; the launcher hears that it gets on.
+    """
     node.scheduler.turn(node.stop_all)
-    with trio.move_on_after(STOP_SECONDS):
-        await drained(node.scheduler)
+    left, stuck_s = len(node.addresses), 0.0
+    while stuck_s < STOP_SECONDS:
+        with trio.move_on_after(STOP_REPORT_SECONDS) as slice_of_it:
+            await drained(node.scheduler)
+        if not slice_of_it.cancelled_caught:
+            break
+        stuck_s = 0.0 if len(node.addresses) < left else stuck_s + STOP_REPORT_SECONDS
+        left = len(node.addresses)
+        if LAUNCHER_ID in node.links:
+            node.ref(LAUNCHER).tell(BrokerStopping(node.broker, left))
     if node.addresses:
-        node.log.error("broker: %d actors did not stop within %g s", len(node.addresses), STOP_SECONDS)
+        text = "broker: %d actors did not stop, and none of them did within %g s"
+        node.log.error(text, len(node.addresses), STOP_SECONDS)

@@ -27,6 +27,7 @@ import attrs
 
 BROKERS_MAX: Final = 64
 PARTITIONS_MAX: Final = 10_000
+CLUSTER_PARTITIONS_MAX: Final = 5_000
 TOPIC_NAME_CHARS_MAX: Final = 249
 INT_MAX: Final = (1 << 31) - 1
 LONG_MAX: Final = (1 << 63) - 1
@@ -156,6 +157,7 @@ class KafkaConfig:
     leader_replication_throttled_rate: int = _setting(
         "leader.replication.throttled.rate", whole(1, 2**63 - 1), default=CATCH_UP_BYTES_PER_S
     )
+    max_partitions: int = _setting("max.partitions", whole(1, INT_MAX), default=CLUSTER_PARTITIONS_MAX)
     max_connections: int = _setting("max.connections", whole(1, INT_MAX), default=CONNECTIONS_MAX)
     connections_max_idle_ms: int = _setting("connections.max.idle.ms", whole(1, LONG_MAX), default=600_000)
     offsets_topic_num_partitions: int = _setting("offsets.topic.num.partitions", whole(1, PARTITIONS_MAX), default=8)
@@ -420,7 +422,14 @@ class _Reading:
             if "name" in values:
                 self.check_topic_name(at, values["name"])
                 topics.append(TopicConfig(values["name"], values.get("partitions", partitions), factor or replicas))
+        self.check_partitions(sum(topic.partitions for topic in topics), settings)
         return tuple(topics)
+
+    def check_partitions(self, count: int, settings: Table) -> None:
+        most: int = settings.get("max.partitions", CLUSTER_PARTITIONS_MAX)
+        if count > most:
+            complaint = f"together they have {count} partitions; the cluster may have {most} (max.partitions): raise it"
+            self.refuse("topic", complaint)
 
     def check_replicas(self, key: str, factor: int, brokers: int) -> None:
         if 0 < brokers < factor:  # no broker at all is a mistake of its own

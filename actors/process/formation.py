@@ -64,6 +64,7 @@ def facts_of(config: ClusterConfig) -> ClusterFacts:
                 min(settings.transaction_state_log_replication_factor, len(directories)),
             ),
         ),
+        partitions_max=settings.max_partitions,
         connections_max=settings.max_connections,
         idle_seconds_max=settings.connections_max_idle_ms / 1000,
         broker_configs=tuple(settings.spelled().items()),

@@ -9,6 +9,7 @@ that restarts do not mend.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import shutil
 import tempfile
@@ -23,7 +24,15 @@ from attrs import evolve
 from actors.process.broker import BrokerSpec, ExtraActor, dialled
 from actors.process.directory_lock import DirectoryLock
 from actors.process.formation import facts_of
-from actors.process.messages import LAUNCHER, BrokerStatus, CutLink, HealLinks, StopBroker, broker_address
+from actors.process.messages import (
+    LAUNCHER,
+    BrokerStatus,
+    BrokerStopping,
+    CutLink,
+    HealLinks,
+    StopBroker,
+    broker_address,
+)
 from actors.runtime import LAUNCHER_ID, Actor, Node, PeerDown, PeerUp, Scheduler, SystemClock, handles
 from actors.runtime.loop import run_scheduler
 from actors.runtime.peering import Peering
@@ -47,9 +56,15 @@ class BrokerGivenUp(Exception):
 class LauncherActor(Actor):
     """`launcher@-1`: takes the brokers' reports."""
 
-    def __init__(self, reported: Callable[[BrokerStatus], None], lost: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        reported: Callable[[BrokerStatus], None],
+        stopping: Callable[[BrokerStopping], None],
+        lost: Callable[[int], None],
+    ) -> None:
         super().__init__()
         self._reported = reported
+        self._stopping = stopping
         self._lost = lost
 
     def on_start(self) -> None:
@@ -58,6 +73,10 @@ class LauncherActor(Actor):
     @handles(BrokerStatus)
     def broker_status(self, status: BrokerStatus) -> None:
         self._reported(status)
+
+    @handles(BrokerStopping)
+    def broker_stopping(self, message: BrokerStopping) -> None:
+        self._stopping(message)
 
     @handles(PeerUp)
     def peer_up(self, _message: PeerUp) -> None:
@@ -82,12 +101,16 @@ class Launcher:
         self._killed: set[int] = set()
         self._cuts: set[frozenset[int]] = set()
         self._stopping = trio.Event()
+        self._left: dict[int, int] = {}
+        """Of brokers that are ending: how many actors each still has, as it last said."""
+        self._got_on_at = -math.inf
+        """When one of them last had fewer."""
         self.aborted = False
         self.statuses: dict[int, BrokerStatus] = {}
         """What each broker that serves last said of itself."""
         self.ends: dict[int, str] = {}
         """How the last life of each broker that ever died ended."""
-        node.spawn(LauncherActor, self._reported, self._lost, address=LAUNCHER)
+        node.spawn(LauncherActor, self._reported, self._is_stopping, self._lost, address=LAUNCHER)
 
     @property
     def node(self) -> Node:
@@ -158,13 +181,14 @@ class Launcher:
         )
 
     async def stop(self) -> None:
-        """End every broker cleanly; kill those that do not end in time."""
+        """End every broker cleanly; kill those that neither end nor get on with it in time."""
         self._stopping.set()
         for broker in list(self._lives):
             self._tell(broker, StopBroker(hand_over=False))
-        with trio.move_on_after(STOP_SECONDS):
+        with trio.move_on_after(STOP_SECONDS) as patience:
             while self._lives:
                 await self._change.wait()
+                patience.deadline = max(patience.deadline, self._got_on_at + STOP_SECONDS)
         for broker, life in self._lives.items():
             self._node.log.error("launcher: broker %d did not end within %g s; killing it", broker, STOP_SECONDS)
             life.kill()
@@ -226,6 +250,12 @@ class Launcher:
         self.statuses[status.broker] = status
         self._served.add(status.broker)
         self._changed()
+
+    def _is_stopping(self, message: BrokerStopping) -> None:
+        if message.actors < self._left.get(message.broker, message.actors + 1):
+            self._left[message.broker] = message.actors
+            self._got_on_at = trio.current_time()
+            self._changed()
 
     def _lost(self, broker: int) -> None:
         self.statuses.pop(broker, None)

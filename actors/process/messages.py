@@ -47,3 +47,12 @@ class CutLink:
 @frozen(slots=True)
 class HealLinks:
     """Mend every link that was cut."""
+
+
+@wire(0x0104)
+@frozen(slots=True)
+class BrokerStopping:
+    """A broker that was told to end has so many actors left. Sent now and then: a broker that gets on is not killed."""
+
+    broker: int
+    actors: int

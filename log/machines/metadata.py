@@ -147,9 +147,13 @@ class Metadata:
     def _partitions_placed(self, record: PartitionsPlaced) -> str:
         topic = self.topics[record.topic_id]
         assert record.first == len(topic.partitions), f"{topic.name}: partition {record.first} is not the next one"
+        states: dict[tuple[int, ...], PartitionState] = {}  # a thousand partitions have a handful of placements
         for replicas in record.replicas:
-            voters = tuple(Voter(broker, self.brokers[broker].directory) for broker in replicas)
-            topic.partitions.append(PartitionState(replicas, voters))
+            state = states.get(replicas)
+            if state is None:
+                voters = tuple(Voter(broker, self.brokers[broker].directory) for broker in replicas)
+                state = states[replicas] = PartitionState(replicas, voters)
+            topic.partitions.append(state)
         return record.topic_id
 
     def _replicas_moved(self, record: ReplicasMoved) -> str:

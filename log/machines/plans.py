@@ -15,7 +15,7 @@ import orjson
 from attrs import Factory
 
 from log.machines import placement
-from log.machines.metadata import Metadata, PartitionState, Topic
+from log.machines.metadata import INTERNAL_TOPICS, Metadata, PartitionState, Topic
 from log.machines.metadata_records import (
     BrokerDraining,
     BrokerRegistered,
@@ -163,6 +163,8 @@ class Circumstances:
     min_insync_replicas: int = 1
     topic_defaults: Mapping[str, str] = Factory(dict)
     """Configs of topics that have none of their own."""
+    partitions_max: int = PARTITIONS_MAX
+    """How many partitions all topics may have together, but for those of coordinators."""
     removed: frozenset[int] = frozenset()
     """Brokers that are registered and no longer in the cluster's file: they do not come back."""
 
@@ -216,15 +218,15 @@ def _create_topic(metadata: Metadata, request: CreateTopic, about: Circumstances
             raise Refused(
                 ErrorCode.INVALID_REQUEST, "an assignment says it all; leave out partitions and replication factor"
             )
-        factor = len(request.assignment[0])
-        _check_new_partitions(metadata, request.assignment, factor, about)
-        replicas = request.assignment
+        count, factor = len(request.assignment), len(request.assignment[0])
     else:
         count = about.partitions_default if request.partitions == -1 else request.partitions
         factor = about.replication_factor_default if request.replication_factor == -1 else request.replication_factor
-        _check_count(count)
-        replicas = _placed(metadata, count, factor, about)
-    _check_count(len(replicas))
+    _check_count(count)
+    _check_room(metadata, request.name, count, about)
+    if request.assignment:
+        _check_new_partitions(metadata, request.assignment, factor, about)
+    replicas = request.assignment or _placed(metadata, count, factor, about)
     topic_id = about.new_topic_id()
     made.warnings += _warnings(metadata, factor, configs, about)
     made.facts = {"topic_id": topic_id, "partitions": len(replicas), "replication_factor": factor}
@@ -248,6 +250,7 @@ def _create_partitions(metadata: Metadata, request: CreatePartitions, about: Cir
             ErrorCode.INVALID_PARTITIONS, f"topic {topic.name!r} has {have} partitions; they only become more"
         )
     _check_count(request.count)
+    _check_room(metadata, topic.name, request.count - have, about)
     if any(partition.moved_from for partition in topic.partitions):
         raise Refused(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"topic {topic.name!r} is being moved; wait until it is done")
     if request.assignment:
@@ -418,6 +421,20 @@ def _check_name(metadata: Metadata, name: str) -> None:
 def _check_count(count: int) -> None:
     if not 1 <= count <= PARTITIONS_MAX:
         raise Refused(ErrorCode.INVALID_PARTITIONS, f"{count} partitions are out of range; give 1 to {PARTITIONS_MAX}")
+
+
+def _check_room(metadata: Metadata, name: str, more: int, about: Circumstances) -> None:
+    """Every partition costs each of its brokers files, memory and an election. Coordinators get theirs in any case."""
+    if name in INTERNAL_TOPICS:
+        return
+    topics = (topic for topic in metadata.topics.values() if topic.name not in INTERNAL_TOPICS)
+    have = sum(len(topic.partitions) for topic in topics)
+    if have + more > about.partitions_max:
+        text = (
+            f"the cluster has {have} partitions and may have {about.partitions_max}, so {more} more are too many; "
+            "delete topics, or raise max.partitions in cluster.toml"
+        )
+        raise Refused(ErrorCode.POLICY_VIOLATION, text)
 
 
 def _placed(metadata: Metadata, count: int, factor: int, about: Circumstances) -> Assignment:

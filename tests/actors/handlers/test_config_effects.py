@@ -11,6 +11,8 @@ from actors.harness import Cluster
 from actors.process.config import KafkaConfig
 from actors.runtime import Address
 from protocol.error_codes import ErrorCode
+from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -20,6 +22,7 @@ from tests.actors.handlers.wire_client import PRODUCE_BY_NAME, WireClient
 from tests.actors.waiting import wait_until
 
 SMALL, LARGE = 200, 2000
+PARTITIONS_MAX = 100
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +33,7 @@ def cluster() -> Iterator[Cluster]:
         default_replication_factor=2,
         message_max_bytes=LARGE,
         producer_id_expiration_ms=1,
+        max_partitions=PARTITIONS_MAX,
     )
     with Cluster(3, topics=[FIRST], config=config, log_level="error") as cluster:
         yield cluster
@@ -59,6 +63,16 @@ def topic(cluster: Cluster, clients: dict[int, WireClient], name: str) -> str:
     cluster.admin.create_topic(name, assignment=[[2]])
     clients[2].until_led(name)
     return name
+
+
+def test_max_partitions(clients: dict[int, WireClient], name: str) -> None:
+    topic = CreatableTopic(name=name, num_partitions=PARTITIONS_MAX, replication_factor=1)
+    (result,) = clients[1].ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000)).topics  # others have some
+    assert result.error_code == ErrorCode.POLICY_VIOLATION
+    assert f"may have {PARTITIONS_MAX}, so {PARTITIONS_MAX} more are too many" in result.error_message
+    more = CreatePartitionsTopic(name=FIRST.name, count=PARTITIONS_MAX + 1)
+    (grown,) = clients[1].ask(CreatePartitionsRequest(topics=[more], timeout_ms=10_000)).results
+    assert grown.error_code == ErrorCode.POLICY_VIOLATION
 
 
 def test_producer_id_expiration_ms(cluster: Cluster, clients: dict[int, WireClient], topic: str) -> None:

@@ -124,7 +124,7 @@ def test_limits_themselves_are_allowed(tmp_path: Path) -> None:
     name = "x" * 249
     brokers = "".join(f"[[broker]]\nid = {i}\nport = {65535 - i}\n" for i in range(BROKERS_MAX - 1))
     text = f"{brokers}[[broker]]\nid = 2147483647\nport = 1\n[[topic]]\nname = '{name}'\npartitions = 10000\n"
-    config = load(written(tmp_path, text))
+    config = load(written(tmp_path, f'[config]\n"max.partitions" = 10000\n{text}'))
     assert len(config.brokers) == BROKERS_MAX
     assert config.brokers[0].id == 0
     assert config.topics == (TopicConfig(name, 10000, 1),)
@@ -380,6 +380,10 @@ BAD = {
     "partitions is a float": (
         topic('name = "a"\npartitions = 2.0'),
         "topic[1].partitions: expected a whole number, got 2.0",
+    ),
+    "more partitions than the cluster may have": (
+        topic('name = "a"\npartitions = 5001'),
+        "topic: together they have 5001 partitions; the cluster may have 5000 (max.partitions): raise it",
     ),
     "no replicas": (
         topic('name = "a"\nreplication_factor = 0'),

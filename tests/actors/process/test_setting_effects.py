@@ -158,6 +158,7 @@ EFFECTS: dict[str, tuple[Callable[[ClusterFacts], Any], dict[str, Any], Any]] = 
 ELSEWHERE = {
     "num.partitions": f"{HERE}handlers/test_config_effects.py::test_num_partitions",
     "default.replication.factor": f"{HERE}handlers/test_config_effects.py::test_default_replication_factor",
+    "max.partitions": f"{HERE}handlers/test_config_effects.py::test_max_partitions",
     "auto.create.topics.enable": f"{HERE}handlers/test_config_effects.py::test_auto_create_topics_enable",
     "producer.id.expiration.ms": f"{HERE}handlers/test_config_effects.py::test_producer_id_expiration_ms",
     "max.connections": f"{HERE}test_listener.py::test_one_client_too_many_is_turned_away",

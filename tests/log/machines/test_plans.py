@@ -175,6 +175,26 @@ def test_an_assignment_is_no_way_to_more_partitions() -> None:
     assert cluster(1).plan(CreateTopic, "orders", PARTITIONS_MAX, 1).facts["partitions"] == PARTITIONS_MAX
 
 
+def test_all_topics_together_have_so_many_partitions_and_no_more() -> None:
+    of = cluster(3, orders=((1, 2), (2, 3)))
+    of.about = evolve(of.about, partitions_max=5)
+    text = "the cluster has 2 partitions and may have 5, so 4 more are too many"
+    for operation, arguments in (
+        (CreateTopic, ("audit", 4, 1)),
+        (CreateTopic, ("audit", -1, -1, ((1,),) * 4)),
+        (CreatePartitions, ("orders", 6)),
+    ):
+        error, message = of.refusal(operation, *arguments)
+        assert error == ErrorCode.POLICY_VIOLATION
+        assert message == f"{text}; delete topics, or raise max.partitions in cluster.toml"
+    assert of.ask(CreateTopic, "__consumer_offsets", 8, 3).error == ErrorCode.NONE, "groups need it in any case"
+    assert of.ask(CreateTopic, "audit", 2, 1).error == ErrorCode.NONE
+    assert of.ask(CreatePartitions, "orders", 3).error == ErrorCode.NONE
+    assert of.refusal(CreateTopic, "views", 1, 1)[0] == ErrorCode.POLICY_VIOLATION
+    of.ask(DeleteTopic, "audit")
+    assert of.ask(CreateTopic, "views", 2, 1).error == ErrorCode.NONE
+
+
 @pytest.mark.parametrize("factor", [0, -2, 4])
 def test_factors_that_are_out_of_range(factor: int) -> None:
     assert cluster(3).refusal(CreateTopic, "orders", 1, factor) == (
