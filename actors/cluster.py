@@ -19,7 +19,7 @@ import trio
 from actors.process import logs
 from actors.process.config import ClusterConfig, ConfigError, load, problem
 from actors.process.directory_lock import DirectoryInUse
-from actors.process.formation import FormationError
+from actors.process.errors import FormationError
 from actors.process.hosts import ProcessHost
 from actors.process.identity import IdentityError
 from actors.process.launcher import BrokerGivenUp, Launcher, open_launcher

@@ -1,0 +1,88 @@
+"""Are the disks there that a cluster was formed on?
+
+A disk that is not mounted looks like an empty directory, and a cluster that finds empty directories is a new one: one
+command is all that a newcomer needs. So what would be missing is noted where it is found without the disk. Of brokers'
+directories, `formation` in the cluster's data directory says where their filesystems were mounted. Of the data
+directory itself, a small file beside the cluster's file says so, `cluster.toml.mount`; only if that is another
+filesystem than the cluster's file is on, since otherwise neither is there without the other.
+
+A directory that is empty where it was mounted before was emptied by somebody, and may be used. One that is empty and on
+another filesystem than before is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import orjson
+
+from actors.process.errors import FormationError
+from log.filesystem import DiskFilesystem
+
+SUFFIX = ".mount"
+_VERSION = 1
+_log = logging.getLogger("barnabas.launcher")
+
+
+def mount_of(path: Path) -> str:
+    """Where the filesystem is mounted that this path is on, or would be."""
+    for place in (path, *path.parents):
+        if os.path.ismount(place):
+            return str(place)
+    return str(path.anchor)
+
+
+def check_data_dir(data_dir: Path, file: Path | None) -> None:
+    """There is no cluster in this directory: was there one, on a disk that is not mounted now?"""
+    if file is None:
+        return
+    note = _note_beside(file)
+    before = _noted_mount(note, data_dir)
+    if before is not None and before != mount_of(data_dir):
+        raise FormationError(
+            f"{_was_elsewhere(data_dir, before)}; mount it, or remove {note} to form a new, empty cluster here"
+        )
+
+
+def check_broker_dir(directory: Path, before: str | None) -> None:
+    """There is nothing in this broker's directory: is its disk missing?"""
+    if before is not None and before != mount_of(directory):
+        raise FormationError(f"{_was_elsewhere(directory, before)}; mount it, or give the broker another data_dir")
+
+
+def note_data_dir(data_dir: Path, file: Path | None) -> None:
+    """A cluster is here: note where, if the disk may go missing while the cluster's file is there."""
+    if file is None:
+        return
+    mount, note = mount_of(data_dir), _note_beside(file)
+    if mount == mount_of(file.resolve().parent) or _noted_mount(note, data_dir) == mount:
+        return
+    try:
+        value = {"version": _VERSION, "data_dir": str(data_dir), "mount": mount}
+        DiskFilesystem().write_atomically(str(note), orjson.dumps(value))
+    except OSError as error:
+        text = "launcher: %s cannot be written (%s): if %s is not mounted at the next start, a new cluster is formed"
+        _log.warning(text, note, error.strerror, mount)
+
+
+def _note_beside(file: Path) -> Path:
+    path = file.resolve()
+    return path.with_name(path.name + SUFFIX)
+
+
+def _noted_mount(note: Path, data_dir: Path) -> str | None:
+    try:
+        value = orjson.loads(note.read_bytes())
+        if value["version"] != _VERSION:
+            raise FormationError(f"{note} has version {value['version']}; this Barnabas knows {_VERSION}")
+        return str(value["mount"]) if value["data_dir"] == str(data_dir) else None
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise FormationError(f"{note} is damaged ({error}); remove it if {data_dir} is as it should be") from error
+
+
+def _was_elsewhere(directory: Path, before: str) -> str:
+    return f"{directory} is empty: it was on the filesystem mounted at {before} and is on {mount_of(directory)} now"
