@@ -5,7 +5,7 @@ SEEDS ?= 10000
 TALLY ?= .cache/soak-$(shell git rev-parse --short HEAD 2>/dev/null || echo unknown).json
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help cluster test test-fast test-long check bench soak chaos fuzz compat-java clean
+.PHONY: help cluster test test-fast test-long check bench soak explore chaos fuzz compat-java clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -48,6 +48,9 @@ bench: .venv/installed-test  ## measure the actor runtime beside plain pykka and
 
 soak: .venv/installed-test  ## simulate clusters with SEEDS=10000 fresh seeds; started again, it goes on where it stopped
 	@$(BIN)/python -m tools.simulator --fresh $(SEEDS) --tally $(TALLY)
+
+explore: .venv/installed-test  ## check every state of small Raft groups, in less than 20 minutes
+	@$(BIN)/python -m tools.explorer
 
 chaos: .venv/installed-test  ## kill, stop and cut off real brokers for five minutes, and look for broken promises
 	@$(BIN)/python -m pytest -q -s tests/chaos --chaos-seconds 300

@@ -1,0 +1,77 @@
+"""Every state of small groups; and that the search finds what it looks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from log.raft import leading
+from log.raft.membership import Voter
+from log.raft.messages import VoteRequest
+from log.raft.node import RaftNode
+from log.raft.ready import Vote
+from log.raft.roles import Follower, Leader, PreCandidate
+from tools.explorer.__main__ import main
+from tools.explorer.scenario import Scenario
+from tools.explorer.scenarios import SEED, small, star
+from tools.explorer.search import Fault, Search
+from tools.explorer.walks import walk
+
+
+@pytest.mark.parametrize("scenario", list(small()), ids=lambda scenario: scenario.name)
+def test_every_state_of_a_small_group_keeps_its_promises(scenario: Scenario) -> None:
+    found = Search(scenario).run()
+    assert found.is_exhausted
+    assert found.electable > 1000
+
+
+def test_a_search_says_how_much_it_has_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--small", "--only", "one voter joins two"]) == 0
+    assert "states, depth" in capsys.readouterr().out
+
+
+def test_a_search_that_is_cut_short_says_so() -> None:
+    assert not Search(star(), states_max=100).run().is_exhausted
+
+
+def test_random_walks_keep_their_promises() -> None:
+    scenario = Scenario("5 replicas", brokers=5, terms=2, batches=1, crashes=1, faults=1, flush=False)
+    assert walk(scenario, walks=5, steps=60, seed=SEED).states > 100
+
+
+def test_a_pre_candidate_that_never_yields_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Better pre-candidates never win with this partial partition, and refuse the only one that can."""
+
+    def insists(node: RaftNode, request: VoteRequest, now: float) -> bool:
+        if isinstance(node.role, PreCandidate):
+            if node.rank(node.broker) < node.rank(request.candidate):
+                return False
+            node._become(Follower(None, now))
+        return True
+
+    monkeypatch.setattr(RaftNode, "_yields_to", insists)
+    with pytest.raises(Fault, match="no leader can be reached") as fault:
+        Search(star()).run()
+    assert fault.value.trace == ["0 timer", "1 timer"]
+
+
+def test_a_voter_that_votes_twice_in_a_term_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_vote = RaftNode._set_vote
+
+    def forgets(node: RaftNode, vote: Vote) -> None:
+        set_vote(node, vote if vote.voted_for == node.broker else Vote(vote.term, None))
+
+    monkeypatch.setattr(RaftNode, "_set_vote", forgets)
+    with pytest.raises(Fault, match="two leaders in term 1"):
+        Search(Scenario("3 replicas", brokers=3, terms=1, elections_only=True)).run()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_leader_that_counts_what_it_has_only_sent_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counts_everything(node: RaftNode, _role: Leader, _voter: Voter) -> int:
+        return node.log.end_offset
+
+    monkeypatch.setattr(leading, "_held_by", counts_everything)
+    scenario = Scenario("3 replicas", brokers=3, terms=2, batches=1, timers=2, crashes=1, flush=False)
+    with pytest.raises(Fault, match="without what was committed"):
+        Search(scenario).run()

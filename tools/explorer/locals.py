@@ -1,0 +1,176 @@
+"""The states of single replicas, numbered. A replica is deterministic: every transition is computed once.
+
+A group has few states of single replicas and many combinations of them. So the search works on numbers, and the real
+code runs only where a replica meets an event in a state for the first time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from attrs import frozen
+
+from log.raft.messages import (
+    Appended,
+    BeatAnswer,
+    Confirmed,
+    Message,
+    Recovered,
+    TimeoutNow,
+    VoteAnswer,
+    VoteRequest,
+)
+from log.raft.roles import Candidate, Follower, Leader, PreCandidate
+from protocol.records import read_header
+from tools.explorer.replica import Replica, dump, first_replica, frozen_state, load, with_own_bytes
+from tools.explorer.scenario import Scenario
+
+Outcome = tuple[int, tuple[tuple[int, int], ...]]
+"""The next state, and the messages that go out: receiver and number."""
+ANSWERS = (VoteAnswer, Appended, BeatAnswer, Confirmed)
+_WITHOUT_ANSWER = (*ANSWERS, TimeoutNow, Recovered)
+
+
+class BrokenInvariant(Exception):
+    """Something happened that must not."""
+
+
+@frozen
+class Facts:
+    """What the search must know of one replica's state."""
+
+    is_alive: bool
+    role: str = ""
+    term: int = 0
+    watermark: int = 0
+    log: tuple[int, ...] = ()
+    """The numbers of its batches: offset and epoch are part of a batch."""
+    last: tuple[int, int] = (-1, 0)
+    is_eligible: bool = True
+    follows: int = -1
+    voters: tuple[int, ...] = ()
+    """Those who vote, with the directories that they have."""
+    moved: bool = False
+    timer: bool = False
+    is_unsaved: bool = False
+    flushed: int = 0
+    owes_word: bool = False
+    is_handing_over: bool = False
+
+    @property
+    def leads(self) -> bool:
+        return self.role == "Leader"
+
+
+class Locals:
+    """States and messages by their numbers."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._numbers: dict[Any, int] = {}
+        self._dumps: list[bytes] = []
+        self.facts: list[Facts] = []
+        self._outcomes: dict[tuple[int, tuple[Any, ...]], Outcome] = {}
+        self._message_numbers: dict[Any, int] = {}
+        self.messages: list[Message] = []
+        self._batch_numbers: dict[bytes, int] = {}
+        self.epochs: list[int] = []
+        """Of batches, by their numbers."""
+
+    def first(self, broker: int) -> int:
+        return self._number(first_replica(broker, self._scenario))
+
+    def after(self, state: int, event: tuple[Any, ...]) -> Outcome:
+        """What becomes of a replica in this state when this happens."""
+        outcome = self._outcomes.get((state, event))
+        if outcome is None:
+            outcome = self._outcomes[state, event] = self._compute(state, event)
+        return outcome
+
+    def _compute(self, state: int, event: tuple[Any, ...]) -> Outcome:
+        replica = load(self._dumps[state])
+        if event[0] == "step":
+            event = ("step", self.messages[event[1]])
+        try:
+            replica.happen(event)
+            if not self._scenario.slow_votes:
+                replica.save_vote()
+        except AssertionError as error:
+            raise BrokenInvariant(f"{event}: {error}") from error
+        out: list[tuple[int, int]] = []
+        if replica.member is not None:
+            replica.member.committed, replica.member.role_changed = None, False
+            for to, message in replica.member.outbox:
+                if not self._scenario.elections_only or isinstance(message, VoteRequest | VoteAnswer):
+                    out.append((to, self._message_number(with_own_bytes(message))))
+            replica.member.outbox = []
+        replica.make_timeless()
+        return self._number(replica), tuple(out)
+
+    def _number(self, replica: Replica) -> int:
+        replica.make_timeless()
+        key = frozen_state(replica)
+        number = self._numbers.setdefault(key, len(self._dumps))
+        if number == len(self._dumps):
+            self._dumps.append(dump(replica))
+            self.facts.append(self._facts(replica))
+        return number
+
+    def _message_number(self, message: Message) -> int:
+        number = self._message_numbers.setdefault(frozen_state(message), len(self.messages))
+        if number == len(self.messages):
+            self.messages.append(message)
+        return number
+
+    def _batch_number(self, batch: bytes) -> int:
+        number = self._batch_numbers.setdefault(batch, len(self.epochs))
+        if number == len(self.epochs):
+            self.epochs.append(read_header(batch).leader_epoch)
+        return number
+
+    def _facts(self, replica: Replica) -> Facts:
+        if replica.member is None:
+            return Facts(is_alive=False)
+        node, log, role = replica.node, replica.log, replica.node.role
+        if isinstance(role, Follower):
+            timer = role.campaign_at is not None and role.campaign_at != math.inf
+        else:
+            timer = not isinstance(role, Leader) and role.retry_at != math.inf
+        batches = tuple(map(self._batch_number, log.batches))
+        voters = tuple(voter.broker for voter in node.membership.voters)
+        return Facts(
+            is_alive=True,
+            role=type(role).__name__,
+            term=node.term,
+            watermark=node.watermark,
+            log=batches,
+            last=(log.epochs.latest, log.end_offset),
+            is_eligible=node.eligible,
+            follows=-1 if isinstance(role, Leader) or node.leader is None else node.leader,
+            voters=voters,
+            moved=node.move > 0,
+            timer=timer,
+            is_unsaved=replica.member.unsaved_vote is not None,
+            flushed=log.flushed_offset,
+            owes_word=isinstance(role, Leader) and any(one.owes_word and one.online for one in role.progress.values()),
+            is_handing_over=isinstance(role, Leader) and role.successor is not None,
+        )
+
+    def is_void(self, message: int, receiver: int) -> bool:
+        """Will this message change nothing and be answered with nothing, now and whatever happens before it arrives?
+
+        Terms never go back, except in a crash, which also closes the link. A vote counts for a candidate of its term
+        alone, an acknowledgement for a leader of its term, and nobody becomes one of the same term twice. A
+        pre-candidate does not ask again before the answers to its last question have arrived.
+        """
+        said, facts = self.messages[message], self.facts[receiver]
+        if not isinstance(said, _WITHOUT_ANSWER):
+            return False
+        if said.term < facts.term:
+            return True
+        if isinstance(said, VoteAnswer) and said.pre and (said.granted or said.term == facts.term):
+            return facts.role != PreCandidate.__name__ or (said.granted and said.term == facts.term)
+        if isinstance(said, VoteAnswer):
+            return said.term == facts.term and facts.role != Candidate.__name__
+        return isinstance(said, ANSWERS) and said.term == facts.term and not facts.leads
