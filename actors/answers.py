@@ -48,12 +48,17 @@ class Answers:
         self._slots: deque[Slot] = deque()
         self._request_bytes = 0
         self._dirty = False
+        self.asks = 0
+        """Of the connection, that are not answered yet."""
+        self.is_busy = False
+        """Is a request being worked on in slices? Then none behind it is begun."""
 
     @property
     def are_many(self) -> bool:
         """Should the reader wait before it reads on?"""
         return (
-            self._request_bytes > REQUEST_BYTES_MAX
+            self.is_busy
+            or self._request_bytes > REQUEST_BYTES_MAX
             or len(self._slots) > REQUESTS_MAX
             or self.early_bytes + self.outlet.queued_bytes > UNSENT_BYTES_MAX
         )
@@ -89,10 +94,17 @@ class Answers:
             self._dirty = True
             self._scheduler.flush_later(self)
 
+    def not_busy(self) -> None:
+        """Whatever was worked on in slices is done."""
+        if self.is_busy:
+            self.is_busy = False
+            self.changed.wake_if_waiting()
+
     def end(self) -> None:
         """Nothing is answered any more; what was before goes out, if the client takes it at once."""
         self._slots.clear()
         self._request_bytes = self.early_bytes = 0
+        self.is_busy = False
         self.outlet.end()
         self.changed.wake_if_waiting()
 

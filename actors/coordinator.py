@@ -66,6 +66,8 @@ LOAD_BYTES = 1 << 20
 BATCH_BYTES_MAX = 1 << 19
 LOADED_BYTES_MAX = 1 << 31
 """No batch is larger: whatever was written can be loaded. Only coordinators write here, and compress nothing."""
+BATCH_RECORDS_MAX = 1000
+"""Of one append, unless one request needs more: a batch of that many is made in a few milliseconds."""
 LOOK_SECONDS = 1.0
 RETRY_SECONDS, RETRY_SECONDS_MAX = 0.02, 10.0
 WRITE_SECONDS_MAX = 0.5
@@ -448,10 +450,12 @@ class Coordinator(Actor):
         """As many of those that wait as go together in one batch, in order."""
         if not self._queue:
             return None
-        size, count = 0, 0
+        size = records = count = 0
         for effects in self._queue:
             size += bytes_of(effects.records)
-            if count and (size > BATCH_BYTES_MAX or not self.go_together(self._queue[0], effects)):
+            records += len(effects.records)
+            is_full = size > BATCH_BYTES_MAX or records > BATCH_RECORDS_MAX
+            if count and (is_full or not self.go_together(self._queue[0], effects)):
                 break
             count += 1
         flight, self._queue = self._queue[:count], self._queue[count:]

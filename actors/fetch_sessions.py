@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Generator, Iterator
 
 from attrs import Factory
 
@@ -17,6 +17,10 @@ from protocol.late_attrs import define
 from protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 SESSIONS_MAX = 1000  # max.incremental.fetch.session.cache.slots
+PARTITIONS_MAX = 10_000
+"""Of one session. A client that reads more names them all in every request."""
+PARTITIONS_IN_ALL_MAX = 200_000
+"""Of all sessions of a broker together: about 100 MB."""
 EVICT_SECONDS = 120.0  # min.incremental.fetch.session.eviction.ms
 BY_ID_FROM = 13
 """The version of Fetch from which topics have ids instead of names."""
@@ -64,17 +68,6 @@ class FetchSession:
     partitions: OrderedDict[Key, Wanted] = Factory(OrderedDict)
     used_at: float = 0.0
 
-    def update(self, request: FetchRequest) -> None:
-        for wanted in partitions_of(request):
-            known = self.partitions.get(wanted.key)
-            if known is None:
-                self.partitions[wanted.key] = wanted
-            else:
-                known.partition = wanted.partition
-        for forgotten in request.forgotten_topics_data:
-            for number in forgotten.partitions:
-                self.partitions.pop((forgotten.topic, forgotten.topic_id, number), None)
-
     def next_epoch(self) -> None:
         self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
 
@@ -90,7 +83,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def find(self, request: FetchRequest, version: int, now: float) -> FetchSession | ErrorCode | None:
-        """The session of this request, brought up to date; None if it has none; or why it has to begin anew."""
+        """The session of this request, which `update` brings up to date; None if it has none; or why it is refused."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
             return None
@@ -103,16 +96,42 @@ class FetchSessions:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         self._sessions.move_to_end(session.id)
         session.used_at = now
-        session.update(request)
         session.next_epoch()
         return session
 
-    def open(self, wanted: Iterable[Wanted], version: int, now: float) -> int:
-        """A session for these partitions; 0 if there are too many sessions."""
-        if len(self._sessions) >= SESSIONS_MAX:
+    def update(self, session: FetchSession, request: FetchRequest) -> Generator[None, None, bool]:
+        """Note what a request adds, changes and forgets, with a pause after each partition.
+
+        A session that gets too many partitions is over, and False: the client begins another.
+        """
+        known, before = session.partitions, len(session.partitions)
+        for wanted in partitions_of(request):
+            known.setdefault(wanted.key, wanted).partition = wanted.partition
+            yield
+        for forgotten in request.forgotten_topics_data:
+            for number in forgotten.partitions:
+                known.pop((forgotten.topic, forgotten.topic_id, number), None)
+                yield
+        if len(known) > before and (len(known) > PARTITIONS_MAX or self.partitions > PARTITIONS_IN_ALL_MAX):
+            self._sessions.pop(session.id, None)
+            return False
+        return True
+
+    @property
+    def partitions(self) -> int:
+        """Of all sessions."""
+        return sum(len(session.partitions) for session in self._sessions.values())
+
+    def open(self, wanted: Collection[Wanted], version: int, now: float) -> int:
+        """A session for these partitions; 0 if they or the sessions are too many, and the client goes on without."""
+        if len(wanted) > PARTITIONS_MAX:
+            return 0
+        left = PARTITIONS_IN_ALL_MAX - len(wanted) - self.partitions
+        while len(self._sessions) >= SESSIONS_MAX or left < 0:
             oldest = next(iter(self._sessions.values()))
             if now - oldest.used_at < EVICT_SECONDS:
                 return 0
+            left += len(oldest.partitions)
             del self._sessions[oldest.id]
         number = self._rng.randint(1, _ID_MAX)
         while number in self._sessions:

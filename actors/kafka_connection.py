@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Generator
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from actors.connection import Connection, HeardAll
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 SMALL_BYTES_MAX = 8 << 20
 """Of requests without records: a few bytes of these may become an object of many."""
+AT_ONCE_BYTES_MAX = 4 << 10
+"""A longer request is decoded in slices."""
+ELEMENTS_MAX = 25_000
+"""Of all arrays of one request together: enough to place 5,000 partitions on three brokers each."""
 Q = TypeVar("Q")
 
 
@@ -42,12 +48,27 @@ class Call(Generic[Q]):
         return self.connection.serving
 
     def answer(self, response: object) -> None:
-        """Send this. Once."""
+        """Send this. Once. It is encoded in slices, since it may have many elements."""
+        self.connection.in_slices(self.answering(response))
+
+    def go_on(self, work: Generator[Any, None, object]) -> None:
+        """Do this in slices, and send what it gives, unless that is None."""
+        self.connection.in_slices(self.answering_with(work))
+
+    def answering(self, response: object) -> Generator[Any, None, None]:
+        parts = yield from self.connection.protocol.respond_in_steps(self.head, response)
+        self._send(parts)
+
+    def answering_with(self, work: Generator[Any, None, object]) -> Generator[Any, None, None]:
+        response = yield from work
+        if response is not None:
+            yield from self.answering(response)
+
+    def _send(self, parts: list[Any]) -> None:
         connection = self.connection
-        parts = connection.protocol.respond(self.head, response)
         if connection.serving.traced:
             connection.trace(self, sum(map(len, parts)))
-        connection.answers.fill(self.slot, parts)  # type: ignore[arg-type]
+        connection.answers.fill(self.slot, parts)
 
     def answer_nothing(self) -> None:
         """The client waits for no answer."""
@@ -127,12 +148,41 @@ class KafkaConnection(Connection):
             if len(frame) > SMALL_BYTES_MAX and head.api is not PRODUCE:
                 self.end(f"{head.api.name} of {len(frame)} bytes; only Produce may have more than {SMALL_BYTES_MAX}")
                 return
-            request: Any = head.read(head.api.request)
-            call = Call(self, head, request, slot)
+            if len(frame) > AT_ONCE_BYTES_MAX:
+                self.in_slices(self._reading(head, slot))
+                return
+            call: Call[Any] = Call(self, head, head.read(head.api.request), slot)
             response = handler_of(head.api)(call)
-            if response is not None:
+            if type(response) is GeneratorType:
+                call.go_on(response)
+            elif response is not None:
                 call.answer(response)
         elif isinstance(head, UnsupportedApiVersions):
             self.answers.fill(slot, self.protocol.refuse(head))  # type: ignore[arg-type]
         else:
             self.end(f"api key {head.api_key} in version {head.version} is not served here")
+
+    def _reading(self, head: Request, slot: Slot) -> Generator[Any, None, None]:
+        request: Any = yield from _counted(head, head.read_in_steps(head.api.request))
+        call: Call[Any] = Call(self, head, request, slot)
+        response = handler_of(head.api)(call)
+        if type(response) is GeneratorType:
+            yield from call.answering_with(response)
+        elif response is not None:
+            yield from call.answering(response)
+
+
+def _counted(head: Request, steps: Generator[int, None, Q]) -> Generator[int, None, Q]:
+    """These steps, as long as they do not make too many elements."""
+    elements = 0
+    try:
+        while True:
+            count = next(steps)
+            elements += count
+            if elements > ELEMENTS_MAX:
+                text = f"{head.api.name} with more than {ELEMENTS_MAX} elements; ask in several requests"
+                raise ProtocolError(text)
+            yield count
+    except StopIteration as done:
+        made: Q = done.value
+        return made

@@ -9,7 +9,7 @@ Blobs are views of the bytes that were given. `encode` leaves large ones as they
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from protocol import decoder, encoder
@@ -32,32 +32,50 @@ class _Compiled:
 
 _DECODERS: dict[tuple[type, int], _Compiled] = {}
 _ENCODERS: dict[tuple[type, int], _Compiled] = {}
+_STEPWISE_DECODERS: dict[tuple[type, int], _Compiled] = {}
+_STEPWISE_ENCODERS: dict[tuple[type, int], _Compiled] = {}
 
 
 def decode(cls: type[T], version: int, data: Buffer, at: int = 0) -> tuple[T, int]:
     """The message at a position, and the position behind it. What follows it is not looked at."""
-    compiled = _DECODERS.get((cls, version)) or _compile_decoder(cls, version)
-    if compiled.reads_views:
-        given: Buffer = data if type(data) is memoryview else memoryview(data)
-    else:
-        given = data if type(data) is bytes else bytes(data)
+    compiled = _DECODERS.get((cls, version)) or _compile_decoder(cls, version, _DECODERS)
+    given = _given(compiled, data)
     try:
         return compiled.function(given, at)  # type: ignore[no-any-return]
     except decoder.FAULTS as error:
         raise _malformed(compiled, error, len(given)) from None
 
 
+def decode_in_steps(cls: type[T], version: int, data: Buffer, at: int = 0) -> Generator[int, None, tuple[T, int]]:
+    """As `decode`, with a pause for each element of an array, that gives how many elements those were.
+
+    An array of numbers is read in one step; how many there are is given before that.
+    """
+    compiled = _STEPWISE_DECODERS.get((cls, version)) or _compile_decoder(cls, version, _STEPWISE_DECODERS)
+    given = _given(compiled, data)
+    try:
+        return (yield from compiled.function(given, at))  # type: ignore[no-any-return]
+    except decoder.FAULTS as error:
+        raise _malformed(compiled, error, len(given)) from None
+
+
 def encode(message: object, version: int, out: bytearray | None = None) -> list[Buffer]:
     """Buffers that hold the message, one after another. The first is `out`, if given, to which was added."""
-    compiled = _ENCODERS.get((type(message), version)) or _compile_encoder(type(message), version)
+    compiled = _ENCODERS.get((type(message), version)) or _compile_encoder(type(message), version, _ENCODERS)
     try:
         return compiled.function(message, bytearray() if out is None else out)  # type: ignore[no-any-return]
-    except UnsupportedVersion as error:
-        raise UnsupportedVersion(f"{_name(compiled)}: {error}") from None
-    except encoder.FAULTS as error:
-        failure = compiled.source.failure(compiled.function, error.__traceback__)
-        fields = ", ".join(path for path, _ in failure.places)
-        raise UnencodableMessage(f"{_name(compiled)}: {fields}: {error}") from error
+    except (UnsupportedVersion, *encoder.FAULTS) as error:
+        raise _unencodable(compiled, error) from error
+
+
+def encode_in_steps(message: object, version: int, out: bytearray | None = None) -> Generator[int, None, list[Buffer]]:
+    """As `encode`, with a pause for each element of an array."""
+    key = type(message), version
+    compiled = _STEPWISE_ENCODERS.get(key) or _compile_encoder(*key, _STEPWISE_ENCODERS)
+    try:
+        return (yield from compiled.function(message, bytearray() if out is None else out))  # type: ignore[no-any-return]
+    except (UnsupportedVersion, *encoder.FAULTS) as error:
+        raise _unencodable(compiled, error) from error
 
 
 def decode_versioned(cls: type[T], data: Buffer) -> T:
@@ -77,19 +95,26 @@ def version_of(data: Buffer) -> int:
     return int.from_bytes(data[:VERSION_SIZE], "big", signed=True)
 
 
-def _compile_decoder(cls: type, version: int) -> _Compiled:
+def _given(compiled: _Compiled, data: Buffer) -> Buffer:
+    """The bytes in the form that this decoder reads."""
+    if compiled.reads_views:
+        return data if type(data) is memoryview else memoryview(data)
+    return data if type(data) is bytes else bytes(data)
+
+
+def _compile_decoder(cls: type, version: int, kept: dict[tuple[type, int], _Compiled]) -> _Compiled:
     _check_version(cls, version)
-    source = decoder.decoder_source(cls, version)
+    source = decoder.decoder_source(cls, version, in_steps=kept is _STEPWISE_DECODERS)
     made = _Compiled(source, source.compile("decode"), holds_blob(source.struct, version))
-    _DECODERS[cls, version] = made
+    kept[cls, version] = made
     return made
 
 
-def _compile_encoder(cls: type, version: int) -> _Compiled:
+def _compile_encoder(cls: type, version: int, kept: dict[tuple[type, int], _Compiled]) -> _Compiled:
     _check_version(cls, version)
-    source = encoder.encoder_source(cls, version)
+    source = encoder.encoder_source(cls, version, in_steps=kept is _STEPWISE_ENCODERS)
     made = _Compiled(source, source.compile("encode"), reads_views=False)
-    _ENCODERS[cls, version] = made
+    kept[cls, version] = made
     return made
 
 
@@ -101,6 +126,14 @@ def _check_version(cls: type, version: int) -> None:
 
 def _name(compiled: _Compiled) -> str:
     return f"{compiled.source.cls.__name__} version {compiled.source.version}"
+
+
+def _unencodable(compiled: _Compiled, error: Exception) -> ProtocolError:
+    if isinstance(error, UnsupportedVersion):
+        return UnsupportedVersion(f"{_name(compiled)}: {error}")
+    failure = compiled.source.failure(compiled.function, error.__traceback__)
+    fields = ", ".join(path for path, _ in failure.places)
+    return UnencodableMessage(f"{_name(compiled)}: {fields}: {error}")
 
 
 def _malformed(compiled: _Compiled, error: Exception, size: int) -> MalformedMessage:

@@ -18,13 +18,18 @@ from protocol.varint import ByteSequence, decode_unsigned
 FAULTS = (struct.error, IndexError, ValueError, CorruptBatch)  # UnicodeDecodeError is a ValueError
 
 
-def decoder_source(cls: type, version: int) -> Source:
+TAGS_MAX = 1000
+"""Tagged fields of one struct. Each takes time even where it is skipped; the schemas have fewer than ten."""
+
+
+def decoder_source(cls: type, version: int, *, in_steps: bool = False) -> Source:
     """The source of `decode(data, at)`, which returns the message and where it ends."""
-    source = Source(cls, version)
+    source = Source(cls, version, in_steps=in_steps)
     known = {"varint": decode_unsigned, "text_length": _text_length, "skip": _skip_tags, "wrong": _wrong_size}
-    source.namespace.update(known, unpack_from=struct.unpack_from, not_the_end=_not_the_end)
+    source.namespace.update(known, unpack_from=struct.unpack_from, not_the_end=_not_the_end, too_many=_too_many_tags)
     with source.block("def decode(data, at):"):
         source.line("size = len(data)")
+        source.step("0")
         made = _Decoder(source).struct(source.struct)
         source.line(f"return {made}, at")
     return source
@@ -126,6 +131,7 @@ class _Decoder:
     def elements(self, element: Type, name: str) -> None:
         """Reads n elements into a list."""
         if isinstance(element, Fixed):
+            self.source.step("n")
             if element.name == "uuid":
                 self.line(f"{name} = [bytes(data[i : i + 16]) for i in range(at, at + 16 * n, 16)]")
             else:
@@ -144,6 +150,7 @@ class _Decoder:
                 made = self.source.fresh("v")
                 self.value(element, made, nullable=False)
             self.line(f"{add}({made})")
+            self.source.step("1")
 
     def inner_struct(self, kind: Struct, name: str, *, nullable: bool) -> None:
         if not nullable:
@@ -168,6 +175,8 @@ class _Decoder:
         with self.source.block(f"if {count}:"):
             with self.source.block(f"if {count} > 127:"):
                 self.line(f"{count}, at = varint(data, at - 1)")
+                with self.source.block(f"if {count} > {TAGS_MAX}:"):
+                    self.line(f"raise too_many({count})")
             if not known:
                 self.line(f"at = skip(data, at, {count})")
                 return
@@ -211,6 +220,10 @@ def _wrong_size(size: int, left: int) -> ValueError:
     if size < 0:
         return ValueError("null, where it must not be")
     return ValueError(f"a length or count of {size} where {left} bytes are left")
+
+
+def _too_many_tags(count: int) -> ValueError:
+    return ValueError(f"{count} tagged fields; at most {TAGS_MAX} are taken")
 
 
 def _not_the_end(stop: int) -> ValueError:

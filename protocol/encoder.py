@@ -17,14 +17,15 @@ FAULTS = (struct.error, AttributeError, TypeError, ValueError)  # UnicodeEncodeE
 BLOB_COPIED_MAX = 1024
 
 
-def encoder_source(cls: type, version: int) -> Source:
+def encoder_source(cls: type, version: int, *, in_steps: bool = False) -> Source:
     """The source of `encode(m, out)`, which returns a list of buffers, the first of which is `out`."""
-    source = Source(cls, version)
+    source = Source(cls, version, in_steps=in_steps)
     source.namespace.update(
         varint=encode_unsigned, text_length=_text_length, unsaid=_unsaid, pack=struct.pack, not_a_uuid=_not_a_uuid
     )
     with source.block("def encode(m, out):"):
         source.line("parts = [out]")
+        source.step("0")
         encoder = _Encoder(source)
         encoder.struct(source.struct, "m")
         encoder.flush()
@@ -172,6 +173,7 @@ class _Encoder:
             else:
                 self.value(element, item, nullable=False)
             self.flush()
+            self.source.step("1")
 
     def inner_struct(self, kind: Struct, value: str, *, nullable: bool) -> None:
         inner = self.source.fresh("inner")

@@ -17,11 +17,12 @@ from __future__ import annotations
 import enum
 import struct
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from protocol.apis import API_VERSIONS, APIS, Api
-from protocol.codec import decode, encode
+from protocol.codec import decode, decode_in_steps, encode, encode_in_steps
+from protocol.decoder import TAGS_MAX
 from protocol.error_codes import ErrorCode
 from protocol.errors import MalformedFrame, MalformedMessage, ProtocolError
 from protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -129,6 +130,11 @@ class Request(NamedTuple):
         assert cls is self.api.request, f"{cls.__name__} is not the request of {self.api.name}"
         return decode(cls, self.version, self.frame, self.message_at)[0]
 
+    def read_in_steps(self, cls: type[T]) -> Generator[int, None, T]:
+        """As `read`, with a pause for each element of an array, that gives how many elements those were."""
+        assert cls is self.api.request, f"{cls.__name__} is not the request of {self.api.name}"
+        return (yield from decode_in_steps(cls, self.version, self.frame, self.message_at))[0]
+
 
 class UnsupportedApiVersions(NamedTuple):
     """An ApiVersions request of an unknown version. What follows its header is unknown too; `refuse` answers it."""
@@ -181,11 +187,14 @@ class ServerConnection:
 
     def respond(self, request: Request, response: object) -> list[Buffer]:
         """The buffers of the frame that answers a request."""
-        assert isinstance(response, request.api.response)
-        out = bytearray(_RESPONSE.size)
-        if request.version in request.api.flexible and request.api.key != API_VERSIONS.key:
-            out.append(_NO_TAGS)
+        out = _response_header(request, response)
         return _framed(encode(response, request.version, out), _RESPONSE, request.correlation_id)
+
+    def respond_in_steps(self, request: Request, response: object) -> Generator[int, None, list[Buffer]]:
+        """As `respond`, with a pause for each element of an array."""
+        out = _response_header(request, response)
+        buffers = yield from encode_in_steps(response, request.version, out)
+        return _framed(buffers, _RESPONSE, request.correlation_id)
 
     def refuse(self, event: UnsupportedApiVersions) -> list[Buffer]:
         """The answer from which a client learns which versions it can ask for."""
@@ -272,6 +281,15 @@ class ClientConnection:
         return Response(api, version, correlation_id, frame, at)
 
 
+def _response_header(request: Request, response: object) -> bytearray:
+    """Room for the header of a response, up to its message."""
+    assert isinstance(response, request.api.response)
+    out = bytearray(_RESPONSE.size)
+    if request.version in request.api.flexible and request.api.key != API_VERSIONS.key:
+        out.append(_NO_TAGS)
+    return out
+
+
 def _framed(buffers: list[Buffer], layout: struct.Struct, *header: int) -> list[Buffer]:
     """Fills in the header for which the first buffer has left room."""
     size = sum(map(len, buffers)) - _SIZE.size
@@ -281,6 +299,8 @@ def _framed(buffers: list[Buffer], layout: struct.Struct, *header: int) -> list[
 
 def _skip_tags(frame: memoryview, at: int) -> int:
     count, at = decode_unsigned(frame, at)
+    if count > TAGS_MAX:
+        raise MalformedMessage(f"{count} tagged fields; at most {TAGS_MAX} are taken")
     for _ in range(count):
         _, at = decode_unsigned(frame, at)
         size, at = decode_unsigned(frame, at)

@@ -3,6 +3,9 @@
 The function is flat: no call per field, no look-up of types. Adjacent fields of fixed size, and the lengths and counts
 around them, are read and written by one `struct.Struct`: a *run*. Errors cost nothing until they happen: every line
 knows the field it is about, so the line on which an exception came out says what was wrong.
+
+The same lines make a function or, `in_steps`, a generator that pauses for every element of an array and gives how many
+elements that was: for messages that are so long that nothing else must wait for the whole of them.
 """
 
 from __future__ import annotations
@@ -47,9 +50,10 @@ class Failure(NamedTuple):
 class Source:
     """Lines so far, the values that they name, and the field that each is about."""
 
-    def __init__(self, cls: type, version: int) -> None:
+    def __init__(self, cls: type, version: int, *, in_steps: bool = False) -> None:
         declaration = declaration_of(cls)
         self.cls = cls
+        self.in_steps = in_steps
         self.struct = struct_of(cls)
         self.version = version
         self.flexible = version in declaration.flexible
@@ -85,6 +89,11 @@ class Source:
     def line(self, text: str) -> None:
         self.lines.append("    " * self._depth + text)
         self.about[len(self.lines)] = tuple(self._places())
+
+    def step(self, count: str) -> None:
+        """Here so many elements of an array are done: a function that works in steps pauses."""
+        if self.in_steps:
+            self.line(f"yield {count}")
 
     def _places(self) -> Iterator[tuple[str, int]]:
         """The fields of the run that this line reads or writes, and how far into it they are."""

@@ -1,7 +1,10 @@
 """What this broker does for each of Kafka's APIs, one module per API, imported when it is first asked for.
 
-A module's `handle(call)` gives the response, or None and answers later. Only what is listed here is advertised; a
-version that Kafka calls unstable (InitProducerId 6, of two-phase commit) only where the cluster's settings say so.
+A module's `handle(call)` gives the response, or None and answers later. One that may have many elements to deal with is
+a generator that pauses after each of them, so that others are served in between (actors/connection.py).
+
+Only what is listed here is advertised; a version that Kafka calls unstable (InitProducerId 6, of two-phase commit) only
+where the cluster's settings say so.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ Up to version 3 one transaction, from a client; from 4 on several.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from actors.coordinator_messages import TRANSACTIONS_TOPIC
@@ -38,17 +39,17 @@ def handle(call: Call[AddPartitionsToTxnRequest]) -> None:
         )
         return
 
-    def respond(answers: list[Any]) -> AddPartitionsToTxnResponse:
-        return AddPartitionsToTxnResponse(
-            results_by_transaction=[
-                AddPartitionsToTxnResult(
-                    transactional_id=asked.transactional_id, topic_results=_refused(asked.topics, answer)
-                )
-                if isinstance(answer, ErrorCode)
-                else answer.results_by_transaction[0]
-                for asked, answer in zip(request.transactions, answers, strict=True)
-            ]
-        )
+    def respond(answers: list[Any]) -> Generator[None, None, AddPartitionsToTxnResponse]:
+        response = AddPartitionsToTxnResponse()
+        for asked, answer in zip(request.transactions, answers, strict=True):
+            if isinstance(answer, ErrorCode):
+                refused = _refused(asked.topics, answer)
+                told = AddPartitionsToTxnResult(transactional_id=asked.transactional_id, topic_results=refused)
+            else:
+                told = answer.results_by_transaction[0]
+            response.results_by_transaction.append(told)
+            yield
+        return response
 
     parts = [(one.transactional_id, AddPartitionsToTxnRequest(transactions=[one])) for one in request.transactions]
     PerKey(call, TRANSACTIONS_TOPIC, parts, respond)

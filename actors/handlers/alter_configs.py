@@ -5,6 +5,7 @@ Left out: configs of brokers, which are set in cluster.toml.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
     from actors.kafka_connection import Call
 
 
-def handle(call: Call[AlterConfigsRequest]) -> None:
+def handle(call: Call[AlterConfigsRequest]) -> Generator[None, None, None]:
     request, response = call.request, AlterConfigsResponse()
     together, times = Together(call, response), times_of(request.resources)
     for resource in {(one.resource_type, one.resource_name): one for one in request.resources}.values():
+        yield
         result = AlterConfigsResourceResponse(
             resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
         )

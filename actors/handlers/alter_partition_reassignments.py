@@ -6,7 +6,7 @@ It is answered when the move is noted; how far it is, ListPartitionReassignments
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from actors.kafka_connection import Call
 
 
-def handle(call: Call[AlterPartitionReassignmentsRequest]) -> None:
+def handle(call: Call[AlterPartitionReassignmentsRequest]) -> Generator[None, None, None]:
     request = call.request
     response = AlterPartitionReassignmentsResponse(
         error_message=None, allow_replication_factor_change=request.allow_replication_factor_change
@@ -36,6 +36,7 @@ def handle(call: Call[AlterPartitionReassignmentsRequest]) -> None:
         told = ReassignableTopicResponse(name=topic.name)
         response.responses.append(told)
         for one in topic.partitions:
+            yield
             result = ReassignablePartitionResponse(partition_index=one.partition_index, error_message=None)
             told.partitions.append(result)
             if times[topic.name, one.partition_index] > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from actors.coordinator_messages import GROUPS_TOPIC
@@ -18,17 +19,17 @@ if TYPE_CHECKING:
 
 
 def handle(call: Call[ConsumerGroupDescribeRequest]) -> None:
-    request = call.request
+    request, keys = call.request, list(dict.fromkeys(call.request.group_ids))
 
-    def respond(answers: list[Any]) -> ConsumerGroupDescribeResponse:
-        groups = [
-            DescribedGroup(group_id=group, error_code=answer) if isinstance(answer, ErrorCode) else answer.groups[0]
-            for group, answer in zip(request.group_ids, answers, strict=True)
-        ]
-        if request.include_authorized_operations:
-            for one in groups:
-                one.authorized_operations = GROUP_OPERATIONS
-        return ConsumerGroupDescribeResponse(groups=groups)
+    def respond(answers: list[Any]) -> Generator[None, None, ConsumerGroupDescribeResponse]:
+        response = ConsumerGroupDescribeResponse()
+        for group, answer in zip(keys, answers, strict=True):
+            refused = isinstance(answer, ErrorCode)
+            told = DescribedGroup(group_id=group, error_code=answer) if refused else answer.groups[0]
+            if request.include_authorized_operations:
+                told.authorized_operations = GROUP_OPERATIONS
+            response.groups.append(told)
+            yield
+        return response
 
-    parts = [(group, ConsumerGroupDescribeRequest(group_ids=[group])) for group in request.group_ids]
-    PerKey(call, GROUPS_TOPIC, parts, respond)
+    PerKey(call, GROUPS_TOPIC, [(group, ConsumerGroupDescribeRequest(group_ids=[group])) for group in keys], respond)

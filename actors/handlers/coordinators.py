@@ -10,7 +10,7 @@ client is told NOT_COORDINATOR and looks for it. There are two exceptions, for a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ Then = Callable[[object], None]
 """Is given the response, or the ErrorCode that says why there is none."""
 Ask = Callable[["Call[Any]", str, str, object, Then], None]
 """Puts a request to the coordinator of a topic's key."""
+Response = Generator[None, None, object]
+"""A response that is made in slices."""
 
 
 def ask_once(call: Call[Any], topic: str, key: str, request: object, then: Then) -> None:
@@ -94,38 +96,49 @@ def at_coordinator(call: Call[Any], topic: str, key: str, refused: Refused, ask:
 class PerKey:
     """A request about several keys: each is put to its own coordinator, and all answers go out together, in order."""
 
-    __slots__ = ("_answers", "_call", "_open", "_respond")
+    __slots__ = ("_answers", "_asks", "_call", "_open", "_respond")
 
     def __init__(
         self,
         call: Call[Any],
         topic: str,
         parts: Sequence[tuple[str, object]],
-        respond: Callable[[list[Any]], object],
+        respond: Callable[[list[Any]], Response],
         ask: Ask = ask_once,
     ) -> None:
-        """`parts` are keys, and what each one's coordinator is asked. An answer may be an ErrorCode instead."""
-        self._begin(call, len(parts), respond)
-        for at, (key, request) in enumerate(parts):
-            ask(call, topic, key, request, partial(self._answered, at))
-        self._done()
+        """`parts` are keys, and what each one's coordinator is asked. An answer may be an ErrorCode instead.
+
+        `respond` makes the response of all answers, with a pause after each.
+        """
+        asks = (partial(ask, call, topic, key, request) for key, request in parts)
+        self._begin(call, asks, len(parts), respond)
 
     @classmethod
-    def everywhere(cls, call: Call[Any], topic: str, respond: Callable[[list[Any]], object]) -> None:
+    def everywhere(cls, call: Call[Any], topic: str, respond: Callable[[list[Any]], Response]) -> None:
         """Put the request to every coordinator of this broker."""
-        self = cls.__new__(cls)
         known = call.serving.metadata.topic(topic)
         count = 0 if known is None else len(known.partitions)
-        self._begin(call, count, respond)
-        for at in range(count):
-            here = coordinator_address(topic, at, call.serving.broker)
-            _ask_here(call, here, call.request, partial(self._answered, at))
-        self._done()
+        here = (coordinator_address(topic, at, call.serving.broker) for at in range(count))
+        asks = (partial(_ask_here, call, address, call.request) for address in here)
+        cls.__new__(cls)._begin(call, asks, count, respond)
 
-    def _begin(self, call: Call[Any], count: int, respond: Callable[[list[Any]], object]) -> None:
-        self._call, self._respond = call, respond
+    def _begin(
+        self,
+        call: Call[Any],
+        asks: Iterable[Callable[[Then], None]],
+        count: int,
+        respond: Callable[[list[Any]], Response],
+    ) -> None:
+        self._call, self._asks, self._respond = call, asks, respond
         self._answers: list[Any] = [None] * count
         self._open = count + 1  # ours, until all are asked
+        call.go_on(self._asking())
+
+    def _asking(self) -> Generator[None, None, None]:
+        for at, ask in enumerate(self._asks):
+            ask(partial(self._answered, at))
+            yield
+        self._done()
 
     def _answered(self, at: int, answer: object) -> None:
         self._answers[at] = answer
@@ -134,7 +147,7 @@ class PerKey:
     def _done(self) -> None:
         self._open -= 1
         if not self._open:
-            self._call.answer(self._respond(self._answers))
+            self._call.go_on(self._respond(self._answers))
 
 
 def _ask_here(call: Call[Any], address: Address, request: object, then: Then) -> None:

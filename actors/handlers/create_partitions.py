@@ -6,6 +6,7 @@ Left out: quotas on making partitions.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
     from actors.kafka_connection import Call
 
 
-def handle(call: Call[CreatePartitionsRequest]) -> None:
+def handle(call: Call[CreatePartitionsRequest]) -> Generator[None, None, None]:
     request, response = call.request, CreatePartitionsResponse()
     together = Together(call, response)
     times = Counter(topic.name for topic in request.topics)
     for topic in {topic.name: topic for topic in request.topics}.values():
+        yield
         result = CreatePartitionsTopicResult(name=topic.name)
         response.results.append(result)
         if times[topic.name] > 1:

@@ -6,6 +6,7 @@ Left out: quotas on making partitions.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
     from actors.kafka_connection import Call
 
 
-def handle(call: Call[CreateTopicsRequest]) -> None:
+def handle(call: Call[CreateTopicsRequest]) -> Generator[None, None, None]:
     request, response = call.request, CreateTopicsResponse()
     together = Together(call, response)
     times = Counter(topic.name for topic in request.topics)
     for topic in {topic.name: topic for topic in request.topics}.values():
+        yield
         result = CreatableTopicResult(name=topic.name, error_message=None)
         response.topics.append(result)
         problem = "the request has this topic twice" if times[topic.name] > 1 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from actors.coordinator_messages import GROUPS_TOPIC
@@ -14,16 +15,15 @@ if TYPE_CHECKING:
 
 
 def handle(call: Call[DeleteGroupsRequest]) -> None:
-    names = call.request.groups_names
+    names = list(dict.fromkeys(call.request.groups_names))
 
-    def respond(answers: list[Any]) -> DeleteGroupsResponse:
-        return DeleteGroupsResponse(
-            results=[
-                DeletableGroupResult(group_id=name, error_code=answer)
-                if isinstance(answer, ErrorCode)
-                else answer.results[0]
-                for name, answer in zip(names, answers, strict=True)
-            ]
-        )
+    def respond(answers: list[Any]) -> Generator[None, None, DeleteGroupsResponse]:
+        response = DeleteGroupsResponse()
+        for name, answer in zip(names, answers, strict=True):
+            refused = isinstance(answer, ErrorCode)
+            told = DeletableGroupResult(group_id=name, error_code=answer) if refused else answer.results[0]
+            response.results.append(told)
+            yield
+        return response
 
     PerKey(call, GROUPS_TOPIC, [(name, DeleteGroupsRequest(groups_names=[name])) for name in names], respond)

@@ -1,11 +1,12 @@
 """DeleteRecords: the logs of some partitions start later from now on, at all replicas that can be reached.
 
-Offset -1 is the high watermark. Topics that are compacted and not deleted from are refused with POLICY_VIOLATION, the
-cluster's own with INVALID_TOPIC_EXCEPTION.
+Offset -1 is the high watermark. Of a partition that is named more than once the last offset counts. Topics that are
+compacted and not deleted from are refused with POLICY_VIOLATION, the cluster's own with INVALID_TOPIC_EXCEPTION.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +26,15 @@ if TYPE_CHECKING:
     from actors.runtime import Future
 
 
-def handle(call: Call[DeleteRecordsRequest]) -> None:
+def handle(call: Call[DeleteRecordsRequest]) -> Generator[None, None, None]:
     request, serving, response = call.request, call.serving, DeleteRecordsResponse()
     together = Together(call, response)
     for wanted in request.topics:
         topic = serving.metadata.topic(wanted.name)
         told = DeleteRecordsTopicResult(name=wanted.name)
         response.topics.append(told)
-        for one in wanted.partitions:
+        for one in {one.partition_index: one for one in wanted.partitions}.values():
+            yield
             result = DeleteRecordsPartitionResult(partition_index=one.partition_index, low_watermark=-1)
             told.partitions.append(result)
             if topic is None or not 0 <= one.partition_index < len(topic.partitions):

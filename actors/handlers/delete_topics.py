@@ -6,6 +6,7 @@ Left out: a way to forbid it (delete.topic.enable).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
     from actors.kafka_connection import Call
 
 
-def handle(call: Call[DeleteTopicsRequest]) -> None:
+def handle(call: Call[DeleteTopicsRequest]) -> Generator[None, None, None]:
     request, response = call.request, DeleteTopicsResponse()
     wanted = request.topics if call.version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
     together = Together(call, response)
     times = Counter(_identity(call, one) for one in wanted)
     for one in {(one.name, one.topic_id): one for one in wanted}.values():
+        yield
         result = DeletableTopicResult(name=one.name, topic_id=one.topic_id)
         response.responses.append(result)
         problem = _problem(one, times[_identity(call, one)])

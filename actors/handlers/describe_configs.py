@@ -5,6 +5,7 @@ Left out: loggers, client metrics and groups as resources, and configs of broker
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from actors.handlers.config_entries import Entry, broker_entries, topic_entries
@@ -25,8 +26,17 @@ if TYPE_CHECKING:
     from actors.serving import Serving
 
 
-def handle(call: Call[DescribeConfigsRequest]) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_described(call, resource) for resource in call.request.resources])
+def handle(call: Call[DescribeConfigsRequest]) -> Generator[None, None, DescribeConfigsResponse]:
+    """A resource that is named again with the same keys is described once."""
+    response = DescribeConfigsResponse()
+    wanted = {
+        (one.resource_type, one.resource_name, tuple(one.configuration_keys or ())): one
+        for one in call.request.resources
+    }
+    for resource in wanted.values():
+        response.results.append(_described(call, resource))
+        yield
+    return response
 
 
 def _described(call: Call[DescribeConfigsRequest], resource: DescribeConfigsResource) -> DescribeConfigsResult:
@@ -38,7 +48,7 @@ def _described(call: Call[DescribeConfigsRequest], resource: DescribeConfigsReso
     except _Refused as refusal:
         result.error_code, result.error_message = refusal.error, str(refusal)
         return result
-    wanted = resource.configuration_keys
+    wanted = frozenset(resource.configuration_keys or ())
     result.configs = [_told(call.request, entry) for entry in entries if not wanted or entry.name in wanted]
     return result
 

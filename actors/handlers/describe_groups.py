@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from actors.coordinator_messages import GROUPS_TOPIC
@@ -14,16 +15,17 @@ if TYPE_CHECKING:
 
 
 def handle(call: Call[DescribeGroupsRequest]) -> None:
-    request = call.request
+    request, keys = call.request, list(dict.fromkeys(call.request.groups))
 
-    def respond(answers: list[Any]) -> DescribeGroupsResponse:
-        groups = [
-            DescribedGroup(group_id=group, error_code=answer) if isinstance(answer, ErrorCode) else answer.groups[0]
-            for group, answer in zip(request.groups, answers, strict=True)
-        ]
-        if request.include_authorized_operations:
-            for one in groups:
-                one.authorized_operations = GROUP_OPERATIONS
-        return DescribeGroupsResponse(groups=groups)
+    def respond(answers: list[Any]) -> Generator[None, None, DescribeGroupsResponse]:
+        response = DescribeGroupsResponse()
+        for group, answer in zip(keys, answers, strict=True):
+            refused = isinstance(answer, ErrorCode)
+            told = DescribedGroup(group_id=group, error_code=answer) if refused else answer.groups[0]
+            if request.include_authorized_operations:
+                told.authorized_operations = GROUP_OPERATIONS
+            response.groups.append(told)
+            yield
+        return response
 
-    PerKey(call, GROUPS_TOPIC, [(group, DescribeGroupsRequest(groups=[group])) for group in request.groups], respond)
+    PerKey(call, GROUPS_TOPIC, [(group, DescribeGroupsRequest(groups=[group])) for group in keys], respond)

@@ -6,6 +6,7 @@ A broker has one log directory. Left out: replicas on their way from one directo
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,14 +25,15 @@ if TYPE_CHECKING:
     from actors.runtime import Future
 
 
-def handle(call: Call[DescribeLogDirsRequest]) -> None:
+def handle(call: Call[DescribeLogDirsRequest]) -> Generator[None, None, None]:
     request, serving = call.request, call.serving
     directory = serving.services.data_dir
     total, usable = _room(directory)
     result = DescribeLogDirsResult(log_dir=directory, total_bytes=total, usable_bytes=usable)
     together = Together(call, DescribeLogDirsResponse(results=[result]))
     wanted = None if request.topics is None else {one.topic: set(one.partitions) for one in request.topics}
-    for topic in serving.metadata.topics.values():
+    for topic in list(serving.metadata.topics.values()):
+        yield
         if wanted is not None and topic.name not in wanted:
             continue
         here = [number for number, one in enumerate(topic.partitions) if serving.broker in one.keepers]
@@ -43,6 +45,7 @@ def handle(call: Call[DescribeLogDirsRequest]) -> None:
             together.begin()
             then = partial(_described, together, told, number)
             call.connection.ask(serving.replica(topic, number), DescribeLog(), then)
+            yield
     together.done()
 
 

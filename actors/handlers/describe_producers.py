@@ -5,6 +5,7 @@ Any replica answers, as in Kafka: `kafka-transactions find-hanging` asks every r
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +26,19 @@ if TYPE_CHECKING:
     from log.producer_state import Producer
 
 
-def handle(call: Call[DescribeProducersRequest]) -> None:
+def handle(call: Call[DescribeProducersRequest]) -> Generator[None, None, None]:
     response = DescribeProducersResponse()
     together = Together(call, response)
+    seen: set[tuple[str, int]] = set()
     for wanted in call.request.topics:
         topic = call.serving.metadata.topic(wanted.name)
         told = TopicResponse(name=wanted.name)
         response.topics.append(told)
-        for number in wanted.partition_indexes:
+        for number in dict.fromkeys(wanted.partition_indexes):
+            yield
+            if (wanted.name, number) in seen:
+                continue
+            seen.add((wanted.name, number))
             answer = PartitionResponse(partition_index=number)
             told.partitions.append(answer)
             if topic is None or not 0 <= number < len(topic.partitions):

@@ -6,6 +6,7 @@ in sync; there are none, and both lists are empty.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from actors.handlers.metadata import TOPIC_OPERATIONS, described_partition
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 PARTITIONS_MAX = 2000  # max.request.partition.size.limit
 
 
-def handle(call: Call[DescribeTopicPartitionsRequest]) -> DescribeTopicPartitionsResponse:
+def handle(
+    call: Call[DescribeTopicPartitionsRequest],
+) -> Generator[None, None, DescribeTopicPartitionsResponse]:
     request, serving, response = call.request, call.serving, DescribeTopicPartitionsResponse()
     cursor = request.cursor
     names = sorted({one.name for one in request.topics} or {one.name for one in serving.metadata.topics.values()})
@@ -38,6 +41,7 @@ def handle(call: Call[DescribeTopicPartitionsRequest]) -> DescribeTopicPartition
         return response
     left = min(request.response_partition_limit, PARTITIONS_MAX)
     for name in names:
+        yield
         if cursor is not None and name < cursor.topic_name:
             continue
         topic = serving.metadata.topic(name)
@@ -49,7 +53,7 @@ def handle(call: Call[DescribeTopicPartitionsRequest]) -> DescribeTopicPartition
             response.next_cursor = Cursor(topic_name=name, partition_index=first)
             break
         numbers = range(len(topic.partitions))[first : first + left]
-        response.topics.append(_described(serving, topic, numbers))
+        response.topics.append((yield from _described(serving, topic, numbers)))
         left -= len(numbers)
         if first + len(numbers) < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=first + len(numbers))
@@ -68,14 +72,19 @@ def _refused(name: str, error: ErrorCode) -> DescribeTopicPartitionsResponseTopi
     return DescribeTopicPartitionsResponseTopic(error_code=error, name=name)
 
 
-def _described(serving: Serving, topic: Topic, numbers: range) -> DescribeTopicPartitionsResponseTopic:
-    return DescribeTopicPartitionsResponseTopic(
+def _described(
+    serving: Serving, topic: Topic, numbers: range
+) -> Generator[None, None, DescribeTopicPartitionsResponseTopic]:
+    told = DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=id_bytes(topic.id),
         is_internal=topic.name in INTERNAL_TOPICS,
         topic_authorized_operations=TOPIC_OPERATIONS,
-        partitions=[_partition(serving, topic, number) for number in numbers],
     )
+    for number in numbers:
+        told.partitions.append(_partition(serving, topic, number))
+        yield
+    return told
 
 
 def _partition(serving: Serving, topic: Topic, number: int) -> DescribeTopicPartitionsResponsePartition:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from actors.coordinator_messages import TRANSACTIONS_TOPIC
@@ -18,17 +19,18 @@ if TYPE_CHECKING:
 
 
 def handle(call: Call[DescribeTransactionsRequest]) -> None:
-    ids = call.request.transactional_ids
+    ids = list(dict.fromkeys(call.request.transactional_ids))
 
-    def respond(answers: list[Any]) -> DescribeTransactionsResponse:
-        return DescribeTransactionsResponse(
-            transaction_states=[
-                TransactionState(transactional_id=one, error_code=answer)
-                if isinstance(answer, ErrorCode)
-                else answer.transaction_states[0]
-                for one, answer in zip(ids, answers, strict=True)
-            ]
-        )
+    def respond(answers: list[Any]) -> Generator[None, None, DescribeTransactionsResponse]:
+        response = DescribeTransactionsResponse()
+        for one, answer in zip(ids, answers, strict=True):
+            refused = isinstance(answer, ErrorCode)
+            told = (
+                TransactionState(transactional_id=one, error_code=answer) if refused else answer.transaction_states[0]
+            )
+            response.transaction_states.append(told)
+            yield
+        return response
 
     parts = [(one, DescribeTransactionsRequest(transactional_ids=[one])) for one in ids]
     PerKey(call, TRANSACTIONS_TOPIC, parts, respond)

@@ -7,7 +7,7 @@ ELECTION_NOT_NEEDED.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,33 +32,39 @@ _PREFERRED, _UNCLEAN = 0, 1
 _NO_UNCLEAN = "no replica may lead without a majority of the replicas; start the brokers that keep it"
 
 
-def handle(call: Call[ElectLeadersRequest]) -> ElectLeadersResponse | None:
+def handle(call: Call[ElectLeadersRequest]) -> Generator[None, None, ElectLeadersResponse | None]:
     request = call.request
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
-    _ElectLeaders(call)
+    yield from _ElectLeaders(call).begin()
     return None
 
 
 class _ElectLeaders:
     """One request until every partition has its leader, or cannot have it."""
 
-    __slots__ = ("_call", "_deadline", "_together")
+    __slots__ = ("_call", "_deadline", "_response", "_together")
 
     def __init__(self, call: Call[ElectLeadersRequest]) -> None:
         self._call = call
         self._deadline = self._now + call.request.timeout_ms / 1000
-        response = ElectLeadersResponse()
-        self._together = Together(call, response)
+        self._response = ElectLeadersResponse()
+        self._together = Together(call, self._response)
+
+    def begin(self) -> Generator[None, None, None]:
         for name, numbers in self._wanted():
             told = ReplicaElectionResult(topic=name)
             for number in numbers:
+                yield
                 result = PartitionResult(partition_id=number, error_message=None)
                 self._begin(name, result)
-                if call.request.topic_partitions is not None or result.error_code != ErrorCode.ELECTION_NOT_NEEDED:
+                if (
+                    self._call.request.topic_partitions is not None
+                    or result.error_code != ErrorCode.ELECTION_NOT_NEEDED
+                ):
                     told.partition_result.append(result)
             if told.partition_result:
-                response.replica_election_results.append(told)
+                self._response.replica_election_results.append(told)
         self._together.done()
 
     @property
@@ -70,7 +76,7 @@ class _ElectLeaders:
         if given is not None:
             yield from ((one.topic, one.partitions) for one in given)
         else:
-            topics = self._call.serving.metadata.topics.values()
+            topics = list(self._call.serving.metadata.topics.values())
             yield from ((topic.name, list(range(len(topic.partitions)))) for topic in topics)
 
     def _begin(self, name: str, result: PartitionResult) -> None:

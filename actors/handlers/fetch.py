@@ -1,18 +1,20 @@
 """Fetch: what is committed of some partitions, held back until there is enough of it or the time is up.
 
-The records are slices of files, which the kernel sends. Every partition is read at once; where together they are more
-than was asked for, those at the end are left for the next request. The first batch may be larger than any limit, or it
-could never be read. While nothing is there, the replicas are asked to say when that changes.
+The records are slices of files, which the kernel sends. Every partition is read at once, and once only, however often
+a request names it; where together they are more than was asked for, those at the end are left for the next request. The
+first batch may be larger than any limit, or it could never be read. While nothing is there, the replicas are asked to
+say when that changes.
 
 Left out: fetching by followers, which replicate in another way, and preferred read replicas.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actors.fetch_sessions import INITIAL_EPOCH, FetchSession, Wanted, partitions_of
+from actors.fetch_sessions import INITIAL_EPOCH, FetchSession, Key, Wanted, partitions_of
 from actors.handlers.leaders import endpoints
 from actors.replica_messages import FetchExpired, ReadSlice, SliceRead, UnwatchLog, WatchLog
 from actors.runtime import Future
@@ -24,6 +26,7 @@ from protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
+    FetchPartition,
     FetchRequest,
     FetchResponse,
     LeaderIdAndEpoch,
@@ -41,9 +44,12 @@ SLICE_BYTES_MIN = 1025  # what the codec would copy is read
 BYTES_MAX = 55 << 20  # fetch.max.bytes of a broker
 READ_COMMITTED = 1
 ZSTD_FROM = 10
+LOOKED_AT_BYTES_MAX = 256 << 10
+"""Of one partition, for clients so old that every batch has to be looked at for zstd, unless one batch is larger."""
+Slices = Generator[None, None, None]
 
 
-def handle(call: Call[FetchRequest]) -> FetchResponse | None:
+def handle(call: Call[FetchRequest]) -> FetchResponse | Generator[None, None, None]:
     request, serving = call.request, call.serving
     if request.replica_id >= 0 or (request.replica_state is not None and request.replica_state.replica_id >= 0):
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)  # replicas here do not fetch
@@ -51,8 +57,7 @@ def handle(call: Call[FetchRequest]) -> FetchResponse | None:
     found = serving.sessions.find(request, call.version, now)
     if isinstance(found, ErrorCode):
         return FetchResponse(error_code=found)
-    _Fetch(call, found)
-    return None
+    return _Fetch(call, found).begin()
 
 
 @define(slots=True, eq=False)
@@ -67,27 +72,45 @@ class _Read:
 
 
 class _Fetch:
-    """One request until it is answered."""
+    """One request until it is answered. Whatever takes time for each partition is done in slices."""
 
-    __slots__ = ("_call", "_deadline", "_moved", "_number", "_open", "_reads", "_session", "_timer")
+    __slots__ = ("_call", "_deadline", "_is_waiting", "_moved", "_number", "_open", "_reads", "_session", "_timer")
 
     def __init__(self, call: Call[FetchRequest], session: FetchSession | None) -> None:
-        serving = call.serving
         self._call = call
         self._session = session
-        wanted = list(partitions_of(call.request)) if session is None else list(session.partitions.values())
-        self._reads = [_Read(one, serving.topic_by(one.topic, one.topic_id), _nothing(one)) for one in wanted]
+        self._reads: list[_Read] = []
         self._number = 0
         self._timer: Timer | None = None
-        self._deadline = serving.node.scheduler.clock.now() + call.request.max_wait_ms / 1000
+        self._deadline = call.serving.node.scheduler.clock.now() + call.request.max_wait_ms / 1000
+        self._is_waiting = False
+        """Is everything read, too little found, and every replica asked to say when that changes?"""
         self._moved = False
+        """Did some replica say so before all were asked?"""
         self._open = 0
-        self._read_all()
+
+    def begin(self) -> Slices:
+        """Ask for every partition, once however often it is named. Of a partition named twice the last counts."""
+        request, serving, session = self._call.request, self._call.serving, self._session
+        if session is None:
+            named: dict[Key, Wanted] = {}
+            for one in partitions_of(request):
+                named[one.key] = one
+                yield
+        elif (yield from serving.sessions.update(session, request)):
+            named = session.partitions
+        else:
+            yield from self._call.answering(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+            return
+        for one in list(named.values()):
+            self._reads.append(_Read(one, serving.topic_by(one.topic, one.topic_id), _nothing(one)))
+            yield
+        yield from self._read_all()
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def _read_all(self) -> None:
-        request, connection, serving = self._call.request, self._call.connection, self._call.serving
+    def _read_all(self) -> Slices:
+        connection, serving = self._call.connection, self._call.serving
         self._moved = False
         self._open = 1  # ours, until all are asked
         for read in self._reads:
@@ -101,13 +124,17 @@ class _Fetch:
             else:
                 self._open += 1
                 asked = wanted.partition
-                limit = max(min(asked.partition_max_bytes, request.max_bytes, BYTES_MAX), 1)
                 message = ReadSlice(
-                    asked.fetch_offset, limit, request.isolation_level == READ_COMMITTED,
+                    asked.fetch_offset, self._limit(asked), self._call.request.isolation_level == READ_COMMITTED,
                     asked.current_leader_epoch, asked.last_fetched_epoch,
                 )  # fmt: skip
                 connection.ask(serving.replica(topic, number), message, partial(self._was_read, read))
+            yield
         self._done_one()
+
+    def _limit(self, asked: FetchPartition) -> int:
+        limit = min(asked.partition_max_bytes, self._call.request.max_bytes, BYTES_MAX)
+        return max(limit if self._call.version >= ZSTD_FROM else min(limit, LOOKED_AT_BYTES_MAX), 1)
 
     def _was_read(self, read: _Read, future: Future[Any]) -> None:
         if future.exception is not None:  # there is no replica here, or it ended before it answered
@@ -119,17 +146,28 @@ class _Fetch:
 
     def _done_one(self) -> None:
         self._open -= 1
-        if self._open:
-            return
-        now = self._call.serving.node.scheduler.clock.now()
-        if self._is_enough() or now >= self._deadline or self._call.connection.heard_all:
-            self._answer()
-        elif self._moved:
-            self._read_all()
-        else:
-            self._watch(now)
+        if not self._open:
+            self._call.connection.in_slices(self._was_all_read())
 
-    def _is_enough(self) -> bool:
+    def _was_all_read(self) -> Slices:
+        if (yield from self._is_enough()) or self._is_over():
+            yield from self._answer()
+            return
+        if not self._moved:
+            yield from self._watch()
+        if self._moved:
+            yield from self._read_all()
+        elif self._is_over():  # while this was asked
+            yield from self._answer()
+        else:
+            self._is_waiting = True
+
+    def _is_over(self) -> bool:
+        """Is there no more time to wait, or nobody who does?"""
+        call = self._call
+        return call.serving.node.scheduler.clock.now() >= self._deadline or call.connection.heard_all
+
+    def _is_enough(self) -> Generator[None, None, bool]:
         request = self._call.request
         if request.max_wait_ms <= 0 or not self._reads:
             return True
@@ -139,16 +177,18 @@ class _Fetch:
             if answer.error_code != ErrorCode.NONE or answer.diverging_epoch is not None:
                 return True
             size += len(answer.records or b"") + read.beyond
+            yield
         return size >= request.min_bytes
 
     # -- waiting -----------------------------------------------------------------------------------------------
 
-    def _watch(self, now: float) -> None:
-        """Nothing, or not enough, is there: wait until some replica has more."""
+    def _watch(self) -> Slices:
+        """Nothing, or not enough, is there: have every replica say when it has more."""
         connection, serving = self._call.connection, self._call.serving
         if self._timer is None:
             self._number = connection.wait_for_more(self)
-            self._timer = connection.after(max(self._deadline - now, 0.0), FetchExpired(self._number))
+            left = self._deadline - serving.node.scheduler.clock.now()
+            self._timer = connection.after(max(left, 0.0), FetchExpired(self._number))
         committed = self._call.request.isolation_level == READ_COMMITTED
         for read in self._reads:
             assert read.topic is not None
@@ -156,79 +196,93 @@ class _Fetch:
             watch = WatchLog(connection.address, self._number, end, committed)
             if not connection.send(serving.replica(read.topic, read.wanted.partition.partition), watch):
                 self._moved = True
-        if self._moved:
-            self._read_all()
+            yield
 
-    def _unwatch(self) -> None:
+    def _unwatch(self) -> Slices:
         connection, serving = self._call.connection, self._call.serving
         for read in self._reads:
             assert read.topic is not None
             address = serving.replica(read.topic, read.wanted.partition.partition)
             connection.send(address, UnwatchLog(connection.address, self._number))
+            yield
 
     def more(self) -> None:
         """Some replica has more to read, or is gone."""
-        if self._open:
-            self._moved = True
+        if self._is_waiting:
+            self._is_waiting = False
+            self._call.connection.in_slices(self._read_all())
         else:
-            self._read_all()
+            self._moved = True
 
     def expired(self) -> None:
-        if not self._open:  # else what is being read is the answer
-            self._answer()
+        if self._is_waiting:  # else what is being read is the answer
+            self._is_waiting = False
+            self._call.connection.in_slices(self._answer())
 
     # -- answering ---------------------------------------------------------------------------------------------
 
-    def _answer(self) -> None:
-        call, session = self._call, self._session
-        connection, serving, request = call.connection, call.serving, call.request
+    def _answer(self) -> Slices:
+        call, serving, request = self._call, self._call.serving, self._call.request
         if self._timer is not None:
             self._timer.cancel()
-            connection.wait_no_longer(self._number)
-            self._unwatch()
-        self._keep_within(request.max_bytes)
+            call.connection.wait_no_longer(self._number)
+            yield from self._unwatch()
+        yield from self._keep_within(request.max_bytes)
         if call.version < ZSTD_FROM:
-            self._keep_from_zstd()
+            yield from self._keep_from_zstd()
         response = FetchResponse()
-        told = self._reads
-        if session is not None:
-            response.session_id = session.id
-            told = [read for read in told if read.wanted.is_news(read.answer)]
-            for read in told:
-                if read.answer.records and read.wanted.key in session.partitions:
-                    session.partitions.move_to_end(read.wanted.key)  # the others come first next time
+        told = yield from self._news()
+        if self._session is not None:
+            response.session_id = self._session.id
         elif call.version >= 7 and request.session_epoch == INITIAL_EPOCH:
-            for read in told:
-                read.wanted.is_news(read.answer)
             now = serving.node.scheduler.clock.now()
-            response.session_id = serving.sessions.open((read.wanted for read in told), call.version, now)
-        leaders = self._fill(response, told)
+            response.session_id = serving.sessions.open([read.wanted for read in told], call.version, now)
+        leaders = yield from self._fill(response, told)
         if leaders and call.version >= 16:
             response.node_endpoints = [
                 NodeEndpoint(node_id=one.broker, host=one.host, port=one.port) for one in endpoints(serving, leaders)
             ]
-        call.answer(response)
+        yield from call.answering(response)
 
-    def _keep_within(self, bytes_max: int) -> None:
+    def _news(self) -> Generator[None, None, list[_Read]]:
+        """What the client is told: everything, or in a session what has changed."""
+        session = self._session
+        if session is None:
+            for read in self._reads:
+                read.wanted.is_news(read.answer)
+                yield
+            return self._reads
+        told = []
+        for read in self._reads:
+            if read.wanted.is_news(read.answer):
+                told.append(read)
+                if read.answer.records and read.wanted.key in session.partitions:
+                    session.partitions.move_to_end(read.wanted.key)  # the others come first next time
+            yield
+        return told
+
+    def _keep_within(self, bytes_max: int) -> Slices:
         """What is too much goes, but for the first."""
         left, is_first = min(bytes_max, BYTES_MAX), True
         for read in self._reads:
             size = len(read.answer.records or b"")
             if size and not is_first and size > left:
                 read.answer.records = b""
-                continue
-            left -= size
-            is_first = is_first and not size
+            else:
+                left -= size
+                is_first = is_first and not size
+            yield
 
-    def _keep_from_zstd(self) -> None:
+    def _keep_from_zstd(self) -> Slices:
         """Clients that are so old could not read it."""
         for read in self._reads:
             records: object = read.answer.records
             data = records.read() if isinstance(records, Slice) else read.answer.records or b""
             if any(header.codec is Codec.ZSTD for header in parse_batches(data).headers):
                 read.answer = _failed(read.wanted, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+            yield
 
-    def _fill(self, response: FetchResponse, told: list[_Read]) -> set[int]:
+    def _fill(self, response: FetchResponse, told: list[_Read]) -> Generator[None, None, set[int]]:
         """Put the answers in, by topic. Gives the leaders that are named in them."""
         leaders: set[int] = set()
         by_topic: dict[tuple[str, bytes], FetchableTopicResponse] = {}
@@ -245,6 +299,7 @@ class _Fetch:
                 by_topic[wanted.topic, wanted.topic_id] = topic
                 response.responses.append(topic)
             topic.partitions.append(answer)
+            yield
         return leaders
 
 

@@ -5,6 +5,7 @@ Left out: configs of brokers, which are set in cluster.toml.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,10 +39,11 @@ _THROTTLES = {
 """What kafka-reassign-partitions.sh deletes after every move. While brokers run, none of it is ever set here."""
 
 
-def handle(call: Call[IncrementalAlterConfigsRequest]) -> None:
+def handle(call: Call[IncrementalAlterConfigsRequest]) -> Generator[None, None, None]:
     request, response = call.request, IncrementalAlterConfigsResponse()
     together, times = Together(call, response), times_of(request.resources)
     for resource in {(one.resource_type, one.resource_name): one for one in request.resources}.values():
+        yield
         result = AlterConfigsResourceResponse(
             resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
         )

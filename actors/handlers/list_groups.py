@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from actors.coordinator_messages import GROUPS_TOPIC
@@ -14,10 +15,11 @@ if TYPE_CHECKING:
 
 
 def handle(call: Call[ListGroupsRequest]) -> None:
-    def respond(answers: list[Any]) -> ListGroupsResponse:
+    def respond(answers: list[Any]) -> Generator[None, None, ListGroupsResponse]:
         groups: list[ListedGroup] = []
         error = ErrorCode.NONE
         for answer in answers:
+            yield
             if not isinstance(answer, ErrorCode):
                 groups += answer.groups
             elif answer != ErrorCode.NOT_COORDINATOR:  # else another broker tells of them

@@ -1,10 +1,14 @@
 """ListOffsets: the offset at a time, or at an end of the log.
 
+A partition that a request names more than once is answered with INVALID_REQUEST, as Apache Kafka does.
+
 Left out: tiered storage; what is asked of it (-5, -6) finds nothing.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +30,8 @@ _NOT_AVAILABLE_FROM = 5
 """The version that knows OFFSET_NOT_AVAILABLE."""
 
 
-def handle(call: Call[ListOffsetsRequest]) -> None:
-    _ListOffsets(call)
+def handle(call: Call[ListOffsetsRequest]) -> Generator[None, None, None]:
+    return _ListOffsets(call).begin()
 
 
 class _ListOffsets:
@@ -36,17 +40,24 @@ class _ListOffsets:
     __slots__ = ("_call", "_open", "_response")
 
     def __init__(self, call: Call[ListOffsetsRequest]) -> None:
-        request, serving = call.request, call.serving
         self._call = call
         self._response = ListOffsetsResponse()
         self._open = 1
+
+    def begin(self) -> Generator[None, None, None]:
+        call, request, serving = self._call, self._call.request, self._call.serving
+        times = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
         for wanted in request.topics:
             topic = serving.metadata.topic(wanted.name)
             told = ListOffsetsTopicResponse(name=wanted.name)
             self._response.topics.append(told)
             for partition in wanted.partitions:
+                yield
                 answer = ListOffsetsPartitionResponse(partition_index=partition.partition_index)
                 told.partitions.append(answer)
+                if times[wanted.name, partition.partition_index] > 1:
+                    answer.error_code = ErrorCode.INVALID_REQUEST
+                    continue
                 if topic is None or not 0 <= partition.partition_index < len(topic.partitions):
                     answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     continue

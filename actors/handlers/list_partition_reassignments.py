@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from protocol.messages.list_partition_reassignments import (
@@ -15,11 +16,14 @@ if TYPE_CHECKING:
     from actors.kafka_connection import Call
 
 
-def handle(call: Call[ListPartitionReassignmentsRequest]) -> ListPartitionReassignmentsResponse:
+def handle(
+    call: Call[ListPartitionReassignmentsRequest],
+) -> Generator[None, None, ListPartitionReassignmentsResponse]:
     given = call.request.topics
     wanted = None if given is None else {one.name: set(one.partition_indexes) for one in given}
     told: dict[str, OngoingTopicReassignment] = {}
-    for topic, number, partition in call.serving.metadata.partitions():
+    for topic, number, partition in list(call.serving.metadata.partitions()):
+        yield
         if not partition.moved_from or (wanted is not None and number not in wanted.get(topic.name, ())):
             continue
         coming = [broker for broker in partition.replicas if broker not in partition.settled]

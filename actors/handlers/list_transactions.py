@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from actors.coordinator_messages import TRANSACTIONS_TOPIC
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
 
 
 def handle(call: Call[ListTransactionsRequest]) -> None:
-    def respond(answers: list[Any]) -> ListTransactionsResponse:
+    def respond(answers: list[Any]) -> Generator[None, None, ListTransactionsResponse]:
         response = ListTransactionsResponse()
         for answer in answers:
+            yield
             if not isinstance(answer, ErrorCode):
                 response.transaction_states += answer.transaction_states
                 response.unknown_state_filters = answer.unknown_state_filters

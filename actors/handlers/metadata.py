@@ -7,6 +7,7 @@ again what it knew before; if that takes long, it hangs up, and others are asked
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from actors.cluster_facts import GROUP
@@ -34,7 +35,7 @@ LOOK_SECONDS, LOOKS_MAX = 0.02, 100
 _NOT_ASKED = -(1 << 31)
 
 
-def handle(call: Call[MetadataRequest]) -> MetadataResponse | None:
+def handle(call: Call[MetadataRequest]) -> Generator[None, None, MetadataResponse] | None:
     if call.serving.metadata.catching_up:
         _look_again(call, LOOKS_MAX)
         return None
@@ -46,7 +47,7 @@ def _look_again(call: Call[MetadataRequest], looks: int) -> None:
         if call.serving.metadata.catching_up:
             _look_again(call, looks - 1)
         else:
-            call.answer(_answer(call))
+            call.go_on(_answer(call))
 
     if looks > 0:
         call.connection.later(LOOK_SECONDS, look)
@@ -54,7 +55,7 @@ def _look_again(call: Call[MetadataRequest], looks: int) -> None:
         call.connection.end("this broker is catching up, and does not know the cluster yet")
 
 
-def _answer(call: Call[MetadataRequest]) -> MetadataResponse:
+def _answer(call: Call[MetadataRequest]) -> Generator[None, None, MetadataResponse]:
     request, serving = call.request, call.serving
     metadata = serving.metadata
     response = MetadataResponse(
@@ -70,20 +71,23 @@ def _answer(call: Call[MetadataRequest]) -> MetadataResponse:
         ),
     )
     if request.topics is None or (call.version == 0 and not request.topics):
-        response.topics = [_described(serving, topic) for topic in metadata.topics.values()]
+        for topic in list(metadata.topics.values()):
+            response.topics.append((yield from _described(serving, topic)))
     else:
-        for wanted in request.topics:
+        for wanted in {(one.name, one.topic_id): one for one in request.topics}.values():
+            yield
             if call.version < BY_ID_FROM and (wanted.name is None or any(wanted.topic_id)):
                 response.topics.append(
                     MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=wanted.name or "")
                 )
             elif wanted.name is None or any(wanted.topic_id):  # beside an id Java sends the name ""
-                response.topics.append(_by_id(serving, wanted.topic_id))
+                response.topics.append((yield from _by_id(serving, wanted.topic_id)))
             else:
-                response.topics.append(_by_name(call, wanted.name, may_make=request.allow_auto_topic_creation))
+                may_make = request.allow_auto_topic_creation
+                response.topics.append((yield from _by_name(call, wanted.name, may_make=may_make)))
     if request.include_topic_authorized_operations:
-        for topic in response.topics:
-            topic.topic_authorized_operations = TOPIC_OPERATIONS
+        for told in response.topics:
+            told.topic_authorized_operations = TOPIC_OPERATIONS
     return response
 
 
@@ -92,10 +96,10 @@ def controller_id(serving: Serving) -> int:
     return -1 if led is None or led.broker is None or not serving.alive(led.broker) else led.broker
 
 
-def _by_name(call: Call[MetadataRequest], name: str, *, may_make: bool) -> MetadataResponseTopic:
+def _by_name(call: Call[MetadataRequest], name: str, *, may_make: bool) -> Generator[None, None, MetadataResponseTopic]:
     topic = call.serving.metadata.topic(name)
     if topic is not None:
-        return _described(call.serving, topic)
+        return (yield from _described(call.serving, topic))
     if topic_name_problem(name):
         return MetadataResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name)
     if may_make and call.serving.facts.auto_create_topics:
@@ -103,20 +107,21 @@ def _by_name(call: Call[MetadataRequest], name: str, *, may_make: bool) -> Metad
     return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
 
 
-def _by_id(serving: Serving, topic_id: bytes) -> MetadataResponseTopic:
+def _by_id(serving: Serving, topic_id: bytes) -> Generator[None, None, MetadataResponseTopic]:
     topic = serving.metadata.topics.get(id_text(topic_id))
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-    return _described(serving, topic)
+    return (yield from _described(serving, topic))
 
 
-def _described(serving: Serving, topic: Topic) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=id_bytes(topic.id),
-        is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[described_partition(serving, topic, number) for number in range(len(topic.partitions))],
+def _described(serving: Serving, topic: Topic) -> Generator[None, None, MetadataResponseTopic]:
+    told = MetadataResponseTopic(
+        name=topic.name, topic_id=id_bytes(topic.id), is_internal=topic.name in INTERNAL_TOPICS
     )
+    for number in range(len(topic.partitions)):
+        told.partitions.append(described_partition(serving, topic, number))
+        yield
+    return told
 
 
 def described_partition(serving: Serving, topic: Topic, number: int) -> MetadataResponsePartition:

@@ -3,6 +3,7 @@ coordinate the group asks the one that does."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from actors.coordinator_messages import GROUPS_TOPIC
@@ -10,6 +11,7 @@ from actors.handlers.coordinators import PerKey, ask_persistently, at_coordinato
 from protocol.error_codes import ErrorCode
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
+    OffsetFetchRequestGroup,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
@@ -28,21 +30,24 @@ def handle(call: Call[OffsetFetchRequest]) -> None:
         at_coordinator(call, GROUPS_TOPIC, request.group_id, lambda error: _refused(call, error), ask_persistently)
         return
 
-    def respond(answers: list[Any]) -> OffsetFetchResponse:
-        return OffsetFetchResponse(
-            groups=[
-                OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=answer)
-                if isinstance(answer, ErrorCode)
-                else answer.groups[0]
-                for wanted, answer in zip(request.groups, answers, strict=True)
-            ]
-        )
+    wanted = list({_identity(at, one): one for at, one in enumerate(request.groups)}.values())
 
-    parts = [
-        (one.group_id, OffsetFetchRequest(groups=[one], require_stable=request.require_stable))
-        for one in request.groups
-    ]
+    def respond(answers: list[Any]) -> Generator[None, None, OffsetFetchResponse]:
+        response = OffsetFetchResponse()
+        for one, answer in zip(wanted, answers, strict=True):
+            refused = isinstance(answer, ErrorCode)
+            told = OffsetFetchResponseGroup(group_id=one.group_id, error_code=answer) if refused else answer.groups[0]
+            response.groups.append(told)
+            yield
+        return response
+
+    parts = [(one.group_id, OffsetFetchRequest(groups=[one], require_stable=request.require_stable)) for one in wanted]
     PerKey(call, GROUPS_TOPIC, parts, respond, ask_persistently)
+
+
+def _identity(at: int, one: OffsetFetchRequestGroup) -> object:
+    """A group of which everything is asked for is answered once, however often a request names it."""
+    return one.group_id if one.topics is None else at
 
 
 def _refused(call: Call[OffsetFetchRequest], error: ErrorCode) -> OffsetFetchResponse:

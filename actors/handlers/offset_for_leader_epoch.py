@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from actors.runtime import Future
 
 
-def handle(call: Call[OffsetForLeaderEpochRequest]) -> None:
+def handle(call: Call[OffsetForLeaderEpochRequest]) -> Generator[None, None, None]:
     serving, response = call.serving, OffsetForLeaderEpochResponse()
     together = Together(call, response)
     for wanted in call.request.topics:
@@ -28,6 +29,7 @@ def handle(call: Call[OffsetForLeaderEpochRequest]) -> None:
         told = OffsetForLeaderTopicResult(topic=wanted.topic)
         response.topics.append(told)
         for one in wanted.partitions:
+            yield
             result = EpochEndOffset(partition=one.partition)
             told.partitions.append(result)
             if topic is None or not 0 <= one.partition < len(topic.partitions):

@@ -6,6 +6,7 @@ they would go into (log/admission.py).
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +38,8 @@ _ACKS = (0, 1, -1)
 _NOT_THERE = {False: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True: ErrorCode.UNKNOWN_TOPIC_ID}
 
 
-def handle(call: Call[ProduceRequest]) -> None:
-    _Produce(call)
+def handle(call: Call[ProduceRequest]) -> Generator[None, None, None]:
+    return _Produce(call).begin()
 
 
 class _Produce:
@@ -47,11 +48,13 @@ class _Produce:
     __slots__ = ("_call", "_leaders", "_open", "_response")
 
     def __init__(self, call: Call[ProduceRequest]) -> None:
-        request, serving = call.request, call.serving
         self._call = call
         self._response = ProduceResponse()
         self._leaders: set[int] = set()
         self._open = 1  # ours, until all are asked
+
+    def begin(self) -> Generator[None, None, None]:
+        call, request, serving = self._call, self._call.request, self._call.serving
         for data in request.topic_data:
             topic = serving.topic_by(data.name, data.topic_id)
             told = TopicProduceResponse(name=data.name, topic_id=data.topic_id)
@@ -59,6 +62,8 @@ class _Produce:
             for partition in data.partition_data:
                 answer = PartitionProduceResponse(index=partition.index, base_offset=-1)
                 told.partition_responses.append(answer)
+                if len(told.partition_responses) > 1:
+                    yield  # others are served between the partitions of one request
                 if request.acks not in _ACKS:
                     answer.error_code = ErrorCode.INVALID_REQUIRED_ACKS
                 elif topic is None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.coordinator_messages import GROUPS_TOPIC
-from actors.handlers.coordinators import at_coordinator
+from actors.handlers.pieces import at_group
 from protocol.error_codes import ErrorCode
 from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -19,18 +18,19 @@ if TYPE_CHECKING:
 
 
 def handle(call: Call[TxnOffsetCommitRequest]) -> None:
-    def refused(error: ErrorCode) -> TxnOffsetCommitResponse:
-        return TxnOffsetCommitResponse(
-            topics=[
-                TxnOffsetCommitResponseTopic(
-                    name=topic.name,
-                    partitions=[
-                        TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=error)
-                        for one in topic.partitions
-                    ],
-                )
-                for topic in call.request.topics
-            ]
-        )
+    at_group(call, _refused)
 
-    at_coordinator(call, GROUPS_TOPIC, call.request.group_id, refused)
+
+def _refused(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=error)
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -8,6 +8,7 @@ where no coordinator has written a marker yet.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 SECONDS = 15.0
 
 
-def handle(call: Call[WriteTxnMarkersRequest]) -> None:
+def handle(call: Call[WriteTxnMarkersRequest]) -> Generator[None, None, None]:
     response = WriteTxnMarkersResponse()
     together = Together(call, response)
     services = call.serving.services
@@ -50,6 +51,7 @@ def handle(call: Call[WriteTxnMarkersRequest]) -> None:
                     answer.error_code = ErrorCode.INVALID_REQUEST
                 else:
                     _write(call, together, marker, wanted.name, answer)
+                yield
     together.done()
 
 

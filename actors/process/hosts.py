@@ -28,6 +28,7 @@ from actors.process.broker import BrokerSpec, Ending, run_broker
 from actors.process.directory_lock import DirectoryInUse
 from actors.process.identity import IdentityError
 from actors.runtime import Scheduler, SystemClock
+from actors.runtime.garbage import collect_garbage
 from actors.runtime.loop import run_scheduler
 from log.errors import LogError
 
@@ -176,6 +177,7 @@ async def _run_until_signalled(spec: BrokerSpec) -> None:
     ending = Ending()
     async with trio.open_nursery() as nursery:
         await nursery.start(run_scheduler, scheduler)
+        nursery.start_soon(collect_garbage)
         await nursery.start(_end_on_sigterm, ending)
         nursery.start_soon(_end_without_launcher, spec, ending)
         await run_broker(spec, scheduler, ending)

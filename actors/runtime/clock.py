@@ -7,13 +7,16 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two clocks in one: `now` only ever goes forward; `wall` is what a calendar says and may jump."""
+    """Clocks in one: `now` only ever goes forward; `wall` is what a calendar says and may jump."""
 
     def now(self) -> float:
         """Seconds from an arbitrary start; never goes back. Deadlines and timers use this one."""
 
     def wall(self) -> float:
         """Seconds since 1970. Only for what people and record timestamps see, never for safety."""
+
+    def processor(self) -> float:
+        """Seconds that this thread has used a processor: what others on the machine do is not in it."""
 
 
 class SystemClock:
@@ -23,6 +26,7 @@ class SystemClock:
 
     now = staticmethod(time.monotonic)
     wall = staticmethod(time.time)
+    processor = staticmethod(time.thread_time)
 
 
 class VirtualClock:
@@ -39,6 +43,9 @@ class VirtualClock:
 
     def wall(self) -> float:
         return self._now + self._wall_offset
+
+    def processor(self) -> float:
+        return self.now()
 
     def advance_to(self, deadline: float) -> None:
         assert deadline >= self._now, f"time cannot go back from {self._now} to {deadline}"

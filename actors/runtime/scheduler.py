@@ -8,12 +8,15 @@ Whoever brings work from outside calls `turn` itself: a link's reader delivers t
 the spot, so no wake-up of another task stands between a message and its handler. The loop's own task (loop.py) takes
 only what is left: timers, tells from other threads, and a turn that used up its time.
 
-A turn ends after TURN_SECONDS so that sockets are served meanwhile. A handler must never block; one that holds the
-loop for longer than SLOW_SECONDS is named in the log.
+A turn ends after TURN_SECONDS so that sockets are served meanwhile. A handler must never block, nor compute for long:
+a turn that takes more than HELD_SECONDS of processor time, or SLOW_SECONDS in all, is named in the log with the actor
+that took longest; the next only after HELD_AGAIN_SECONDS, unless it is worse.
 """
 
 from __future__ import annotations
 
+import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
@@ -30,8 +33,12 @@ if TYPE_CHECKING:
 
 BATCH = 64
 TURN_SECONDS = 0.005
+HELD_SECONDS = 0.05
 SLOW_SECONDS = 0.2
+HELD_AGAIN_SECONDS = 10.0
+HELD_WORSE = 1.2
 THREAD_TELLS_MAX = 100_000
+_log = logging.getLogger("barnabas")
 
 
 class Flushable(Protocol):
@@ -51,6 +58,11 @@ class Scheduler:
         self._dirty: list[Flushable] = []
         self._from_threads: deque[Callable[[], None]] = deque()
         self._in_turn = False
+        self._held: tuple[float, Actor | None] = 0.0, None
+        """The longest visit of this turn, if it is worth a look, and of which actor."""
+        self._held_named_at = -math.inf
+        self._held_since = 0
+        self._held_worst = 0.0
         self.ended = False
         """Has its loop ended? Then nothing that comes from other threads will ever be done."""
         self._waker: Callable[[], None] | None = None
@@ -113,6 +125,7 @@ class Scheduler:
         `bring` is called first, inside the turn: an edge that has messages to deliver hands them over there.
         """
         assert not self._in_turn, "a handler must not run a turn"
+        began, used = self.clock.now(), self.clock.processor()
         self._in_turn = True
         try:
             if bring is not None:
@@ -125,6 +138,8 @@ class Scheduler:
             self._in_turn = False
         if self._dirty:
             self.flush()
+        if self.clock.now() - began > HELD_SECONDS:
+            self._name_holder(self.clock.now() - began, self.clock.processor() - used)
         if self._ready:
             self._wake()
             return True
@@ -150,17 +165,33 @@ class Scheduler:
 
     def _run_ready(self) -> None:
         clock, ready = self.clock, self._ready
+        self._held = 0.0, None
         visited = clock.now()
         stop_at = visited + TURN_SECONDS
         while ready:
             actor = ready.popleft()
             actor.run_batch(BATCH, stop_at)
             now = clock.now()
-            if now - visited > SLOW_SECONDS:
-                actor.log.warning("scheduler: %s held the loop for %.0f ms", actor.address, (now - visited) * 1e3)
+            if now - visited > max(self._held[0], TURN_SECONDS):
+                self._held = now - visited, actor
             if now > stop_at:
                 return
             visited = now
+
+    def _name_holder(self, seconds: float, of_processor: float) -> None:
+        """A turn took long. What others on the machine do counts only when it is very long."""
+        actor, now = self._held[1], self.clock.now()
+        if of_processor < HELD_SECONDS and seconds < SLOW_SECONDS:
+            return
+        self._held_since += 1
+        if now < self._held_named_at + HELD_AGAIN_SECONDS and of_processor < HELD_WORSE * self._held_worst:
+            return
+        log = _log if actor is None else actor.log
+        log.warning(
+            "scheduler: %s held the loop for %.0f ms, %.0f of processor time; %d such turns since the last line",
+            "a link" if actor is None else actor.address, seconds * 1e3, of_processor * 1e3, self._held_since,
+        )  # fmt: skip
+        self._held_named_at, self._held_since, self._held_worst = now, 0, max(of_processor, HELD_SECONDS)
 
     def _wake(self) -> None:
         if self._waker is not None:

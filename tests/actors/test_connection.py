@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Generator
 from typing import Any
 
 import pytest
+from attrs import frozen
 
-from actors.answers import Answers
-from actors.connection import BUSY_SECONDS, Connection, Received
-from actors.runtime import Address, Node, Scheduler
+from actors.answers import Answers, Slot
+from actors.connection import BUSY_SECONDS, SLICE_SECONDS, Connection, Received
+from actors.runtime import Actor, Address, Future, Node, Scheduler, handles
 from actors.runtime.clock import VirtualClock
 from actors.runtime.ref import Ref
+from protocol.errors import ProtocolError
 from tests.actors.test_answers import Taken
 
 ROOM = 10
@@ -37,17 +40,57 @@ class Begins(Connection):
         return clock
 
 
+class Slices(Begins):
+    """Works on each request in slices, of which each is one of its bytes."""
+
+    def begin(self, request: memoryview) -> None:
+        slot = self.answers.begin(len(request))
+        self.in_slices(self.work(bytes(request), slot))
+
+    def work(self, request: bytes, slot: Slot) -> Generator[None, None, None]:
+        for at in range(len(request)):
+            self.begun.append(request[at : at + 1])
+            self.clock.advance_to(self.clock.now() + self.seconds)
+            if request[at : at + 1] == b"!":
+                raise ProtocolError("it may not")
+            if request[at : at + 1] == b"?":
+                self.ask(SILENT, Silence(), lambda _future: self.begun.append(b"."))
+            yield
+        self.answers.fill(slot, [request])
+
+
+@frozen
+class Silence:
+    pass
+
+
+SILENT = Address("silent", "", 1)
+
+
+class Silent(Actor):
+    """Answers when it is told to."""
+
+    def __init__(self, asked: list[Future[None]]) -> None:
+        super().__init__()
+        self.asked = asked
+
+    @handles(Silence)
+    def hear(self, _message: Silence) -> None:
+        self.asked.append(self.defer())
+
+
 class Edge:
     """Offers requests to a connection, one turn at a time."""
 
-    def __init__(self, *requests: bytes) -> None:
-        self.scheduler = Scheduler(VirtualClock())
+    def __init__(self, *requests: bytes, kind: type[Begins] = Begins) -> None:
+        self.clock = VirtualClock()
+        self.scheduler = Scheduler(self.clock)
         self.node = Node(1, self.scheduler, incarnation=1)
         self.answers = Answers(Taken(), self.scheduler)  # type: ignore[arg-type]
         self.waiting = deque(memoryview(request) for request in requests)
         serving: Any = None
         address = Address("connection", "1", 1)
-        self.ref: Ref[Begins] = self.node.spawn(Begins, self.answers, serving, "peer", address=address)
+        self.ref: Ref[Begins] = self.node.spawn(kind, self.answers, serving, "peer", address=address)
 
     def turn(self) -> int:
         """How many are begun in one."""
@@ -89,3 +132,55 @@ def test_nothing_is_begun_after_what_a_client_may_not_do(begun: list[bytes]) -> 
     edge.turn()
     assert begun == [b"good", b"bad"]
     assert not edge.waiting
+
+
+def test_a_long_request_is_worked_on_a_few_milliseconds_at_a_time(
+    begun: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Begins, "seconds", 0.4 * SLICE_SECONDS)
+    edge = Edge(b"12345678", b"ab", kind=Slices)
+    edge.turn()
+    assert begun == [b"1", b"2", b"3"]
+    assert edge.answers.are_many, "the reader waits meanwhile"
+    edge.scheduler.turn()
+    assert begun == [b"1", b"2", b"3", b"4", b"5", b"6"]
+    edge.scheduler.turn()
+    assert begun[-2:] == [b"7", b"8"], "the next request is begun when the reader offers it again"
+    assert (edge.turn(), begun[-2:]) == (1, [b"a", b"b"])
+
+
+def test_what_a_request_may_not_have_ends_the_connection_wherever_it_stands(
+    begun: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Begins, "seconds", 0.4 * SLICE_SECONDS)
+    edge = Edge(b"1234!5", b"ab", kind=Slices)
+    edge.turn()
+    edge.scheduler.turn()
+    edge.scheduler.turn()
+    assert begun == [b"1", b"2", b"3", b"4", b"!"]
+    assert not edge.answers.are_many
+    edge.turn()
+    assert not edge.waiting
+
+
+def test_a_long_request_waits_until_those_that_it_asked_keep_up(
+    begun: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.connection.ASKS_MAX", 3)
+    edge = Edge(b"?????", kind=Slices)
+    asked: list[Future[None]] = []
+    edge.node.spawn(Silent, asked, address=SILENT)
+    edge.turn()
+    for _ in range(10):
+        edge.scheduler.turn()
+    assert begun == [b"?", b"?", b"?"]
+    asked[0].set(None)
+    for _ in range(3):
+        edge.scheduler.turn()
+    assert begun == [b"?", b"?", b"?", b".", b"?"]
+    for future in asked[1:]:
+        future.set(None)
+    for _ in range(3):
+        edge.scheduler.turn()
+    assert begun.count(b"?") == 5
+    assert not edge.answers.are_many

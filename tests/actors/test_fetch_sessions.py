@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Generator
+from typing import TypeVar
 
 import pytest
 
@@ -12,6 +14,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
 
 BY_NAME, BY_ID = 12, 13
+T = TypeVar("T")
 
 
 def asks(session_id: int, epoch: int, *partitions: int, forget: tuple[int, ...] = ()) -> FetchRequest:
@@ -29,6 +32,22 @@ def numbers(found: object) -> list[int]:
     return [wanted.partition.partition for wanted in found.partitions.values()]
 
 
+def updated(sessions: FetchSessions, request: FetchRequest, now: float = 0.0) -> list[int] | None:
+    """The partitions of a session after this request, None if it is over."""
+    found = sessions.find(request, BY_NAME, now)
+    assert isinstance(found, FetchSession)
+    return numbers(found) if result_of(sessions.update(found, request)) else None
+
+
+def result_of(steps: Generator[None, None, T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+
 @pytest.fixture
 def sessions() -> FetchSessions:
     return FetchSessions(random.Random(1))
@@ -36,10 +55,9 @@ def sessions() -> FetchSessions:
 
 def test_partitions_come_and_go(sessions: FetchSessions) -> None:
     session = opened(sessions, 0, 1)
-    assert numbers(sessions.find(asks(session, 1), BY_NAME, 0.0)) == [0, 1]
-    assert numbers(sessions.find(asks(session, 2, 2, forget=(0,)), BY_NAME, 0.0)) == [1, 2]
-    found = sessions.find(asks(session, 3, 1), BY_NAME, 0.0)
-    assert numbers(found) == [1, 2]
+    assert updated(sessions, asks(session, 1)) == [0, 1]
+    assert updated(sessions, asks(session, 2, 2, forget=(0,))) == [1, 2]
+    assert updated(sessions, asks(session, 3, 1)) == [1, 2]
 
 
 def test_an_epoch_that_is_not_the_next_ends_nothing_and_is_refused(sessions: FetchSessions) -> None:
@@ -83,6 +101,32 @@ def test_there_are_so_many_and_the_one_that_rests_longest_makes_room(
     assert opened(sessions, 0, now=EVICT_SECONDS) != 0
     assert sessions.find(asks(second, 1), BY_NAME, EVICT_SECONDS) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert len(sessions) == 2
+
+
+def test_a_session_that_gets_too_many_partitions_is_over(
+    sessions: FetchSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 3)
+    assert opened(sessions, 0, 1, 2, 3) == 0, "the client goes on without one"
+    session = opened(sessions, 0, 1)
+    assert updated(sessions, asks(session, 1, 2)) == [0, 1, 2]
+    assert updated(sessions, asks(session, 2, 3, forget=(0,))) == [1, 2, 3]
+    assert updated(sessions, asks(session, 3, 4)) is None
+    assert sessions.find(asks(session, 4), BY_NAME, 0.0) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_all_sessions_together_have_so_many_partitions(
+    sessions: FetchSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_sessions, "PARTITIONS_IN_ALL_MAX", 5)
+    first, second = opened(sessions, 0, 1), opened(sessions, 0, 1)
+    assert opened(sessions, 0, 1) == 0
+    assert updated(sessions, asks(first, 1, 2), now=1.0) == [0, 1, 2]
+    assert updated(sessions, asks(second, 1, 2), now=1.0) is None, "that would be one too many"
+    assert sessions.partitions == 3
+    assert opened(sessions, 0, 1, 2, now=EVICT_SECONDS) == 0, "the first was used a moment ago"
+    assert opened(sessions, 0, 1, 2, now=EVICT_SECONDS + 1.0) != 0
+    assert sessions.partitions == 3
 
 
 def test_only_news_are_told() -> None:

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from collections.abc import Generator
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
 
-from protocol.codec import decode, decode_versioned, encode, encode_versioned, version_of
+from protocol.codec import (
+    decode,
+    decode_in_steps,
+    decode_versioned,
+    encode,
+    encode_in_steps,
+    encode_versioned,
+    version_of,
+)
+from protocol.decoder import TAGS_MAX
 from protocol.errors import MalformedMessage, UnencodableMessage, UnsupportedVersion
 from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from protocol.messages.group_records import KEYS, OffsetCommitKey
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.schema import Array, Blob, Fixed, Struct, Text, Type, struct_of
+from protocol.varint import encode_unsigned
 from tests.protocol import reference_codec
 from tests.protocol.messages import MESSAGES, every_version, few, versions_of
 
+T = TypeVar("T")
 by_name = pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
 
 
@@ -32,8 +44,36 @@ def test_compiled_and_reference_codec_agree(cls: type) -> None:
             assert encoded == reference_codec.encode(message, version)
             assert decode(cls, version, encoded) == (message, len(encoded))
             assert reference_codec.decode(cls, version, encoded) == (message, len(encoded))
+            assert b"".join(result_of(encode_in_steps(message, version))) == encoded
+            assert result_of(decode_in_steps(cls, version, encoded)) == (message, len(encoded))
 
     agree()
+
+
+def result_of(steps: Generator[int, None, T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+
+
+def test_steps_count_the_elements_before_they_are_many() -> None:
+    topics = [FetchTopic(topic="t", partitions=[FetchPartition() for _ in range(3)]) for _ in range(2)]
+    encoded = b"".join(encode(FetchRequest(topics=topics), 12))
+    assert sum(decode_in_steps(FetchRequest, 12, encoded)) == 2 + 2 * 3
+    forgotten = FetchRequest(forgotten_topics_data=[ForgottenTopic(topic="t", partitions=[1, 2, 3, 4])])
+    steps = decode_in_steps(FetchRequest, 12, b"".join(encode(forgotten, 12)))
+    assert list(steps) == [0, 4, 1], "numbers are counted before they are read"
+
+
+def test_more_tagged_fields_than_any_schema_has_are_refused() -> None:
+    data = b"".join(encode(MetadataRequest(topics=[]), 9))
+    assert data[-1] == 0
+    count = TAGS_MAX + 1
+    with pytest.raises(MalformedMessage, match=f"{count} tagged fields"):
+        decode(MetadataRequest, 9, data[:-1] + encode_unsigned(count) + b"\x63\x00" * count)
 
 
 @by_name
@@ -47,8 +87,11 @@ def test_only_one_error_comes_of_damaged_bytes(cls: type) -> None:
             except MalformedMessage:
                 with pytest.raises(reference_codec.Unreadable):
                     reference_codec.decode(cls, version, data)
+                with pytest.raises(MalformedMessage):
+                    result_of(decode_in_steps(cls, version, data))
             else:
                 assert found == reference_codec.decode(cls, version, data)
+                assert found == result_of(decode_in_steps(cls, version, data))
 
 
 def damaged(cls: type, version: int, rng: random.Random) -> list[bytes]:

@@ -41,7 +41,7 @@ def answered(found: OffsetFound, version: int) -> int:
         version=version,
         answer=told.append,
     )
-    list_offsets.handle(cast("Any", call))
+    list(list_offsets.handle(cast("Any", call)))
     (response,) = told
     return response.topics[0].partitions[0].error_code
 

@@ -9,7 +9,8 @@ from attrs import frozen
 
 from actors.runtime import Actor, Ref, handles
 from actors.runtime import scheduler as scheduler_module
-from actors.runtime.scheduler import BATCH, SLOW_SECONDS, TURN_SECONDS
+from actors.runtime.clock import VirtualClock
+from actors.runtime.scheduler import BATCH, HELD_AGAIN_SECONDS, HELD_SECONDS, SLOW_SECONDS, TURN_SECONDS
 from tests.actors.runtime.probes import Events, Fail, Local, Note, Probe, World, make_node, probe_on, running
 
 
@@ -102,11 +103,40 @@ def test_a_handler_that_holds_the_loop_is_named_in_the_log(caplog: pytest.LogCap
     world = World()
     events = Events()
     quick, lazy = slow(world, "quick", events), slow(world, "lazy", events)
-    quick.tell(Take(SLOW_SECONDS * 0.9))
+    quick.tell(Take(HELD_SECONDS * 0.9))
     world.run()
-    lazy.tell(Take(SLOW_SECONDS * 1.5))
+    lazy.tell(Take(HELD_SECONDS * 1.5))
     world.run()
-    assert [record.getMessage() for record in caplog.records] == ["scheduler: probe/lazy@1 held the loop for 300 ms"]
+    (record,) = caplog.records
+    assert record.getMessage().startswith("scheduler: probe/lazy@1 held the loop for 75 ms, 75 of processor")
+
+
+def test_holders_are_named_at_a_bounded_rate_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    lazy = slow(world, "lazy", Events())
+    for _ in range(round(HELD_AGAIN_SECONDS * 1.5)):
+        lazy.tell(Take(HELD_SECONDS * 2))
+        world.run()
+        world.clock.advance_to(world.clock.now() + 1.0)
+    said = [record.getMessage() for record in caplog.records]
+    assert [line.rpartition("; ")[2] for line in said] == [
+        "1 such turns since the last line", "10 such turns since the last line"
+    ]  # fmt: skip
+
+
+def test_waiting_for_a_processor_is_not_holding_the_loop(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(VirtualClock, "processor", lambda _clock: 0.0)
+    world = World()
+    starved = slow(world, "starved", Events())
+    starved.tell(Take(SLOW_SECONDS * 0.9))
+    world.run()
+    assert not caplog.records
+    starved.tell(Take(SLOW_SECONDS * 1.1))
+    world.run()
+    (record,) = caplog.records
+    assert "held the loop for 220 ms, 0 of processor time" in record.getMessage()
 
 
 class Writing(Actor):
