@@ -26,11 +26,12 @@ from protocol.records import (
     recompress,
     stamp_append_time,
     stamp_create_time,
+    stamp_max_timestamp,
 )
 
 ELEMENTS_MAX = 100_000
 """Records and their headers in one batch."""
-DECOMPRESSED_BYTES_MAX = 16 << 20
+PLAIN_BYTES_MAX = 16 << 20
 """What one batch may be once decompressed. A topic whose max.message.bytes is larger allows that much."""
 _ATTRIBUTES_OF_CLIENTS = 0b1_0111  # the codec, and whether it is transactional
 
@@ -52,9 +53,10 @@ def admit(data: memoryview, config: LogConfig, now_ms: int) -> Admitted:
     header = batches.headers[0]
     _check_header(header, config)
     appends = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
-    plain = _checked_records(batches, config)
-    if not appends and header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
-        raise _too_late(header, plain, config, now_ms)
+    plain, last_at = _checked_records(batches, config)
+    latest = header.max_timestamp if appends else _latest_time(header, plain, last_at)
+    if not appends and latest - now_ms > config.message_timestamp_after_max_ms:
+        raise _too_late(header, plain, latest, config, now_ms)
     wanted = config.compression_type
     if wanted is not None and header.codec is not wanted:
         batches = recompress(header, plain, wanted)
@@ -62,13 +64,16 @@ def admit(data: memoryview, config: LogConfig, now_ms: int) -> Admitted:
     if appends:
         stamped = stamp_append_time(batches.data, 0, batches.headers[0], now_ms)
         return Admitted(RecordBatches(batches.data, (stamped,)), now_ms)
-    if header.max_timestamp == NO_TIMESTAMP or config.message_timestamp_before_max_ms < now_ms:
+    if latest != header.max_timestamp:
+        stamped = stamp_max_timestamp(batches.data, 0, batches.headers[0], latest)
+        batches = RecordBatches(batches.data, (stamped,))
+    if latest == NO_TIMESTAMP or config.message_timestamp_before_max_ms < now_ms:
         batches = _with_good_times(batches, plain, config, now_ms)
     return Admitted(batches, -1)
 
 
-def _checked_records(batches: RecordBatches, config: LogConfig) -> bytes:
-    """The records as they are without compression, once every one of them is known to be good."""
+def _checked_records(batches: RecordBatches, config: LogConfig) -> tuple[bytes, int]:
+    """The records without compression, once every one of them is known to be good, and where the last one begins."""
     header, data = batches.headers[0], batches.data[HEADER.size :]
     if header.record_count > ELEMENTS_MAX:
         raise BatchTooLarge(
@@ -76,18 +81,31 @@ def _checked_records(batches: RecordBatches, config: LogConfig) -> bytes:
         )
     keyless: list[int] | None = [] if CleanupPolicy.COMPACT in config.cleanup_policy else None
     try:
-        limit = max(DECOMPRESSED_BYTES_MAX, config.max_message_bytes)
+        limit = max(PLAIN_BYTES_MAX, config.max_message_bytes)
         plain = decompress(header.codec, data, limit) if header.codec else bytes(data)
     except CorruptBatch as error:  # the checksum is right: sent again, it would be no better
         raise InvalidRecord(str(error)) from None
-    check_records(plain, header.record_count, header.base_timestamp, elements_max=ELEMENTS_MAX, keyless=keyless)
+    last_at = check_records(
+        plain, header.record_count, header.base_timestamp, elements_max=ELEMENTS_MAX, keyless=keyless
+    )
     if keyless:
         raise InvalidRecord(
             f"record {keyless[0]} has no key, as {len(keyless)} of {header.record_count} records of the batch, and the"
             " topic is compacted: give every record a key",
             records=keyless,
         )
-    return plain
+    return plain, last_at
+
+
+def _latest_time(header: BatchHeader, plain: bytes, last_at: int) -> int:
+    """The largest timestamp of the batch. What its header says is believed if the last record has it.
+
+    Lookups by time trust headers: one that is not true would make them look into batches for nothing, again and again.
+    """
+    ((_, last),) = record_times(plain[last_at:], 1, header.base_timestamp)
+    if last == header.max_timestamp:
+        return last
+    return max(timestamp for _, timestamp in record_times(plain, header.record_count, header.base_timestamp))
 
 
 def _check_header(header: BatchHeader, config: LogConfig) -> None:
@@ -115,12 +133,11 @@ def _check_size(header: BatchHeader, config: LogConfig) -> None:
         raise BatchTooLarge(f"a batch of {header.size} bytes; max.message.bytes is {config.max_message_bytes}")
 
 
-def _too_late(header: BatchHeader, plain: bytes, config: LogConfig, now_ms: int) -> InvalidTimestamp:
+def _too_late(header: BatchHeader, plain: bytes, latest: int, config: LogConfig, now_ms: int) -> InvalidTimestamp:
     limit = config.message_timestamp_after_max_ms
     times = record_times(plain, header.record_count, header.base_timestamp)
     return InvalidTimestamp(
-        f"timestamp {header.max_timestamp} is more than {limit} ms ahead of this broker's clock"
-        " (message.timestamp.after.max.ms)",
+        f"timestamp {latest} is more than {limit} ms ahead of this broker's clock (message.timestamp.after.max.ms)",
         records=(number for number, timestamp in times if timestamp - now_ms > limit),
     )
 
@@ -130,7 +147,7 @@ def _with_good_times(batches: RecordBatches, plain: bytes, config: LogConfig, no
     header = batches.headers[0]
     times = [timestamp for _, timestamp in record_times(plain, header.record_count, header.base_timestamp)]
     oldest = min(times)
-    if oldest == max(times) == header.max_timestamp == NO_TIMESTAMP:
+    if oldest == header.max_timestamp == NO_TIMESTAMP:
         stamped = stamp_create_time(batches.data, 0, header, now_ms)
         return RecordBatches(batches.data, (stamped,))
     limit = config.message_timestamp_before_max_ms

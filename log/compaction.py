@@ -310,7 +310,7 @@ def _cost(header: BatchHeader) -> int:
 def _put_keys(keys: KeyMap, segment: Segment, position: int, batch: Bytes, from_offset: int) -> int | None:
     """Take the keys of a batch into the map. Gives the offset of the first record that found no room."""
     try:
-        all_records = records(batch, limit=DECOMPRESSED_BYTES_MAX)
+        all_records = records(batch, limit=max(DECOMPRESSED_BYTES_MAX, len(batch)))
     except ProtocolError as error:
         raise CorruptSegment(segment.path, position, read_header(batch).base_offset, str(error)) from error
     put = keys.put

@@ -87,7 +87,7 @@ class RecordFilter:
         elif header.base_offset >= self._end_offset:
             return batch
         else:
-            all_records = records(batch, limit=DECOMPRESSED_BYTES_MAX)
+            all_records = records(batch, limit=max(DECOMPRESSED_BYTES_MAX, len(batch)))
             found, kept = len(all_records), self._keep_records(header, all_records)
         if not kept:
             if not is_last and not self._is_last_of_producer(header):
@@ -117,7 +117,7 @@ class RecordFilter:
             return batch  # a leader's or a membership's: no transaction's business
         if header.record_count == 0:
             return None  # Kafka's own compaction leaves such; there is nothing in it
-        (marker,) = records(batch, limit=DECOMPRESSED_BYTES_MAX)
+        (marker,) = records(batch, limit=max(DECOMPRESSED_BYTES_MAX, len(batch)))
         kind = control_type(marker)
         if kind not in (ControlType.ABORT, ControlType.COMMIT):
             return batch

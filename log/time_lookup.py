@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from log.config import DECOMPRESSED_BYTES_MAX
 from protocol.late_attrs import frozen
-from protocol.records import BatchHeader, Record, records
+from protocol.records import BatchHeader, times_from
 
 if TYPE_CHECKING:
     from log.partition_log import PartitionLog
@@ -36,9 +36,9 @@ def offset_for_time(log: PartitionLog, timestamp: int, limit: int) -> TimedOffse
             if header.base_offset >= limit:
                 return None
             if header.max_timestamp >= timestamp:
-                for record in _records(log, segment, position, header):
-                    if record.timestamp >= timestamp and record.offset < limit:
-                        return TimedOffset(record.offset, record.timestamp, header.leader_epoch)
+                for offset, time in _times(log, segment, position, header):
+                    if time >= timestamp and offset < limit:
+                        return TimedOffset(offset, time, header.leader_epoch)
     return None
 
 
@@ -58,17 +58,35 @@ def max_timestamp(log: PartitionLog) -> TimedOffset | None:
 
 
 def _latest(log: PartitionLog, segment: Segment, batches: Iterable[tuple[int, BatchHeader]]) -> TimedOffset | None:
-    """The first record with the largest timestamp in these batches."""
+    """The first record with the largest timestamp in these batches.
+
+    Only two of them are looked into, though there may be very many: that with the log's start in it, since its largest
+    timestamp may be below the start, and the first with the largest timestamp of all others.
+    """
     best: TimedOffset | None = None
+    best_batch: tuple[int, BatchHeader] | None = None
     for position, header in batches:
-        if best is None or header.max_timestamp > best.timestamp:
-            for record in _records(log, segment, position, header):
-                if best is None or record.timestamp > best.timestamp:
-                    best = TimedOffset(record.offset, record.timestamp, header.leader_epoch)
+        if header.base_offset < log.log_start_offset:
+            best = _latest_in(log, segment, position, header)
+        elif best_batch is None or header.max_timestamp > best_batch[1].max_timestamp:
+            best_batch = position, header
+    if best_batch is not None and (best is None or best_batch[1].max_timestamp > best.timestamp):
+        found = _latest_in(log, segment, *best_batch)
+        best = best if found is None else found
     return best
 
 
-def _records(log: PartitionLog, segment: Segment, position: int, header: BatchHeader) -> list[Record]:
-    """The records of a batch that readers may see."""
-    made = records(segment.file.pread(header.size, position), limit=DECOMPRESSED_BYTES_MAX)
-    return [record for record in made if record.offset >= log.log_start_offset]
+def _latest_in(log: PartitionLog, segment: Segment, position: int, header: BatchHeader) -> TimedOffset | None:
+    best: TimedOffset | None = None
+    for offset, timestamp in _times(log, segment, position, header):
+        if best is None or timestamp > best.timestamp:
+            best = TimedOffset(offset, timestamp, header.leader_epoch)
+            if timestamp == header.max_timestamp:
+                break
+    return best
+
+
+def _times(log: PartitionLog, segment: Segment, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
+    """Offset and timestamp of each record of a batch that readers may see, read one after the other."""
+    batch = segment.file.pread(header.size, position)
+    return times_from(log.log_start_offset, batch, limit=max(DECOMPRESSED_BYTES_MAX, header.size))

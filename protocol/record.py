@@ -13,7 +13,7 @@ The two loops are written out, field by field: a function per field would take t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from protocol.errors import CorruptBatch, InvalidRecord
@@ -42,17 +42,29 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-def read_records(  # noqa: C901
+def read_records(
     data: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None
 ) -> list[Record]:
     """The `count` records that fill `data`. With an append time, that is the timestamp of each."""
-    made: list[Record] = []
-    append, new, longer = made.append, tuple.__new__, decode_unsigned
-    at, size, delta_before = 0, len(data), -1
+    return list(iterate_records(data, count, base_offset, base_timestamp, append_time))
+
+
+def iterate_records(  # noqa: C901
+    data: bytes,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time: int | None,
+    first_offset: int | None = None,
+) -> Iterator[Record]:
+    """The records of read_records(), each made when it is asked for. Those below `first_offset` are passed over."""
+    new, longer = tuple.__new__, decode_unsigned
+    number, at, size, delta_before = 0, 0, len(data), -1
+    first_delta = 0 if first_offset is None else (first_offset - base_offset) << 1
     # Every number below is still zigzagged when it is read: its lowest bit is the sign. A second byte that ends it adds
     # 0x80 for each of its units, less the 0x80 that only said that it follows.
     try:
-        for _ in range(count):
+        for number in range(count):
             length = data[at]
             at += 1
             if length > 0x7F:
@@ -76,6 +88,9 @@ def read_records(  # noqa: C901
                     at += 1
                 else:
                     delta, at = longer(data, at - 1)
+            if delta < first_delta:
+                at = end
+                continue
             key_size = data[at]
             at += 1
             if key_size > 0x7F:
@@ -86,7 +101,7 @@ def read_records(  # noqa: C901
                     key_size, at = longer(data, at - 1)
             if key_size & 1:
                 if key_size != 1:
-                    raise _bad_length(made, "key", key_size)
+                    raise _bad_length(number, "key", key_size)
                 key = None
             else:
                 begin = at
@@ -102,7 +117,7 @@ def read_records(  # noqa: C901
                     value_size, at = longer(data, at - 1)
             if value_size & 1:
                 if value_size != 1:
-                    raise _bad_length(made, "value", value_size)
+                    raise _bad_length(number, "value", value_size)
                 value = None
             else:
                 begin = at
@@ -115,28 +130,25 @@ def read_records(  # noqa: C901
                 at += 1
             # A slice past the end is only shorter, but then the record does not end where its length says.
             if at != end or length & 1:
-                raise _bad_length(made, "record", length)
+                raise _bad_length(number, "record", length)
             if delta <= delta_before or delta & 1:
-                raise CorruptBatch(
-                    f"record {len(made)} has offset delta {_signed(delta)} after {_signed(delta_before)}"
-                )
+                raise CorruptBatch(f"record {number} has offset delta {_signed(delta)} after {_signed(delta_before)}")
             if not _INT64_MIN <= timestamp <= _INT64_MAX:
-                raise CorruptBatch(f"record {len(made)} has timestamp {timestamp}")
+                raise CorruptBatch(f"record {number} has timestamp {timestamp}")
             delta_before = delta
-            append(new(Record, (base_offset + (delta >> 1), timestamp, key, value, headers)))
+            yield new(Record, (base_offset + (delta >> 1), timestamp, key, value, headers))
     except IndexError:
-        raise CorruptBatch(f"record {len(made)} of {count} runs past the end, byte {size}") from None
+        raise CorruptBatch(f"record {number} of {count} runs past the end, byte {size}") from None
     if at != size:
         raise CorruptBatch(f"{count} records end at byte {at} of {size}")
-    return made
 
 
 def _signed(zigzag: int) -> int:
     return zigzag >> 1 ^ -(zigzag & 1)
 
 
-def _bad_length(made: list[Record], what: str, size: int) -> CorruptBatch:
-    return CorruptBatch(f"record {len(made)} does not add up: the length of its {what} is given as {_signed(size)}")
+def _bad_length(number: int, what: str, size: int) -> CorruptBatch:
+    return CorruptBatch(f"record {number} does not add up: the length of its {what} is given as {_signed(size)}")
 
 
 def _read_headers(data: bytes, at: int, end: int) -> tuple[Headers, int]:

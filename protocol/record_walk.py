@@ -65,11 +65,11 @@ def check_records(
     *,
     elements_max: int,
     keyless: list[int] | None = None,
-) -> None:
+) -> int:
     """Check that `data` is `count` records with offset deltas 0, 1, 2, …; InvalidRecord names the record that is wrong.
 
     Records and their headers together are `elements_max` at most. The numbers of records without a key are added to
-    `keyless`, if it is given.
+    `keyless`, if it is given. Gives where the last record begins.
     """
     assert elements_max <= _COUNT_MAX, elements_max
     if not -_BASE_TIMESTAMP_MAX <= base_timestamp <= _BASE_TIMESTAMP_MAX:
@@ -85,14 +85,15 @@ def check_records(
         raise InvalidRecord(f"record {walk.index} of {count} cannot be read: {error}") from None
     if walk.at != len(data):
         raise InvalidRecord(f"the {count} records of the batch end at byte {walk.at} of {len(data)}")
+    return walk.last_at
 
 
 class _Walk:
     """One pass over the records of one batch."""
 
     __slots__ = (
-        "_base_timestamp", "_count", "_data", "_elements_left", "_elements_max", "_keyless", "_walked_at", "at",
-        "index",
+        "_base_timestamp", "_count", "_data", "_elements_left", "_elements_max", "_keyless", "at", "index",
+        "last_at",
     )  # fmt: skip
 
     def __init__(
@@ -109,10 +110,10 @@ class _Walk:
         self._elements_max = elements_max
         self._elements_left = elements_max - count
         self._keyless = keyless
-        self._walked_at = 0
-        """Where the last record begins that was walked by itself."""
         self.at = 0
         self.index = 0
+        self.last_at = 0
+        """Where the record before `at` begins."""
 
     def run(self) -> None:
         """Walk one by one, and take a run of equal shapes where the lengths suggest one."""
@@ -198,12 +199,11 @@ class _Walk:
                 if length == last_length:
                     same += 1
                     if same >= _SAME_BEFORE_RUN and tries_from <= index <= tries_until:
-                        self._walked_at = begin
                         return True
                 else:
                     last_length, same = length, 0
         finally:
-            self.at, self.index = at, index
+            self.at, self.index, self.last_at = at, index, begin
         return False
 
     def _take_run(self) -> int:
@@ -232,6 +232,7 @@ class _Walk:
             self._count_headers(count * shape.headers)
         self.at += count * shape.stride
         self.index += count
+        self.last_at = self.at - shape.stride
 
     def _count_headers(self, count: int) -> None:
         self._elements_left -= count
@@ -269,7 +270,7 @@ class _Walk:
 
     def _shape(self) -> _Shape | None:
         """The shape of the record that was just walked; None if no run can be compared with it."""
-        data, begin, end = self._data, self._walked_at, self.at
+        data, begin, end = self._data, self.last_at, self.at
         _, at = decode_unsigned(data, begin)
         length, timestamp = data[begin:at], at + 1
         _, delta = decode_unsigned(data, timestamp, 64)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -33,7 +33,8 @@ from crc32c import crc32c
 from protocol.compression import Bytes, Codec, codec_of, compress, decompress
 from protocol.errors import CorruptBatch, InvalidRecord, ProtocolError, UnsupportedMagic
 from protocol.late_attrs import frozen
-from protocol.record import Record, read_records, write_records
+from protocol.record import Record, iterate_records, read_records, write_records
+from protocol.record_times import record_times
 
 __all__ = [
     "HEADER",
@@ -58,11 +59,14 @@ __all__ = [
     "rebuild_batch",
     "recompress",
     "records",
+    "records_from",
     "stamp",
     "stamp_append_time",
     "stamp_create_time",
     "stamp_delete_horizon",
+    "stamp_max_timestamp",
     "stamp_producer",
+    "times_from",
 ]
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -240,6 +244,11 @@ def stamp_append_time(data: memoryview | bytearray, at: int, header: BatchHeader
     return _restamp(data, at, changed)
 
 
+def stamp_max_timestamp(data: memoryview | bytearray, at: int, header: BatchHeader, timestamp_ms: int) -> BatchHeader:
+    """Say that this is the largest timestamp in the batch at `at`."""
+    return _restamp(data, at, header._replace(max_timestamp=timestamp_ms))
+
+
 def stamp_create_time(data: memoryview | bytearray, at: int, header: BatchHeader, timestamp_ms: int) -> BatchHeader:
     """Give every record of the batch at `at` this timestamp. So far all of them have the batch's max timestamp."""
     base_timestamp = header.base_timestamp + timestamp_ms - header.max_timestamp
@@ -299,18 +308,39 @@ def _write_crc(batch: memoryview) -> int:
 
 def records(buffer: Bytes, at: int = 0, *, limit: int) -> list[Record]:
     """The records of the batch at `at`, if they take at most `limit` bytes. The CRC is not looked at."""
+    header, data = _opened(buffer, at, limit)
+    append_time = header.max_timestamp if header.is_log_append_time else None
+    made = read_records(data, header.record_count, header.base_offset, header.base_timestamp, append_time)
+    if made and made[-1].offset > header.last_offset:
+        raise CorruptBatch(f"the batch at byte {at} has offset {made[-1].offset}, after its last, {header.last_offset}")
+    return made
+
+
+def records_from(first_offset: int, buffer: Bytes, at: int = 0, *, limit: int) -> Iterator[Record]:
+    """The records of the batch at `at` from this offset on, each made when it is asked for."""
+    header, data = _opened(buffer, at, limit)
+    append_time = header.max_timestamp if header.is_log_append_time else None
+    return iterate_records(
+        data, header.record_count, header.base_offset, header.base_timestamp, append_time, first_offset
+    )
+
+
+def times_from(first_offset: int, buffer: Bytes, at: int = 0, *, limit: int) -> Iterator[tuple[int, int]]:
+    """Offset and timestamp of each record of the batch at `at` from this offset on, each read when it is asked for."""
+    header, data = _opened(buffer, at, limit)
+    times = record_times(data, header.record_count, header.base_timestamp, header.base_offset, first_offset)
+    return ((offset, header.max_timestamp) for offset, _ in times) if header.is_log_append_time else times
+
+
+def _opened(buffer: Bytes, at: int, limit: int) -> tuple[BatchHeader, bytes]:
+    """The header of the batch at `at`, and its records without compression."""
     header = read_header(buffer, at)
     view = memoryview(buffer)[at : at + header.size]
     if len(view) < header.size:
         raise CorruptBatch(f"the batch at byte {at} has {header.size} bytes, of which {len(view)} are here")
     if header.last_offset > _INT64_MAX:
         raise CorruptBatch(f"the batch at byte {at} ends at offset {header.last_offset}")
-    data = decompress(header.codec, view[HEADER.size :], limit)
-    append_time = header.max_timestamp if header.is_log_append_time else None
-    made = read_records(data, header.record_count, header.base_offset, header.base_timestamp, append_time)
-    if made and made[-1].offset > header.last_offset:
-        raise CorruptBatch(f"the batch at byte {at} has offset {made[-1].offset}, after its last, {header.last_offset}")
-    return made
+    return header, decompress(header.codec, view[HEADER.size :], limit)
 
 
 def build_batch(

@@ -21,10 +21,10 @@ from protocol.json_lines import Facts, quoted, refusal
 from protocol.json_records import told_json_record, told_record
 from protocol.late_attrs import define
 from protocol.record import Record
-from protocol.records import BatchHeader, ControlType, control_type, parse_batches, records
+from protocol.records import BatchHeader, ControlType, control_type, parse_batches, records, records_from
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from actors.json_connection import Call
     from log.machines.metadata import Topic
@@ -161,11 +161,9 @@ class _Fetch:
         """As many records as are wanted, and the offset after them."""
         chosen: list[Record] = []
         size, next_offset = 0, self._offset
-        for header, there in readable(result):
+        for header, there in readable(result, self._offset):
             for record in there:
-                if record.offset < self._offset:
-                    continue
-                size += _size(record)
+                size += size_of(record)
                 if len(chosen) == self._records_max or (chosen and size > self._bytes_max):
                     return chosen, next_offset
                 chosen.append(record)
@@ -174,8 +172,11 @@ class _Fetch:
         return chosen, next_offset
 
 
-def readable(result: ReadResult) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """Every batch with the records in it that may be told: none of a control batch, none that were aborted."""
+def readable(result: ReadResult, first_offset: int) -> Iterator[tuple[BatchHeader, Iterable[Record]]]:
+    """Every batch with the records in it that may be told: none of a control batch, none that were aborted.
+
+    Records are made one after the other, from `first_offset` on: of many in a batch, only some may be asked for.
+    """
     batches = parse_batches(result.batches)
     to_come, aborting = list(reversed(result.aborted)), set[int]()
     for position, header in zip(batches.positions, batches.headers, strict=True):
@@ -188,7 +189,7 @@ def readable(result: ReadResult) -> Iterator[tuple[BatchHeader, list[Record]]]:
         elif header.is_transactional and header.producer_id in aborting:
             yield header, []
         else:
-            yield header, records(batches.data, position, limit=UNPACKED_BYTES_MAX)
+            yield header, records_from(first_offset, batches.data, position, limit=UNPACKED_BYTES_MAX)
 
 
 def _is_abort(data: memoryview, position: int, header: BatchHeader) -> bool:
@@ -196,6 +197,6 @@ def _is_abort(data: memoryview, position: int, header: BatchHeader) -> bool:
     return bool(made) and control_type(made[0]) is ControlType.ABORT
 
 
-def _size(record: Record) -> int:
+def size_of(record: Record) -> int:
     headers = sum(len(name) + len(value or b"") for name, value in record.headers)
     return len(record.key or b"") + len(record.value or b"") + headers

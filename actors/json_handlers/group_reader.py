@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import field
 
 from actors.json_handlers.at_leader import AtLeader
-from actors.json_handlers.fetch import readable
+from actors.json_handlers.fetch import readable, size_of
 from actors.json_handlers.membership import Membership, Offsets, Owned, Where
 from actors.replica_messages import FindOffset, ReadRecords, ReadResult
 from protocol.error_codes import ErrorCode
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from actors.json_connection import Call, JsonConnection
 
 READ_BYTES = 256 << 10
+KEPT_BYTES_MAX = 1 << 20
+KEPT_RECORDS_MAX = 10_000
+"""What a partition has ready for the next polls. Few compressed bytes may be very many of both."""
 READS_AT_ONCE_MAX = 16
 ANSWER_SECONDS = 10.0
 CROWDED_WAIT_MS = 20
@@ -229,8 +232,14 @@ class GroupReader:
 
     def _take_in(self, lane: _Lane, result: ReadResult) -> None:
         try:
-            for header, there in readable(result):
-                lane.records.extend(record for record in there if record.offset >= lane.next_offset)
+            size = 0
+            for header, there in readable(result, lane.next_offset):
+                for record in there:
+                    if size >= KEPT_BYTES_MAX or len(lane.records) >= KEPT_RECORDS_MAX:
+                        return  # the rest is read again once these are told
+                    lane.records.append(record)
+                    lane.next_offset = record.offset + 1
+                    size += size_of(record)
                 lane.next_offset = max(lane.next_offset, header.next_offset)
         except ProtocolError as error:
             name = f"{lane.owned.topic}-{lane.owned.number}"

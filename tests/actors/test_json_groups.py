@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.harness import Cluster
-from actors.json_handlers.group_reader import READS_AT_ONCE_MAX
+from actors.json_handlers.group_reader import KEPT_RECORDS_MAX, READS_AT_ONCE_MAX
 from tests.actors.json_lines import Lines, wait_until_registered
 from tests.actors.waiting import wait_until
 from tests.naming import unique
@@ -92,6 +92,19 @@ def test_one_member_gets_every_partition_and_reads_everything(clients: list[Line
     member.read_until(20)
     assert sorted(member.read) == sorted(values)
     assert sorted(member.assigned) == list(range(PARTITIONS))
+
+
+def test_few_compressed_bytes_are_read_a_little_at_a_time(clients: list[Lines], topic: str, group: str) -> None:
+    """They may be very many records, and more bytes than a connection may keep."""
+    large = [f"{at} {'x' * 900_000}" for at in range(4)]
+    for value in large:
+        sent = clients[0].ask("produce", topic=topic, records=[{"value": value, "partition": 0}], compression="zstd")
+        assert "error" not in sent
+    many = [{"value": f"v{at}", "partition": 0} for at in range(KEPT_RECORDS_MAX + 500)]
+    assert "error" not in clients[0].ask("produce", topic=topic, records=many, compression="zstd")
+    member = Member(clients[1], group, topic)
+    member.read_until(len(large) + len(many))
+    assert member.read == large + [one["value"] for one in many]
 
 
 def test_two_members_share_the_partitions_and_one_inherits_them(cluster: Cluster, topic: str, group: str) -> None:

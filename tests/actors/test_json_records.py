@@ -308,7 +308,7 @@ def test_aborted_transactions_end_with_their_marker() -> None:
         bytes(end_txn_marker(ControlType.COMMIT, 0, 7, 0, 1, base_offset=4)),
     ]
     result = ReadResult(0, 5, 0, 1, Payload(memoryview(b"".join(parts))), 5, (Aborted(7, 0),))
-    told = [(header.base_offset, [record.value for record in there]) for header, there in readable(result)]
+    told = [(header.base_offset, [record.value for record in there]) for header, there in readable(result, 0)]
     assert told == [(0, []), (1, [b"plain"]), (2, []), (3, [b"there"]), (4, [])]
 
 

@@ -7,7 +7,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.admission import DECOMPRESSED_BYTES_MAX, ELEMENTS_MAX, admit
+from log.admission import ELEMENTS_MAX, PLAIN_BYTES_MAX, admit
 from log.config import CleanupPolicy, LogConfig, TimestampType
 from protocol.compression import Codec, compress
 from protocol.errors import (
@@ -151,15 +151,15 @@ def test_headers_count_like_records() -> None:
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
 @pytest.mark.parametrize("config", [PLAIN, COMPACTED, LogConfig(compression_type=Codec.LZ4)])
 def test_a_batch_has_a_bound_of_bytes_once_decompressed(codec: Codec, config: LogConfig) -> None:
-    too_large = batch(bytes(DECOMPRESSED_BYTES_MAX), codec=codec)
-    with pytest.raises(BatchTooLarge, match=f"{DECOMPRESSED_BYTES_MAX} bytes that are allowed"):
+    too_large = batch(bytes(PLAIN_BYTES_MAX), codec=codec)
+    with pytest.raises(BatchTooLarge, match=f"{PLAIN_BYTES_MAX} bytes that are allowed"):
         admit(memoryview(too_large), config, NOW)
-    admit(memoryview(batch(bytes(DECOMPRESSED_BYTES_MAX - 100), codec=codec)), config, NOW)
+    admit(memoryview(batch(bytes(PLAIN_BYTES_MAX - 100), codec=codec)), config, NOW)
 
 
 def test_what_may_be_sent_without_compression_may_be_sent_compressed() -> None:
-    config = LogConfig(max_message_bytes=2 * DECOMPRESSED_BYTES_MAX)
-    admit(memoryview(batch(bytes(DECOMPRESSED_BYTES_MAX), codec=Codec.ZSTD)), config, NOW)
+    config = LogConfig(max_message_bytes=2 * PLAIN_BYTES_MAX)
+    admit(memoryview(batch(bytes(PLAIN_BYTES_MAX), codec=Codec.ZSTD)), config, NOW)
 
 
 def with_records(plain: bytes, count: int, codec: Codec = Codec.NONE) -> bytearray:
@@ -229,6 +229,30 @@ def test_a_topic_may_want_the_time_of_appending() -> None:
     compressed = evolve(config, compression_type=Codec.ZSTD)
     made = admit(memoryview(batch(b"a", timestamp=-1)), compressed, NOW)
     assert (made.batches.headers[0].codec, made.batches.headers[0].max_timestamp) == (Codec.ZSTD, NOW)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+@pytest.mark.parametrize("times", [(NOW, NOW + 5, NOW + 3), (NOW + 5, NOW, NOW), (NOW, NOW, NOW + 5), (NOW + 5,) * 200])
+@pytest.mark.parametrize("said", [NOW - 1, NOW + 99, NOW + 3_600_001, -1])
+def test_the_largest_timestamp_of_a_batch_is_made_true(times: tuple[int, ...], said: int, codec: Codec) -> None:
+    """Lookups by time trust it."""
+    made = [Record(at, time, None, b"v") for at, time in enumerate(times)]
+    data = build_batch(made, codec=codec)
+    HEADER.pack_into(data, 0, *read_header(data)._replace(max_timestamp=said))
+    write_crc(memoryview(data))
+    batches = admit(memoryview(data), PLAIN, NOW).batches
+    (header,) = check_batches(batches.data).headers
+    assert header == batches.headers[0]
+    assert header.max_timestamp == NOW + 5
+    assert records(batches.data, limit=1 << 20) == made
+
+
+def test_a_timestamp_that_the_header_hides_is_too_far_ahead_all_the_same() -> None:
+    data = build_batch([Record(at, NOW + 3_600_001, None, b"v") for at in range(2)])
+    HEADER.pack_into(data, 0, *read_header(data)._replace(max_timestamp=NOW))
+    write_crc(memoryview(data))
+    with pytest.raises(InvalidTimestamp, match=str(NOW + 3_600_001)):
+        admit(memoryview(data), PLAIN, NOW)
 
 
 def test_old_records_are_refused_where_a_topic_says_so() -> None:

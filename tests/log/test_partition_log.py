@@ -7,11 +7,12 @@ import socket
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from log import time_lookup
 from log.config import CleanupPolicy, LogConfig
 from log.errors import LogOffline, OffsetOutOfRange, OutOfOrderAppend
 from log.filesystem import DiskFilesystem
@@ -23,7 +24,7 @@ from log.producer_state import ProducerStates
 from log.segment import RELATIVE_OFFSET_MAX
 from log.time_lookup import TimedOffset
 from protocol.errors import ProtocolError
-from protocol.records import ControlType, build_batch, check_batches, control_record, parse_batches
+from protocol.records import ControlType, build_batch, check_batches, control_record, parse_batches, times_from
 from tests.log.log_model import DIRECTORY, batch, contents, follow, marker, open_log, put, together
 
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=150)
@@ -308,6 +309,38 @@ def test_a_record_at_the_limit_is_no_answer(files: MemoryFilesystem) -> None:
     put(log, batch(times_ms=[1000, 2000]))
     assert log.offset_for_time(1500, up_to=1) is None
     assert log.offset_for_time(500, up_to=1) == TimedOffset(0, 1000, 0)
+
+
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The offsets of the records that lookups by time look at."""
+    seen: list[int] = []
+
+    def counted(first_offset: int, data: bytes, *, limit: int) -> Iterator[tuple[int, int]]:
+        for offset, timestamp in times_from(first_offset, data, limit=limit):
+            seen.append(offset)
+            yield offset, timestamp
+
+    monkeypatch.setattr(time_lookup, "times_from", counted)
+    return seen
+
+
+def test_a_look_up_reads_no_record_behind_the_one_it_finds(files: MemoryFilesystem, looked_at: list[int]) -> None:
+    log = open_log(files)
+    put(log, batch(times_ms=list(range(1000, 2000))))
+    assert log.offset_for_time(1003) == TimedOffset(3, 1003, 0)
+    assert looked_at == [0, 1, 2, 3]
+
+
+def test_the_largest_timestamp_is_looked_for_in_two_batches_at_most(
+    files: MemoryFilesystem, looked_at: list[int]
+) -> None:
+    log = open_log(files)
+    put(log, batch(times_ms=[9000, 1000]), *(batch(times_ms=[1000 + at]) for at in range(100)))
+    log.high_watermark = log.end_offset
+    log.raise_log_start(1)
+    assert log.max_timestamp() == TimedOffset(101, 1099, 0)
+    assert set(looked_at) == {1, 101}
 
 
 def _garbage_entries(entry_size: int) -> bytes:

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from protocol.errors import BatchTooLarge, InvalidRecord, ProtocolError
-from protocol.record import Record, read_records, write_records
+from protocol.record import Record, iterate_records, read_records, write_records
 from protocol.record_times import record_times
 from protocol.record_walk import check_records
 from protocol.varint import encode_varint
@@ -126,6 +126,16 @@ def test_any_bytes_are_accepted_exactly_if_they_can_be_read(data: bytes, count: 
         assert not is_good(data, count, NOW)
     else:
         assert len(times) == count
+
+
+@pytest.mark.parametrize("first", [0, 63, 64, 8191, 8192, 19_999, 20_000])
+def test_times_are_those_of_the_records_from_an_offset_on(first: int) -> None:
+    made = [Record(at, NOW + (at * 37) % 9000, None, b"") for at in range(20_000)]
+    data = bytes(write_records(made, 0, NOW))
+    expected = [(100 + one.offset, one.timestamp) for one in made[first:]]
+    assert list(record_times(data, 20_000, NOW, 100, 100 + first)) == expected
+    made_lazily = iterate_records(data, 20_000, 100, NOW, None, 100 + first)
+    assert [(one.offset, one.timestamp) for one in made_lazily] == expected
 
 
 @pytest.mark.parametrize("base", [-(1 << 63), (1 << 63) - 1])
