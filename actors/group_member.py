@@ -369,6 +369,8 @@ class GroupMember(Actor):
         leads = isinstance(node.role, Leader)
         if not leads:
             self._announce()
+        if leads:
+            self.log.info("%s: this broker leads %s in epoch %d", self.address.kind, self.group, node.term)
         leader = None if leads else node.leader
         self.send(self._heartbeats, Follows(self.group, leader, node.term, self.address))
         if leader is not None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from actors.cluster_facts import ClusterFacts
+from log.machines.coordination import RECORD_BYTES_MAX
 from log.machines.plans import CreateTopic
 
 CONFIGS: tuple[tuple[str, str], ...] = (
     ("cleanup.policy", "compact"),
     ("compression.type", "producer"),
-    ("max.message.bytes", str(64 << 20)),
+    ("max.message.bytes", str(RECORD_BYTES_MAX)),
     ("segment.bytes", str(100 << 20)),
 )
 

@@ -115,8 +115,10 @@ class Serving:
         if name in self._making or len(self._making) >= _MAKING_MAX:
             return
 
-        def done(_future: Future[Any]) -> None:
-            self._making.discard(name)  # whether it worked, the metadata tells
+        def done(future: Future[Any]) -> None:
+            self._making.discard(name)
+            if future.exception is None:
+                self.log_made(name, future.get().answer)
 
         try:
             controller = self.node.ref(self.controller)
@@ -125,6 +127,11 @@ class Serving:
         self._making.add(name)
         asked: Future[Any] = controller.ask(CreateTopic("", name), block=False, timeout=MAKE_SECONDS)
         asked.add_callback(done)  # not by way of the client's connection, which may be gone by then
+
+    def log_made(self, name: str, answer: str) -> None:
+        """Log that a topic was made because a client used its name, if it was. The metadata says how it ended."""
+        if orjson.loads(answer)["error"] == ErrorCode.NONE:
+            self.node.log.info("topics: %s is made, since a client asked for it (auto.create.topics.enable)", name)
 
     def take_producer_id(self, connection: Connection, then: Callable[[int | None], None]) -> None:
         """An id that nobody else has, or None if no controller can be asked for more."""

@@ -78,6 +78,8 @@ class TopicSearch:
             if future.exception is None:
                 told = orjson.loads(future.get().answer)
                 error, text = ErrorCode(told["error"]), told["message"]
+                if makes:
+                    self._connection.serving.log_made(name, future.get().answer)
             self._asked(name, error, text, made=makes)
 
         message = CreateTopic("", name) if makes else AlterConfigs("", name, (), validate_only=True)

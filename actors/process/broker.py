@@ -177,6 +177,7 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> 
             peering = Peering(node, spec.cluster, spec.socket_dir, (LAUNCHER_ID, *spec.facts.brokers))
             for peer in spec.cut_off:
                 peering.cut(peer)
+            how = "this broker has crashed"
             try:
                 # Everybody is there before the first link is: a peer's first words find who they are for.
                 told_host, told_port = spec.advertised or (dialled(spec.host), port)
@@ -196,9 +197,10 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> 
                     if ending.hand_over:
                         await _hand_over(node)
                     await _stop_actors(node)
+                    how = "this broker has stopped"
                     nursery.cancel_scope.cancel()
             finally:
-                node.crash()
+                node.crash(how)
 
 
 def dialled(host: str) -> str:
@@ -228,10 +230,10 @@ def bind(host: str, port: int, kept_port: int) -> socket.socket:
 
 
 async def _hand_over(node: Node) -> None:
-    """Let others lead what is led here, so that nobody has to find out that this broker is gone."""
-    replicas = [address for address in node.addresses if address.kind == "replica"]
+    """Let others lead what is led here, partitions and the metadata, so that nobody waits for this broker's timeout."""
+    members = [address for address in node.addresses if address.kind in ("replica", "controller")]
     with trio.move_on_after(HAND_OVER_SECONDS):
-        for answer in [node.ref(replica).ask(HandOver(), block=False) for replica in replicas]:
+        for answer in [node.ref(member).ask(HandOver(), block=False) for member in members]:
             await answer
 
 

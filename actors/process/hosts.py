@@ -84,7 +84,7 @@ class _ProcessLife:
         self._process.close()
         if code is not None and code < 0:
             return f"killed by {_signal_name(-code)}"
-        return f"exit code {code}"
+        return "stopped" if code == 0 else f"exit code {code}"
 
     def end(self) -> None:
         with suppress(ValueError):  # closed: it has ended and was waited for

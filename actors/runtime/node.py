@@ -105,8 +105,8 @@ class Node:
         for actor in reversed(self._alive.values()):
             actor.actor_inbox.put_own(Envelope(pykka.messages._ActorStop()))
 
-    def crash(self) -> None:
-        """Drop every actor and every link on the spot, as `kill -9` would."""
+    def crash(self, how: str = "crashed") -> None:
+        """Drop every actor that is left and every link on the spot, as `kill -9` would."""
         self._ended = True
         self.supervisor.forget_all()
         actors = list(self._alive.values())
@@ -115,7 +115,7 @@ class Node:
         for actor in actors:
             actor.crash()
         for link in list(self.links.values()):
-            link.lose("crashed")
+            link.lose(how)
 
     def actor_ended(self, actor: Actor, reason: str) -> None:
         """An actor stopped on purpose."""

@@ -24,7 +24,7 @@ from log.machines.topic_configs import settings_of
 from log.raft.pacer import Pacer
 from tests.log.machines.group.consumers import Consumer, Topics
 from tests.log.machines.group.consumers import Coordinator as ConsumerCoordinator
-from tests.log.machines.group.coordinator import Coordinator, join_request
+from tests.log.machines.group.coordinator import Coordinator, commit_request, join_request
 from tests.log.machines.transaction.driven import Driven
 
 HERE = "tests/actors/"
@@ -90,6 +90,18 @@ def second_consumer(facts: ClusterFacts) -> Any:
     return kafka.ask(bob.request(), version=1).error_code
 
 
+def second_group(facts: ClusterFacts) -> Any:
+    kafka = Coordinator(facts.groups)
+    kafka.commit(1)
+    return kafka.ask(commit_request(1, group="another"), 8).topics[0].partitions[0].error_code
+
+
+def second_transactional_id(facts: ClusterFacts) -> Any:
+    driven = Driven(facts.transactions)
+    driven.begin("first")
+    return driven.init("second").error_code
+
+
 def transaction_timeout_taken(facts: ClusterFacts) -> Any:
     return Driven(facts.transactions).init(timeout_ms=60_000).error_code
 
@@ -124,6 +136,8 @@ EFFECTS: dict[str, tuple[Callable[[ClusterFacts], Any], dict[str, Any], Any]] = 
     "group.consumer.session.timeout.ms": (consumer_after_ten_seconds, {}, 9000),
     "group.consumer.heartbeat.interval.ms": (told_interval, {}, 100),
     "group.consumer.max.size": (second_consumer, {}, 1),
+    "offsets.topic.max.groups.per.partition": (second_group, {}, 1),
+    "transaction.state.log.max.ids.per.partition": (second_transactional_id, {}, 1),
     "transaction.max.timeout.ms": (transaction_timeout_taken, {}, 50_000),
     "transactional.id.expiration.ms": (idle_id_after_an_hour, {}, 5000),
     "transaction.remove.expired.transaction.cleanup.interval.ms": (
