@@ -25,6 +25,7 @@ _BROKER_DOCUMENTATION: Mapping[str, str] = {
     "default.replication.factor": "How many replicas the partitions of a topic get that does not say.",
     "auto.create.topics.enable": "Is a topic made when a client asks for one that is not there?",
     "leader.replication.throttled.rate": "How many bytes a second replicas that are being made get, of a whole broker.",
+    "max.partitions": "How many partitions all topics may have together.",
     "max.connections": "How many connections a broker takes.",
     "connections.max.idle.ms": "How long a connection lives on which nothing is read or written.",
     "node.id": "The number of this broker.",

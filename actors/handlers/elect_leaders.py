@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.handlers.operations import Together, look_until, said
 from actors.replica_messages import TransferLeadership, group_name, replica_address
+from log.machines import unclean
 from protocol.error_codes import ErrorCode
 from protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 TRY_SECONDS = 2.0
 """After which a leader that has not handed over is asked once more."""
 _PREFERRED, _UNCLEAN = 0, 1
-_NO_UNCLEAN = "no replica may lead without a majority of the replicas; start the brokers that keep it"
+_NO_UNCLEAN = f"unclean elections are refused: {unclean.REFUSAL}; {unclean.REMEDY}"
 
 
 def handle(call: Call[ElectLeadersRequest]) -> Generator[None, None, ElectLeadersResponse | None]:

@@ -25,6 +25,8 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from log.machines import unclean
+
 BROKERS_MAX: Final = 64
 PARTITIONS_MAX: Final = 10_000
 CLUSTER_PARTITIONS_MAX: Final = 5_000
@@ -86,6 +88,12 @@ def whole(low: int, high: int) -> Rule:
 
 def truth(value: object) -> str | None:
     return None if isinstance(value, bool) else f"expected true or false, got {shown(value)}"
+
+
+def never_unclean(value: object) -> str | None:
+    if value is True:
+        return f"true is refused: {unclean.REFUSAL}; leave it out, and {unclean.REMEDY}"
+    return truth(value)
 
 
 def text(good: Callable[[str], bool], otherwise: str) -> Rule:
@@ -243,6 +251,8 @@ class KafkaConfig:
     compression_type: str | None = _setting(
         "compression.type", one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"), default=None
     )
+
+    unclean_leader_election_enable: bool | None = _setting(unclean.CONFIG, never_unclean, default=None)
 
     def spelled(self) -> dict[str, str]:
         """Every setting that has a value, by Kafka's names, as Kafka writes it."""

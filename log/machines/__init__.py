@@ -9,4 +9,5 @@ coordination      how the state of a coordinator is asked; deadlines: what of it
 name_pattern      regular expressions over names, in bounded time; name_syntax reads them
 group             consumer groups
 transaction       transactions
+unclean           why no replica is elected without a majority
 """

@@ -138,6 +138,10 @@ CATALOG: Mapping[str, ConfigFacts] = {
     "min.insync.replicas": _facts(
         ConfigType.INT, "How many replicas have to be in sync for acks=all to be accepted.", "min.insync.replicas"
     ),
+    "unclean.leader.election.enable": _facts(
+        ConfigType.BOOLEAN, "May a replica lead that is not in sync? Never here: only false is accepted.",
+        "unclean.leader.election.enable",
+    ),
 }  # fmt: skip
 _UNTOLD = _facts(ConfigType.STRING, "")
 

@@ -10,6 +10,7 @@ from typing import Any
 from attrs import fields
 
 from log.config import CleanupPolicy, LogConfig, TimestampType
+from log.machines import unclean
 from protocol.compression import Codec
 from protocol.late_attrs import frozen
 
@@ -65,6 +66,16 @@ def _cleanup_policy(text: str) -> CleanupPolicy:
     return policy
 
 
+def _unclean(text: str) -> bool:
+    """Kafka's tools set it to what it is anyway; true would promise what is not done."""
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        raise InvalidConfig(f"{_said(text)} is neither true nor false")
+    if word == "true":
+        raise InvalidConfig(f"true is refused: {unclean.REFUSAL}; leave it false, and {unclean.REMEDY}")
+    return False
+
+
 def _timestamp_type(text: str) -> TimestampType:
     try:
         return TimestampType(text.strip())
@@ -105,7 +116,9 @@ _LOG: Mapping[str, Callable[[str], Any]] = {
 }
 _MIN_INSYNC = "min.insync.replicas"
 _min_insync = _whole(1, _INT_MAX)
-TOPIC_CONFIGS = (*_LOG, _MIN_INSYNC)
+_OTHERS: Mapping[str, Callable[[str], Any]] = {_MIN_INSYNC: _min_insync, unclean.CONFIG: _unclean}
+"""Those that do nothing to the log."""
+TOPIC_CONFIGS = (*_LOG, *_OTHERS)
 """Every setting that a topic may have."""
 LISTS: Mapping[str, str] = {"cleanup.policy": "delete"}
 """Those that are lists of words, with their defaults."""
@@ -113,7 +126,7 @@ LISTS: Mapping[str, str] = {"cleanup.policy": "delete"}
 
 def check(name: str, text: str) -> str:
     """The value as a topic keeps it. InvalidConfig, naming the setting, unless it exists and may be that."""
-    parse = _min_insync if name == _MIN_INSYNC else _LOG.get(name)
+    parse = _OTHERS.get(name) or _LOG.get(name)
     if parse is None:
         raise InvalidConfig(unknown_config(name))
     try:
@@ -149,10 +162,12 @@ def defaults(*, min_insync_replicas: int) -> dict[str, str]:
     """Every setting of a topic that has none of its own."""
     log = LogConfig()
     shown = {name: _shown(getattr(log, name.replace(".", "_"))) for name in _LOG}
-    return {**shown, _MIN_INSYNC: str(min_insync_replicas)}
+    return {**shown, _MIN_INSYNC: str(min_insync_replicas), unclean.CONFIG: "false"}
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, CleanupPolicy):
         return ",".join(policy.name.lower() for policy in CleanupPolicy if policy in value and policy.name is not None)
     if isinstance(value, TimestampType):

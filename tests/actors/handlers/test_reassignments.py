@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from actors.harness import Cluster
+from log.machines.unclean import REMEDY
 from protocol.apis import ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_partition_reassignments import (
@@ -169,7 +170,9 @@ def test_nobody_leads_without_a_majority() -> None:
         unclean = elect(client, None, UNCLEAN)
         assert list(unclean) == [("half", 0)]
         assert unclean["half", 0].error_code == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-        assert "without a majority" in (unclean["half", 0].error_message or "")
+        message = unclean["half", 0].error_message or ""
+        assert message.startswith("unclean elections are refused: a replica that leads without a majority")
+        assert REMEDY in message
 
 
 # -- AlterPartitionReassignments, ListPartitionReassignments -----------------------------------------------------

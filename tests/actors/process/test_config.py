@@ -21,6 +21,7 @@ from actors.process.config import (
 )
 from log.machines.config_catalog import CATALOG, topic_defaults
 from log.machines.topic_configs import InvalidConfig, check
+from log.machines.unclean import REFUSAL, REMEDY
 
 ONE_BROKER = "[[broker]]\nid = 1\nport = 9092\n"
 TWO_BROKERS = ONE_BROKER + "[[broker]]\nid = 2\nport = 9093\n"
@@ -413,6 +414,13 @@ def test_a_mistake_gives_one_exact_line(tmp_path: Path, content: str | bytes, ex
     assert problems_of(written(tmp_path, content)) == [expected.replace("{root}", str(tmp_path.resolve()))]
 
 
+def test_unclean_elections_are_refused(tmp_path: Path) -> None:
+    told = problems_of(written(tmp_path, config('"unclean.leader.election.enable" = true')))
+    expected = f"true is refused: {REFUSAL}; leave it out, and {REMEDY}"
+    assert told == [f'config."unclean.leader.election.enable": {expected}']
+    load(written(tmp_path, config('"unclean.leader.election.enable" = false')))
+
+
 def test_a_number_of_thousands_of_digits_is_told_and_not_raised(tmp_path: Path) -> None:
     (line,) = problems_of(written(tmp_path, ONE_BROKER.replace("9092", "9" * 5000)))
     assert line.startswith("not TOML: ")
@@ -529,6 +537,7 @@ TOPIC_DEFAULTS = {
 GOOD_VALUES = {
     "log.cleanup.policy": '"compact"', "log.cleaner.min.cleanable.ratio": "0.25",
     "log.message.timestamp.type": '"LogAppendTime"', "compression.type": '"zstd"',
+    "unclean.leader.election.enable": "false",
 }  # fmt: skip
 
 

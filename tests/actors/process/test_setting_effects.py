@@ -21,6 +21,7 @@ from actors.process.config import SETTINGS, BrokerConfig, ClusterConfig, KafkaCo
 from actors.process.formation import facts_of
 from log.machines.config_catalog import CATALOG
 from log.machines.topic_configs import settings_of
+from log.machines.unclean import CONFIG
 from log.raft.pacer import Pacer
 from tests.log.machines.group.consumers import Consumer, Topics
 from tests.log.machines.group.consumers import Coordinator as ConsumerCoordinator
@@ -175,6 +176,7 @@ ELSEWHERE = {
     "max.partitions": f"{HERE}handlers/test_config_effects.py::test_max_partitions",
     "auto.create.topics.enable": f"{HERE}handlers/test_config_effects.py::test_auto_create_topics_enable",
     "producer.id.expiration.ms": f"{HERE}handlers/test_config_effects.py::test_producer_id_expiration_ms",
+    "unclean.leader.election.enable": f"{HERE}process/test_config.py::test_unclean_elections_are_refused",
     "max.connections": f"{HERE}test_listener.py::test_one_client_too_many_is_turned_away",
     "connections.max.idle.ms": f"{HERE}test_listener.py::test_a_client_that_says_nothing_is_hung_up_on",
 }
@@ -193,7 +195,7 @@ def test_every_setting_is_tried() -> None:
 
 
 def test_every_default_of_a_topic_is_a_setting() -> None:
-    assert {synonym.name for facts in CATALOG.values() for synonym in facts.synonyms} <= set(EFFECTS)
+    assert {synonym.name for facts in CATALOG.values() for synonym in facts.synonyms} <= {*EFFECTS, CONFIG}
 
 
 @pytest.mark.parametrize("place", ELSEWHERE.values())

@@ -136,7 +136,7 @@ ADMISSION = (
 
 
 def test_every_config_of_a_log_is_tried() -> None:
-    assert {*EFFECTS, *ADMISSION, "min.insync.replicas"} == set(TOPIC_CONFIGS)
+    assert {*EFFECTS, *ADMISSION, "min.insync.replicas", "unclean.leader.election.enable"} == set(TOPIC_CONFIGS)
 
 
 @pytest.mark.parametrize("name", EFFECTS)

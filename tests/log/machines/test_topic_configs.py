@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from log.config import CleanupPolicy, LogConfig, TimestampType
 from log.machines.topic_configs import TOPIC_CONFIGS, InvalidConfig, TopicSettings, check, defaults, settings_of
+from log.machines.unclean import CONFIG, REMEDY
 from protocol.compression import Codec
 
 INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
@@ -55,7 +56,18 @@ def complaint(name: str, text: str) -> str:
 
 
 def test_every_setting_is_tried_here() -> None:
-    assert {*RANGES, *WORDS, "cleanup.policy", "min.cleanable.dirty.ratio"} == set(TOPIC_CONFIGS)
+    assert {*RANGES, *WORDS, "cleanup.policy", "min.cleanable.dirty.ratio", CONFIG} == set(TOPIC_CONFIGS)
+
+
+def test_unclean_elections_may_be_switched_off_and_not_on() -> None:
+    assert check(CONFIG, " FALSE ") == "false"
+    assert defaults(min_insync_replicas=1)[CONFIG] == "false"
+    for text in ("true", " True"):
+        assert complaint(CONFIG, text) == (
+            f"{CONFIG}: true is refused: a replica that leads without a majority of the replicas could lose "
+            f"acknowledged records; leave it false, and {REMEDY}"
+        )
+    assert complaint(CONFIG, "yes") == f"{CONFIG}: 'yes' is neither true nor false"
 
 
 @pytest.mark.parametrize("name", WORDS)
