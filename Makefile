@@ -55,7 +55,7 @@ explore: .venv/installed-test  ## check every state of small Raft groups, in les
 chaos: .venv/installed-test  ## kill, stop and cut off real brokers for five minutes, and look for broken promises
 	@$(BIN)/python -m pytest -q -s tests/chaos --chaos-seconds 300
 
-fuzz: .venv/installed  ## send garbage to a broker for three minutes while good clients use it
+fuzz: .venv/installed  ## send garbage to a cluster for three minutes while good clients use it
 	@$(BIN)/python -m tools.fuzz --seconds 180
 
 compat-java: .venv/installed  ## Apache Kafka's own command-line tools against a cluster; needs Java 17 and, once, Maven

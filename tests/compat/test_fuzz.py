@@ -22,6 +22,7 @@ def test_garbage_harms_nobody_else() -> None:
     outcome = run("1", seconds=5)
     assert not outcome.problems, str(outcome)
     assert outcome.sent["damaged"] > 100
+    assert outcome.sent["large"] > 5
     assert outcome.good > 10
 
 
@@ -45,6 +46,19 @@ def test_requests_are_whole_before_they_are_damaged(api: Api) -> None:
                 assert isinstance(event, Request)
                 assert (event.api, event.version) == (api, version)
                 event.read(event.api.request)
+
+
+def test_large_requests_are_whole_too() -> None:
+    requests, server = Requests(random.Random(3)), ServerConnection(SERVED)
+    sizes = []
+    for _ in range(30):
+        frame = requests.large()
+        sizes.append(len(frame))
+        server.receive_data(frame)
+        event = server.next_event()
+        assert isinstance(event, Request)
+        event.read(event.api.request)
+    assert max(sizes) > 20_000
 
 
 def test_a_seed_makes_the_same_garbage_again() -> None:

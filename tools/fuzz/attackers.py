@@ -14,6 +14,9 @@ from tools.fuzz.requests import Requests
 from tools.fuzz.victim import Victim
 
 ANSWER_SECONDS = 0.02
+LARGE_SECONDS = 2.0
+_LARGE = 0.1
+"""How often a request is valid and has very many elements."""
 _BURSTS = (1, 1, 1, 1, 1, 1, 1, 3, 30, 300)
 """How many requests come at once: most are damaged, but some of a large one are begun together."""
 _RESET = struct.pack("ii", 1, 0)
@@ -26,7 +29,7 @@ class Attacker(threading.Thread):
         super().__init__(name=f"attacker {number}", daemon=True)
         self._rng = random.Random(f"{seed} attacker {number}")
         self._requests = Requests(self._rng, topic_ids)
-        self._address = victim.address
+        self._addresses = victim.addresses
         self._speaks_json = False
         self._ending = threading.Event()
         self.counts: Counter[str] = Counter()
@@ -44,13 +47,16 @@ class Attacker(threading.Thread):
 
     def _attack(self) -> None:
         rng = self._rng
-        client = socket.create_connection(self._address, timeout=10)
+        client = socket.create_connection(rng.choice(self._addresses), timeout=10)
         self.counts["connections"] += 1
         with client, suppress(OSError):
             client.settimeout(ANSWER_SECONDS)
             for what in range(rng.choice((1, 1, 2, 5, 20))):
                 if what == 0:
                     self._speaks_json = rng.random() < 0.15
+                if rng.random() < _LARGE and not self._speaks_json:
+                    self._send_large(client)
+                    continue
                 burst = rng.choice(_BURSTS)
                 client.sendall(b"".join(self._garbage() for _ in range(burst)))
                 if rng.random() < 0.5:
@@ -61,6 +67,15 @@ class Attacker(threading.Thread):
                 case 1:
                     client.shutdown(socket.SHUT_WR)
                     self._take_answer(client)
+
+    def _send_large(self, client: socket.socket) -> None:
+        """A valid request with very many elements; some attackers wait for its answer, or for its end."""
+        self.counts["large"] += 1
+        client.settimeout(LARGE_SECONDS)
+        client.sendall(self._requests.large())
+        client.settimeout(LARGE_SECONDS if self._rng.random() < 0.5 else ANSWER_SECONDS)
+        self._take_answer(client)
+        client.settimeout(ANSWER_SECONDS)
 
     def _take_answer(self, client: socket.socket) -> None:
         """If it comes at once."""

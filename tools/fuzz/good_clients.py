@@ -12,7 +12,7 @@ from protocol.framing import ClientConnection, Response
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records import Record, build_batch, check_batches, records
-from tools.fuzz.victim import Victim
+from tools.fuzz.victim import Address
 
 PATIENCE_SECONDS = 20.0
 _PRODUCE_VERSION, _FETCH_VERSION = 9, 12
@@ -20,13 +20,13 @@ _LIMIT = 1 << 20
 
 
 class GoodClient(threading.Thread):
-    """Writes numbers to a partition of its own and reads each of them back, one after the other."""
+    """Writes numbers to a partition of its own and reads each of them back, one after another. Its leader stays."""
 
-    def __init__(self, topic: str, partition: int, victim: Victim) -> None:
+    def __init__(self, topic: str, partition: int, leader: Address) -> None:
         super().__init__(name=f"good client {partition}", daemon=True)
         self._topic = topic
         self._partition = partition
-        self._address = victim.address
+        self._address = leader
         self._ending = threading.Event()
         self._protocol = ClientConnection("good")
         self._socket: socket.socket

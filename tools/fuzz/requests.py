@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import struct
 from typing import Any
@@ -26,6 +27,7 @@ _OPS = (
 )  # fmt: skip
 _ONLY_VALIDATED = ("create_topic", "alter_configs")
 _VALUES: tuple[Any, ...] = (1, -1, 1.5, None, True, "x", "\u0000", [], [[]], {}, {"a": None})
+_MANY = (100, 1000, 5000, 20_000)
 _LIKELY: dict[str, tuple[Any, ...]] = {
     "name": TOPICS,
     "topic": TOPICS,
@@ -40,6 +42,14 @@ _LIKELY: dict[str, tuple[Any, ...]] = {
 """What a client might give, by the names of fields."""
 
 
+def _has_array(api: Api) -> bool:
+    request: Any = api.request
+    return any(isinstance(one.type, Array) for one in struct_of(request).fields)
+
+
+_WITH_ARRAYS = [api for api in SERVED if _has_array(api)]
+
+
 class Requests:
     """By seed. What would change the cluster for good is only asked whether it might be done."""
 
@@ -47,15 +57,24 @@ class Requests:
         self._rng = rng
         self._topic_ids = (*topic_ids, bytes(16), b"nobody has this.")
         self._connection = ClientConnection("fuzz")
+        self._many = 0
+        """How many elements the next array has."""
 
     def frame(self) -> bytes:
         """Any request, with its size."""
         api = self._rng.choice(SERVED)
         return self.of(api, self._rng.choice([version for version in api.versions if version in api.advertised]))
 
+    def large(self) -> bytes:
+        """Any request with an array, which has very many elements."""
+        rng, api = self._rng, self._rng.choice(_WITH_ARRAYS)
+        self._many = rng.choice(_MANY)
+        return self.of(api, rng.choice([version for version in api.versions if version in api.advertised]))
+
     def of(self, api: Api, version: int) -> bytes:
         request: Any = api.request
         message = self._struct(struct_of(request), version)
+        self._many = 0
         if api in (CREATE_TOPICS, CREATE_PARTITIONS):
             message.validate_only = True
         return b"".join(self._connection.send_unanswered(api, message, version))
@@ -101,6 +120,8 @@ class Requests:
         if version in field.nullable and rng.random() < 0.1:
             return None
         match kind:
+            case Array(element) if self._many and rng.random() < 0.7:
+                return self._very_many(field, element, version)
             case Array(element):
                 return [self._element(field, element, version) for _ in range(rng.choice((0, 1, 1, 1, 2)))]
             case Struct():
@@ -126,9 +147,35 @@ class Requests:
                 return self._number(kind)
         raise AssertionError(f"{field.name} is {kind}")
 
+    def _very_many(self, field: Field, kind: Type, version: int) -> list[Any]:
+        """A few over and over, or as many that differ in a name or number. Only one array of a request is so long."""
+        count, self._many = self._many, 0
+        few = [self._element(field, kind, version) for _ in range(10)]
+        if isinstance(kind, Blob) or self._rng.random() < 0.5:
+            return [few[at % len(few)] for at in range(count)]
+        if isinstance(kind, Text):
+            return [f"{few[0]}{at}" for at in range(count)]
+        if isinstance(kind, Fixed):
+            return [at % 128 for at in range(count)] if kind.code in _RANGES else [few[0]] * count
+        assert isinstance(kind, Struct)
+        return [_changed(few[at % len(few)], kind, version, at) for at in range(count)]
+
     def _number(self, kind: Fixed) -> int:
         bits = _RANGES[kind.code]
         low = 0 if kind.code.isupper() else -(1 << bits)
         usual = (0, 0, 0, 1, 1, 2, 3, 100, low, (1 << bits) - 1, self._rng.randrange(1 << bits))
         number = self._rng.choice(usual if low == 0 else (*usual, -1, -1, -2))
         return max(low, min(number, (1 << bits) - 1))
+
+
+def _changed(message: Any, kind: Struct, version: int, at: int) -> Any:
+    """A copy with another name, or else another number."""
+    copied = copy.copy(message)
+    for field in kind.fields:
+        if version in field.versions and isinstance(field.type, Text):
+            setattr(copied, field.name, f"fuzz-{at}")
+            break
+        if version in field.versions and isinstance(field.type, Fixed) and field.type.code == "i":
+            setattr(copied, field.name, at)
+            break
+    return copied

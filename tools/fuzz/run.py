@@ -14,11 +14,11 @@ from tools.fuzz.attackers import Attacker
 from tools.fuzz.good_clients import GoodClient
 from tools.fuzz.victim import SOCKETS, Victim
 
-GOOD_CLIENTS, ATTACKERS = 2, 4
-MEMORY_BYTES_MAX = 64 << 20
-"""By how much a broker's memory may have grown since a third of the time was over: caches fill up."""
+BROKERS, GOOD_CLIENTS, ATTACKERS = 3, 3, 4
+MEMORY_BYTES_MAX = 160 << 20
+"""By how much the brokers' memory together may have grown since a third of the time was over: caches fill up."""
 SOCKETS_MAX = 1
-"""By how many more sockets it may have in the end: our own, to ask how it is."""
+"""By how many more sockets they may have in the end: our own, to ask how they are."""
 _SETTLE_SECONDS = 45.0  # a connection that is closed while an answer is due is kept for 30
 
 
@@ -41,18 +41,14 @@ class Outcome:
 
 
 def run(seed: str, seconds: float) -> Outcome:
-    """Attack a broker of our own for this long."""
+    """Attack a cluster of our own for this long."""
     with tempfile.TemporaryDirectory(prefix="barnabas-fuzz-") as directory, Victim(Path(directory)) as victim:
-        ids = tuple(
-            urlsafe_b64decode(victim.ask({"op": "create_topic", "name": name, "partitions": count})["topic_id"] + "==")
-            for name, count in (("fuzz-0", 1), ("fuzz-1", 3))
-        )
-        victim.ask(
-            {"op": "create_topic", "name": "good", "partitions": GOOD_CLIENTS, "configs": {"retention.ms": "-1"}}
-        )
-        _until_led(victim, "good")
-        goods = [GoodClient("good", number, victim) for number in range(GOOD_CLIENTS)]
+        ids = tuple(_topic(victim, name, count) for name, count in (("fuzz-0", 1), ("fuzz-1", 3), ("fuzz-2", 100)))
+        _topic(victim, "good", GOOD_CLIENTS)
+        leaders = _leaders_of(victim, "good")
+        goods = [GoodClient("good", at, victim.addresses[leader - 1]) for at, leader in enumerate(leaders)]
         attackers = [Attacker(number, seed, victim, ids) for number in range(ATTACKERS)]
+        victim.begin()
         memory, before = [victim.memory_bytes], victim.descriptors
         for thread in (*goods, *attackers):
             thread.start()
@@ -74,13 +70,20 @@ def run(seed: str, seconds: float) -> Outcome:
     return Outcome(seed, sent, good_count, tuple(memory), (before[SOCKETS], after[SOCKETS]), problems)
 
 
-def _until_led(victim: Victim, topic: str) -> None:
-    def leaders() -> list[int | None]:
-        (found,) = (one for one in victim.ask({"op": "topics"})["topics"] if one["name"] == topic)
-        return [partition["leader"] for partition in found["partitions"]]
+def _topic(victim: Victim, name: str, partitions: int) -> bytes:
+    """Its id."""
+    made = {"op": "create_topic", "name": name, "partitions": partitions, "replication_factor": BROKERS}
+    return urlsafe_b64decode(victim.ask(made | {"configs": {"retention.ms": "-1"}})["topic_id"] + "==")
 
-    while None in leaders():
-        time.sleep(0.01)
+
+def _leaders_of(victim: Victim, topic: str) -> list[int]:
+    """Once there are some, and they are those that will stay."""
+    while True:
+        (found,) = (one for one in victim.ask({"op": "topics"})["topics"] if one["name"] == topic)
+        leaders = [partition["leader"] for partition in found["partitions"]]
+        if leaders == [partition["replicas"][0] for partition in found["partitions"]]:
+            return leaders
+        time.sleep(0.05)
 
 
 def _settled(victim: Victim, before: Counter[str]) -> Counter[str]:
@@ -110,7 +113,7 @@ def _problems(
     problems = [f"{thread.name}: {thread.failure!r}" for thread in threads if thread.failure is not None]
     problems += [f"{good.name} got nothing done" for good in goods if not good.count]
     if not victim.is_the_same:
-        problems.append("the broker did not live through it")
+        problems.append("a broker did not live through it")
     if memory[2] > memory[1] + MEMORY_BYTES_MAX:
         problems.append(f"memory grew by {(memory[2] - memory[1]) >> 20} MB")
     told = Counter(victim.complaints)

@@ -1,4 +1,4 @@
-"""The broker that is attacked: started as a user starts it, and looked at from outside."""
+"""The cluster that is attacked: started as a user starts it, and looked at from outside."""
 
 from __future__ import annotations
 
@@ -25,18 +25,28 @@ name = "fuzz"
 [[broker]]
 id = 1
 port = 0
+[[broker]]
+id = 2
+port = 0
+[[broker]]
+id = 3
+port = 0
 """
+HELD_MS_MAX = 50
 _WRONG = re.compile(r"^Traceback|\bCRITICAL\b|\bERROR\b", re.MULTILINE)
+_HELD = re.compile(r"^.*held the loop for \d+ ms, (\d+) of processor time.*$", re.MULTILINE)
+Address = tuple[str, int]
 
 
 class Victim:
-    """A cluster of one broker in a directory of its own."""
+    """A cluster of three brokers in a directory of its own."""
 
     def __init__(self, directory: Path) -> None:
         self._file = directory / "cluster.toml"
         self._log = directory / "log"
-        self.address = ("", 0)
-        self.pid = 0
+        self._begun = 0
+        self.addresses: list[Address] = []
+        self.pids: list[int] = []
 
     def __enter__(self) -> Self:
         self._file.write_text(_FILE)
@@ -45,12 +55,12 @@ class Victim:
                 [sys.executable, "-m", "actors.cluster", str(self._file)], stdout=subprocess.PIPE, stderr=log
             )
         assert self._process.stdout is not None
-        ready = re.search(rb"bootstrap ([^\s,:]+):(\d+)", self._process.stdout.readline())
-        if ready is None:
+        ready = self._process.stdout.readline().decode()
+        self.addresses = [(host, int(port)) for host, port in re.findall(r"([^\s,:]+):(\d+)", ready)]
+        if not self.addresses:
             self._process.wait()
             raise RuntimeError(f"the cluster did not start: {self.log_text}")
-        self.address = (ready[1].decode(), int(ready[2]))
-        self.pid = self.ask({"op": "status"})["pid"]
+        self.pids = [self.ask({"op": "status"}, address)["pid"] for address in self.addresses]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -63,24 +73,33 @@ class Victim:
         assert self._process.stdout is not None
         self._process.stdout.close()
 
-    def ask(self, request: dict[str, Any]) -> Any:
-        with socket.create_connection(self.address, timeout=START_SECONDS) as client, client.makefile("rwb", 0) as line:
+    def ask(self, request: dict[str, Any], address: Address | None = None) -> Any:
+        """Of any broker, if no address is given."""
+        target = address or self.addresses[0]
+        with socket.create_connection(target, timeout=START_SECONDS) as client, client.makefile("rwb", 0) as line:
             line.write(json.dumps(request).encode() + b"\n")
             return json.loads(line.readline())
 
+    def begin(self) -> None:
+        """From now on turns that are long count: a broker that starts has much to do, and no clients."""
+        self._begun = len(self.log_text)
+
     @property
     def memory_bytes(self) -> int:
-        resident = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
-        return int(resident) * os.sysconf("SC_PAGE_SIZE")
+        """Of all brokers."""
+        pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.pids)
+        return pages * os.sysconf("SC_PAGE_SIZE")
 
     @property
     def descriptors(self) -> Counter[str]:
-        """What it has open. Sockets have one name in common: each is another, and which is nobody's business."""
+        """What they have open. Sockets have one name in common: each is another, and which is nobody's business."""
         found: Counter[str] = Counter()
-        for number in os.listdir(f"/proc/{self.pid}/fd"):
-            with suppress(FileNotFoundError):  # closed since it was listed
-                name = os.readlink(f"/proc/{self.pid}/fd/{number}")
-                found[SOCKETS if name.startswith("socket:") else name] += 1
+        for pid in self.pids:
+            for number in os.listdir(f"/proc/{pid}/fd"):
+                with suppress(FileNotFoundError):  # closed since it was listed
+                    name = os.readlink(f"/proc/{pid}/fd/{number}")
+                    is_shared = name.startswith(("socket:", "pipe:", "anon_inode:", "/dev/"))
+                    found[SOCKETS if name.startswith("socket:") else f"{pid} {name}" if is_shared else name] += 1
         return found
 
     @property
@@ -91,10 +110,11 @@ class Victim:
     def complaints(self) -> list[str]:
         """What its log has that it should not have, each with a few lines of what follows."""
         text = self.log_text
-        return ["\n".join(text[found.start() :].splitlines()[:30]) for found in _WRONG.finditer(text)]
+        wrong = ["\n".join(text[found.start() :].splitlines()[:30]) for found in _WRONG.finditer(text)]
+        return wrong + [found[0] for found in _HELD.finditer(text[self._begun :]) if int(found[1]) > HELD_MS_MAX]
 
     @property
     def is_the_same(self) -> bool:
         with suppress(OSError, ValueError, KeyError):
-            return bool(self.ask({"op": "status"})["pid"] == self.pid)
+            return [self.ask({"op": "status"}, address)["pid"] for address in self.addresses] == self.pids
         return False
