@@ -1,12 +1,13 @@
 """Terms and votes of every group of one process, in one file: one sync makes any number of them durable.
 
-Records are appended; at open the last one of each group counts. The file is rewritten at open, when it has grown to
-many times what it holds, and after a write or a sync that failed, because its content is unknown then.
+Records are appended, each twice; at open the last one of each group counts. The file is rewritten at open, when it has
+grown to many times what it holds, and after a write or a sync that failed, because its content is unknown then.
 
 Bytes that are no record may have been the last vote of any group: a torn tail looks the same as a damaged record. So
 all groups of this broker are doubted then, durably, and a doubted group votes in no term in which it may have voted
-before: its replica begins at a term that no earlier vote can have reached (`after_doubt`). A missing file counts as
-damage if there are logs.
+before: its replica begins at a term that no earlier vote can have reached (`after_doubt`). That is judged by the last
+vote that is known, which is why a damaged record has a copy: other replicas may have jumped ahead before, and the log
+may not know it yet. A missing file counts as damage if there are logs.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _VOTE = struct.Struct(">qi")  # term, voted for (-1: nobody, -2: doubted); the g
 _NOBODY, _DOUBTED = -1, -2
 _REWRITE_ABOVE_BYTES = 1 << 20
 _REWRITE_RATIO = 8
+_COPIES = 2
 _SIZE_MAX = _VOTE.size + 512
 """Of a record: names of groups are shorter."""
 TERMS_SKIPPED = 1 << 20
@@ -69,7 +71,7 @@ class VoteJournal:
 
     def write(self, votes: Mapping[str, Vote]) -> None:
         """Append these votes. They are durable after `sync`. If either fails, none of them was written."""
-        data = b"".join(_encode(group, vote) for group, vote in votes.items())
+        data = _COPIES * b"".join(_encode(group, vote) for group, vote in votes.items())
         full = self._end + len(data) > max(_REWRITE_ABOVE_BYTES, _REWRITE_RATIO * 64 * len(self.votes))
         self._unsynced = dict(votes)
         if full or not self._intact:
@@ -121,7 +123,7 @@ class VoteJournal:
         doubted = self._doubted - self._unsynced.keys()
         records = [_encode(group, vote, doubted=group in doubted) for group, vote in votes.items()]
         records += [_encode(group, Vote(), doubted=True) for group in sorted(doubted - votes.keys())]
-        data = _MAGIC + b"".join(records)
+        data = _MAGIC + _COPIES * b"".join(records)
         self._intact = False
         self._files.write_atomically(self._path, data)
         self._file, self._end, self._intact = self._files.open(self._path), len(data), True

@@ -29,7 +29,9 @@ class Coordinated:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[tuple[Any, Callable[[Any, ErrorCode], None]]] = []
         self.later: list[Callable[[], None]] = []
-        monkeypatch.setattr(membership, "ask_coordinator", lambda *asked: self.asked.append((asked[4], asked[-1])))
+        monkeypatch.setattr(
+            membership, "ask_coordinator", lambda *asked, client_id: self.asked.append((asked[4], asked[-1]))
+        )
         topics = {TOPIC_ID: SimpleNamespace(name="orders")}
         serving = SimpleNamespace(
             services=SimpleNamespace(rng=random.Random(1)), metadata=SimpleNamespace(topics=topics)

@@ -37,7 +37,7 @@ FILES = {
     "synced-first": b"version: 1\ncrc: b9bcba00\n",
     "snapshot": b"{}\ncrc: 297bd0aa\n",
     "leader-epoch-checkpoint": b"0\n2\n5 6\n7 8\n",
-    "votes": b'BVJ2\xc1"\t\x9a\x00\r\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02g',
+    "votes": b"BVJ2" + 2 * b'\xc1"\t\x9a\x00\r\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02g',
 }
 PRODUCERS = (
     "000373977f5400000001000000000000000100020000000700000000000000080000000000000009000000000000000a0100"

@@ -12,7 +12,7 @@ from actors.group_coordinator import GroupCoordinator
 from actors.replica import Replica
 from actors.replica_messages import LATEST, FindOffset, OffsetFound, replica_address
 from actors.runtime import Address, Future
-from log.machines.coordination import Moment
+from log.machines.coordination import Effects, Moment
 from log.machines.group.classic_group import ClassicGroup, State
 from log.machines.group.classic_members import ClassicMembers
 from log.machines.group.consumer_epochs import ConsumerEpochs
@@ -34,17 +34,15 @@ _CLASSIC = (EAGER, COOPERATIVE)
 # -- coordinators --------------------------------------------------------------------------------------------------
 
 
-def _answer_at_once(self: Coordinator) -> None:
-    assert self._machine is not None
-    effects = self._machine.take_effects()
-    replies, effects.replies = effects.replies, []
-    for token, response in replies:
-        self._answer(token, response)
-    if effects:
-        self._queue.append(effects)
-        if not self._flying:
-            self._fly()
-    self._arrange_tick()
+_decided = Coordinator._decided
+
+
+def _answer_at_once(self: Coordinator, effects: list[Effects]) -> None:
+    for one in effects:
+        replies, one.replies = one.replies, []
+        for token, response in replies:
+            self._answer(token, response)
+    _decided(self, [one for one in effects if one])
 
 
 _find_offset = Replica.find_offset

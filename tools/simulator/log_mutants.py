@@ -24,7 +24,9 @@ from protocol.records import BatchHeader, RecordBatches, read_header
 from tools.simulator.mutant import Mutant
 
 
-def _answer_at_once(self: Replica, _acks: int, _timeout_ms: int, base: int, *_: Any) -> AppendResult:
+def _answer_at_once(
+    self: Replica, _header: BatchHeader | None, _acks: int, _timeout_ms: int, base: int, *_: Any
+) -> AppendResult:
     return AppendResult(ErrorCode.NONE, base, self._member.node.term, "")
 
 

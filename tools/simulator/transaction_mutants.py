@@ -14,7 +14,7 @@ from actors.replica import Replica
 from actors.replica_messages import AppendMarker, LeadershipConfirmed, ReadSlice, SliceRead
 from actors.transaction_coordinator import TransactionCoordinator, _Send
 from actors.transaction_gate import TransactionGate
-from log.machines.coordination import Moment
+from log.machines.coordination import Effects, Moment
 from log.machines.group.machine import GroupMachine
 from log.machines.group.marker_guards import MarkerGuards
 from log.machines.group.offset_requests import OffsetRequests
@@ -151,17 +151,17 @@ def _never_refuse(_self: MarkerGuards, _guard: int, _producer_id: int, _epoch: i
 # -- coordinators --------------------------------------------------------------------------------------------------
 
 
-def _send_markers_at_once(self: Coordinator) -> None:
-    assert self._machine is not None
-    effects = self._machine.take_effects()
-    if isinstance(effects, TransactionEffects) and isinstance(self, TransactionCoordinator):
-        markers, effects.markers = effects.markers, []
-        for one in markers:
-            for partition in one.partitions:
-                self.send_marker(_Send(self._life, one, partition))
-    if effects:
-        self._enqueue(effects)
-    self._arrange_tick()
+_decided = Coordinator._decided
+
+
+def _send_markers_at_once(self: Coordinator, effects: list[Effects]) -> None:
+    for one in effects:
+        if isinstance(one, TransactionEffects) and isinstance(self, TransactionCoordinator):
+            markers, one.markers = one.markers, []
+            for marker in markers:
+                for partition in marker.partitions:
+                    self.send_marker(_Send(self._life, marker, partition))
+    _decided(self, [one for one in effects if one])
 
 
 def _complete_with_first_marker(

@@ -28,20 +28,20 @@ class Broker:
         self.world = new_world(**dict.fromkeys(topics, 1))
         self.answers: list[AddOffsetsToTxnResponse] = []
         self.coordinated: list[object] = []
-        self.peer = "127.0.0.1:5000"
-        self.node = SimpleNamespace(scheduler=SimpleNamespace(clock=self))
-        self._now = 0.0
+        self.client_host = "/127.0.0.1"
+        self.now = 0.0
+        self.node = SimpleNamespace(scheduler=SimpleNamespace(clock=SimpleNamespace(now=lambda: self.now)))
         self._later: list[tuple[float, Callable[[], None]]] = []
-
-    def now(self) -> float:
-        return self._now
 
     def begin(self) -> None:
         wanted = TopicWanted(GROUPS_TOPIC, 1, 1)
         facts = ClusterFacts((1,), (), "", 0, internal_topics=(wanted,))
+        leadership = SimpleNamespace(of=lambda _group: None, led_since=lambda _group, _time: False)
         serving = SimpleNamespace(
-            metadata=self.world.metadata, broker=1, controller=CONTROLLER, facts=facts, node=self.node
-        )
+            metadata=self.world.metadata, broker=1, controller=CONTROLLER, facts=facts, node=self.node,
+            services=SimpleNamespace(leadership=leadership),
+            replica=lambda _topic, number: Address("replica", str(number), 1),
+        )  # fmt: skip
         call = SimpleNamespace(
             request=AddOffsetsToTxnRequest(transactional_id="t", group_id="g"),
             serving=serving,
@@ -68,14 +68,14 @@ class Broker:
         then(future)
 
     def later(self, seconds: float, function: Callable[[], None]) -> None:
-        self._later.append((self._now + seconds, function))
+        self._later.append((self.now + seconds, function))
 
     def wait(self, seconds: float) -> None:
-        end = self._now + seconds
+        end = self.now + seconds
         while self._later and self._later[0][0] <= end:
-            self._now, function = self._later.pop(0)
+            self.now, function = self._later.pop(0)
             function()
-        self._now = end
+        self.now = end
 
 
 def test_offsets_go_into_the_transaction_once_this_broker_knows_where_they_are() -> None:

@@ -27,25 +27,37 @@ def written() -> tuple[MemoryFilesystem, list[int]]:
 
 
 @pytest.mark.parametrize("damaged", range(len(VOTES)))
-def test_a_damaged_vote_takes_no_other_with_it(damaged: int) -> None:
-    """All votes behind it were forgotten, and could have been given a second time."""
+def test_a_damaged_byte_costs_no_vote(damaged: int) -> None:
+    """The term that a doubted group goes on above must be the last one: other replicas may have jumped ahead to it."""
     files, ends = written()
+    size = (ends[damaged + 1] - ends[damaged]) // 2
     for at in range(ends[damaged], ends[damaged + 1]):
         copy = files.copy()
         byte = copy.read(PATH)[at]
         copy.open(PATH).pwrite(bytes([byte ^ 0x10]), at)
         journal = VoteJournal(copy, PATH)
-        assert journal.votes == {group: vote for group, vote in VOTES.items() if group != f"t-{damaged}"}
-        assert journal.damage == f"{ends[damaged + 1] - ends[damaged]} bytes of {PATH} are no votes"
+        assert journal.votes == VOTES
+        assert journal.damage == f"{size} bytes of {PATH} are no votes"
         assert not VoteJournal(copy, PATH).damage, "it was rewritten"
 
 
-def test_a_torn_tail_costs_the_last_vote_alone() -> None:
+@pytest.mark.parametrize("damaged", range(len(VOTES)))
+def test_a_vote_of_which_both_copies_are_damaged_takes_no_other_with_it(damaged: int) -> None:
+    """All votes behind it were forgotten, and could have been given a second time."""
     files, ends = written()
+    files.open(PATH).pwrite(bytes(ends[damaged + 1] - ends[damaged]), ends[damaged])
+    journal = VoteJournal(files, PATH)
+    assert journal.votes == {group: vote for group, vote in VOTES.items() if group != f"t-{damaged}"}
+    assert journal.damage == f"{ends[damaged + 1] - ends[damaged]} bytes of {PATH} are no votes"
+
+
+def test_a_torn_tail_costs_at_most_the_last_vote() -> None:
+    files, ends = written()
+    middle = (ends[-2] + ends[-1]) // 2
     for size in range(ends[-2], ends[-1]):
         copy = files.copy()
         copy.open(PATH).truncate(size)
-        assert list(VoteJournal(copy, PATH).votes) == ["t-0", "t-1", "t-2"]
+        assert list(VoteJournal(copy, PATH).votes) == list(VOTES)[: 3 if size < middle else 4]
 
 
 def doubted(journal: VoteJournal) -> list[str]:
