@@ -29,11 +29,14 @@ from tests.log.machines.group.coordinator import join_request
 
 GROUP = "kitchen"
 MEMBER_BYTES = 7 << 20
-COMMITS = 1_900
+COMMITS = 275
+READERS = "offsets" * 30
+"""A group with a long name, which each of its records repeats: they are larger than the request."""
 PASSING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 CONFIG = KafkaConfig(
     message_max_bytes=64 << 20,
     group_initial_rebalance_delay_ms=1500,
+    offset_metadata_max_bytes=30_000,
     offsets_topic_num_partitions=1,
     transaction_state_log_num_partitions=1,
     num_partitions=1,
@@ -50,7 +53,7 @@ def test_the_largest_groups_and_commits_survive_a_failover() -> None:
             assign(client, members)
             errors = {one.error_code for one in commit(client, COMMITS).topics[0].partitions}
             assert errors == {ErrorCode.NONE}
-            errors = {one.error_code for one in commit(client, COMMITS + 130).topics[0].partitions}
+            errors = {one.error_code for one in commit(client, COMMITS + 4).topics[0].partitions}
             assert errors == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
             joined = [heartbeat(client, f"m{number}") for number in range(6)]
             assert joined.count(ErrorCode.NONE) == 4
@@ -62,7 +65,7 @@ def test_the_largest_groups_and_commits_survive_a_failover() -> None:
             assert described.group_state == "Stable"
             assert [one.member_id for one in described.members] == [one.member_id for one in members]
             topics = [OffsetFetchRequestTopics(name="orders", partition_indexes=[0])]
-            request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="offsets", topics=topics)])
+            request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=READERS, topics=topics)])
             fetched = client.ask(request, 8).groups[0].topics[0].partitions[0]
             assert fetched.committed_offset == COMMITS - 1
             new = client.ask(ConsumerGroupDescribeRequest(group_ids=["new"])).groups[0]
@@ -127,11 +130,11 @@ def assign(client: WireClient, members: list[Any]) -> None:
 
 def commit(client: WireClient, count: int) -> Any:
     partitions = [
-        OffsetCommitRequestPartition(partition_index=0, committed_offset=number, committed_metadata="m" * 4096)
+        OffsetCommitRequestPartition(partition_index=0, committed_offset=number, committed_metadata="m" * 30_000)
         for number in range(count)
     ]
     topics = [OffsetCommitRequestTopic(name="orders", partitions=partitions)]
-    return client.ask(OffsetCommitRequest(group_id="offsets", topics=topics), 8)
+    return client.ask(OffsetCommitRequest(group_id=READERS, topics=topics), 8)
 
 
 def heartbeat(client: WireClient, member_id: str) -> int:
