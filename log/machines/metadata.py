@@ -230,7 +230,7 @@ class Metadata:
                         "id": topic.id,
                         "name": topic.name,
                         "configs": topic.configs,
-                        "partitions": [_encoded(partition) for partition in topic.partitions],
+                        "partitions": _encoded(topic.partitions),
                     }
                     for topic in self.topics.values()
                 ],
@@ -249,7 +249,7 @@ class Metadata:
                 raise UnknownFormat(f"a metadata snapshot of version {value['version']}; {_VERSION} is known here")
             brokers = {one[0]: Registration(*one) for one in value["brokers"]}
             topics = {
-                one["id"]: Topic(one["id"], one["name"], one["configs"], [_decoded(each) for each in one["partitions"]])
+                one["id"]: Topic(one["id"], one["name"], one["configs"], _decoded(one["partitions"]))
                 for one in value["topics"]
             }
             answers = OrderedDict((request, answer) for request, answer in value["answers"])
@@ -264,13 +264,32 @@ class Metadata:
         self._names = {topic.name: topic.id for topic in topics.values()}
 
 
-def _encoded(partition: PartitionState) -> list[Any]:
-    voters = [[voter.broker, voter.directory] for voter in partition.first_voters]
-    return [partition.replicas, voters, partition.moved_from, partition.settled, partition.moves, partition.left]
+def _encoded(partitions: list[PartitionState]) -> list[list[Any]]:
+    """Thousands of partitions share a handful of states: each is spelled once."""
+    spelled: dict[int, list[Any]] = {}
+    for one in partitions:
+        if id(one) not in spelled:
+            voters = [[voter.broker, voter.directory] for voter in one.first_voters]
+            spelled[id(one)] = [one.replicas, voters, one.moved_from, one.settled, one.moves, one.left]
+    return [spelled[id(one)] for one in partitions]
 
 
-def _decoded(value: list[Any]) -> PartitionState:
-    replicas, voters, moved_from, settled, moves, left = value
+def _decoded(values: list[list[Any]]) -> list[PartitionState]:
+    """As they were when they were placed: those that are alike are one object."""
+    states: dict[bytes, PartitionState] = {}
+    partitions = []
+    for value in values:
+        key = orjson.dumps(value)
+        state = states.get(key)
+        if state is None:
+            state = states[key] = _state(*value)
+        partitions.append(state)
+    return partitions
+
+
+def _state(
+    replicas: list[int], voters: list[list[Any]], moved_from: list[int], settled: list[int], moves: int, left: list[int]
+) -> PartitionState:
     first_voters = tuple(Voter(*voter) for voter in voters)
     return PartitionState(tuple(replicas), first_voters, tuple(moved_from), tuple(settled), moves, tuple(left))
 
