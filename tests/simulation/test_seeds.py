@@ -174,3 +174,9 @@ def test_the_simulator_runs_what_production_runs() -> None:
             assert type(replica._member.log) is PartitionLog
             assert type(replica._services.journal) is VoteJournal
             assert type(replica._services.handles.filesystem) is MemoryFilesystem
+
+
+@pytest.mark.parametrize("seed", [2_008, 2_018, 2_057, 2_059, 2_071])
+def test_clusters_with_other_numbers_of_replicas_keep_every_promise(seed: int) -> None:
+    assert choose(seed).replication_factor != 3
+    check(seed, seconds=1.0)

@@ -29,7 +29,7 @@ from protocol.records import Record, build_batch, check_batches, records
 from tools.simulator.clients import Client, ClientServices, Finish
 
 ASK_SECONDS = 0.7
-FACTOR = 3
+FACTOR_MAX = 3
 TRIES_MAX = 200
 _AS_THINGS_ARE = (
     ErrorCode.INVALID_REPLICATION_FACTOR,  # somebody is down
@@ -65,9 +65,12 @@ class _Again:
 class Administrator(Client):
     """Does one thing after the other, each until it is answered for good."""
 
-    def __init__(self, services: ClientServices, rng: random.Random, blocks: dict[int, str]) -> None:
+    def __init__(self, services: ClientServices, rng: random.Random, blocks: dict[int, str], replicas: int) -> None:
         super().__init__(services, rng)
         self._blocks = blocks
+        self._replicas = replicas
+        """Of the partitions that everybody writes to."""
+        self._factor = min(FACTOR_MAX, len(services.brokers))
         self._topics: dict[str, Expected] = {}
         self._done = 0
         self._finishing = False
@@ -104,7 +107,7 @@ class Administrator(Client):
 
     def _create(self) -> None:
         name = self._a_name()
-        request = CreateTopic(self._new_id(), name, self.rng.randint(1, 3), FACTOR)
+        request = CreateTopic(self._new_id(), name, self.rng.randint(1, 3), self._factor)
         if name in self._topics:
             self._operate(request, self._think_after, ErrorCode.TOPIC_ALREADY_EXISTS)
         else:
@@ -164,7 +167,7 @@ class Administrator(Client):
             self._take_ids()
             return
         partition = self.rng.randrange(len(self.services.groups)) if name == "t" else 0
-        brokers = tuple(self.rng.sample(self.services.brokers, FACTOR))
+        brokers = tuple(self.rng.sample(self.services.brokers, self._replicas if name == "t" else self._factor))
         if self.rng.random() < 0.2:
             request = MoveReplicas(self._new_id(), name, partition, ())
             self._operate(request, self._think_after, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, maybe=True)
@@ -175,7 +178,7 @@ class Administrator(Client):
     def _drain(self) -> None:
         """Empty a broker, if there are enough others; or let it be used again."""
         brokers = self.services.brokers
-        if not self.address.name.endswith("0") or len(brokers) <= FACTOR:
+        if not self.address.name.endswith("0") or len(brokers) <= max(self._factor, self._replicas):
             self._take_ids()
             return
         drains = self._draining is None

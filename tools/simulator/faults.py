@@ -29,7 +29,7 @@ class Faults:
         self.counts: Counter[str] = Counter()
         self.checkpoints: dict[tuple[int, str, str], Offsets] = {}
         self.directed = DirectedFaults(self)
-        self._stopped = False
+        self.stopped = False
         self._kinds = [kind for kind in world.settings.faults if kind not in _NOT_PICKED]
 
     def begin(self) -> None:
@@ -41,7 +41,7 @@ class Faults:
         self.directed.begin()
 
     def stop(self) -> None:
-        self._stopped = True
+        self.stopped = True
 
     def restart(self, broker: int) -> None:
         if not self.world.brokers[broker].alive:
@@ -59,7 +59,7 @@ class Faults:
         """Do this after a while, unless everything was healed before."""
 
         def unless_stopped() -> None:
-            if not self._stopped:
+            if not self.stopped:
                 work()
 
         self.world.sim.scheduler.timers.after(seconds, unless_stopped)
@@ -354,7 +354,7 @@ def usurp(faults: Faults, _broker: int) -> bool:
     world = faults.world
     group = faults.rng.choice(world.all_groups)
     leader = world.leader(group)
-    if leader is None:
+    if leader is None or len(world.brokers) == 1:
         return False
     others = [number for number in world.brokers if number != leader]
     companions = faults.rng.sample(others, (len(others) - 1) // 2)
@@ -388,7 +388,7 @@ def transfer(faults: Faults, _broker: int) -> bool:
     world = faults.world
     group = faults.rng.choice(world.all_groups)
     leader = world.leader(group)
-    if leader is None:
+    if leader is None or len(world.brokers) == 1:
         return False
     to = faults.rng.choice([number for number in world.brokers if number != leader])
     world.note(f"transfer {group} from {leader} to {to}")

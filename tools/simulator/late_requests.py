@@ -60,6 +60,8 @@ class LateRequests:
 
     def holds(self, client: TransactionalClient, ask: Ask) -> float | None:
         """If this one is held up: after how many seconds its client gives it up."""
+        if self._faults.stopped:
+            return None
         clog = next((one for one in self._clogs if one.client is client and one.api is ask.api), None)
         if clog is None:
             if self._rng.random() >= _SHARES[ask.api]:

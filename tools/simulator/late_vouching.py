@@ -49,6 +49,8 @@ class LateVouching:
 
     def holds(self, client: TransactionalClient, ask: Ask) -> float | None:
         """If the word about this one comes late: after how many seconds its client gives it up."""
+        if self._faults.stopped:
+            return None
         if self._clog is None and not client.member.is_new and self._rng.random() < _SHARES[ask.api]:
             self._clog_word(client, ask)
         clog = self._clog

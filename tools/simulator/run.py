@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import logging
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 import actors.controller
 from log.memory_filesystem import SimulatedCrash
+from tools.simulator.broken_minority import BrokenMinority
 from tools.simulator.faults import Faults
 from tools.simulator.group_faults import GroupFaults
 from tools.simulator.mutants import planted
@@ -19,6 +21,9 @@ from tools.simulator.world import FailureWatch, World
 
 FORM_SECONDS_MAX = 20.0
 HEAL_SECONDS_MAX = 60.0
+MINORITY_SECONDS_MAX = 5.0
+"""How long a run waits for a moment at which every group can do without some brokers."""
+_GOES_ON = "everything goes on once it is healed"
 _STEP_SECONDS = 0.1
 
 
@@ -70,51 +75,82 @@ def run_seed(seed: int, how: dict[str, Any]) -> Outcome:
 
 def _run(world: World, faults: Faults, settings: Settings) -> int:
     """Disturb, heal, finish, check. Gives the number of events."""
-    violations = world.history.violations
-    events = 0
-    clock = world.sim.clock
-
-    def step() -> None:
-        try:
-            world.sim.step()
-        except SimulatedCrash:
-            faults.crashed()
-
-    while not world.form() and not violations:
-        step()
-        events += 1
-        if clock.now() > FORM_SECONDS_MAX:
-            world.report(Violation("a cluster forms", "", f"not within {FORM_SECONDS_MAX:.0f} virtual s"))
+    steps = _Steps(world, faults)
+    steps.until(lambda: None if world.form() else "not formed", FORM_SECONDS_MAX, "a cluster forms", "after the start")
     _disturb(world, faults)
-    steps_max = settings.steps if settings.steps is not None else 1 << 60
-    end = clock.now() + settings.seconds
-    while clock.now() < end and events < steps_max:
-        step()
-        events += 1
-        if violations or _too_many(world, events):
-            return events
+    steps.disturbed(settings)
     faults.stop()
     world.heal()
+    if settings.minority and not world.history.violations:
+        _break_minority(world, faults, steps)
     world.finish()
-    deadline = clock.now() + HEAL_SECONDS_MAX
-    look_at = clock.now()
-    while True:
-        step()
-        events += 1
-        if violations or _too_many(world, events):
-            return events
-        if clock.now() >= look_at:
-            look_at = clock.now() + _STEP_SECONDS
-            unfinished = world.unfinished()
-            if unfinished is None:
-                break
-            if clock.now() >= deadline:
-                group = unfinished.partition(":")[0] if unfinished.startswith(("t-", "u-")) else ""
-                text = f"{HEAL_SECONDS_MAX:.0f} virtual s after everything healed: {unfinished}"
-                world.report(Violation("everything goes on once it is healed", group, text))
-                return events
-    world.check()
-    return events
+    if steps.until(world.unfinished, HEAL_SECONDS_MAX, _GOES_ON, "after everything healed"):
+        world.check()
+    return steps.events
+
+
+def _break_minority(world: World, faults: Faults, steps: _Steps) -> None:
+    """See broken_minority.py."""
+    minority = BrokenMinority(world)
+    world.finish_administrators()
+    if not steps.until(world.unadministered, HEAL_SECONDS_MAX, _GOES_ON, "after everything healed"):
+        return
+    end = world.now + MINORITY_SECONDS_MAX
+    while not minority.begin():
+        if world.now >= end or not steps.more(_STEP_SECONDS):
+            return
+    faults.counts["broken-minority"] += 1
+    world.finish()
+    if steps.until(minority.unfinished, HEAL_SECONDS_MAX, "a majority goes on without the others", f"while {minority}"):
+        world.heal()
+
+
+class _Steps:
+    """Does one event after the other, and counts them."""
+
+    def __init__(self, world: World, faults: Faults) -> None:
+        self._world = world
+        self._faults = faults
+        self.events = 0
+
+    def step(self) -> bool:
+        """One event. False if a promise is broken."""
+        try:
+            self._world.sim.step()
+        except SimulatedCrash:
+            self._faults.crashed()
+        self.events += 1
+        return not self._world.history.violations and not _too_many(self._world, self.events)
+
+    def disturbed(self, settings: Settings) -> None:
+        """As long as the run is to be disturbed."""
+        steps_max = settings.steps if settings.steps is not None else 1 << 60
+        end = self._world.now + settings.seconds
+        while self._world.now < end and self.events < steps_max and self.step():
+            pass
+
+    def more(self, seconds: float) -> bool:
+        """For so long. False if a promise is broken."""
+        end = self._world.now + seconds
+        while self._world.now < end:
+            if not self.step():
+                return False
+        return True
+
+    def until(self, unfinished: Callable[[], str | None], seconds: float, promise: str, when: str) -> bool:
+        """Until nothing is unfinished. False if a promise is broken: that it comes to an end within so many seconds."""
+        world = self._world
+        if world.history.violations:
+            return False
+        begun = world.now
+        while (left := unfinished()) is not None:
+            if world.now >= begun + seconds:
+                group = left.partition(":")[0] if left.startswith(("t-", "u-")) else ""
+                world.report(Violation(promise, group, f"{seconds:.0f} virtual s {when}: {left}"))
+                return False
+            if not self.more(_STEP_SECONDS):
+                return False
+        return True
 
 
 def _disturb(world: World, faults: Faults) -> None:

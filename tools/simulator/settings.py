@@ -9,6 +9,7 @@ from attrs import frozen
 from actors.runtime.simulation import Wire
 from log.config import NEVER
 from log.raft.node import RaftConfig
+from tools.simulator.choices import choose_minority, choose_replicas
 from tools.simulator.group_settings import GroupSettings, choose_groups
 from tools.simulator.pipelined_writer import choose_pipelined
 from tools.simulator.transaction_settings import TransactionSettings, choose_transactions
@@ -55,6 +56,8 @@ class Settings:
     """So many partitions with one replica are there beside the others."""
     pipelined: bool
     """Is there a writer with several batches under way?"""
+    minority: bool
+    """Does a minority of the brokers stay broken until every client has finished?"""
 
     @property
     def min_insync_replicas(self) -> int:
@@ -90,6 +93,7 @@ def choose(
     transactions: bool | None = None,
     unreplicated: int | None = None,
     pipelined: bool | None = None,
+    minority: bool | None = None,
 ) -> Settings:
     """The settings of a seed, among the faults that are allowed."""
     rng = random.Random(f"settings {seed}")
@@ -126,11 +130,14 @@ def choose(
         "min.insync.replicas": rng.choice((1, 2)),
         "retention.ms": -1,  # clocks jump, and administrators expect what they wrote; "retention" deletes by itself
     }
+    drawn = rng.choice((3, 3, 4, 5))
+    if faults == FAULTS and brokers is None and replication_factor is None:
+        brokers, replication_factor = choose_replicas(seed) or (drawn, 3)
     if min_insync_replicas is not None or seed % 19 == 18:  # more than a majority: as many as there are
         topic_defaults["min.insync.replicas"] = min_insync_replicas or replication_factor or brokers or 3
     return Settings(
         seed=seed,
-        brokers=brokers or rng.choice((3, 3, 4, 5)),
+        brokers=brokers or drawn,
         replication_factor=replication_factor or brokers or 3,
         admins=rng.choice((0, 1, 2)) if admins is None else admins,
         partitions=partitions or rng.choice((1, 1, 2, 3)),
@@ -151,4 +158,5 @@ def choose(
         transactions=choose_transactions(seed, wanted=transactions),
         unreplicated=(choose_unreplicated(seed) if faults == FAULTS else 0) if unreplicated is None else unreplicated,
         pipelined=(faults == FAULTS and choose_pipelined(seed)) if pipelined is None else pipelined,
+        minority=(faults == FAULTS and choose_minority(seed)) if minority is None else minority,
     )

@@ -450,7 +450,8 @@ class World:
             clients.append(self._spawn(nodes[0], PipelinedWriter, "p0", services))
         readers = [self._spawn(nodes[n % 2], Reader, f"r{n}", services) for n in range(settings.readers)]
         admins = [
-            self._spawn(nodes[n % 2], Administrator, f"a{n}", services, self.blocks) for n in range(settings.admins)
+            self._spawn(nodes[n % 2], Administrator, f"a{n}", services, self.blocks, settings.replication_factor)
+            for n in range(settings.admins)
         ]
         if self.consumers is not None:
             metadata = self.metadata()
@@ -501,6 +502,22 @@ class World:
         sim.wire = evolve(self.settings.wire, loss=0.0)
         self.calm()
 
+    def finish_administrators(self) -> None:
+        for client in self.clients:
+            if isinstance(client, Administrator):
+                client.ref.tell(Finish())
+
+    def unadministered(self) -> str | None:
+        """What administrators have still to do, and what they have left unfinished."""
+        for client in self.clients:
+            if isinstance(client, Administrator) and not client.finished:
+                return f"{client.address} has not finished"
+        metadata = self.metadata()
+        for topic, number, partition in () if metadata is None else metadata.partitions():
+            if partition.moved_from:
+                return f"{topic.name}-{number} still moves"
+        return None if metadata is not None else "no broker has opened its metadata"
+
     def finish(self) -> None:
         """Let clients come to their end."""
         for client in self.clients:
@@ -532,9 +549,9 @@ class World:
             lagging = self._lagging(group, log.end_offset)
             if lagging is not None:
                 return lagging
-        return self._unread() or unsettled(self)
+        return self.unread() or unsettled(self)
 
-    def _unread(self) -> str | None:
+    def unread(self) -> str | None:
         """What groups and transactions still have to do."""
         reading = None if self.consumers is None else self.consumers.unfinished(self._end_of)
         if reading is None and self.transactions is not None:

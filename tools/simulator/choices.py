@@ -1,0 +1,21 @@
+"""What only some seeds have. Each draws from a generator of its own: a seed without it is the run that it was."""
+
+from __future__ import annotations
+
+import random
+
+MINORITY_SHARE = 0.3
+REPLICAS_SHARE = 0.25
+
+
+def choose_minority(seed: int) -> bool:
+    """Does a minority of the brokers stay broken at the end (broken_minority.py)?"""
+    return random.Random(f"minority {seed}").random() < MINORITY_SHARE
+
+
+def choose_replicas(seed: int) -> tuple[int, int] | None:
+    """How many brokers there are and how many of them keep each partition, where that is not three of three to five."""
+    rng = random.Random(f"replicas {seed}")
+    if rng.random() >= REPLICAS_SHARE:
+        return None
+    return rng.choice(((1, 1), (2, 2), (2, 1), (3, 2), (3, 1), (4, 4), (4, 2), (5, 5), (5, 5), (5, 4), (5, 2)))
