@@ -166,9 +166,11 @@ class GroupMember(Actor):
             # There was a replica here, and it may have acknowledged what whoever votes with it no longer finds: it was
             # moved away, and those who do not know that yet still count it; or it was new when the power went. Not the
             # directory says so: that is made first, and a crash may come before the mark is in it.
+            #
+            # A first voter whose memberships are gone, too, votes with those of the beginning. If others were ever
+            # decided on, a majority of the first voters has them on disk, or has left, and refuses (`_would_grant`).
             files.make_directory(directory)
-            knows_voters = not spec.move or files.exists(f"{directory}/{MEMBERSHIP_FILE}")
-            losses.mark(files, directory, new=not spec.first_voters or not knows_voters)
+            losses.mark(files, directory, new=not spec.first_voters)
         losses.mark_if_torn(files, directory)
         history = self._read_history(directory, spec)  # before the log: there are no files of one without the other
         log = self._log = PartitionLog.open(directory, spec.log, services.handles, topic_id=spec.topic_id)

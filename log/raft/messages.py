@@ -14,7 +14,8 @@ class VoteRequest:
 
     Whether it is a voter, only the candidate's log has to know: one that was just added may not have heard of it.
     `pre` asks what the answer would be and changes nothing. `forced` comes from a leader that hands over: it is no
-    disturbance, so a voter that hears a leader may grant it all the same.
+    disturbance, so a voter that hears a leader may grant it all the same. `membership` is the offset from which my
+    membership holds: a voter that lost its log, and not the memberships in it, compares that too.
     """
 
     term: int
@@ -24,6 +25,7 @@ class VoteRequest:
     last_epoch: int
     pre: bool
     forced: bool
+    membership: int = -1
 
 
 @frozen(slots=True)

@@ -367,6 +367,8 @@ class RaftNode:
             return False
         if not request.forced and self._hears_leader(now):
             return False
+        if not self.eligible and request.membership < self.history.latest_offset:
+            return False  # the candidate's voters are no more those who vote
         return (request.last_epoch, request.last_end) >= (self.log.epochs.latest, self.log.end_offset)
 
     def _yields_to(self, request: VoteRequest, now: float) -> bool:
@@ -378,8 +380,11 @@ class RaftNode:
         role = self.role
         is_first_round = self._retry_s == self.config.election_retry_s
         # By their numbers at last: of those that shall not vote any more, all have the same rank.
-        mine = (self.log.epochs.latest, self.log.end_offset, -self.rank(self.broker), -self.broker)
-        other = (request.last_epoch, request.last_end, -self.rank(request.candidate), -request.candidate)
+        log, known = self.log, self.history.latest_offset
+        mine = (log.epochs.latest, log.end_offset, known, -self.rank(self.broker), -self.broker)
+        other = (
+            request.last_epoch, request.last_end, request.membership, -self.rank(request.candidate), -request.candidate
+        )  # fmt: skip
         until = now + self.config.yield_s
         if isinstance(role, PreCandidate):
             if mine > other and is_first_round:
@@ -469,10 +474,11 @@ class RaftNode:
 
     def _request_votes(self, *, pre: bool, forced: bool) -> None:
         term = self.term + 1 if pre else self.term
-        end, epoch = self.log.end_offset, self.log.epochs.latest
+        end, epoch, known = self.log.end_offset, self.log.epochs.latest, self.history.latest_offset
         for voter in self.membership.voters:
             if voter.broker != self.broker:
-                self.send(voter.broker, VoteRequest(term, self.broker, voter.directory, end, epoch, pre, forced))
+                request = VoteRequest(term, self.broker, voter.directory, end, epoch, pre, forced, known)
+                self.send(voter.broker, request)
 
     def _lead(self, now: float) -> None:
         self._retry_s = self.config.election_retry_s
