@@ -59,11 +59,13 @@ def on_restart(node: RaftNode, role: Follower, message: Restart) -> None:
 
     What the leader knew of us may be old: more of its appends may have come since, and been acknowledged. Then this is
     one more probe. And if our log does not meet the leader's at its start, nothing that we have above it is committed,
-    since the leader would have that too.
+    since the leader would have that too. An empty log that starts further on may start inside of a batch: it begins
+    anew, too.
     """
-    start = message.log_start
+    start, log = message.log_start, node.log
     epochs = EpochCache.decode(message.epochs, "the leader's epochs")
-    if _meets(node, start, epochs.epoch_at(start - 1)):
+    is_empty_above = start < log.log_start_offset == log.end_offset
+    if not is_empty_above and _meets(node, start, epochs.epoch_at(start - 1)):
         role.verified = max(role.verified, start)
         _acknowledge(node, role, message.leader, held(node, role))
         return

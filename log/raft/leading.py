@@ -86,8 +86,7 @@ def replicate(node: RaftNode, role: Leader, broker: int, now: float) -> None:
     if not progress.online or progress.waiting:
         return
     if progress.next < log.log_start_offset and progress.next < log.first_offset:
-        progress.pace, progress.waiting, progress.sent_at = Pace.RESTART, True, now
-        node.ready.restarts.append(broker)
+        begin_anew(node, role, broker, now)
     elif progress.pace is Pace.PROBE:
         progress.waiting, progress.sent_at = True, now
         epoch = log.epochs.epoch_at(progress.next - 1)
@@ -96,6 +95,13 @@ def replicate(node: RaftNode, role: Leader, broker: int, now: float) -> None:
     elif progress.next < log.end_offset and progress.has_room(node.config.window_bytes) and progress.not_before <= now:
         epoch = log.epochs.epoch_at(progress.next - 1)
         node.ready.fetches.append(Fetch(broker, progress.next, epoch, node.config.fetch_bytes))
+
+
+def begin_anew(node: RaftNode, role: Leader, broker: int, now: float) -> None:
+    """Tell a follower to drop everything and to begin where our log does."""
+    progress = role.progress[broker]
+    progress.pace, progress.waiting, progress.sent_at = Pace.RESTART, True, now
+    node.ready.restarts.append(broker)
 
 
 def fetched(

@@ -207,7 +207,9 @@ class Member:
             self.damage = f"offset {start} or later: {error}"
             self.node.cannot_read(now)
             return
-        if len(batches.headers):
+        if batches.headers and batches.headers[0].base_offset < fetch.prev_end:
+            self.node.begins_inside(fetch, now)
+        elif batches.headers:
             batches, epochs = self._without_hidden_epochs(batches, fetch.prev_end)
             self.node.fetched(fetch, batches.data, batches.headers[-1].next_offset, now, epochs)
 

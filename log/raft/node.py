@@ -274,6 +274,12 @@ class RaftNode:
         if isinstance(self.role, Leader):
             leading.fetched(self, self.role, fetch, data, end, now, epochs)
 
+    def begins_inside(self, fetch: Fetch, now: float) -> None:
+        """The follower's log ends inside of a batch of ours: it is empty, and starts where records were deleted."""
+        role = self.role
+        if isinstance(role, Leader) and fetch.to in role.progress:
+            leading.begin_anew(self, role, fetch.to, now)
+
     def cannot_read(self, now: float) -> None:
         """What a Fetch asked for is damaged here: let somebody lead who has it, and fill whoever lacks it."""
         role = self.role

@@ -414,3 +414,28 @@ def test_a_follower_does_not_claim_a_batch_that_it_begins_inside_of() -> None:
     group.save_vote(3)
     assert [said.end for said in group.channels[3, 1] if isinstance(said, Appended) and said.ok] == [31]
     assert follower.node.watermark <= follower.log.end_offset == 31
+
+
+@pytest.mark.parametrize("start", [2, 7])
+def test_a_follower_whose_empty_log_begins_inside_of_a_batch_is_filled(start: int) -> None:
+    """Records were deleted up to the middle of a batch, and a power loss took the batch."""
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 3, records=5)
+    leader = group.members[1]
+    end, epochs = leader.log.end_offset, list(leader.log.epochs)
+    group.kill(3)
+    log = PartitionLog.open(DIRECTORY, group.log_config, Handles(group.disks[3]))
+    log.restart_at(start, epochs)
+    log.close()
+    group.start(3)
+    group.connect(1, 3)
+    for _ in range(5):
+        group.now += group.config.append_timeout_s
+        group.tick(1)
+        pump(group)
+    follower = group.members[3]
+    assert follower.log.end_offset == end
+    assert follower.node.watermark == end
+    assert values_of(follower.log)[-5:] == values_of(leader.log)[-5:]
+    assert leader_of(group, 1).progress[3].match == end
