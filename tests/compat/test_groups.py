@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -44,11 +45,13 @@ class Member:
 
     def __init__(self, kind: Kind, bootstrap: str, group: str, topic: str, instance: str = "") -> None:
         more = [instance] if instance else []
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed in `end`
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.compat.group_member", *kind, bootstrap, group, topic, str(SESSION_MS), *more],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[2],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, cwd=Path(__file__).parents[2],
         )  # fmt: skip
         self.is_ready = False
+        self._is_told_to_end = False
         self.assigned: list[int] = []
         self.assignments = 0
         self.read: list[tuple[int, int, str]] = []
@@ -78,7 +81,20 @@ class Member:
     def send(self, number: signal.Signals) -> None:
         os.kill(self.process.pid, number)
 
+    @property
+    def failure(self) -> str:
+        """Why it has ended, if it has and was not told to."""
+        code = self.process.poll()
+        if code is None or self._is_told_to_end:
+            return ""
+        return f"a member ended with {code}: {self._said_last()}"
+
+    def _said_last(self) -> str:
+        self._stderr.seek(max(self._stderr.seek(0, os.SEEK_END) - 2000, 0))
+        return self._stderr.read().decode(errors="replace")
+
     def end(self, number: signal.Signals = signal.SIGTERM) -> None:
+        self._is_told_to_end = True
         if self.process.poll() is None:
             self.send(number)
             try:
@@ -87,7 +103,7 @@ class Member:
                 self.process.kill()
                 self.process.wait()
         self._listener.join()
-        for pipe in (self.process.stdin, self.process.stdout):
+        for pipe in (self.process.stdin, self.process.stdout, self._stderr):
             assert pipe is not None
             pipe.close()
 
@@ -127,6 +143,7 @@ class Group:
         """All partitions are these members', one owner each, about as many for each."""
 
         def shared() -> bool:
+            self._must_live()
             owned = [number for member in members for number in member.assigned]
             return sorted(owned) == list(range(PARTITIONS)) and all(member.assigned for member in members)
 
@@ -136,7 +153,16 @@ class Group:
         def seen() -> set[str]:
             return {value for member in self.members for _, _, value in member.read}
 
-        wait_until(lambda: self.written <= seen(), lambda: f"not read: {self.written - seen()}", seconds=SECONDS)
+        def is_read() -> bool:
+            self._must_live()
+            return self.written <= seen()
+
+        wait_until(is_read, lambda: f"not read: {self.written - seen()}", seconds=SECONDS)
+
+    def _must_live(self) -> None:
+        """A member that failed keeps what it last said that it has."""
+        failures = [member.failure for member in self.members if member.failure]
+        assert not failures, failures
 
     def read_twice(self) -> set[str]:
         values = [value for member in self.members for _, _, value in member.read]

@@ -4,7 +4,10 @@
 
 A heartbeat says only what has changed since the last that was answered; after one that was not, everything. What the
 coordinator wants this member to have comes with an answer, by topic ids; once the user has given up and taken on what
-that takes, the next heartbeat goes at once and says what is owned now. Nobody else waits for that.
+that takes, the next heartbeat goes at once and says what is owned now. Another member may wait for that.
+
+What a heartbeat claims is what the user has, and what it may take on before the answer comes: all that was assigned.
+The coordinator gives to others whatever a member does not claim.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from __future__ import annotations
 import enum
 import uuid
 from collections.abc import Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from attrs import frozen
@@ -25,15 +30,12 @@ from protocol.messages.consumer_group_heartbeat import (
 )
 from tools.client.errors import ClientError, KafkaError, error_code
 from tools.client.membership import (
-    NOTHING,
     GroupSettings,
     Identity,
-    Partitions,
     Reconciliation,
     Say,
     Subscription,
     Task,
-    by_topic,
 )
 from tools.client.metadata import TopicPartition, View
 
@@ -48,12 +50,20 @@ class Phase(enum.Enum):
     LEFT = enum.auto()
 
 
+Claims = frozenset[tuple[bytes, int]]
+
+
 @frozen
 class _Facts:
     """What a heartbeat says of its member. Without a subscription it says nothing."""
 
     subscription: Subscription | None = None
-    owned: Partitions = NOTHING
+    claims: Claims = frozenset()
+    """Partitions, by topic ids."""
+    is_done: bool = False
+    """Has the user nothing left to give up or to take on?"""
+    claims_aloud: bool = False
+    """Are the claims in the heartbeat? If they are not, they are as they were."""
 
 
 class ConsumerMembership:
@@ -73,6 +83,8 @@ class ConsumerMembership:
         self._saying: _Facts | None = None
         self._heard = _Facts()
         """What the coordinator certainly knows."""
+        self._owes_claims = False
+        """Was an assignment told that the coordinator has not heard the claims for?"""
         self._target: Mapping[bytes, list[int]] | None = None
         """By topic ids; the names are known when the cluster was seen."""
         self._ids: dict[str, bytes] = {}
@@ -118,12 +130,14 @@ class ConsumerMembership:
     def _has_news(self) -> bool:
         """Something that the coordinator waits for: not a task half done."""
         facts = self._facts()
-        return facts.subscription != self._heard.subscription or (
-            self.reconciliation.is_done and facts.owned != self._heard.owned
-        )
+        return facts.subscription != self._heard.subscription or (facts.is_done and facts.claims_aloud)
 
     def _facts(self) -> _Facts:
-        return _Facts(self._subscription, self.reconciliation.owned)
+        held = {(self._ids[where.topic], where.partition) for where in self.reconciliation.held}
+        assigned = {(topic_id, number) for topic_id, numbers in (self._target or {}).items() for number in numbers}
+        claims, is_done = frozenset(held | assigned), self.reconciliation.is_done
+        is_news = self._heard.subscription is None or claims != self._heard.claims
+        return _Facts(self._subscription, claims, is_done, is_news or (is_done and self._owes_claims))
 
     def _request(self) -> ConsumerGroupHeartbeatRequest:
         settings, facts, heard = self._settings, self._facts(), self._heard
@@ -143,10 +157,10 @@ class ConsumerMembership:
             pattern = self._subscription.pattern
             request.subscribed_topic_names = sorted(self._subscription.topics)
             request.subscribed_topic_regex = "" if pattern is None else pattern.pattern  # "" takes one back
-        if is_everything or facts.owned != heard.owned:
+        if facts.claims_aloud:
             request.topic_partitions = [
-                TopicPartitions(topic_id=self._ids[topic], partitions=numbers)
-                for topic, numbers in by_topic(facts.owned).items()
+                TopicPartitions(topic_id=topic_id, partitions=[number for _, number in some])
+                for topic_id, some in groupby(sorted(facts.claims), key=itemgetter(0))
             ]
         return request
 
@@ -172,9 +186,17 @@ class ConsumerMembership:
                 return
             assert self._saying is not None
             self.phase, self._heard = Phase.IN, self._saying
+            if self._saying.claims_aloud and self._saying.is_done:
+                self._owes_claims = False
             if response.assignment is not None:
-                self._target = {one.topic_id: one.partitions for one in response.assignment.topic_partitions}
-                self._name()
+                self._assigned(response.assignment.topic_partitions, self._saying)
+
+    def _assigned(self, told: list[TopicPartitions], said: _Facts) -> None:
+        self._target = {one.topic_id: one.partitions for one in told}
+        wanted = {(one.topic_id, number) for one in told for number in one.partitions}
+        if not (said.claims_aloud and said.claims == wanted):
+            self._owes_claims = True
+        self._name()
 
     def unheard(self, error: ClientError, now: float) -> None:
         """Nobody knows what was heard: everything is said again."""
@@ -186,9 +208,10 @@ class ConsumerMembership:
 
     def seen(self, view: View) -> None:
         ids = {name: topic.id for name, topic in view.topics.items()}
-        # What we own keeps its id: a topic made anew under an old name is another.
-        owned = {where.topic for where in self.reconciliation.owned}
-        self._ids = ids | {name: known for name, known in self._ids.items() if name in owned}
+        # What we hold keeps its id: a topic made again under an old name is another one, and a broker that is behind
+        # may not know the topic for a while.
+        held = {where.topic for where in self.reconciliation.held}
+        self._ids = ids | {name: known for name, known in self._ids.items() if name in held}
         self._name()
 
     def _name(self) -> None:
@@ -234,6 +257,7 @@ class ConsumerMembership:
         self._heard = _Facts()
         self._heartbeat_at = 0.0
         self._target = None
+        self._owes_claims = False
         self.reconciliation.lose()
 
     def _fail(self, error: ClientError) -> None:

@@ -96,6 +96,11 @@ class Reconciliation:
     def is_done(self) -> bool:
         return not self.is_lost and self._given is None and (self.target is None or self.target == self.owned)
 
+    @property
+    def held(self) -> Partitions:
+        """What the user may have: also what it is being given, which it may read already."""
+        return self.owned | self._given.partitions if isinstance(self._given, Take) else self.owned
+
     def lose(self) -> None:
         self.target = None
         self.is_lost = bool(self.owned) or self._given is not None

@@ -7,6 +7,10 @@
     each member's own heartbeats
         └─► it goes from what it has towards its target   by itself, see reconciliation.py
 
+An assignment is told with every answer until the member says that it has exactly that. The answer that first told of it
+may have gone to a connection that the member has given up: a heartbeat of that connection may come after later ones.
+After a failover the coordinator does not know who has confirmed what: the first answer to each member tells it once.
+
 Whatever changes is written as records, and changes only by them: see consumer_state.py. Sessions and other timeouts are
 not written. After a failover they begin anew, and the group goes on where it was.
 """
@@ -81,6 +85,10 @@ class ConsumerGroup:
         self._awaited: set[tuple[str, str]] = set()
         self.sent_away: deque[str] = deque(maxlen=SENT_AWAY_MAX)
         """Ids that members of the classic protocol were given, to come back with."""
+        self._unconfirmed: set[str] = set()
+        """Members that were told of another assignment, and have not said since that it is what they have."""
+        self._untold: set[str] = set()
+        """Members that this coordinator has not told anything yet, since it was loaded."""
         self.epochs = ConsumerEpochs(self.records, shared.metadata)
 
     # -- facts -----------------------------------------------------------------------------------------------
@@ -158,6 +166,7 @@ class ConsumerGroup:
     def loaded(self, moment: Moment) -> None:
         """All records were replayed: everybody gets a whole timeout to show that it lives."""
         self.epochs.are_topics_known = False
+        self._untold = set(self.members)
         for member in self.members.values():
             self.begin_session(member, moment)
             self._watch_revocation(member, moment)
@@ -246,8 +255,13 @@ class ConsumerGroup:
             member_epoch=now.epoch,
             heartbeat_interval_ms=self.shared.config.group_consumer_heartbeat_interval_ms,
         )
-        if is_full(request) or before is None or before.assigned != now.assigned:
+        if before is None or before.assigned != now.assigned:
+            self._unconfirmed.add(member_id)
+        elif owned == now.assigned:
+            self._unconfirmed.discard(member_id)
+        if is_full(request) or member_id in self._unconfirmed or member_id in self._untold:
             response.assignment = _message(now.assigned)
+            self._untold.discard(member_id)
         return response
 
     def refuse_if_full(self, member_id: str) -> None:
@@ -378,6 +392,8 @@ class ConsumerGroup:
 
     def _forget(self, member: ConsumerMember) -> None:
         self.records.drop_member(member.member_id)
+        self._unconfirmed.discard(member.member_id)
+        self._untold.discard(member.member_id)
         for kind in (SESSION, REVOCATION, JOIN, SYNC):
             self.no_longer_awaits(kind, member)
 

@@ -352,6 +352,25 @@ def test_a_heartbeat_says_only_what_has_changed(script: Script) -> None:
     assert third.topic_partitions is None
 
 
+def test_an_assignment_is_confirmed_even_if_it_changes_nothing(script: Script) -> None:
+    """The coordinator may wait to hear that something was given up which this member never claimed."""
+    script.said()
+    script.answer(3, [0, 1])
+    script.work()
+    script.said()
+    script.answer(3)
+    script.now = 1.0
+    silent = script.said()
+    assert silent is not None
+    assert silent.topic_partitions is None
+    script.answer(3, [0, 1])
+    said = script.said()
+    assert said is not None
+    assert said.topic_partitions == [TopicPartitions(topic_id=script.topic_id, partitions=[0, 1])]
+    script.answer(3)
+    assert script.said() is None
+
+
 def test_what_is_given_up_is_told_at_once_and_before_anything_is_taken_on(script: Script) -> None:
     script.said()
     script.answer(3, [0, 1])

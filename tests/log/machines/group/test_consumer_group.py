@@ -423,9 +423,22 @@ def test_a_failover_is_not_noticed_and_sessions_begin_anew() -> None:
     assert one.group.data == before
     assert one.group.next_deadline == one.now + 45
     one.tick(1)
+    assert alice.beat().assignment is not None, "the first answer of a coordinator tells it once"
     assert alice.beat().assignment is None
     one.tick(44)
     assert set(one.group.members) == {"alice"}
+
+
+def test_an_assignment_is_told_until_the_member_says_that_it_has_it() -> None:
+    """A heartbeat that comes late, over a connection that the member has given up, gets the answer that tells of it."""
+    one = coordinator()
+    alice, bob = Consumer(one, "alice", "orders"), Consumer(one, "bob", "orders")
+    settle(alice)
+    bob.beat()
+    alice.beat_and_lose_the_answer()
+    assert alice.beat().assignment is not None
+    settle(alice, bob)
+    assert alice.beat().assignment is None
 
 
 def test_a_failover_amid_a_revocation_goes_on_with_it() -> None:
