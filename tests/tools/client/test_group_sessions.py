@@ -76,6 +76,7 @@ class World:
 
     def is_current(self, member: SessionMember) -> bool:
         """Does the coordinator know this member, in the epoch that the member knows?"""
+        assert isinstance(member.membership, ConsumerMembership)
         group = self.server.machine._groups.get(GROUP)
         known = group.members.get(member.membership.member_id) if isinstance(group, ConsumerGroup) else None
         return known is not None and known.epoch == member.membership.generation
