@@ -48,7 +48,7 @@ class LogCleaning:
         replica = self._replica
         log, now_ms = replica.member.log, replica.services.wall_ms()
         log.checkpoint()
-        log.producers.expire(now_ms, replica.services.transactions.producer_id_expiration_ms)
+        log.producers.expire(replica.now, replica.services.transactions.producer_id_expiration_ms)
         policy = log.config.cleanup_policy
         if CleanupPolicy.DELETE in policy:
             log.delete_old_segments(now_ms)

@@ -59,6 +59,7 @@ from log.producer_state import (
     Producer,
     ProducerFenced,
     ProducerStates,
+    TooManyOpen,
     WrongTransactionState,
 )
 from log.raft import leading
@@ -191,7 +192,7 @@ class Replica(GroupMember):
                 return None
             return self._append(request, admitted.batches, admitted.append_time_ms)
         except (ProtocolError, LogError) as error:
-            if isinstance(error, LogOffline):
+            if isinstance(error, LogOffline | TooManyOpen):
                 self.refused_for_now(request)
             return self._refused(error)
 
@@ -233,7 +234,7 @@ class Replica(GroupMember):
                 self._transactions.check(header, guard)
                 result = self._append(request, admitted.batches, admitted.append_time_ms, lambda: reply)
             except (ProtocolError, LogError) as error:
-                if isinstance(error, LogOffline):
+                if isinstance(error, LogOffline | TooManyOpen):
                     self.refused_for_now(request)
                 result = self._refused(error)
         if result is not None:
@@ -553,7 +554,7 @@ class Replica(GroupMember):
             return AppendResult(ErrorCode.INVALID_PRODUCER_EPOCH, -1, term, str(error))
         if isinstance(error, CoordinatorFenced):
             return AppendResult(ErrorCode.TRANSACTION_COORDINATOR_FENCED, -1, term, str(error))
-        if isinstance(error, TooMuchParked | Overtakes):
+        if isinstance(error, TooMuchParked | TooManyOpen | Overtakes):
             return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, term, str(error))
         if isinstance(error, WrongTransactionState):
             return AppendResult(ErrorCode.INVALID_TXN_STATE, -1, term, str(error))

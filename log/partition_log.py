@@ -164,9 +164,9 @@ class PartitionLog:
         table = replay_producers(
             self._handles.filesystem, self.directory, self.segments, offset, self._saved.keep_snapshot
         )
-        known = {producer.id: producer for producer in self.producers.before(offset)}  # a snapshot may be damaged
-        known.update({producer.id: producer for producer in table if self.producers.get(producer.id) is not None})
-        return ProducerStates(known.values())
+        known = [producer for producer in table if self.producers.get(producer.id) is not None]
+        lost = [one for one in self.producers.before(offset) if table.get(one.id) is None]  # a snapshot may be damaged
+        return ProducerStates([*lost, *known])
 
     def needs_flush(self, now_ms: int) -> bool:
         """Do flush.messages or flush.ms ask for a sync, or a sealed segment whose files are held open until then?

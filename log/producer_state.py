@@ -4,6 +4,18 @@ Every replica keeps it from the log alone, so it is the same on all of them and 
 its epoch, its last five batches (a client may have five in flight, and a retry of any of them must be recognised), and
 the first offset of its open transaction. Offsets are Kafka's.
 
+The table is bounded in two ways. In both, producers that wrote longest ago are forgotten first, and never one that has
+a transaction open:
+
+- By number. That follows from the log alone, at every append: a replica that has the log up to some offset knows the
+  producers with open transactions, and of the others those that wrote last, PRODUCERS_MAX in all. A replica that was
+  filled from a compacted log, or that replayed it from a snapshot, knows the same ones.
+- By time (`expire`, producer.id.expiration.ms), which no log can tell: timestamps are the clients', and may be of any
+  age. So each replica counts the silence of a producer by its own monotonic clock, and a replica that was restarted
+  counts from then on. Replicas may differ in producers that were silent for that long. That is harmless: a replica that
+  still knows a producer accepts its next batch, a replica that does not accepts it too, and nothing that old is sent
+  again.
+
 `check` and `check_marker` are the leader's, before an append. `update` and `end_transaction` are everybody's, after it:
 leader, follower, recovery.
 
@@ -29,6 +41,10 @@ from protocol.late_attrs import define, frozen
 from protocol.records import BatchHeader, ControlType, read_control, records
 
 BATCHES_KEPT = 5
+PRODUCERS_MAX = 5000
+"""Of one partition. It is no setting: replicas of one partition must agree on it."""
+OPEN_MAX = 2000
+"""Transactions that clients have open in one partition. More are refused until some have ended."""
 NO_SEQUENCE = -1
 _SEQUENCES = 1 << 31
 _VERSION = 3
@@ -54,6 +70,10 @@ class CoordinatorFenced(LogError):
 
 class WrongTransactionState(LogError):
     """What is to be written does not fit what is open here (Kafka: INVALID_TXN_STATE)."""
+
+
+class TooManyOpen(LogError):
+    """No more transactions may be open here for now. Send it again (Kafka: NOT_ENOUGH_REPLICAS)."""
 
 
 class OutOfOrderSequence(LogError):
@@ -86,8 +106,8 @@ class Producer:
     """Where its last transaction ended, however long ago."""
     transaction_start: int | None = None
     last_timestamp: int = -1
-    idle_since_ms: int | None = field(default=None, eq=False)
-    """When it was first found that it wrote nothing more. Timestamps of records say nothing about that."""
+    idle_since: float | None = field(default=None, eq=False)
+    """When it was first found that it wrote nothing more, by this process's monotonic clock."""
 
     @property
     def last_sequence(self) -> int:
@@ -107,7 +127,7 @@ class EndedTransaction:
 
 
 class ProducerStates:
-    """Every producer of one partition."""
+    """Every producer of one partition, those that wrote last behind the others."""
 
     __slots__ = ("_open", "_producers", "ended")
 
@@ -156,8 +176,16 @@ class ProducerStates:
         As in Kafka, a producer of which nothing is known (expired, or its records deleted) may begin anywhere.
         """
         producer = self._producers.get(header.producer_id)
-        if producer is None:
-            return None
+        written = None if producer is None else self._check_known(producer, header)
+        if written is None and header.is_transactional and header.producer_id not in self._open:
+            self._check_room()
+        return written
+
+    def _check_room(self) -> None:
+        if len(self._open) >= OPEN_MAX:
+            raise TooManyOpen(f"{len(self._open)} transactions are open in this partition, and {OPEN_MAX} may be")
+
+    def _check_known(self, producer: Producer, header: BatchHeader) -> WrittenBatch | None:
         if header.producer_epoch < producer.epoch:
             raise ProducerFenced(
                 f"producer {producer.id} has epoch {producer.epoch}; a batch of {header.producer_epoch} comes late"
@@ -229,9 +257,10 @@ class ProducerStates:
             producer.batches.append(
                 WrittenBatch(header.base_sequence, header.last_sequence, last_offset, header.max_timestamp)
             )
-        producer.last_timestamp, producer.idle_since_ms = header.max_timestamp, None
+        producer.last_timestamp, producer.idle_since = header.max_timestamp, None
         if header.is_transactional and producer.transaction_start is None:
             producer.transaction_start = self._open[producer.id] = base_offset
+        self._keep_last()
 
     def end_transaction(self, header: BatchHeader, offset: int, batch: Bytes) -> EndedTransaction | None:
         """A transaction marker is in the log at this offset. None if no transaction was open."""
@@ -239,9 +268,10 @@ class ProducerStates:
         producer = self._entry(header.producer_id, header.producer_epoch)
         producer.coordinator_epoch = max(producer.coordinator_epoch, coordinator_epoch)
         producer.marker_offset = offset
-        producer.last_timestamp, producer.idle_since_ms = header.max_timestamp, None
+        producer.last_timestamp, producer.idle_since = header.max_timestamp, None
         first_offset, producer.transaction_start = producer.transaction_start, None
         self._open.pop(producer.id, None)
+        self._keep_last()
         if first_offset is None:
             return None
         first_open = self.first_open_offset
@@ -263,17 +293,26 @@ class ProducerStates:
                 kept.append(copy)
         return ProducerStates(kept)
 
-    def expire(self, now_ms: int, expiration_ms: int) -> int:
+    def _keep_last(self) -> None:
+        """Forget the producers that wrote longest ago, where there are too many."""
+        while len(self._producers) > PRODUCERS_MAX:
+            idle = (producer.id for producer in self._producers.values() if producer.transaction_start is None)
+            oldest = next(idle, None)
+            if oldest is None:
+                return
+            del self._producers[oldest]
+
+    def expire(self, now: float, expiration_ms: int) -> int:
         """Forget producers that were silent for too long, except those with an open transaction.
 
-        Their silence is counted from the first look at it: records may be of any age, and whoever copies old ones must
-        not be forgotten in the middle of it.
+        `now` is of a monotonic clock. Silence is counted from the first look at it: records may be of any age, and a
+        producer that copies old ones must not be forgotten in the middle of it.
         """
         expired = []
         for producer in self._producers.values():
-            if producer.idle_since_ms is None or producer.idle_since_ms > now_ms:
-                producer.idle_since_ms = now_ms
-            elif producer.transaction_start is None and now_ms - producer.idle_since_ms >= expiration_ms:
+            if producer.idle_since is None:
+                producer.idle_since = now
+            elif producer.transaction_start is None and (now - producer.idle_since) * 1000 >= expiration_ms:
                 expired.append(producer.id)
         for producer_id in expired:
             del self._producers[producer_id]
@@ -336,12 +375,14 @@ class ProducerStates:
         return cls(producers, ended)
 
     def _entry(self, producer_id: int, epoch: int) -> Producer:
-        producer = self._producers.get(producer_id)
+        """What is known of a producer that has just written, now behind all others."""
+        producer = self._producers.pop(producer_id, None)
         if producer is None:
-            producer = self._producers[producer_id] = Producer(producer_id, epoch)
+            producer = Producer(producer_id, epoch)
         elif epoch > producer.epoch:
             producer.epoch = epoch
             producer.batches.clear()
+        self._producers[producer_id] = producer
         return producer
 
 

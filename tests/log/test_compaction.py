@@ -304,8 +304,8 @@ def test_a_producer_that_is_forgotten_leaves_no_empty_batch(log: PartitionLog) -
     put(log, (b"a", b"1"), producer=(7, 2, 0))
     put(log, (b"a", b"3"))
     log.roll()
-    assert log.producers.expire(now_ms=10_000, expiration_ms=1) == 0
-    assert log.producers.expire(now_ms=10_001, expiration_ms=1) == 1
+    assert log.producers.expire(now=10_000, expiration_ms=1) == 0
+    assert log.producers.expire(now=10_001, expiration_ms=1) == 1
     compact(log)
     assert [header.base_offset for header, _ in batches(log)] == [1]
 
