@@ -116,13 +116,21 @@ class VoteJournal:
         elif is_missing and on_disk:
             self.damage = f"{self._path} is missing"
         if self.damage:
-            self._doubted |= {*self.votes, *on_disk}
+            self._doubt({*self.votes, *on_disk})
         self._rewrite(self.votes)
+
+    def _doubt(self, groups: set[str]) -> None:
+        """What was lost may be what a group saved after it was doubted before: then all have skipped terms already."""
+        for group in self._doubted:
+            self.votes[group] = Vote(self.votes[group].term + TERMS_SKIPPED)
+        highest = max((vote.term for vote in self.votes.values()), default=0)
+        for group in groups - self.votes.keys():
+            self.votes[group] = Vote(highest)
+        self._doubted |= groups
 
     def _rewrite(self, votes: Mapping[str, Vote]) -> None:
         doubted = self._doubted - self._unsynced.keys()
         records = [_encode(group, vote, doubted=group in doubted) for group, vote in votes.items()]
-        records += [_encode(group, Vote(), doubted=True) for group in sorted(doubted - votes.keys())]
         data = _MAGIC + _COPIES * b"".join(records)
         self._intact = False
         self._files.write_atomically(self._path, data)

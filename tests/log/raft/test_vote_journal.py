@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from log.errors import UnknownFormat
@@ -87,6 +89,38 @@ def test_after_damage_every_group_is_doubted_until_it_votes_again(damage: str) -
     journal.forget(["t-0"])
     files.crash()
     assert doubted(VoteJournal(files, PATH)) == ["t-0", "t-1", "t-3", "unvoted"]
+
+
+def damage(files: MemoryFilesystem, group: str, since: int = 0) -> None:
+    """All records of this group that were written since the file had this size."""
+    for found in re.finditer(group.encode(), files.read(PATH)):
+        if found.start() >= since:
+            files.corrupt(PATH, found.start())
+
+
+def test_a_group_that_was_doubted_before_goes_on_above_what_it_saved_since() -> None:
+    files, ends = written()
+    files.corrupt(PATH, ends[0])
+    journal = VoteJournal(files, PATH, VOTES)
+    before, saved = files.size(PATH), after_doubt(journal.get("t-2"), 0).term + 1
+    journal.write({"t-2": Vote(saved, 1)})
+    journal.sync()
+    damage(files, "t-2", since=before)
+    journal = VoteJournal(files, PATH, VOTES)
+    assert after_doubt(journal.get("t-2"), 0).term > saved
+
+
+def test_a_group_of_which_no_vote_is_left_goes_on_above_the_terms_that_all_have_skipped() -> None:
+    files, ends = written()
+    files.corrupt(PATH, ends[0])
+    journal = VoteJournal(files, PATH, VOTES)
+    for group in VOTES:
+        journal.write({group: after_doubt(journal.get(group), 0)})
+        journal.sync()
+    saved = journal.get("t-3").term
+    VoteJournal(files, PATH).close()
+    damage(files, "t-3")
+    assert after_doubt(VoteJournal(files, PATH, VOTES).get("t-3"), 0).term > saved
 
 
 def test_a_doubted_vote_stays_one_when_the_journal_is_rewritten_while_it_runs() -> None:
