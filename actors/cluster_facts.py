@@ -50,5 +50,7 @@ class ClusterFacts:
     """Of clients, at each broker."""
     idle_seconds_max: float = 600.0
     """How long nothing may move on one of them."""
+    disk_reserve_bytes: int = 0
+    """What each broker keeps free for metadata, votes and deletions when the disk is full."""
     broker_configs: tuple[tuple[str, str], ...] = ()
     """What the file says of all brokers, and the defaults of what it does not, by Kafka's names."""

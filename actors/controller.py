@@ -137,6 +137,7 @@ class Controller(GroupMember):
             tuple(broker for broker in brokers if broker not in wanted),
             log=LogConfig(segment_bytes=_SEGMENT_BYTES, flush_messages=1, retention_ms=-1),
             flush_before_ack=True,
+            uses_reserve=True,
         )
 
     def machine(self) -> Controller:

@@ -79,6 +79,8 @@ class GroupSpec:
     log: LogConfig = Factory(LogConfig)
     flush_before_ack: bool = False
     leads_alone: bool = False
+    uses_reserve: bool = False
+    """May its log take the room that is kept for a full disk?"""
 
 
 @frozen(slots=True)
@@ -174,6 +176,7 @@ class GroupMember(Actor):
         losses.mark_if_torn(files, directory)
         history = self._read_history(directory, spec)  # before the log: there are no files of one without the other
         log = self._log = PartitionLog.open(directory, spec.log, services.handles, topic_id=spec.topic_id)
+        log.uses_reserve = spec.uses_reserve
         if log.cut is not None:
             self.log.warning("replica: %s was cut at %d: %s", spec.name, log.cut.end_offset, log.cut.reason)
         if doubted:

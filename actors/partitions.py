@@ -8,6 +8,7 @@ Now and then it lets partitions that are led from here go back to their preferre
 
 from __future__ import annotations
 
+import math
 import random
 import re
 import time
@@ -42,6 +43,7 @@ from log.machines.metadata import Metadata, Topic
 from log.raft.node import RaftConfig
 from log.raft.pacer import Pacer
 from log.raft.vote_journal import VoteJournal
+from log.reserve import Reserve, ReservedFilesystem
 from protocol.late_attrs import frozen
 
 VOTES_FILE = "votes"
@@ -56,6 +58,8 @@ LEADERLESS_SECONDS = 0.25
 LOOK_AGAIN_SECONDS = 0.005
 REMOVED_AT_ONCE = 64
 BALANCE_SECONDS = 5.0
+LOOK_AT_DISK_SECONDS = 1.0
+TELL_FULL_SECONDS = 60.0
 TRANSFERS_AT_ONCE = 50
 _GONE = ".gone"
 """What is removed is called so first: a crash may leave any part of it, and a group's own directory must be whole."""
@@ -76,6 +80,11 @@ class _GoOn:
 
 @frozen(slots=True)
 class _Balance:
+    pass
+
+
+@frozen(slots=True)
+class _LookAtDisk:
     pass
 
 
@@ -110,6 +119,7 @@ class Partitions(Actor):
         """Groups to look at, with topic id and number."""
         self._going_on = False
         self._coordinators: dict[Address, None] = {}
+        self._tell_full_at = -math.inf
         self._complete = False
         """Only then is what the metadata does not want here surely not wanted."""
 
@@ -123,8 +133,22 @@ class Partitions(Actor):
         self._due.update(dict.fromkeys(topic_id for topic_id, _ in self._here.values()))
         self._due.update(dict.fromkeys(self._services.metadata.topics))
         self.every(BALANCE_SECONDS, _Balance())
+        self.every(LOOK_AT_DISK_SECONDS, _LookAtDisk())
         self.send(Address("controller", "", self.node.broker), TellMetadata())  # or is not there yet, and will tell
         self._go_on()
+
+    @handles(_LookAtDisk)
+    def look_at_disk(self, _message: _LookAtDisk) -> None:
+        """One line a minute while the disk is full: clients are told so for each request."""
+        reserve, now = self._services.handles.reserve, self.node.scheduler.clock.now()
+        if reserve.is_full and now >= self._tell_full_at:
+            self._tell_full_at = now + TELL_FULL_SECONDS
+            text = "disk: %s has no space left; records are refused and can be read; delete topics or records"
+            self.log.error(text, self._services.data_dir)
+        reserve.look()
+        if not reserve.is_full and self._tell_full_at > -math.inf:
+            self._tell_full_at = -math.inf
+            self.log.warning("disk: %s has space again; records are taken", self._services.data_dir)
 
     @handles(MetadataChanged)
     def metadata_changed(self, message: MetadataChanged) -> None:
@@ -404,6 +428,9 @@ def start_partitions(
     `boot` names the machine's boot: under another one, what was not synced is gone.
     """
     raft = raft or RaftConfig()
+    reserve = Reserve(filesystem, data_dir, cluster.disk_reserve_bytes)
+    reserve.hold()
+    filesystem = ReservedFilesystem(filesystem, reserve)
     check_snapshot(filesystem, data_dir)
     groups = groups_on_disk(filesystem, data_dir)
     note_boot(filesystem, data_dir, boot, (*groups, METADATA))
@@ -418,7 +445,7 @@ def start_partitions(
     services = GroupServices(
         data_dir,
         directory_id,
-        Handles(filesystem),
+        Handles(filesystem, reserve=reserve),
         journal,
         heard,
         Metadata(),

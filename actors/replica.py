@@ -50,7 +50,7 @@ from actors.replica_messages import (
 from actors.runtime import Address, Future, Payload, handles
 from actors.transaction_gate import TransactionGate
 from log.admission import Admitted, admit
-from log.errors import LogError, LogOffline
+from log.errors import LogError, LogFull, LogOffline
 from log.machines.plans import EndMove
 from log.machines.topic_configs import settings_of
 from log.producer_state import (
@@ -192,7 +192,7 @@ class Replica(GroupMember):
                 return None
             return self._append(request, admitted.batches, admitted.append_time_ms)
         except (ProtocolError, LogError) as error:
-            if isinstance(error, LogOffline | TooManyOpen):
+            if isinstance(error, LogOffline | LogFull | TooManyOpen):
                 self.refused_for_now(request)
             return self._refused(error)
 
@@ -234,7 +234,7 @@ class Replica(GroupMember):
                 self._transactions.check(header, guard)
                 result = self._append(request, admitted.batches, admitted.append_time_ms, lambda: reply)
             except (ProtocolError, LogError) as error:
-                if isinstance(error, LogOffline | TooManyOpen):
+                if isinstance(error, LogOffline | LogFull | TooManyOpen):
                     self.refused_for_now(request)
                 result = self._refused(error)
         if result is not None:
@@ -547,6 +547,8 @@ class Replica(GroupMember):
         term = self._member.node.term
         if isinstance(error, LogOffline):
             self.after(0.0, Offline(error))  # raised here, it would be answered to this client and forgotten
+            return AppendResult(ErrorCode.KAFKA_STORAGE_ERROR, -1, term, str(error))
+        if isinstance(error, LogFull):
             return AppendResult(ErrorCode.KAFKA_STORAGE_ERROR, -1, term, str(error))
         if isinstance(error, OutOfOrderSequence):
             return AppendResult(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, term, str(error))

@@ -23,6 +23,14 @@ class LogOffline(LogError):
         self.directory, self.cause = directory, cause
 
 
+class LogFull(LogError):
+    """The disk has no room for more records. Nothing was written, and the log goes on: it can be read."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(f"there is no space on the disk for {directory}; delete topics or records, or make room")
+        self.directory = directory
+
+
 class OutOfOrderAppend(LogError):
     """A batch does not continue the log: its offset or its epoch goes back."""
 

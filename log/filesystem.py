@@ -61,6 +61,9 @@ class File(Protocol):
     def truncate(self, size: int) -> None:
         """Cut, or extend with zeros. Nobody may hold a map of the file then: touching it would kill the process."""
 
+    def allocate(self, size: int) -> None:
+        """Have the disk's space for so many bytes, whatever is in them."""
+
     def sync(self) -> None:
         """Make bytes and size durable. Not the name: see `Filesystem.sync_directory`."""
 
@@ -105,6 +108,9 @@ class Filesystem(Protocol):
         """Whether there is a file or directory. A disk that cannot tell raises: "unknown" must not read as "no"."""
 
     def size(self, path: str) -> int: ...
+
+    def free_bytes(self, path: str) -> int:
+        """What may still be written to the disk that this directory is on."""
 
     def list(self, directory: str) -> Names:
         """The names in a directory, sorted."""
@@ -200,6 +206,16 @@ class DiskFile:
             error.filename = self.path
             raise
 
+    def allocate(self, size: int) -> None:
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._descriptor, 0, size)
+            else:
+                os.pwrite(self._descriptor, bytes(size), 0)
+        except OSError as error:
+            error.filename = self.path
+            raise
+
     def sync(self) -> None:
         try:
             _sync_data(self._descriptor)
@@ -271,6 +287,10 @@ class DiskFilesystem:
 
     def size(self, path: str) -> int:
         return os.stat(path).st_size
+
+    def free_bytes(self, path: str) -> int:
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
 
     def list(self, directory: str) -> Names:
         return sorted(os.listdir(directory))

@@ -14,6 +14,7 @@ next thing to happen may be a truncation, and to touch a mapped page behind the 
 from collections import OrderedDict
 
 from log.filesystem import File, Filesystem, Map
+from log.reserve import Reserve
 
 LIMIT = 512  # well below the common limit of 1,024 descriptors per process; connections want some too
 
@@ -25,14 +26,15 @@ class Handles:
     removal or rename. Whoever gets a file or map here must not close it.
     """
 
-    __slots__ = ("_handles", "filesystem", "limit", "open_count", "unnamed", "unnoted_syncs")
+    __slots__ = ("_handles", "filesystem", "limit", "open_count", "reserve", "unnamed", "unnoted_syncs")
 
-    def __init__(self, filesystem: Filesystem, limit: int = LIMIT) -> None:
+    def __init__(self, filesystem: Filesystem, limit: int = LIMIT, reserve: Reserve | None = None) -> None:
         # A lookup goes through the offset index or the time index and then the log: they must fit side by side.
         assert limit >= 4, limit
         self.limit = limit
         self.open_count = 0  # descriptors held here: a path both opened and mapped counts twice
         self.filesystem = filesystem
+        self.reserve = Reserve(filesystem, "", 0) if reserve is None else reserve
         self.unnoted_syncs: dict[str, int] = {}
         """Logs of which a sync failed, and that could not be written down: where they were durable up to."""
         self.unnamed: dict[str, set[str]] = {}

@@ -36,6 +36,7 @@ Operation = Literal[
     "create", "write", "truncate", "sync", "rename", "remove", "make_directory", "sync_directory",
 ]  # fmt: skip
 
+_ENDLESS_BYTES = 1 << 60
 CrashMode = Literal["lose_all", "keep_all", "seeded"]
 
 
@@ -72,10 +73,11 @@ class MemoryFilesystem:
     turn, set `crash_at` to 0, 1, 2… and run the same program on a copy, until it comes through.
     """
 
-    __slots__ = ("_down", "_edits", "_root", "crash_at", "crash_share", "era", "faults", "operations")
+    __slots__ = ("_down", "_edits", "_root", "capacity", "crash_at", "crash_share", "era", "faults", "operations")
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
+        self.capacity: int | None = None  # in bytes of files; a write that needs more fails with ENOSPC
         self.operations = 0
         self.crash_at: int | None = None  # the operation, counted as in `operations`, which raises SimulatedCrash
         self.crash_share = 0.0  # how much of that one is done: 0 nothing, 1 all; in between a write writes its share
@@ -94,7 +96,7 @@ class MemoryFilesystem:
     def copy(self) -> "MemoryFilesystem":
         """The same state, with faults and pending changes; from here on the two go their own ways."""
         other = MemoryFilesystem()
-        for name in ("operations", "crash_at", "crash_share", "era", "_edits", "_down"):
+        for name in ("operations", "crash_at", "crash_share", "era", "capacity", "_edits", "_down"):
             setattr(other, name, getattr(self, name))
         other.faults = [copy.copy(fault) for fault in self.faults]
         other._root = Cloner().directory(self._root)
@@ -164,6 +166,18 @@ class MemoryFilesystem:
     def size(self, path: str) -> int:
         self.look("stat", path)
         return len(self._file(path).data)
+
+    def free_bytes(self, path: str) -> int:
+        self.look("stat", path)
+        return _ENDLESS_BYTES if self.capacity is None else max(self.capacity - self._used_bytes(), 0)
+
+    def _used_bytes(self) -> int:
+        return sum(len(file.data) for file in self._root.files())
+
+    def need(self, size: int, path: str) -> None:
+        """So many more bytes are about to be written."""
+        if self.capacity is not None and size > 0 and self._used_bytes() + size > self.capacity:
+            raise _error(errno.ENOSPC, path)
 
     def list(self, directory: str) -> Names:
         self.look("list", directory)
@@ -350,6 +364,7 @@ class MemoryFile:
 
     def pwrite(self, data: Buffer, at: int) -> None:
         self._check()
+        self._filesystem.need(at + len(data) - len(self._node.data), self.path)
         interrupt = self._filesystem.begin("write", self.path, len(data))
         if interrupt:
             data = data[: interrupt.size]
@@ -366,6 +381,9 @@ class MemoryFile:
         self._node.truncate(size)
         if interrupt:
             raise interrupt.error
+
+    def allocate(self, size: int) -> None:
+        self.pwrite(bytes(size), 0)
 
     def sync(self) -> None:
         self._check()

@@ -16,6 +16,7 @@ try could succeed without having written, and only opening it anew, with recover
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
 from attrs import evolve
@@ -24,13 +25,14 @@ from log import checkpoint, time_lookup
 from log.checkpoint import CleanStop, Offsets
 from log.config import LogConfig
 from log.epoch_cache import EpochCache, EpochEntry
-from log.errors import CorruptSegment, LogOffline, OffsetOutOfRange, OutOfOrderAppend
+from log.errors import CorruptSegment, LogFull, LogOffline, OffsetOutOfRange, OutOfOrderAppend
 from log.filesystem import File, Filesystem, parent_of
 from log.flush import Flush
 from log.handles import Handles
 from log.opening import OpenLog, open_log
 from log.producer_state import ProducerStates, aborted, read_marker
 from log.recovery import replay_producers
+from log.reserve import NO_SPACE
 from log.retention import deletable_segments
 from log.segment import RELATIVE_OFFSET_MAX, Segment, segment_at
 from log.slice import EMPTY, Slice
@@ -58,7 +60,7 @@ class PartitionLog:
     __slots__ = (
         "_flushed_at_ms", "_flushing", "_generation", "_handles", "_high_watermark", "_offline", "_promise",
         "_promises", "_saved", "_unsynced", "config", "cut", "directory", "end_offset", "epochs", "flushed_offset",
-        "log_start_offset", "producers", "segments", "synced_first",
+        "log_start_offset", "producers", "segments", "synced_first", "uses_reserve",
     )  # fmt: skip
 
     def __init__(self, directory: str, config: LogConfig, handles: Handles, opened: OpenLog) -> None:
@@ -75,6 +77,8 @@ class PartitionLog:
         """What recovery had to cut away when this log was opened, if anything."""
         self.synced_first = opened.synced_first
         """May a file say, now or after a power loss, that every record was synced before it was acknowledged?"""
+        self.uses_reserve = False
+        """May its records take the room that is kept for a full disk?"""
         self._promises = self.synced_first
         self._promise = 0
         self._handles = handles
@@ -199,11 +203,14 @@ class PartitionLog:
             stateful = stateful or header.producer_id >= 0
         if stateful:
             _check_markers(batches)
+        if self._handles.reserve.is_full:
+            self._must_have_room(batches)
         segment = self._make_room(len(data), base_offset, offset - 1, max_timestamp, now_ms)
         try:
             segment.append(batches, base_offset, self.config.index_interval_bytes)
         except OSError as error:
-            self._failed_write(segment, error)
+            write = partial(segment.append, batches, base_offset, self.config.index_interval_bytes)
+            self._failed_write(segment, batches, write, error)
         self.epochs.assign(epoch, base_offset)
         self.end_offset = offset
         if stateful:
@@ -238,17 +245,18 @@ class PartitionLog:
                 hidden = ()
             return
         _check_markers(batches)
+        if self._handles.reserve.is_full:
+            self._must_have_room(batches)
         max_timestamp = max(header.max_timestamp for header in batches.headers)
         segment = self._make_room(len(batches.data), first_offset, end_offset - 1, max_timestamp, now_ms)
         begun = self._begun(hidden, first_offset) if hidden else ()
+        if skips or begun:
+            self._announce_gap(begun, skips=skips)
         try:
-            if skips:
-                self._saved.note_sparse()
-            if begun:  # before the batches: a recovery would find other ones in them
-                self._saved.write_epochs_ahead(self.epochs, begun)
             segment.append_stamped(batches, self.config.index_interval_bytes)
         except OSError as error:
-            self._failed_write(segment, error)
+            write = partial(segment.append_stamped, batches, self.config.index_interval_bytes)
+            self._failed_write(segment, batches, write, error)
         self.end_offset = end_offset
         for entry in begun:
             self.epochs.assign(entry.epoch, entry.start_offset)
@@ -786,14 +794,49 @@ class PartitionLog:
         if self._offline is not None:
             raise self._offline
 
-    def _failed_write(self, segment: Segment, error: OSError) -> None:
-        """Take back what a failed write left behind, if the disk still lets us; recovery would cut it otherwise."""
-        offline = self._take_offline(error)
+    def _failed_write(
+        self, segment: Segment, batches: RecordBatches, write: Callable[[], None], error: OSError
+    ) -> None:
+        """Take back what a failed write left behind, if the disk still lets us; recovery would cut it otherwise.
+
+        If there was no space and it is gone without a trace, nothing is unknown: what may use the reserve is written
+        with its help, and everything else is refused.
+        """
         try:
             segment.file.truncate(segment.size)
         except OSError as also:
             error.add_note(f"and it could not be taken back: {also}")
-        raise offline from error
+            raise self._take_offline(error) from error
+        if error.errno not in NO_SPACE:
+            raise self._take_offline(error) from error
+        reserve = self._handles.reserve
+        if not self._may_use_reserve(batches):
+            reserve.is_full = True
+            raise LogFull(self.directory) from error
+        if not reserve.release():
+            raise self._take_offline(error) from error
+        try:
+            write()
+        except OSError as again:
+            self._failed_write(segment, batches, write, again)
+
+    def _announce_gap(self, begun: Sequence[EpochEntry], *, skips: bool) -> None:
+        """Before the batches: a recovery would take their gap for a loss, and find other epochs in them."""
+        try:
+            if skips:
+                self._saved.note_sparse()
+            if begun:
+                self._saved.write_epochs_ahead(self.epochs, begun)
+        except OSError as error:
+            raise self._take_offline(error) from error
+
+    def _must_have_room(self, batches: RecordBatches) -> None:
+        if not self._may_use_reserve(batches):
+            raise LogFull(self.directory)
+
+    def _may_use_reserve(self, batches: RecordBatches) -> bool:
+        """Control batches may: without them nobody leads, and no transaction ends."""
+        return self.uses_reserve or all(header.is_control for header in batches.headers)
 
     def _take_offline(self, error: BaseException) -> LogOffline:
         if self._offline is None:

@@ -221,7 +221,7 @@ class Actor(pykka.Actor):
     ) -> None:
         assert exception_value is not None
         self._close()
-        if not isinstance(exception_value, () if self.restart is None else self.restart.expects):
+        if not self._expects(exception_value):
             self.log.error("actor: %s failed", self.address, exc_info=exception_value)
         try:
             self.on_failure(type(exception_value), exception_value, exception_value.__traceback__)
@@ -229,6 +229,10 @@ class Actor(pykka.Actor):
             self.log.exception("actor: %s failed in on_failure", self.address)
         self.node.actor_failed(self, exception_value)
         self._actor_loop_teardown()
+        forget_frames(exception_value)
+
+    def _expects(self, error: BaseException) -> bool:
+        return self.restart is not None and isinstance(error, self.restart.expects)
 
     def _actor_loop_teardown(self) -> None:
         super()._actor_loop_teardown()
@@ -278,6 +282,8 @@ class Actor(pykka.Actor):
             return
         self.log.info("actor: %s answers %s with %r", self.address, type(envelope.message).__name__, error)
         reply.set_exception((type(error), error, error.__traceback__))
+        if self._expects(error):
+            forget_frames(error)
 
     def _close(self) -> None:
         self.actor_stopped.set()
@@ -295,3 +301,14 @@ class Actor(pykka.Actor):
             self._timers = {kept for kept in self._timers if kept.active}
             self._timers_limit = max(64, 2 * len(self._timers))
         return timer
+
+
+def forget_frames(error: BaseException | None) -> None:
+    """Let go of what the functions held through which this error came.
+
+    A function that was given an error and raised it holds the error, and the error holds the function's frame: a
+    circle that keeps open files alive until the next garbage collection.
+    """
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__

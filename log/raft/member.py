@@ -15,15 +15,15 @@ from typing import Protocol
 
 from log import losses
 from log.epoch_cache import EpochCache
-from log.errors import CorruptSegment
+from log.errors import CorruptSegment, LogFull
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates
 from log.raft import leading
 from log.raft.membership import Membership, MembershipHistory
-from log.raft.messages import Message, Restart
+from log.raft.messages import Append, Message, Restart
 from log.raft.node import RaftNode
 from log.raft.ready import Fetch, LeaderBatch, Ready, Vote
-from log.raft.roles import Leader
+from log.raft.roles import Follower, Leader
 from protocol.errors import CorruptBatch, ProtocolError
 from protocol.records import (
     ControlType,
@@ -73,8 +73,24 @@ class Member:
     # -- events ----------------------------------------------------------------------------------------------
 
     def step(self, message: Message, now: float) -> None:
-        self.node.step(message, now)
-        self._work(now)
+        if not isinstance(message, Append) or not len(message.batches):
+            self.node.step(message, now)
+            self._work(now)
+            return
+        node, role = self.node, self.node.role
+        verified, acknowledged = (role.verified, role.acknowledged) if isinstance(role, Follower) else (0, 0)
+        watermark = node.watermark
+        node.step(message, now)
+        try:
+            self._work(now)
+        except LogFull:  # it is as if this message had not come: the leader sends it again
+            if isinstance(node.role, Follower):
+                is_same = node.role is role
+                node.role.verified, node.role.acknowledged = (verified, acknowledged) if is_same else (0, 0)
+            node.watermark = watermark
+            node.cut_history(self.log.end_offset)
+            self._save_history()
+            self.role_changed = True  # it may have been a new leader's first
 
     def tick(self, now: float) -> None:
         self.node.tick(now)

@@ -18,14 +18,17 @@ from actors.cluster_facts import ClusterFacts
 from actors.group_member import GroupServices
 from actors.partitions import LEADERLESS_MAX, LOOKS_AT_ONCE, Partitions, start_partitions
 from actors.replica import Replica
-from actors.replica_messages import group_name, parts_of, replica_address
-from actors.runtime import Address
+from actors.replica_messages import AppendRecords, AppendResult, group_name, parts_of, replica_address
+from actors.runtime import Address, Payload
 from actors.runtime.simulation import Simulation
 from log import checkpoint, losses
 from log.machines.plans import CreateTopic, DeleteTopic
 from log.memory_filesystem import MemoryFilesystem
 from log.raft.membership import Voter
 from log.raft.vote_journal import TERMS_SKIPPED
+from log.reserve import PIECE_BYTES
+from protocol.error_codes import ErrorCode
+from protocol.records import Record, build_batch
 
 DATA = "/data"
 STEPS_MAX = 200_000
@@ -48,13 +51,14 @@ class LaterBackground:
 class Brokers:
     """A few brokers with disks in memory."""
 
-    def __init__(self, count: int, *topic_defaults: tuple[str, str]) -> None:
+    def __init__(self, count: int, *topic_defaults: tuple[str, str], reserve_bytes: int = 0) -> None:
         self.sim = Simulation(1)
         self.numbers = tuple(range(1, count + 1))
         self.disks = {number: MemoryFilesystem() for number in self.numbers}
         self.services: dict[int, GroupServices] = {}
         voters = tuple(Voter(number, f"dir-{number}") for number in self.numbers)
         self.facts = ClusterFacts(self.numbers, voters, "host", 9092, topic_defaults=topic_defaults)
+        self.facts = evolve(self.facts, disk_reserve_bytes=reserve_bytes)
         for number in self.numbers:
             self.disks[number].make_directory(DATA)
             self.start(number)
@@ -242,6 +246,38 @@ def test_a_replica_that_acknowledges_only_what_is_synced_counts_after_a_power_lo
     brokers.start(3, boot="second")
     brokers.until(lambda: brokers.replicas(3) == 1)
     assert not losses.is_marked(brokers.disks[3], directory)
+
+
+def test_a_topic_is_deleted_on_full_disks_and_its_room_is_used_again() -> None:
+    brokers = Brokers(3, reserve_bytes=4 * PIECE_BYTES)
+    (group,) = brokers.create(1)
+    led = brokers.services[1].leadership.of(group)
+    assert led is not None
+    assert led.broker is not None
+    node, address = brokers.sim.nodes[led.broker], replica_address(group, led.broker)
+    for disk in brokers.disks.values():
+        used = sum(len(file.data) for file in disk._root.files())
+        disk.capacity = used + 100_000
+
+    def append() -> AppendResult:
+        batch = Payload(memoryview(build_batch([Record(0, 1, None, bytes(10_000), ())])))
+        answer = node.ref(address).ask(AppendRecords(-1, 500, batch), block=False)
+        brokers.until(lambda: answer.done)
+        result: AppendResult = answer.get()
+        return result
+
+    found = [append().error for _ in range(30)]
+    assert found.count(ErrorCode.NONE) > 5
+    assert found[-1] == ErrorCode.KAFKA_STORAGE_ERROR
+    assert brokers.services[led.broker].handles.reserve.is_full
+    assert brokers.sim.nodes[led.broker].ref(address).is_alive(), "it can be read"
+    brokers.tell_controller(DeleteTopic("delete it", "many"))
+    brokers.until(lambda: not any(directories(disk) for disk in brokers.disks.values()))
+    for disk in brokers.disks.values():
+        assert disk.capacity is not None
+        disk.capacity += 4 * PIECE_BYTES
+    brokers.until(lambda: not any(one.handles.reserve.is_full for one in brokers.services.values()))
+    assert {one.handles.reserve.size for one in brokers.services.values()} == {4 * PIECE_BYTES}
 
 
 @pytest.mark.parametrize("damage", ["damaged", "missing"])

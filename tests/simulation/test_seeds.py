@@ -21,6 +21,7 @@ from log.partition_log import PartitionLog
 from log.raft.member import Member
 from log.raft.node import RaftNode
 from log.raft.vote_journal import VoteJournal
+from log.reserve import ReservedFilesystem
 from tools.simulator import world as simulated
 from tools.simulator.report import Outcome, TraceKeeper
 from tools.simulator.run import run_seed
@@ -173,7 +174,9 @@ def test_the_simulator_runs_what_production_runs() -> None:
             assert type(replica._member.node) is RaftNode
             assert type(replica._member.log) is PartitionLog
             assert type(replica._services.journal) is VoteJournal
-            assert type(replica._services.handles.filesystem) is MemoryFilesystem
+            files = replica._services.handles.filesystem
+            assert type(files) is ReservedFilesystem
+            assert type(files.files) is MemoryFilesystem
 
 
 @pytest.mark.parametrize("seed", [2_008, 2_018, 2_057, 2_059, 2_071])

@@ -14,6 +14,7 @@ from actors.coordinator_messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from actors.group_member import GroupMember
 from actors.runtime import Actor
 from log.checkpoint import Offsets
+from log.filesystem import Filesystem
 from log.memory_filesystem import MemoryFilesystem
 from log.partition_log import PartitionLog
 from log.producer_state import BATCHES_KEPT
@@ -21,6 +22,7 @@ from log.raft.member import Member
 from log.raft.membership import Membership, Voter
 from log.raft.messages import Beat
 from log.raft.roles import Leader
+from log.reserve import ReservedFilesystem
 from log.segment import segment_at
 from protocol.errors import ProtocolError
 from protocol.records import BatchHeader, check_batches, parse_batches, read_header, records
@@ -218,8 +220,7 @@ class Invariants:
         known = self.leaders.setdefault((group, term), broker)
         if known != broker:
             self._violate("at most one leader per epoch", group, f"brokers {known} and {broker} in {term}")
-        assert isinstance(log.filesystem, MemoryFilesystem)
-        self.votes.elected(group, broker, term, log.filesystem)
+        self.votes.elected(group, broker, term, _memory_of(log.filesystem))
         self.elected_at.setdefault(group, []).append((term, self._now()))
         # What a later leader committed, this one need not have: it may have been elected long ago and not known it.
         end = max((end for end, by in self._committed_by.get(group, ()) if by < term), default=0)
@@ -492,10 +493,16 @@ def _has(log: PartitionLog, end: int, epoch: int) -> bool:
     return log.end_offset >= end and log.epochs.epoch_at(end - 1) == epoch
 
 
+def _memory_of(files: Filesystem) -> MemoryFilesystem:
+    """The disk behind a broker's filesystem."""
+    assert isinstance(files, ReservedFilesystem)
+    assert isinstance(files.files, MemoryFilesystem)
+    return files.files
+
+
 def _not_durable(log: PartitionLog, start: int, end: int) -> str | None:
     """A file of this log that a loss of power could take something from between `start` and `end`."""
-    disk = log.filesystem
-    assert isinstance(disk, MemoryFilesystem)
+    disk = _memory_of(log.filesystem)
     first = segment_at(log.segments, start)
     for at, segment in enumerate(log.segments[first:], start=first):
         if segment.base_offset >= end:

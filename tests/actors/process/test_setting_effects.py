@@ -177,6 +177,7 @@ ELSEWHERE = {
     "auto.create.topics.enable": f"{HERE}handlers/test_config_effects.py::test_auto_create_topics_enable",
     "producer.id.expiration.ms": f"{HERE}handlers/test_config_effects.py::test_producer_id_expiration_ms",
     "unclean.leader.election.enable": f"{HERE}process/test_config.py::test_unclean_elections_are_refused",
+    "disk.reserve.bytes": f"{HERE}test_full_disk.py::test_a_topic_is_deleted_on_a_full_disk_and_everything_goes_on",
     "max.connections": f"{HERE}test_listener.py::test_one_client_too_many_is_turned_away",
     "connections.max.idle.ms": f"{HERE}test_listener.py::test_a_client_that_says_nothing_is_hung_up_on",
 }

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from typing import Any
+import gc
+import weakref
+from typing import Any, ClassVar, NoReturn
 
 import pykka
 import pytest
@@ -151,6 +153,38 @@ def test_what_no_restart_mends_ends_an_actor_at_once_in_one_line(caplog: pytest.
     assert told.getMessage().endswith("stays stopped: the disk is gone")
     assert (told.levelname, told.exc_info) == ("CRITICAL", None)
     assert world.node.supervisor.given_up
+
+
+class Thing:
+    """Stands for an open file."""
+
+
+class Holding(Probe):
+    """Fails in a function that was given the error which it raises."""
+
+    restart = Restart(outlasts=(ValueError,))  # then no log line holds its traceback
+    held: ClassVar[list[weakref.ref[Thing]]] = []
+
+    @handles(Fail)
+    def fail(self, message: Fail) -> None:
+        thing = Thing()
+        self.held.append(weakref.ref(thing))
+        self._end(ValueError(message.text), thing)
+
+    def _end(self, error: ValueError, _thing: Thing) -> NoReturn:
+        raise error
+
+
+def test_a_failed_actor_lets_go_of_what_it_held_without_a_garbage_collection() -> None:
+    world = World()
+    world.spawn(Holding, Events())
+    gc.disable()
+    try:
+        fail(world)
+        assert [held() for held in Holding.held] == [None]
+    finally:
+        gc.enable()
+        Holding.held.clear()
 
 
 def test_an_actor_that_was_given_up_may_be_made_again_by_hand() -> None:
