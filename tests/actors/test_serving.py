@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 
 from actors.cluster_facts import ClusterFacts
@@ -15,6 +16,7 @@ from actors.runtime import Actor, Address, Future, Node, handles
 from actors.runtime.simulation import Simulation
 from actors.serving import MAKE_SECONDS, Serving
 from log.machines.plans import CreateTopic
+from protocol.error_codes import ErrorCode
 
 CONTROLLER = Address("controller", "", 1)
 
@@ -60,7 +62,7 @@ def names(asked: list[tuple[str, Future[Any]]]) -> list[str]:
 
 
 def answered(answer: Future[Any]) -> None:
-    answer.set(OperationAnswer("{}"))
+    answer.set(OperationAnswer(orjson.dumps({"error": ErrorCode.NONE, "message": ""}).decode()))
 
 
 def failed(answer: Future[Any]) -> None:

@@ -151,6 +151,7 @@ def test_limits_leave_the_rest_for_later_but_never_everything(leader: WireClient
     def sizes(*limits: int, max_bytes: int) -> list[int]:
         asked = [part(number, max_bytes=limit) for number, limit in enumerate(limits)]
         answers = told(leader.ask(fetch(topic, *asked, max_bytes=max_bytes)))
+        assert {one.error_code for one in answers.values()} == {ErrorCode.NONE}
         return [len(answers[number].records or b"") // len(one) for number in range(len(limits))]
 
     assert sizes(1 << 20, 1 << 20, 1 << 20, max_bytes=1 << 20) == [4, 4, 4]
