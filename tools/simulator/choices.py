@@ -6,6 +6,7 @@ import random
 
 MINORITY_SHARE = 0.3
 REPLICAS_SHARE = 0.25
+BLACKOUT_SHARE = 0.3
 
 
 def choose_minority(seed: int) -> bool:
@@ -19,3 +20,8 @@ def choose_replicas(seed: int) -> tuple[int, int] | None:
     if rng.random() >= REPLICAS_SHARE:
         return None
     return rng.choice(((1, 1), (2, 2), (2, 1), (3, 2), (3, 1), (4, 4), (4, 2), (5, 5), (5, 5), (5, 4), (5, 2)))
+
+
+def choose_blackout(seed: int) -> bool:
+    """Does every machine lose its power at the end, if not everything is synced (blackout.py)?"""
+    return random.Random(f"blackout {seed}").random() < BLACKOUT_SHARE

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from operator import itemgetter
-from typing import cast
+from typing import Any, cast
 
 from attrs import define, frozen
 
@@ -101,6 +101,8 @@ class Invariants:
         self._expected: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._synced: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._terms: dict[tuple[str, int, str], int] = {}
+        self._kept: str | None = None
+        """After a blackout: the only group of which what was committed is still held by a majority."""
 
     # -- replicas ----------------------------------------------------------------------------------------------
 
@@ -168,6 +170,8 @@ class Invariants:
         leads = isinstance(node.role, Leader)
         if leads and (not seen.leads or node.term != seen.term):
             self._elected(group, broker, node.term, log)
+            if self._kept not in (None, group) and node.watermark > self.committed_end.get(group, 0):
+                self.committed_end[group] = node.watermark  # it was committed once, and may be held by fewer now
         elif leads and log.generation != seen.generation:
             self._violate("a leader never truncates", group, f"broker {broker} did, in epoch {node.term}")
         elif not leads and node.term == seen.term and node.membership.brokers == (broker,) and not node.retiring:
@@ -204,12 +208,13 @@ class Invariants:
         self._look_for_overlooked(group, broker, seen)
         if node.watermark > 0:
             seen.watermark = node.watermark
-            self._advanced(group, broker, seen, log)
+            if self._kept in (None, group):
+                self._advanced(group, broker, seen, log)
         return seen
 
     def _look_for_overlooked(self, group: str, broker: int, seen: Seen) -> None:
         """Whoever comes back knows the last membership that its log holds."""
-        known = self._memberships.get(group, {})
+        known = self._memberships.get(group, {}) if self._kept in (None, group) else {}
         held = [at for at in known if self._holds(seen.log, group, at + 1, seen.log.end_offset)]
         if held and seen.membership_at < max(held):
             text = f"broker {broker} came back with {seen.membership} of {seen.membership_at}; {max(held)} brought "
@@ -317,7 +322,7 @@ class Invariants:
         if header.base_sequence >= 0:
             identity = (header.producer_id, header.producer_epoch)
             written = self._sequences.setdefault(group, {}).setdefault(identity, [])
-            written.append((header.base_sequence, header.last_sequence, header.last_offset))
+            insort(written, (header.base_sequence, header.last_sequence, header.last_offset), key=itemgetter(2))
 
     def _compare_producers(self, group: str, broker: int, watermark: int, log: PartitionLog) -> None:
         """Each replica knows the last batches of each producer, those above its watermark included."""
@@ -330,6 +335,8 @@ class Invariants:
             known = [(one.first_sequence, one.last_sequence, one.last_offset) for one in batches]
             committed = [one for one in known if one[2] < watermark]
             expected = written[max(at - (BATCHES_KEPT - len(known) + len(committed)), 0) : at]
+            if self._kept not in (None, group):  # what was deleted before the blackout is not looked at again
+                committed = committed[len(committed) - len(expected) :]
             if committed != expected:
                 text = f"broker {broker}, producer {producer_id} below {watermark}: {committed}, not {expected}"
                 self._violate("every replica knows the same producers", group, text)
@@ -389,16 +396,34 @@ class Invariants:
         if at >= node.watermark:
             self._violate("the membership changes once at a time", group, text)
 
+    def forget(self, *, keep: str) -> None:
+        """Of every group but one, whatever was committed may be gone. Votes and what was synced may not."""
+        self._kept = keep
+        of_groups: tuple[dict[str, Any], ...] = (
+            self.committed, self.values, self._sequences, self.committed_end, self._memberships, self._committed_by,
+            self._sole,
+        )  # fmt: skip
+        for table in of_groups:
+            for group in [group for group in table if group != keep]:
+                del table[group]
+        self.seen = {key: seen for key, seen in self.seen.items() if key[0] == keep}
+        self._past = {key: logs for key, logs in self._past.items() if key[0] == keep}
+
     def voters(self, group: str) -> Membership | None:
         """Who votes in a group, by the last membership that is committed and was not its first."""
         known = self._memberships.get(group)
         return known[max(known)] if known else None
 
-    def look_at_all(self, group: str, broker: int) -> None:
-        """Everything that this replica holds, once more."""
+    def compare_all(self, group: str, broker: int) -> None:
+        """Everything that this replica knows to be committed, once more."""
         seen = self.seen[group, broker]
         seen.checked = 0
         self._compare(group, broker, seen, seen.log)
+
+    def look_at_all(self, group: str, broker: int) -> None:
+        """Everything that this leader holds, once more."""
+        self.compare_all(group, broker)
+        seen = self.seen[group, broker]
         if seen.watermark < self.committed_end.get(group, 0):
             text = f"broker {broker} leads with {seen.watermark}; {self.committed_end[group]} was committed"
             self._violate("a leader holds everything committed", group, text)

@@ -10,6 +10,7 @@ from typing import Any
 
 import actors.controller
 from log.memory_filesystem import SimulatedCrash
+from tools.simulator.blackout import Blackout
 from tools.simulator.broken_minority import BrokenMinority
 from tools.simulator.faults import Faults
 from tools.simulator.group_faults import GroupFaults
@@ -80,6 +81,9 @@ def _run(world: World, faults: Faults, settings: Settings) -> int:
     _disturb(world, faults)
     steps.disturbed(settings)
     faults.stop()
+    if settings.blackout and not world.history.violations:
+        _black_out(world, faults, steps)
+        return steps.events
     world.heal()
     if settings.minority and not world.history.violations:
         _break_minority(world, faults, steps)
@@ -87,6 +91,23 @@ def _run(world: World, faults: Faults, settings: Settings) -> int:
     if steps.until(world.unfinished, HEAL_SECONDS_MAX, _GOES_ON, "after everything healed"):
         world.check()
     return steps.events
+
+
+def _black_out(world: World, faults: Faults, steps: _Steps) -> None:
+    """See blackout.py."""
+    blackout = Blackout(world)
+    blackout.begin()
+    faults.counts["blackout"] += 1
+    world.heal()
+    after = "after every machine has its power again"
+    if not steps.until(blackout.leaderless, HEAL_SECONDS_MAX, "a leader comes back after a blackout", after):
+        return
+    blackout.start_clients()
+    if steps.more(1.0):
+        world.finish()
+        if steps.until(world.unfinished, HEAL_SECONDS_MAX, _GOES_ON, after):
+            world.check()
+            blackout.check(faults.counts)
 
 
 def _break_minority(world: World, faults: Faults, steps: _Steps) -> None:

@@ -9,7 +9,7 @@ from attrs import frozen
 from actors.runtime.simulation import Wire
 from log.config import NEVER
 from log.raft.node import RaftConfig
-from tools.simulator.choices import choose_minority, choose_replicas
+from tools.simulator.choices import choose_blackout, choose_minority, choose_replicas
 from tools.simulator.group_settings import GroupSettings, choose_groups
 from tools.simulator.pipelined_writer import choose_pipelined
 from tools.simulator.transaction_settings import TransactionSettings, choose_transactions
@@ -23,6 +23,8 @@ DIRECTED_FAULTS = (
     "clean", "slow-sync", "late-word", "cut-again", "bit-flip", "move-ended", "late-request", "slow-marker",
     "late-vouching", "old-word",
 )  # fmt: skip
+DISK_LOSSES = ("empty", "bit-flip")
+"""Faults after which a disk does not have all that was synced to it."""
 EVENTS_MAX = 300_000
 FAULTS = (*LINK_FAULTS, *PROCESS_FAULTS, *DISK_FAULTS, *OTHER_FAULTS, *DIRECTED_FAULTS)
 
@@ -58,6 +60,8 @@ class Settings:
     """Is there a writer with several batches under way?"""
     minority: bool
     """Does a minority of the brokers stay broken until every client has finished?"""
+    blackout: bool
+    """Does every machine lose its power at the end, and what was not synced with it?"""
 
     @property
     def min_insync_replicas(self) -> int:
@@ -94,6 +98,7 @@ def choose(
     unreplicated: int | None = None,
     pipelined: bool | None = None,
     minority: bool | None = None,
+    blackout: bool | None = None,
 ) -> Settings:
     """The settings of a seed, among the faults that are allowed."""
     rng = random.Random(f"settings {seed}")
@@ -105,6 +110,9 @@ def choose(
     else:
         for _ in faults:
             rng.random()
+    blackout = not flushes and ((faults == FAULTS and choose_blackout(seed)) if blackout is None else blackout)
+    if blackout:
+        chosen = tuple(one for one in chosen if one not in DISK_LOSSES)
     delay_s_max = rng.choice((0.0005, 0.002, 0.005, 0.02, 0.06))
     wire = Wire(
         delay_s_min=0.00002,
@@ -159,4 +167,5 @@ def choose(
         unreplicated=(choose_unreplicated(seed) if faults == FAULTS else 0) if unreplicated is None else unreplicated,
         pipelined=(faults == FAULTS and choose_pipelined(seed)) if pipelined is None else pipelined,
         minority=(faults == FAULTS and choose_minority(seed)) if minority is None else minority,
+        blackout=blackout,
     )

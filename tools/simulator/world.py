@@ -380,6 +380,15 @@ class World:
         broker.boots += 1
         broker.disk.crash(self.rng)
 
+    def lose_cache(self, number: int) -> None:
+        """The machine of a dead broker loses its power."""
+        broker = self.brokers[number]
+        assert not broker.alive
+        self.note(f"lose the power of {number}")
+        self.invariants.expect_nothing(number)
+        broker.boots += 1
+        broker.disk.crash(self.rng)
+
     def wipe(self, number: int) -> None:
         """A dead broker gets an empty disk."""
         broker = self.brokers[number]
@@ -432,25 +441,29 @@ class World:
 
     # -- clients -----------------------------------------------------------------------------------------------
 
-    def _start_clients(self) -> list[Client]:
+    def client_services(self) -> ClientServices:
+        """What clients of the partitions with several replicas share."""
         settings = self.settings
-        services = ClientServices(
+        return ClientServices(
             self.history, tuple(self.brokers), self.groups, settings.think_s, settings.value_bytes,
             settings.raft.leader_timeout_s + 4 * settings.wire.delay_s_max + 0.5,
             lambda: self.calm_since, self._is_committed, self.invariants.was_followed,
             self.invariants.holders, settings.min_insync_replicas, self.invariants.led_alone,
             lambda broker: self.brokers[broker].was_damaged, self.invariants.votes_alone,
         )  # fmt: skip
+
+    def _start_clients(self) -> list[Client]:
+        settings, services = self.settings, self.client_services()
         nodes = [self.sim.add_process(number) for number in CLIENT_NODES]
         kinds = [IDEMPOTENT, ALL, ONE, IDEMPOTENT, ALL][: settings.writers]
         clients: list[Client] = []
         for number, kind in enumerate(kinds):
-            clients.append(self._spawn(nodes[number % 2], Writer, f"w{number}", services, kind, number))
+            clients.append(self.spawn(nodes[number % 2], Writer, f"w{number}", services, kind, number))
         if settings.pipelined:
-            clients.append(self._spawn(nodes[0], PipelinedWriter, "p0", services))
-        readers = [self._spawn(nodes[n % 2], Reader, f"r{n}", services) for n in range(settings.readers)]
+            clients.append(self.spawn(nodes[0], PipelinedWriter, "p0", services))
+        readers = [self.spawn(nodes[n % 2], Reader, f"r{n}", services) for n in range(settings.readers)]
         admins = [
-            self._spawn(nodes[n % 2], Administrator, f"a{n}", services, self.blocks, settings.replication_factor)
+            self.spawn(nodes[n % 2], Administrator, f"a{n}", services, self.blocks, settings.replication_factor)
             for n in range(settings.admins)
         ]
         if self.consumers is not None:
@@ -463,10 +476,10 @@ class World:
             assert known is not None
             self.transactions.start(nodes, services, TOPIC, len(self.groups), known)
         if self.unreplicated is not None:
-            clients += self.unreplicated.start(nodes, services, self._spawn)
+            clients += self.unreplicated.start(nodes, services, self.spawn)
         return clients + readers + admins
 
-    def _spawn(self, node: Node, kind: type[Client], name: str, services: ClientServices, *more: object) -> Client:
+    def spawn(self, node: Node, kind: type[Client], name: str, services: ClientServices, *more: object) -> Client:
         role = kind.__name__.lower()
         rng = random.Random(f"{name} {self.settings.seed}")
         ref = node.spawn(kind, services, rng, *more, address=Address(role, name, node.broker))
@@ -508,15 +521,11 @@ class World:
                 client.ref.tell(Finish())
 
     def unadministered(self) -> str | None:
-        """What administrators have still to do, and what they have left unfinished."""
+        """What administrators have still to do."""
         for client in self.clients:
             if isinstance(client, Administrator) and not client.finished:
                 return f"{client.address} has not finished"
-        metadata = self.metadata()
-        for topic, number, partition in () if metadata is None else metadata.partitions():
-            if partition.moved_from:
-                return f"{topic.name}-{number} still moves"
-        return None if metadata is not None else "no broker has opened its metadata"
+        return None
 
     def finish(self) -> None:
         """Let clients come to their end."""
