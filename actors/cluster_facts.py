@@ -48,6 +48,7 @@ class ClusterFacts:
     """Of all topics together, but for those of coordinators."""
     connections_max: int = 10_000
     """Of clients, at each broker."""
+    connections_per_ip_max: int = (1 << 31) - 1
     idle_seconds_max: float = 600.0
     """How long nothing may move on one of them."""
     disk_reserve_bytes: int = 0

@@ -20,12 +20,14 @@ import trio
 
 from actors.answers import Answers
 from actors.connection import Connection, HeardAll, Received
+from actors.doorkeeper import Doorkeeper
 from actors.frame_cutter import FrameCutter
 from actors.json_connection import JsonConnection
 from actors.kafka_connection import KafkaConnection
 from actors.outlet import Outlet
 from actors.runtime import Address, readers
 from actors.runtime.loop import drained
+from actors.seldom import Seldom
 from protocol.errors import ProtocolError
 from protocol.framing import Dialect, dialect_of
 from protocol.json_lines import LineCutter
@@ -59,43 +61,47 @@ class Cutter(Protocol):
 
 async def serve_port(serving: Serving, listener: socket.socket) -> None:
     """Accept connections until cancelled."""
-    port = Port(serving)
+    facts, node = serving.facts, serving.node
+    says = Seldom(node.log, node.scheduler.clock)
+    accepting = trio.SocketListener(trio.socket.from_stdlib_socket(listener.dup()))
+    door = Doorkeeper(accepting, facts.connections_max, facts.connections_per_ip_max, says)
+    port = Port(serving, door)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(port.sweep)
-        await trio.serve_listeners(
-            port.accepted,
-            [trio.SocketListener(trio.socket.from_stdlib_socket(listener.dup()))],
-            handler_nursery=nursery,
-        )
+        await trio.serve_listeners(port.accepted, [door], handler_nursery=nursery)
 
 
 class Port:
     """The connections of one broker."""
 
-    def __init__(self, serving: Serving) -> None:
+    def __init__(self, serving: Serving, door: Doorkeeper) -> None:
         self._serving = serving
+        self._door = door
         self._numbers = itertools.count(1)
         self._edges: set[_Edge] = set()
 
     async def accepted(self, stream: trio.SocketStream) -> None:
         """Serve one connection to its end. Whatever that is, it is the end of this connection and no other."""
-        log = self._serving.node.log
-        if len(self._edges) >= self._serving.facts.connections_max:
-            log.warning("listener: connection refused, %d are open", len(self._edges))
-            await stream.aclose()
-            return
-        number = next(self._numbers)
         sock = socket.socket(fileno=stream.socket.detach())
-        with sock, suppress(OSError):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            edge = _Edge(self._serving, sock, number)
-            self._edges.add(edge)
-            try:
-                await edge.run()
-            except Exception:
-                log.exception("listener: connection %d failed", number)
-            finally:
-                self._edges.discard(edge)
+        ip = _name_of(sock).rpartition(":")[0]
+        try:
+            with sock, suppress(OSError):
+                if self._door.admit(ip):
+                    await self._serve(sock)
+        finally:
+            self._door.left(ip)
+
+    async def _serve(self, sock: socket.socket) -> None:
+        number = next(self._numbers)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        edge = _Edge(self._serving, sock, number)
+        self._edges.add(edge)
+        try:
+            await edge.run()
+        except Exception:
+            self._serving.node.log.exception("listener: connection %d failed", number)
+        finally:
+            self._edges.discard(edge)
 
     async def sweep(self) -> None:
         """End connections on which nothing moves for long, as Kafka does, whoever of the two is to blame."""

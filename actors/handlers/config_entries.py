@@ -27,6 +27,7 @@ _BROKER_DOCUMENTATION: Mapping[str, str] = {
     "leader.replication.throttled.rate": "How many bytes a second replicas that are being made get, of a whole broker.",
     "max.partitions": "How many partitions all topics may have together.",
     "max.connections": "How many connections a broker takes.",
+    "max.connections.per.ip": "How many connections a broker takes from one address.",
     "connections.max.idle.ms": "How long a connection lives on which nothing is read or written.",
     "node.id": "The number of this broker.",
     "log.dirs": "Where this broker keeps its logs.",

@@ -82,6 +82,7 @@ def facts_of(config: ClusterConfig) -> ClusterFacts:
         partitions_max=settings.max_partitions,
         connections_max=settings.max_connections,
         disk_reserve_bytes=settings.disk_reserve_bytes,
+        connections_per_ip_max=settings.max_connections_per_ip,
         idle_seconds_max=settings.connections_max_idle_ms / 1000,
         broker_configs=tuple(settings.spelled().items()),
     )

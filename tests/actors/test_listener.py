@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import resource
+import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import pytest
 
+from actors.doorkeeper import CONNECTIONS_MIN, RESERVED_DESCRIPTORS, connections_for
 from actors.harness import Cluster
 from actors.listener import _Edge as Edge
 from actors.process.config import KafkaConfig
@@ -22,6 +30,8 @@ from actors.runtime.clock import VirtualClock
 from protocol.json_lines import LINE_BYTES_MAX
 from tests.actors.waiting import wait_until
 
+STATUS = b'{"op":"status"}'
+LOGS, IDLE_CONNECTIONS = 600, 600
 DEEP = 400  # deeper than JSON can be written, not deeper than it can be read
 
 
@@ -142,26 +152,77 @@ def test_many_clients_are_served_at_once(cluster: Cluster) -> None:
     wait_until(lambda: connections(cluster) == 0, lambda: "closed connections keep their actors")
 
 
-def test_one_client_too_many_is_turned_away(leaves_nothing: None) -> None:
-    with Cluster(1, config=KafkaConfig(max_connections=2)) as cluster:
-        two_are_served_at_a_time(cluster)
-
-
-def two_are_served_at_a_time(cluster: Cluster) -> None:
-    with connected(cluster) as one, connected(cluster) as two:
+def test_one_client_too_many_waits_until_another_leaves(leaves_nothing: None) -> None:
+    with Cluster(1, config=KafkaConfig(max_connections=2)) as cluster, ExitStack() as clients:
+        one, two = (clients.enter_context(connected(cluster)) for _ in range(2))
         for lines in (one, two):
-            assert asked(lines, b'{"op":"status"}')["broker"] == 1
-        with connected(cluster) as three:
-            assert three.readline() == b""
-        assert asked(one, b'{"op":"status"}')["broker"] == 1
+            assert asked(lines, STATUS)["broker"] == 1
+        host, _, port = cluster.bootstrap.partition(":")
+        with socket.create_connection((host, int(port)), timeout=0.3) as third:
+            third.sendall(STATUS + b"\n")
+            with pytest.raises(TimeoutError):
+                third.recv(1)
+            assert asked(one, STATUS)["broker"] == 1
+            clients.close()
+            third.settimeout(20)
+            assert third.recv(1) == b"{"
 
-    def one_more_is_welcome() -> bool:
-        with suppress(BrokenPipeError, ConnectionResetError), connected(cluster) as lines:
-            lines.write(b'{"op":"status"}\n')
-            return lines.readline() != b""
-        return False
 
-    wait_until(one_more_is_welcome, lambda: "closed connections keep their places")
+def test_one_client_too_many_from_one_address_is_closed(leaves_nothing: None) -> None:
+    with Cluster(1, config=KafkaConfig(max_connections_per_ip=2)) as cluster:
+        with connected(cluster) as one, connected(cluster) as two:
+            for lines in (one, two):
+                assert asked(lines, STATUS)["broker"] == 1
+            with connected(cluster) as three:
+                assert three.readline() == b""
+            assert asked(one, STATUS)["broker"] == 1
+
+        def one_more_is_welcome() -> bool:
+            with suppress(BrokenPipeError, ConnectionResetError), connected(cluster) as lines:
+                lines.write(STATUS + b"\n")
+                return lines.readline() != b""
+            return False
+
+        wait_until(one_more_is_welcome, lambda: "closed connections keep their places")
+
+
+def test_connections_leave_descriptors_for_files_and_links() -> None:
+    assert connections_for(1024) == 1024 - RESERVED_DESCRIPTORS
+    assert connections_for(1 << 16) > 60_000
+    assert connections_for(256) == CONNECTIONS_MIN
+
+
+@pytest.mark.long
+@pytest.mark.timeout(120)
+def test_idle_connections_at_1024_descriptors_keep_no_log_from_its_files(tmp_path: Path) -> None:
+    """In a process of its own: descriptors are counted by process. There are more logs than files that stay open."""
+    (tmp_path / "cluster.toml").write_text('[cluster]\nname = "few"\n[[broker]]\nid = 1\nport = 0\n')
+    command = [sys.executable, "-m", "actors.cluster", str(tmp_path / "cluster.toml")]
+    few = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (1024, 1024))
+    with (
+        (tmp_path / "log").open("wb") as log,
+        subprocess.Popen(command, preexec_fn=few, stdout=subprocess.PIPE, stderr=log) as process,  # noqa: PLW1509
+    ):
+        assert process.stdout is not None
+        found = re.search(rb"([\d.]+):(\d+)", process.stdout.readline())
+        assert found is not None
+        address = found[1].decode(), int(found[2])
+        try:
+            with ExitStack() as clients, socket.create_connection(address, timeout=60) as client:
+                lines = clients.enter_context(client.makefile("rwb", 0))
+                made = {"op": "create_topic", "name": "orders", "partitions": LOGS, "replication_factor": 1}
+                assert "error" not in asked(lines, json.dumps(made).encode())  # type: ignore[arg-type]
+                for _ in range(IDLE_CONNECTIONS):
+                    clients.enter_context(socket.create_connection(address, timeout=60))
+                for number in range(LOGS):
+                    write = {"op": "produce", "topic": "orders", "partition": number, "records": [{"value": "x"}]}
+                    assert "error" not in asked(lines, json.dumps(write).encode())  # type: ignore[arg-type]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+    said = (tmp_path / "log").read_text()
+    assert "Too many open files" not in said
+    assert "raise the limit with ulimit -n" in said
 
 
 def test_a_client_that_says_nothing_is_hung_up_on(impatient: Cluster) -> None:

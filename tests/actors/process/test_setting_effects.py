@@ -178,7 +178,8 @@ ELSEWHERE = {
     "producer.id.expiration.ms": f"{HERE}handlers/test_config_effects.py::test_producer_id_expiration_ms",
     "unclean.leader.election.enable": f"{HERE}process/test_config.py::test_unclean_elections_are_refused",
     "disk.reserve.bytes": f"{HERE}test_full_disk.py::test_a_topic_is_deleted_on_a_full_disk_and_everything_goes_on",
-    "max.connections": f"{HERE}test_listener.py::test_one_client_too_many_is_turned_away",
+    "max.connections": f"{HERE}test_listener.py::test_one_client_too_many_waits_until_another_leaves",
+    "max.connections.per.ip": f"{HERE}test_listener.py::test_one_client_too_many_from_one_address_is_closed",
     "connections.max.idle.ms": f"{HERE}test_listener.py::test_a_client_that_says_nothing_is_hung_up_on",
 }
 """Where those are tried that need a broker that runs."""
