@@ -28,6 +28,7 @@ Names = list[str]  # inside the classes below, `list` is a method
 
 TEMPORARY_SUFFIX = ".tmp"  # what `write_atomically` may leave behind in a crash; always safe to remove at start
 
+DIRECTORY_MODE, FILE_MODE = 0o700, 0o600  # records are for their owner alone
 PARTS_PER_CALL_MAX = 1024  # IOV_MAX of Linux, macOS and the BSDs: more parts in one pwritev fail with EINVAL
 HAS_PWRITEV = hasattr(os, "pwritev")
 _CLOSED = 2**31 - 1  # no process can have this descriptor: every call fails with EBADF; with -1 some raise ValueError
@@ -261,7 +262,7 @@ class DiskFilesystem:
         return DiskFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC))
 
     def create(self, path: str) -> DiskFile:
-        return DiskFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        return DiskFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
 
     def map(self, path: str) -> DiskMap:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -307,7 +308,7 @@ class DiskFilesystem:
             self.sync_directory(parent_of(path))
         for directory in reversed(missing):
             try:
-                os.mkdir(directory)
+                os.mkdir(directory, DIRECTORY_MODE)
             except FileExistsError:
                 if not os.path.isdir(directory):  # else another process was faster
                     raise
@@ -315,7 +316,7 @@ class DiskFilesystem:
 
     def add_directory(self, path: str) -> None:
         try:
-            os.mkdir(path)
+            os.mkdir(path, DIRECTORY_MODE)
         except FileExistsError:
             if not os.path.isdir(path):
                 raise

@@ -12,6 +12,8 @@ import os
 from pathlib import Path
 from typing import Self
 
+from log.filesystem import DIRECTORY_MODE, FILE_MODE
+
 LOCK_NAME = ".lock"
 
 
@@ -55,7 +57,7 @@ class DirectoryLock:
         """The note of an owner that was killed, if there was one."""
 
     def __enter__(self) -> Self:
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
         while self._fd is None:
             self._fd = self._try()
         return self
@@ -67,7 +69,7 @@ class DirectoryLock:
             self._fd = None
 
     def _try(self) -> int | None:
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

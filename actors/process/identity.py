@@ -8,12 +8,12 @@ port=40123         where port = 0 was asked for: the one that was found, kept ac
 
 from __future__ import annotations
 
-import os
 import uuid
 from pathlib import Path
 
 from attrs import evolve
 
+from log.filesystem import DIRECTORY_MODE, DiskFilesystem
 from protocol.late_attrs import frozen
 
 FILE_NAME = "meta.properties"
@@ -37,7 +37,7 @@ class Identity:
     @classmethod
     def of(cls, directory: Path, broker: int) -> Identity:
         """Read the directory's identity, or give it one."""
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
         path = directory / FILE_NAME
         try:
             text = path.read_text(encoding="utf-8", errors="replace")
@@ -65,17 +65,7 @@ class Identity:
     def write(self, directory: Path) -> None:
         """Write it whole or not at all."""
         text = f"version={FORMAT_VERSION}\nnode.id={self.broker}\ndirectory.id={self.directory_id}\nport={self.port}\n"
-        temporary = directory / f"{FILE_NAME}.tmp"
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(directory / FILE_NAME)
-        fd = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        DiskFilesystem().write_atomically(str(directory / FILE_NAME), text.encode())
 
 
 def _parse(text: str, path: Path) -> tuple[Identity, int]:
