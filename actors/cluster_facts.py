@@ -54,4 +54,6 @@ class ClusterFacts:
     disk_reserve_bytes: int = 0
     """What each broker keeps free for metadata, votes and deletions when the disk is full."""
     broker_configs: tuple[tuple[str, str], ...] = ()
-    """What the file says of all brokers, and the defaults of what it does not, by Kafka's names."""
+    """What the file sets for all brokers, by Kafka's names."""
+    retention_check_seconds: float = 300.0
+    """How often it is looked whether old segments are to be deleted."""

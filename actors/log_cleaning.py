@@ -43,14 +43,14 @@ class LogCleaning:
         log = self._replica.member.log
         return first_dirty_offset(log) if CleanupPolicy.COMPACT in log.config.cleanup_policy else 0
 
-    def clean_up(self) -> bool:
+    def clean_up(self, *, retention: bool) -> bool:
         """Do what is soon done. Is that all, or is the log to be compacted?"""
         replica = self._replica
         log, now_ms = replica.member.log, replica.services.wall_ms()
         log.checkpoint()
         log.producers.expire(replica.now, replica.services.transactions.producer_id_expiration_ms)
         policy = log.config.cleanup_policy
-        if CleanupPolicy.DELETE in policy:
+        if retention and CleanupPolicy.DELETE in policy:
             log.delete_old_segments(now_ms)
         if CleanupPolicy.COMPACT not in policy or self._compaction is not None:
             return True

@@ -47,7 +47,7 @@ class LogStarts:
     def delete(self, member: Member, request: DeleteRecords) -> RecordsDeleted | None:
         """Raise our log start and ask the others. The replica has seen to it that it leads."""
         log, watermark = member.log, member.node.watermark
-        if CleanupPolicy.DELETE not in log.config.cleanup_policy:
+        if log.config.cleanup_policy == CleanupPolicy.COMPACT:
             text = "cleanup.policy is compact: records go when newer ones of their keys come"
             return RecordsDeleted(ErrorCode.POLICY_VIOLATION, -1, text)
         offset = watermark if request.offset == HIGH_WATERMARK else request.offset

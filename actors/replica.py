@@ -371,10 +371,10 @@ class Replica(GroupMember):
         )  # fmt: skip
 
     @handles(CleanUp)
-    def clean_up(self, _message: CleanUp) -> bool | None:
+    def clean_up(self, message: CleanUp) -> bool | None:
         """Note where the log stands, delete what is too old or too much, and compact what is dirty."""
         try:
-            is_all = self._cleaning.clean_up()
+            is_all = self._cleaning.clean_up(retention=message.retention)
         except LogOffline as error:
             self.after(0.0, Offline(error))
             return False

@@ -307,7 +307,10 @@ class LogFacts:
 
 @frozen(slots=True)
 class CleanUp:
-    """To a replica, from its own broker: delete and compact what is old. Answered when that is done."""
+    """To a replica, from its own broker: compact what is dirty, and delete what is old. Answered when that is done."""
+
+    retention: bool = True
+    """Is it time to look for segments that are to be deleted?"""
 
 
 @frozen(slots=True)

@@ -1,17 +1,21 @@
 """Configs as they are told: every one of a topic or of this broker, with where its value comes from.
 
-A topic's own config counts before what the brokers' file says, and that before the default. A setting of the file that
-is the same as its default counts as that.
+A topic's own config counts before what the brokers' file says, and that before the default. What the file sets is
+STATIC_BROKER_CONFIG, also where that is the default. The synonyms of a config are listed as Apache Kafka lists them:
+from the broker setting of the highest precedence on, and none if that one has no value. So retention.ms has the
+synonyms log.retention.ms, log.retention.minutes and log.retention.hours if the file sets the first of them; otherwise
+it has none and counts as a default, even if the file sets log.retention.hours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import dropwhile
 from typing import TYPE_CHECKING
 
 from actors.process.config import SETTINGS, KafkaConfig
-from log.machines.config_catalog import ConfigType, broker_defaults, facts_of
+from log.machines.config_catalog import CATALOG, ConfigType, broker_defaults, facts_of, topic_default
 from log.machines.topic_configs import defaults
 from protocol.late_attrs import frozen
 
@@ -66,66 +70,71 @@ def topic_entries(serving: Serving, own: Mapping[str, str]) -> list[Entry]:
 def broker_entries(serving: Serving) -> list[Entry]:
     """Every config of this broker. None changes while it runs."""
     given, told = _given(serving), _broker_settings()
-    entries = [_broker_entry(name, given.get(name), *told[name]) for name in SETTINGS]
+    entries = [_broker_entry(name, given, *told[name]) for name in SETTINGS]
     me = serving.metadata.brokers.get(serving.broker)
     known = {"node.id": str(serving.broker), "log.dirs": serving.services.data_dir}
     if me is not None:
         known["listeners"] = f"PLAINTEXT://{me.host}:{me.port}"
-    for name, value in known.items():
+    for name in known:
         kind = ConfigType.INT if name == "node.id" else ConfigType.STRING
-        entries.append(_broker_entry(name, value, kind, _BROKER_DOCUMENTATION[name], None))
+        entries.append(_broker_entry(name, known, kind, _BROKER_DOCUMENTATION[name]))
     return entries
 
 
 def _topic_entry(name: str, default: str, own: Mapping[str, str], given: Mapping[str, str]) -> Entry:
     facts = facts_of(name)
-    value, chain = None, []
-    if name in own:
-        value = own[name]
-        chain.append(SynonymEntry(name, value, DYNAMIC_TOPIC_CONFIG))
-    for synonym in facts.synonyms:
-        if synonym.name in given:
-            text = given[synonym.name]
-            value = synonym.of_topic(text) if value is None else value
-            chain.append(SynonymEntry(synonym.name, text, STATIC_BROKER_CONFIG))
-    value = default if value is None else value
-    if facts.synonyms:
-        last = facts.synonyms[-1]
-        chain.append(SynonymEntry(last.name, last.of_broker(default), DEFAULT_CONFIG))
-    else:
-        chain.append(SynonymEntry(name, default, DEFAULT_CONFIG))
-    return Entry(name, value, chain[0].source, False, facts.type, facts.documentation, tuple(chain))
+    names = [synonym.name for synonym in facts.synonyms]
+    chain = [SynonymEntry(name, own[name], DYNAMIC_TOPIC_CONFIG)] if name in own else []
+    chain += _chain(names[0], names, given)
+    from_file = topic_default(name, given)
+    value = own.get(name, default if from_file is None else from_file)
+    source = chain[0].source if chain else DEFAULT_CONFIG
+    return Entry(name, value, source, False, facts.type, facts.documentation, tuple(chain))
 
 
-def _broker_entry(name: str, given: str | None, kind: ConfigType, documentation: str, default: str | None) -> Entry:
-    chain = []
-    if given is not None:
-        chain.append(SynonymEntry(name, given, STATIC_BROKER_CONFIG))
-    if default is not None:
-        chain.append(SynonymEntry(name, default, DEFAULT_CONFIG))
+def _broker_entry(name: str, given: Mapping[str, str], kind: ConfigType, documentation: str) -> Entry:
+    chain = _chain(name, _family(name), given)
     value, source = (chain[0].value, chain[0].source) if chain else (None, DEFAULT_CONFIG)
     return Entry(name, value, source, True, kind, documentation, tuple(chain))
 
 
+def _chain(first: str, names: Sequence[str], given: Mapping[str, str]) -> list[SynonymEntry]:
+    """The values of these settings of a broker, in the order in which they count, from that of `first` on."""
+    usual = _broker_defaults()
+    chain = [SynonymEntry(name, given[name], STATIC_BROKER_CONFIG) for name in names if name in given]
+    chain += [SynonymEntry(name, usual[name], DEFAULT_CONFIG) for name in names if name in usual]
+    return list(dropwhile(lambda one: one.name != first, chain))
+
+
+def _family(name: str) -> Sequence[str]:
+    """The settings of a broker that are the same config in other units, this one among them."""
+    for facts in CATALOG.values():
+        names = [synonym.name for synonym in facts.synonyms]
+        if name in names:
+            return names
+    return [name]
+
+
 def _given(serving: Serving) -> dict[str, str]:
-    """What the file says of brokers that is not the default."""
-    usual = _usual()
-    return {name: text for name, text in serving.facts.broker_configs if usual.get(name) != text}
+    """What the file sets for brokers."""
+    return dict(serving.facts.broker_configs)
 
 
 @cache
-def _usual() -> dict[str, str]:
-    return KafkaConfig().spelled()
+def _broker_defaults() -> dict[str, str]:
+    """The default of every setting of a broker that has one."""
+    topic = {name: default for name, _, default in broker_defaults() if default is not None}
+    return {**KafkaConfig().spelled(), **topic}
 
 
 @cache
-def _broker_settings() -> dict[str, tuple[ConfigType, str, str | None]]:
-    """Of every setting of the file: its type, what it does, and its default."""
-    told: dict[str, tuple[ConfigType, str, str | None]] = {}
+def _broker_settings() -> dict[str, tuple[ConfigType, str]]:
+    """Of every setting of the file: its type, and what it does."""
+    told: dict[str, tuple[ConfigType, str]] = {}
     for name, setting in SETTINGS.items():
         kind = {bool: ConfigType.BOOLEAN, int: ConfigType.INT}.get(type(setting.default), ConfigType.STRING)
-        told[name] = (kind, _BROKER_DOCUMENTATION.get(name, ""), _usual().get(name))
-    for name, facts, default in broker_defaults():
+        told[name] = (kind, _BROKER_DOCUMENTATION.get(name, ""))
+    for name, facts, _ in broker_defaults():
         if name in SETTINGS:
-            told[name] = (facts.type, f"{facts.documentation} Of topics that do not say.", default)
+            told[name] = (facts.type, f"{facts.documentation} Of topics that do not say.")
     return told

@@ -117,7 +117,7 @@ def number(low: float, high: float) -> Rule:
 
 
 def is_cleanup_policy(value: str) -> bool:
-    return all(word.strip() in {"delete", "compact"} for word in value.split(","))
+    return not value.strip() or all(word.strip() in {"delete", "compact"} for word in value.split(","))
 
 
 def one_of(*words: str) -> Rule:
@@ -223,9 +223,12 @@ class KafkaConfig:
     log_retention_minutes: int | None = _setting("log.retention.minutes", whole(-1, INT_MAX), default=None)
     log_retention_hours: int | None = _setting("log.retention.hours", whole(-1, INT_MAX), default=None)
     log_retention_bytes: int | None = _setting("log.retention.bytes", whole(-1, LONG_MAX), default=None)
+    log_retention_check_interval_ms: int = _setting(
+        "log.retention.check.interval.ms", whole(1, LONG_MAX), default=300_000
+    )
     log_cleanup_policy: str | None = _setting(
         "log.cleanup.policy",
-        text(is_cleanup_policy, "is no cleanup policy; give delete, compact, or delete,compact"),
+        text(is_cleanup_policy, 'is no cleanup policy; give delete, compact, delete,compact, or "" to keep everything'),
         default=None,
     )
     log_cleaner_delete_retention_ms: int | None = _setting(
@@ -290,6 +293,15 @@ class ClusterConfig:
     brokers: tuple[BrokerConfig, ...]  # as the file orders them
     topics: tuple[TopicConfig, ...]
     file: Path | None = None  # as the user named it, for messages
+    given: frozenset[str] | None = None  # the settings that the file names; None for those that are not the default
+
+    @property
+    def given_settings(self) -> dict[str, str]:
+        """What the file sets, by Kafka's names, as Kafka writes it."""
+        usual = KafkaConfig().spelled()
+        spelled = self.config.spelled()
+        given = {name for name in spelled if usual.get(name) != spelled[name]} if self.given is None else self.given
+        return {name: text for name, text in spelled.items() if name in given}
 
 
 SETTINGS: Final[Mapping[str, Any]] = {setting.metadata["name"]: setting for setting in attrs.fields(KafkaConfig)}
@@ -374,7 +386,8 @@ class _Reading:
             raise ConfigError(*self.problems)
         config = KafkaConfig(**{SETTINGS[name].name: value for name, value in settings.items()})
         data_dir = Path(self.resolved(head["data_dir"]))
-        return ClusterConfig(head["name"], head["host"], data_dir, config, brokers, topics, self.file)
+        given = frozenset(self.table("config")) & SETTINGS.keys()
+        return ClusterConfig(head["name"], head["host"], data_dir, config, brokers, topics, self.file, given)
 
     def settings(self, raw: Table, brokers: int) -> Table:
         quoted = {name: value for name, value in raw.items() if name in SETTINGS or not isinstance(value, dict)}

@@ -97,7 +97,8 @@ CATALOG: Mapping[str, ConfigFacts] = {
     ),
     "cleanup.policy": _facts(
         ConfigType.LIST,
-        "What happens to old records: delete removes them by age and size, compact keeps the last one of every key.",
+        "What happens to old records: delete removes them by age and size, compact keeps the last one of every key; an "
+        "empty list keeps everything.",
         "log.cleanup.policy",
     ),
     "delete.retention.ms": _facts(
@@ -143,6 +144,8 @@ CATALOG: Mapping[str, ConfigFacts] = {
         "unclean.leader.election.enable",
     ),
 }  # fmt: skip
+_WITHOUT_BROKER_DEFAULT = frozenset({"flush.ms"})
+"""Configs whose default is the topic's alone: no setting of a broker has a value for it unless the file sets one."""
 _UNTOLD = _facts(ConfigType.STRING, "")
 
 
@@ -153,13 +156,16 @@ def facts_of(name: str) -> ConfigFacts:
 
 def topic_defaults(given: Mapping[str, str]) -> dict[str, str]:
     """The topic configs that these settings of a broker come to."""
-    found = {}
-    for name, facts in CATALOG.items():
-        for synonym in facts.synonyms:
-            if synonym.name in given:
-                found[name] = synonym.of_topic(given[synonym.name])
-                break
-    return found
+    found = {name: topic_default(name, given) for name in CATALOG}
+    return {name: text for name, text in found.items() if text is not None}
+
+
+def topic_default(name: str, given: Mapping[str, str]) -> str | None:
+    """What these settings of a broker make of a topic config, if anything."""
+    for synonym in CATALOG[name].synonyms:
+        if synonym.name in given:
+            return synonym.of_topic(given[synonym.name])
+    return None
 
 
 def broker_defaults() -> Iterator[tuple[str, ConfigFacts, str | None]]:
@@ -167,5 +173,5 @@ def broker_defaults() -> Iterator[tuple[str, ConfigFacts, str | None]]:
     topic = defaults(min_insync_replicas=1)
     for name, facts in CATALOG.items():
         for synonym in facts.synonyms:
-            last = synonym is facts.synonyms[-1]
-            yield synonym.name, facts, synonym.of_broker(topic[name]) if last else None
+            has_default = synonym is facts.synonyms[-1] and name not in _WITHOUT_BROKER_DEFAULT
+            yield synonym.name, facts, synonym.of_broker(topic[name]) if has_default else None

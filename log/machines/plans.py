@@ -294,7 +294,7 @@ def _changed_words(name: str, given: str, change: str, configs: Mapping[str, str
     _known_config(name, configs)
     if name not in LISTS:
         raise Refused(ErrorCode.INVALID_CONFIG, f"{name} is no list; set it to a value instead")
-    words = _words(configs.get(name) or about.topic_defaults.get(name) or LISTS[name])
+    words = _words(configs.get(name, about.topic_defaults.get(name, LISTS[name])))
     if change == APPEND:
         words += [word for word in _words(given) if word not in words]
     else:
@@ -303,7 +303,7 @@ def _changed_words(name: str, given: str, change: str, configs: Mapping[str, str
 
 
 def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",")]
+    return [word.strip() for word in text.split(",")] if text.strip() else []
 
 
 # -- moves -------------------------------------------------------------------------------------------------------

@@ -57,11 +57,13 @@ def _ratio(text: str) -> float:
 
 
 def _cleanup_policy(text: str) -> CleanupPolicy:
+    """An empty list keeps everything, until DeleteRecords raises the log's start."""
     names = {policy.name.lower(): policy for policy in CleanupPolicy if policy.name is not None}
     policy = CleanupPolicy(0)
-    for word in text.split(","):
+    for word in text.split(",") if text.strip() else ():
         if word.strip() not in names:
-            raise InvalidConfig(f"{_said(text)} is no cleanup policy; give delete, compact, or delete,compact")
+            choice = "give delete, compact, delete,compact, or an empty text to keep everything"
+            raise InvalidConfig(f"{_said(text)} is no cleanup policy; {choice}")
         policy |= names[word.strip()]
     return policy
 

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 import pykka
 import pytest
 
-from actors.cleaner import CleanNow
+from actors.cleaner import Cleaner, CleanNow
 from actors.harness import Cluster
-from actors.replica_messages import ALL, AppendRecords, AppendResult, DescribeReplica, ReadRecords, replica_address
-from actors.runtime import Address, Payload
+from actors.replica_messages import (
+    ALL,
+    AppendRecords,
+    AppendResult,
+    CleanUp,
+    DescribeReplica,
+    ReadRecords,
+    replica_address,
+)
+from actors.runtime import Actor, Address, Future, Payload, handles
+from actors.runtime.simulation import Simulation
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import frozen
 from protocol.records import Record, build_batch, parse_batches, records
 from tests.actors.waiting import wait_until
 
@@ -117,3 +128,58 @@ def test_a_config_that_is_altered_takes_effect_on_what_is_there(cluster: Cluster
         return len(partition.read()) < 10
 
     wait_until(is_deleted, lambda: f"{len(partition.read())} records are still there")
+
+
+def test_nothing_goes_where_the_cleanup_policy_is_empty(cluster: Cluster) -> None:
+    partition = Partition(cluster, "kept", {"cleanup.policy": "", "retention.ms": "1000", "segment.bytes": "200"})
+    for number in range(10):
+        partition.append(b"k", b"%d" % number, timestamp=1)
+    partition.clean()
+    assert len(partition.read()) == 10
+
+
+@frozen(slots=True)
+class _Done:
+    reply: Future[Any]
+
+
+class Replica(Actor):
+    """Takes a while to clean up."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self.times: list[tuple[float, bool]] = []
+        """When it was called, and whether retention was to be looked at."""
+
+    @handles(CleanUp)
+    def clean_up(self, message: CleanUp) -> None:
+        self.times.append((round(self.node.scheduler.clock.now()), message.retention))
+        self.after(self._seconds, _Done(self.defer()))
+
+    @handles(_Done)
+    def done(self, message: _Done) -> None:
+        message.reply.set(True)
+
+
+@pytest.mark.parametrize(
+    ("interval", "busy", "times"),
+    [
+        (60.0, 1.0, [(15, False), (30, False), (45, False), (60, False), (61, True), (75, False)]),
+        (40.0, 1.0, [(15, False), (30, False), (40, True), (45, False), (60, False), (75, False), (80, True)]),
+        (16.0, 4.0, [(15, False), (19, True), (30, False), (34, True), (45, False), (49, True)]),
+    ],
+    ids=["at the same time", "in between", "while the cleaner is busy"],
+)
+def test_retention_is_looked_at_when_its_interval_is_over(
+    interval: float, busy: float, times: list[tuple[float, bool]]
+) -> None:
+    simulation = Simulation(seed=1)
+    node = simulation.add_node(1)
+    begin = node.scheduler.clock.now()
+    ref = node.spawn(Replica, busy, address=Address("replica", "orders-0.x", 1))
+    node.spawn(Cleaner, interval, address=Address("cleaner", "", 1))
+    simulation.run(seconds=100.0)
+    replica = cast("Any", ref._actor_weakref())
+    seen = [(at - round(begin), retention) for at, retention in replica.times]
+    assert seen[: len(times)] == times

@@ -118,6 +118,14 @@ def test_a_compacted_topic_keeps_its_records(cluster: Cluster, clients: dict[int
     assert (result.error_code, result.low_watermark) == (ErrorCode.POLICY_VIOLATION, -1)
 
 
+def test_a_topic_that_keeps_everything_gives_up_what_is_deleted_by_hand(
+    cluster: Cluster, clients: dict[int, WireClient], name: str
+) -> None:
+    client = led_by(cluster, clients, name, **{"cleanup.policy": ""})
+    (result,) = delete(client, name, 4)
+    assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 4)
+
+
 def test_a_topic_that_is_compacted_and_deleted_from_does_not(
     cluster: Cluster, clients: dict[int, WireClient], name: str
 ) -> None:

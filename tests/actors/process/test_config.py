@@ -56,7 +56,16 @@ def test_the_cluster_file_of_the_repository_loads() -> None:
         brokers=tuple(BrokerConfig(i, 9091 + i, root / "data" / str(i)) for i in (1, 2, 3)),
         topics=(TopicConfig("orders", 6, 3),),
         file=path,
+        given=frozenset(
+            {"num.partitions", "default.replication.factor", "min.insync.replicas", "auto.create.topics.enable"}
+        ),
     )
+
+
+def test_what_the_file_sets_is_known_also_where_it_is_the_default(tmp_path: Path) -> None:
+    config = load(written(tmp_path, '[config]\n"num.partitions" = 1\n"log.cleanup.policy" = ""\n' + ONE_BROKER))
+    assert config.given_settings == {"num.partitions": "1", "log.cleanup.policy": ""}
+    assert load(written(tmp_path, ONE_BROKER)).given_settings == {}
 
 
 def test_what_is_left_out_has_kafkas_defaults(tmp_path: Path) -> None:
@@ -577,7 +586,11 @@ def test_what_the_file_may_say_of_topics_is_what_topics_may_have(tmp_path: Path,
 @pytest.mark.parametrize(
     ("setting", "value", "complaint"),
     [
-        ("log.cleanup.policy", '"shred"', '"shred" is no cleanup policy; give delete, compact, or delete,compact'),
+        (
+            "log.cleanup.policy",
+            '"shred"',
+            '"shred" is no cleanup policy; give delete, compact, delete,compact, or "" to keep everything',
+        ),
         ("log.cleaner.min.cleanable.ratio", "1.5", "1.5 is out of range; give a number from 0 to 1"),
         ("log.cleaner.min.cleanable.ratio", "nan", "nan is out of range; give a number from 0 to 1"),
         ("log.cleaner.min.cleanable.ratio", '"0.5"', 'expected a number, got "0.5"'),

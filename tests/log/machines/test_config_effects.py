@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from log.cleanable import cleanable, roll_if_overdue
+from log.config import CleanupPolicy
 from log.handles import Handles
 from log.machines.topic_configs import TOPIC_CONFIGS, check, settings_of
 from log.memory_filesystem import MemoryFilesystem
@@ -80,6 +81,11 @@ def kept_by_policy(text: str) -> int:
     log = fill(log_with(cleanup_policy=text, retention_ms="1", segment_bytes="400"))
     log.delete_old_segments(HOUR_MS)
     return log.end_offset - log.log_start_offset
+
+
+def test_an_empty_cleanup_policy_keeps_everything() -> None:
+    assert kept_by_policy("") == kept_by_policy("compact") > kept_by_policy("delete")
+    assert CleanupPolicy.COMPACT not in log_with(cleanup_policy="").config.cleanup_policy
 
 
 def dirty(configs: dict[str, str], *, now_ms: int) -> int:

@@ -395,12 +395,14 @@ def test_words_are_added_to_lists_and_taken_out_of_them() -> None:
     assert policy("compact, delete", APPEND) == "delete,compact"
     assert policy("delete", SUBTRACT) == "compact"
     assert policy("delete", SUBTRACT) == "compact"
+    assert policy("compact", SUBTRACT) == ""
+    assert policy("delete", APPEND) == "delete"
 
 
-def test_a_list_without_words_and_words_for_what_is_no_list_are_refused() -> None:
+def test_words_for_what_is_no_list_are_refused() -> None:
     of = cluster(3, orders=((1, 2, 3),))
     for config, words in (
-        (("cleanup.policy", "delete", SUBTRACT), "is no cleanup policy"),
+        (("cleanup.policy", "keep", APPEND), "is no cleanup policy"),
         (("retention.ms", "5", APPEND), "retention.ms is no list"),
         (("cleanup.polizy", "compact", APPEND), "did you mean cleanup.policy?"),
     ):

@@ -125,16 +125,19 @@ def test_a_dirty_ratio_out_of_range_is_refused(text: str, shown: str) -> None:
         ("compact", CleanupPolicy.COMPACT),
         ("delete,compact", CleanupPolicy.DELETE | CleanupPolicy.COMPACT),
         (" compact , delete ", CleanupPolicy.DELETE | CleanupPolicy.COMPACT),
+        ("", CleanupPolicy(0)),
+        ("  ", CleanupPolicy(0)),
     ],
 )
 def test_cleanup_policies(text: str, policy: CleanupPolicy) -> None:
     assert value_of("cleanup.policy", text) == policy
 
 
-@pytest.mark.parametrize("text", ["", "keep", "Delete", "delete,", "delete;compact", "delete,keep"])
+@pytest.mark.parametrize("text", ["keep", "Delete", "delete,", ",", "delete;compact", "delete,keep"])
 def test_what_is_no_cleanup_policy_is_refused(text: str) -> None:
     assert complaint("cleanup.policy", text) == (
-        f"cleanup.policy: {text!r} is no cleanup policy; give delete, compact, or delete,compact"
+        f"cleanup.policy: {text!r} is no cleanup policy; give delete, compact, delete,compact, or an empty text to "
+        "keep everything"
     )
 
 
