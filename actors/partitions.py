@@ -39,6 +39,7 @@ from log import checkpoint
 from log.filesystem import DiskFilesystem, Filesystem
 from log.handles import Handles
 from log.losses import note_boot
+from log.machines import placement
 from log.machines.metadata import Metadata, Topic
 from log.raft.node import RaftConfig
 from log.raft.pacer import Pacer
@@ -54,7 +55,9 @@ LOOKS_AT_ONCE = 256
 LEADERLESS_MAX = 16
 """While so many of the last replicas made have no leader yet, no more are made…"""
 LEADERLESS_SECONDS = 0.25
-"""…but they are not waited for longer than that: their peers may be down."""
+"""…but they are not waited for longer than that if too few of their brokers are there to elect one…"""
+LEADERLESS_SECONDS_MAX = 2.0
+"""…and never longer than that: a machine that is slow gets no more elections at once than it gets done."""
 LOOK_AGAIN_SECONDS = 0.005
 REMOVED_AT_ONCE = 64
 BALANCE_SECONDS = 5.0
@@ -267,10 +270,20 @@ class Partitions(Actor):
         """Elections need disk and processor: with too many at once, none is over before it is tried anew."""
         now, leadership = self.node.scheduler.clock.now(), self._services.leadership
         for group, made_at in list(self._leaderless.items()):
-            led = leadership.of(group)
-            if (led is not None and led.broker is not None) or now - made_at >= LEADERLESS_SECONDS:
+            patience = LEADERLESS_SECONDS_MAX if self._can_elect(group) else LEADERLESS_SECONDS
+            if leadership.is_led(group) or now - made_at >= patience:
                 del self._leaderless[group]
         return len(self._leaderless) >= LEADERLESS_MAX
+
+    def _can_elect(self, group: str) -> bool:
+        """Are a majority of the brokers there that keep it?"""
+        topic_id, number = parts_of(group)
+        topic = self._services.metadata.topics.get(topic_id)
+        if topic is None or number >= len(topic.partitions):
+            return False
+        keepers = topic.partitions[number].replicas
+        there = [broker for broker in keepers if broker == self.node.broker or broker in self.node.links]
+        return len(there) >= placement.majority(len(keepers))
 
     def _steps_of(self, topic_id: str) -> list[tuple[str, str, int]]:
         """The groups of this topic that are not as they shall be: first those that go."""

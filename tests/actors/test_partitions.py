@@ -16,7 +16,14 @@ from actors.background import Done, Work
 from actors.cluster_facts import GROUP as METADATA
 from actors.cluster_facts import ClusterFacts
 from actors.group_member import GroupServices
-from actors.partitions import LEADERLESS_MAX, LOOKS_AT_ONCE, Partitions, start_partitions
+from actors.partitions import (
+    LEADERLESS_MAX,
+    LEADERLESS_SECONDS,
+    LEADERLESS_SECONDS_MAX,
+    LOOKS_AT_ONCE,
+    Partitions,
+    start_partitions,
+)
 from actors.replica import Replica
 from actors.replica_messages import AppendRecords, AppendResult, group_name, parts_of, replica_address
 from actors.runtime import Address, Payload
@@ -123,7 +130,9 @@ def test_a_topic_deleted_while_its_replicas_are_started_again_leaves_nothing_beh
     assert brokers.replicas(1) == 0
 
 
-def test_no_more_replicas_are_made_while_many_have_no_leader() -> None:
+@pytest.fixture
+def one_that_elects_nobody() -> Brokers:
+    """Broker 1 has made as many replicas as may be leaderless; the others are there and make none."""
     brokers = Brokers(3)
     for other in (2, 3):
         brokers.sim.nodes[other].supervisor.forget(Address("partitions", "", other))
@@ -131,9 +140,23 @@ def test_no_more_replicas_are_made_while_many_have_no_leader() -> None:
     brokers.sim.run(seconds=0.1)
     brokers.tell_controller(CreateTopic("make it", "many", 100, 3))
     brokers.until(lambda: brokers.replicas(1) == LEADERLESS_MAX)
-    brokers.sim.run(seconds=0.1)
+    return brokers
+
+
+def test_no_more_replicas_are_made_while_many_have_no_leader(one_that_elects_nobody: Brokers) -> None:
+    """Else a slow machine would have more elections at once than it gets done, and none of them would end."""
+    brokers = one_that_elects_nobody
+    brokers.sim.run(seconds=LEADERLESS_SECONDS_MAX / 2)
     assert brokers.replicas(1) == LEADERLESS_MAX
-    brokers.until(lambda: brokers.replicas(1) == 100)  # but nobody waits for ever
+    brokers.until(lambda: brokers.replicas(1) == 100)  # but they are not waited for without end
+
+
+def test_leaders_that_cannot_be_elected_are_hardly_waited_for(one_that_elects_nobody: Brokers) -> None:
+    brokers = one_that_elects_nobody
+    for other in (2, 3):
+        brokers.kill(other)
+    brokers.sim.run(seconds=100 / LEADERLESS_MAX * LEADERLESS_SECONDS + 0.2)
+    assert brokers.replicas(1) == 100
 
 
 def test_a_turn_looks_at_some_topics_only_however_many_are_due_and_well() -> None:
