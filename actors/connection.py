@@ -82,7 +82,7 @@ class Connection(Actor):
         """The client did what it may not. What was answered before goes out, if the client takes it."""
         if not self.ending:
             self.ending = reason
-            self.log.info("connection: %s closed: %s", self.peer, reason)
+            self.serving.says.info("closed", "connection: %s closed: %s", self.peer, reason)
             self.answers.end()
 
     def in_slices(self, work: Work) -> None:

@@ -27,10 +27,10 @@ from actors.kafka_connection import KafkaConnection
 from actors.outlet import Outlet
 from actors.runtime import Address, readers
 from actors.runtime.loop import drained
-from actors.seldom import Seldom
 from protocol.errors import ProtocolError
 from protocol.framing import Dialect, dialect_of
 from protocol.json_lines import LineCutter
+from protocol.strangers import LOOKED_AT, look_of
 
 if TYPE_CHECKING:
     from actors.runtime.ref import Ref
@@ -61,10 +61,9 @@ class Cutter(Protocol):
 
 async def serve_port(serving: Serving, listener: socket.socket) -> None:
     """Accept connections until cancelled."""
-    facts, node = serving.facts, serving.node
-    says = Seldom(node.log, node.scheduler.clock)
+    facts = serving.facts
     accepting = trio.SocketListener(trio.socket.from_stdlib_socket(listener.dup()))
-    door = Doorkeeper(accepting, facts.connections_max, facts.connections_per_ip_max, says)
+    door = Doorkeeper(accepting, facts.connections_max, facts.connections_per_ip_max, serving.says)
     port = Port(serving, door)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(port.sweep)
@@ -157,7 +156,7 @@ class _Edge:
         if not await self._readable():
             return "closed by the client"
         with suppress(OSError):
-            first = self._sock.recv(1, socket.MSG_PEEK)
+            first = self._sock.recv(LOOKED_AT, socket.MSG_PEEK)
             if not first:
                 return "closed by the client"
             speaks_json = dialect_of(first[0]) is Dialect.JSON_LINES
@@ -168,7 +167,10 @@ class _Edge:
             try:
                 return await self._feed(ref, cutter)
             except ProtocolError as error:
-                self._serving.node.log.info("connection: %s closed: %s", peer, error)
+                if self._answers.requests or speaks_json:
+                    self._serving.says.info("closed", "connection: %s closed: %s", peer, error)
+                else:
+                    self._serving.says.warn("stranger", "connection: %s closed: what it sends %s", peer, look_of(first))
                 return str(error)
             except pykka.ActorDeadError:
                 return "its actor ended"

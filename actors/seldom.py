@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import logging
-
     from actors.runtime.clock import Clock
 
-SECONDS = 10.0
+LINES, SECONDS = 10, 10.0
 
 
 class Seldom:
-    """At most one line of a kind in SECONDS, with how often it was so since the line before."""
+    """At most LINES lines of a kind in SECONDS. The next one after that says how many were left out."""
 
     def __init__(self, log: logging.LoggerAdapter[logging.Logger], clock: Clock) -> None:
         self._log = log
         self._clock = clock
-        self._said_at: dict[str, float] = {}
-        self._since: dict[str, int] = {}
+        self._begun_at: dict[str, float] = {}
+        self._lines: dict[str, int] = {}
 
     def warn(self, kind: str, message: str, *args: object) -> None:
+        self._say(logging.WARNING, kind, message, *args)
+
+    def info(self, kind: str, message: str, *args: object) -> None:
+        self._say(logging.INFO, kind, message, *args)
+
+    def _say(self, level: int, kind: str, message: str, *args: object) -> None:
         """`kind` is one of a few words of the program's own, never of a client's."""
-        self._since[kind] = since = self._since.get(kind, 0) + 1
-        now = self._clock.now()
-        if kind in self._said_at and now < self._said_at[kind] + SECONDS:
-            return
-        self._said_at[kind], self._since[kind] = now, 0
-        more = f" ({since - 1} more since the last such line)" if since > 1 else ""
-        self._log.warning(message + "%s", *args, more)
+        now, lines = self._clock.now(), self._lines.get(kind, 0)
+        if kind not in self._begun_at or now >= self._begun_at[kind] + SECONDS:
+            left_out = f" ({lines - LINES} more such lines were left out)" if lines > LINES else ""
+            self._begun_at[kind], lines = now, 0
+        else:
+            left_out = ""
+        self._lines[kind] = lines + 1
+        if lines < LINES:
+            self._log.log(level, message + "%s", *args, left_out)

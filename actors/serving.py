@@ -14,6 +14,7 @@ from attrs import field
 from actors.fetch_sessions import FetchSessions
 from actors.replica_messages import AppendResult, group_name
 from actors.runtime import LAUNCHER_ID, Address, Future, Payload
+from actors.seldom import Seldom
 from log.machines.plans import CreateTopic, TakeProducerIds
 from log.machines.topic_ids import id_text
 from protocol.error_codes import ErrorCode
@@ -52,9 +53,12 @@ class Serving:
     _seen_at: dict[int, float] = field(factory=dict)
     """Brokers that were alive when somebody last asked for them here."""
     _since: float = field(init=False)
+    says: Seldom = field(init=False)
+    """For lines about what clients do."""
 
     def __attrs_post_init__(self) -> None:
         self._since = self.node.scheduler.clock.now()
+        self.says = Seldom(self.node.log, self.node.scheduler.clock)
 
     @property
     def metadata(self) -> Metadata:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from actors.connection import BUSY_SECONDS, SLICE_SECONDS, Connection, Received
 from actors.runtime import Actor, Address, Future, Node, Scheduler, handles
 from actors.runtime.clock import VirtualClock
 from actors.runtime.ref import Ref
+from actors.seldom import Seldom
 from protocol.errors import ProtocolError
 from tests.actors.test_answers import Taken
 
@@ -88,7 +90,7 @@ class Edge:
         self.node = Node(1, self.scheduler, incarnation=1)
         self.answers = Answers(Taken(), self.scheduler)  # type: ignore[arg-type]
         self.waiting = deque(memoryview(request) for request in requests)
-        serving: Any = None
+        serving: Any = SimpleNamespace(says=Seldom(self.node.log, self.clock))
         address = Address("connection", "1", 1)
         self.ref: Ref[Begins] = self.node.spawn(kind, self.answers, serving, "peer", address=address)
 

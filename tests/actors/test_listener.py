@@ -225,6 +225,20 @@ def test_idle_connections_at_1024_descriptors_keep_no_log_from_its_files(tmp_pat
     assert "raise the limit with ulimit -n" in said
 
 
+@pytest.mark.parametrize(
+    ("sent", "named"),
+    [(b"GET / HTTP/1.1\r\n\r\n", "HTTP"), (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "TLS"), (b"\xff" * 9, "ff ff")],
+)
+def test_another_protocol_is_named_in_the_log_and_hung_up_on(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, sent: bytes, named: str
+) -> None:
+    with connected(cluster) as lines:
+        lines.write(sent)
+        assert lines.read(1) == b""
+    (line,) = [record.getMessage() for record in caplog.records if "closed: what it sends" in record.getMessage()]
+    assert named in line
+
+
 def test_a_client_that_says_nothing_is_hung_up_on(impatient: Cluster) -> None:
     with connected(impatient) as busy, connected(impatient) as idle, connected(impatient) as silent:
         assert asked(idle, b'{"op":"status"}')["broker"] == 1

@@ -21,6 +21,8 @@ from protocol.messages.describe_producers import TopicRequest as ProducersOf
 from protocol.messages.describe_quorum import DescribeQuorumRequest, RequestedPartition, RequestedTopic
 from protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 from protocol.messages.metadata import MetadataRequest
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.actors.handlers.conftest import FIRST
 from tests.actors.handlers.test_produce import batch, produce
 from tests.actors.handlers.wire_client import WireClient
@@ -283,3 +285,10 @@ def test_every_replica_describes_its_producers(cluster: Cluster, clients: dict[i
             return [(one.producer_id, one.producer_epoch, one.last_sequence) for one in partition.active_producers]
 
         wait_until(lambda: known() == [(77, 3, 1)], lambda: "a follower lacks the batch")
+
+
+def test_a_client_that_wants_to_authenticate_is_refused_as_apache_kafka_does(client: WireClient) -> None:
+    for version in (0, 1):
+        answer = client.ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
+        assert (answer.error_code, answer.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
+    assert client.ask(SaslAuthenticateRequest(auth_bytes=b"x")).error_code == ErrorCode.ILLEGAL_SASL_STATE
