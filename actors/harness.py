@@ -303,9 +303,12 @@ class Cluster:
         raise HarnessError(f"the cluster did not {aim} within {START_SECONDS:g} s: {self._running.statuses}")
 
     async def _until_settled(self) -> None:
-        """Wait until every broker knows a leader for every partition of the topics that were asked for."""
+        """Wait until every broker knows a leader for every partition of the topics that were asked for, and preferred
+        leaders lead."""
         with trio.move_on_after(START_SECONDS):
-            await self._running.until(lambda statuses: all(status.settled for status in statuses.values()))
+            await self._running.until(
+                lambda statuses: all(status.settled and status.balanced for status in statuses.values())
+            )
             return
         raise HarnessError(f"the cluster made no topics within {START_SECONDS:g} s; its log says why")
 

@@ -82,8 +82,8 @@ class _GoOn:
 
 
 @frozen(slots=True)
-class _Balance:
-    pass
+class Balance:
+    """Hand partitions that are led from here to their preferred leaders."""
 
 
 @frozen(slots=True)
@@ -135,7 +135,7 @@ class Partitions(Actor):
                 self._coordinators[address] = None
         self._due.update(dict.fromkeys(topic_id for topic_id, _ in self._here.values()))
         self._due.update(dict.fromkeys(self._services.metadata.topics))
-        self.every(BALANCE_SECONDS, _Balance())
+        self.every(BALANCE_SECONDS, Balance())
         self.every(LOOK_AT_DISK_SECONDS, _LookAtDisk())
         self.send(Address("controller", "", self.node.broker), TellMetadata())  # or is not there yet, and will tell
         self._go_on()
@@ -208,8 +208,8 @@ class Partitions(Actor):
         self._remove_next()
         self._go_on()
 
-    @handles(_Balance)
-    def balance(self, _message: _Balance) -> None:
+    @handles(Balance)
+    def balance(self, _message: Balance) -> None:
         """Hand partitions back to whoever should lead them. Nothing moves while somebody is missing."""
         self._look_at_all()
         metadata, leadership = self._services.metadata, self._services.leadership
@@ -493,6 +493,14 @@ def is_settled(services: GroupServices, cluster: ClusterFacts) -> bool:
             if led is None or led.broker is None:
                 return False
     return bool(services.metadata.cluster_id)
+
+
+def is_balanced(services: GroupServices) -> bool:
+    """Is every partition led, and by its preferred leader wherever that one is in sync?"""
+    metadata, leadership = services.metadata, services.leadership
+    return next(misled(metadata, leadership), None) is None and all(
+        leadership.is_led(group_name(topic.name, number, topic.id)) for topic, number, _ in metadata.partitions()
+    )
 
 
 def groups_on_disk(files: Filesystem, data_dir: str) -> list[str]:

@@ -7,6 +7,7 @@ killed. What it is doing is told to the launcher as it changes (BrokerStatus).
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import random
 import socket
@@ -21,7 +22,7 @@ from actors.cluster_facts import ClusterFacts
 from actors.fetch_sessions import FetchSessions
 from actors.group_member import GroupServices
 from actors.listener import serve_port
-from actors.partitions import is_settled, on_disk
+from actors.partitions import Balance, is_balanced, is_settled, on_disk
 from actors.process.directory_lock import DirectoryLock
 from actors.process.identity import Identity
 from actors.process.messages import (
@@ -48,6 +49,9 @@ STOP_SECONDS = 5.0
 STOP_REPORT_SECONDS = 1.0
 HAND_OVER_SECONDS = 3.0
 SETTLE_SECONDS = 0.01
+BALANCE_LOOK_SECONDS = 0.05
+BALANCE_SECONDS_MAX = 2.0
+"""How long a cluster that starts waits for its preferred leaders: clients that come then find nothing moving."""
 
 
 @frozen(slots=True)
@@ -123,6 +127,8 @@ class Broker(Actor):
         self._peering = peering
         self._ending = ending
         self._settled = False
+        self._balanced = False
+        self._balance_until = math.inf
 
     def on_start(self) -> None:
         self.node.watch_peers(self.address)
@@ -130,12 +136,27 @@ class Broker(Actor):
 
     @handles(_LookAgain)
     def look_again(self, _message: _LookAgain) -> None:
-        """Until everything of the cluster file is there and led."""
+        """Until everything of the cluster file is there and led, and then until preferred leaders lead."""
+        if not self._settled:
+            self._settle()
+        if self._settled:
+            self._balance()
+
+    def _settle(self) -> None:
         self._settled = is_settled(self._services, self._facts)
         if self._settled:
+            self._balance_until = self.node.scheduler.clock.now() + BALANCE_SECONDS_MAX
             self._report()
         else:
             self.after(SETTLE_SECONDS, _LookAgain())
+
+    def _balance(self) -> None:
+        self._balanced = is_balanced(self._services) or self.node.scheduler.clock.now() >= self._balance_until
+        if self._balanced:
+            self._report()
+        else:
+            self.send(Address("partitions", "", self.node.broker), Balance())
+            self.after(BALANCE_LOOK_SECONDS, _LookAgain())
 
     @handles(PeerUp)
     def peer_up(self, _message: PeerUp) -> None:
@@ -163,7 +184,8 @@ class Broker(Actor):
 
     def _report(self) -> None:
         linked = tuple(sorted(peer for peer in self.node.links if peer != LAUNCHER_ID))
-        self.send(LAUNCHER, BrokerStatus(self.node.broker, os.getpid(), self._port, linked, self._settled))
+        status = BrokerStatus(self.node.broker, os.getpid(), self._port, linked, self._settled, self._balanced)
+        self.send(LAUNCHER, status)
 
 
 async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> None:

@@ -169,13 +169,15 @@ class Launcher:
             await self._change.wait()
 
     async def until_ready(self) -> None:
-        """Wait until every broker serves, is linked to every other, and knows the leaders of the file's topics."""
+        """Wait until every broker serves, is linked to every other, knows the leaders of the file's topics, and has
+        seen preferred leaders lead, or waited long enough for them."""
         everybody = set(self._specs)
         await self.until(
             lambda statuses: (
                 everybody == set(statuses)
                 and all(
-                    status.settled and set(status.linked) == everybody - {status.broker} for status in statuses.values()
+                    status.settled and status.balanced and set(status.linked) == everybody - {status.broker}
+                    for status in statuses.values()
                 )
             )
         )

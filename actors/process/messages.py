@@ -17,7 +17,8 @@ def broker_address(broker: int) -> Address:
 class BrokerStatus:
     """A broker's own account of itself, sent when it listens and whenever one of its links comes or goes.
 
-    `settled`: it knows a leader for every partition of every topic of the cluster file.
+    `settled`: it knows a leader for every partition of every topic of the cluster file. `balanced`: since its start all
+    partitions had their preferred leaders once, as far as it knows, or that took too long.
     """
 
     broker: int
@@ -25,6 +26,7 @@ class BrokerStatus:
     port: int
     linked: tuple[int, ...]
     settled: bool
+    balanced: bool
 
 
 @wire(0x0101)

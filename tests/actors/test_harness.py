@@ -21,10 +21,12 @@ import trio
 
 from actors.harness import START_SECONDS, Cluster, HarnessError
 from actors.process.broker import ExtraActor
+from actors.process.config import TopicConfig
 from actors.process.directory_lock import DirectoryInUse
 from actors.process.identity import Identity
 from actors.process.messages import HealLinks
 from actors.runtime import LAUNCHER_ID, Actor, Address, CodecError, RemoteFailure
+from log.raft.node import RaftNode
 from tests.actors.conftest import PLACEMENTS, ClusterFactory, living_children
 from tests.actors.probes import (
     PROBES,
@@ -105,20 +107,14 @@ def test_brokers_have_the_processes_they_were_asked_for(shared: Cluster) -> None
         assert set(shared.pids.values()) == {own}
 
 
-def test_three_brokers_are_up_in_under_a_second(cluster_factory: ClusterFactory) -> None:
-    """When they share a process; with processes, it takes them a second each until they have read their code.
-
-    The machine may be busy with other tests meanwhile: then they try again.
-    """
+def test_three_brokers_that_share_a_process_start_with_a_second_of_its_time(leaves_nothing: None) -> None:
+    """Of the processor's time: the machine may be busy with other tests."""
     best_s = float("inf")
-    for _ in range(5):
-        cluster = cluster_factory()
-        began = time.monotonic()
-        with cluster:
-            best_s = min(best_s, time.monotonic() - began)
-        if best_s < (10 if cluster.processes else 1):
-            return
-    raise AssertionError(f"{best_s:.1f} s")
+    for _ in range(3):
+        began = time.process_time()
+        with Cluster():
+            best_s = min(best_s, time.process_time() - began)
+    assert best_s < 1.0
 
 
 def test_one_broker_alone_is_a_cluster(cluster_factory: ClusterFactory) -> None:
@@ -138,6 +134,18 @@ def test_a_stopped_cluster_starts_again(cluster_factory: ClusterFactory) -> None
         with cluster:
             assert cluster.ask("echo@2", say(number)).number == number
             cluster.cut(1, 2)
+
+
+def test_preferred_leaders_lead_once_a_cluster_has_started(
+    tmp_path: Path, leaves_nothing: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Leaders that moved afterwards would take coordinators with them, away from clients that have just found them."""
+    monkeypatch.setattr("actors.process.broker.BALANCE_SECONDS_MAX", START_SECONDS)
+    monkeypatch.setattr(RaftNode, "rank", lambda self, broker: len(self.wanted) - 1 - self.wanted.index(broker))
+    for topics in ([TopicConfig("orders", 6, 3)], []):  # the topics of the file, and then all that there are
+        with Cluster(data_dir=tmp_path, topics=topics) as cluster:
+            partitions = cluster.admin.topic("orders")["partitions"]
+            assert [one["leader"] for one in partitions] == [one["replicas"][0] for one in partitions]
 
 
 @SELDOM_WITH_PROCESSES
@@ -456,7 +464,10 @@ def test_a_plain_script_needs_no_guard(tmp_path: Path, leaves_nothing: None, pro
             print(len(cluster.bootstrap.split(",")))
         """)
     )
-    done = subprocess.run([sys.executable, script], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(
+        [sys.executable, script], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "once\n2\n", "")
 
 
