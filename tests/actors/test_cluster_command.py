@@ -153,7 +153,7 @@ def assert_gone(command: Command, own_tmp: Path, data_dir: Path) -> None:
     """No process, no socket, no lock; only what the brokers are to keep."""
     wait_until(lambda: not command.left(), lambda: f"left: {command.left()}")
     assert list(own_tmp.iterdir()) == []
-    kept = ("boot", "meta.properties", "votes")
+    kept = ("boot", "meta.properties", "reserve", "votes")
     found = [name for name in files_of(data_dir) if "/__cluster_metadata-0/" not in name]
     assert found == [*(f"{broker}/{name}" for broker in (1, 2, 3) for name in kept), "formation"]
 
