@@ -544,7 +544,8 @@ class Coordinator(Actor):
 
     @property
     def _moment(self) -> Moment:
-        return Moment(self._machine_now, self._services.wall_ms())
+        calendar = self._services.calendar
+        return Moment(self._machine_now, calendar.wall_ms(), calendar.is_sure())
 
     @property
     def _machine_now(self) -> float:

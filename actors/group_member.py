@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import abc
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from attrs import Factory, evolve
 
+from actors.calendar import Calendar
 from actors.flusher import LogSynced, SaveVote, SyncLog, VoteSaved
 from actors.heartbeats import Follows, LeaderGone, Leads
 from actors.leadership import Leadership
@@ -54,13 +55,17 @@ class GroupServices:
     heard: dict[int, float]
     metadata: Metadata
     leadership: Leadership
-    wall_ms: Callable[[], int]
+    calendar: Calendar
     rng: random.Random
     raft: RaftConfig = Factory(RaftConfig)
     topic_defaults: Mapping[str, str] = Factory(dict)
     pacer: Pacer = Factory(Pacer)
     groups: GroupConfig = Factory(GroupConfig)
     transactions: TransactionConfig = Factory(TransactionConfig)
+
+    def wall_ms(self) -> int:
+        return self.calendar.wall_ms()
+
     refusals: Refusals = Factory(Refusals)
 
 
@@ -300,7 +305,7 @@ class GroupMember(Actor):
         self._flush = None
         member = self._member
         try:
-            member.log.end_flush(message.flush, message.error, self._services.wall_ms())
+            member.log.end_flush(message.flush, message.error, self._now_ms)
         except LogOffline as error:
             self._go_offline(error)
             return
@@ -333,6 +338,11 @@ class GroupMember(Actor):
     @property
     def now(self) -> float:
         return self.node.scheduler.clock.now()
+
+    @property
+    def _now_ms(self) -> int:
+        """For flush.ms: the calendar may be set back."""
+        return int(self.now * 1000)
 
     @property
     def leads(self) -> bool:
@@ -405,7 +415,7 @@ class GroupMember(Actor):
 
     def _sync_if_due(self) -> None:
         log = self._member.log
-        if log.needs_flush(self._services.wall_ms()):
+        if log.needs_flush(self._now_ms):
             self._sync()
         elif log.config.flush_ms != NEVER and log.flushed_offset < log.end_offset and not self._will_look:
             self._will_look = True

@@ -47,12 +47,13 @@ class LogCleaning:
         """Do what is soon done. Is that all, or is the log to be compacted?"""
         replica = self._replica
         log, now_ms = replica.member.log, replica.services.wall_ms()
+        is_sure = replica.services.calendar.is_sure()
         log.checkpoint()
         log.producers.expire(replica.now, replica.services.transactions.producer_id_expiration_ms)
         policy = log.config.cleanup_policy
         if retention and CleanupPolicy.DELETE in policy:
-            log.delete_old_segments(now_ms)
-        if CleanupPolicy.COMPACT not in policy or self._compaction is not None:
+            log.delete_old_segments(now_ms if is_sure else None)
+        if CleanupPolicy.COMPACT not in policy or self._compaction is not None or not is_sure:
             return True
         roll_if_overdue(log, now_ms)
         return not cleanable(log, now_ms).is_due(log.config)

@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 import random
 import re
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from actors.background import Background, ThreadBackground
+from actors.calendar import Calendar
 from actors.cleaner import Cleaner
 from actors.cluster_facts import GROUP as METADATA
 from actors.cluster_facts import ClusterFacts
@@ -30,6 +29,7 @@ from actors.group_coordinator import GroupCoordinator
 from actors.group_member import GroupServices
 from actors.heartbeats import Heartbeats
 from actors.leadership import Leadership, misled
+from actors.machine_boot import machine_boot
 from actors.metadata_snapshots import SnapshotWriter, check_snapshot
 from actors.replica import Replica
 from actors.replica_messages import Discard, TransferLeadership, group_name, parts_of, replica_address
@@ -67,7 +67,6 @@ TRANSFERS_AT_ONCE = 50
 _GONE = ".gone"
 """What is removed is called so first: a crash may leave any part of it, and a group's own directory must be whole."""
 _GROUP_NAME = re.compile(r".+-[0-9]+\.[A-Za-z0-9_-]{22}")
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 COORDINATORS: dict[str, type[Coordinator]] = {
@@ -463,7 +462,7 @@ def start_partitions(
         heard,
         Metadata(),
         Leadership(),
-        lambda: int(clock.wall() * 1000),
+        Calendar(clock.now, clock.wall, node.log.warning),
         rng,
         raft,
         dict(cluster.topic_defaults),
@@ -512,11 +511,3 @@ def groups_on_disk(files: Filesystem, data_dir: str) -> list[str]:
         for name in files.list(data_dir)
         if _GROUP_NAME.fullmatch(name) and files.exists(f"{data_dir}/{name}/{checkpoint.METADATA}")
     ]
-
-
-def machine_boot() -> str:
-    """Names this boot of the machine. Where the system does not, the time of boot does, to the minute."""
-    try:
-        return _BOOT_ID.read_text().strip()
-    except OSError:
-        return f"booted {round((time.time() - time.monotonic()) / 60)} min after 1970"

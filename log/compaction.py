@@ -131,7 +131,7 @@ class Compaction:
         log = self._log
         while log.is_flushing:  # somebody else's, perhaps in another thread: look again with the next step
             yield _NOT_NOW
-        log.flush(self._now_ms)  # also if no record waits: the name of a new segment or a snapshot may
+        log.flush()  # also if no record waits: the name of a new segment or a snapshot may
         log.checkpoint()
         aborted = AbortedTransactions(log.aborted_transactions(found.segments[0].base_offset, found.end_offset))
         keys = KeyMap(self._memory_bytes, max(found.end_offset - found.first_dirty_offset, 0))

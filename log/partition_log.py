@@ -399,8 +399,8 @@ class PartitionLog:
         # are kept: the start may lie inside of one, and who begins with that one votes with the epoch before it.
         self.epochs.cut_before(min(self.segments[0].base_offset, offset))
 
-    def delete_old_segments(self, now_ms: int) -> int:
-        """Apply retention.ms and retention.bytes. Gives how many segments went."""
+    def delete_old_segments(self, now_ms: int | None) -> int:
+        """Apply retention.ms, unless the time is not known, and retention.bytes. Gives how many segments went."""
         self._must_be_online()
         count = deletable_segments(self.segments, self.end_offset, self.last_stable_offset, self.config, now_ms)
         if count == 0:

@@ -51,6 +51,8 @@ class Moment:
 
     now: float
     wall_ms: int
+    is_sure: bool = True
+    """Can the wall clock be believed? Nothing is dropped because of its age otherwise."""
 
 
 @frozen(slots=True)

@@ -13,6 +13,7 @@ import pytest
 from attrs import evolve
 
 from actors.background import Done, Work
+from actors.calendar import SUSPENDED_SECONDS
 from actors.cluster_facts import GROUP as METADATA
 from actors.cluster_facts import ClusterFacts
 from actors.group_member import GroupServices
@@ -25,8 +26,9 @@ from actors.partitions import (
     start_partitions,
 )
 from actors.replica import Replica
-from actors.replica_messages import AppendRecords, AppendResult, group_name, parts_of, replica_address
+from actors.replica_messages import AppendRecords, AppendResult, CleanUp, group_name, parts_of, replica_address
 from actors.runtime import Address, Payload
+from actors.runtime.clock import VirtualClock
 from actors.runtime.simulation import Simulation
 from log import checkpoint, losses
 from log.machines.plans import CreateTopic, DeleteTopic
@@ -321,3 +323,45 @@ def test_a_broker_whose_votes_are_lost_votes_in_no_epoch_in_which_it_may_have_vo
     brokers.until(lambda: brokers.services[3].journal.get(METADATA).term >= TERMS_SKIPPED)
     brokers.until(lambda: brokers.are_in_sync([group]))
     assert not brokers.services[3].journal.is_doubted(group)
+
+
+def test_flush_ms_does_not_wait_for_a_calendar_that_was_set_back() -> None:
+    brokers = Brokers(1, ("flush.ms", "100"))
+    (group,) = brokers.create(1)
+    append = AppendRecords(-1, 500, Payload(memoryview(build_batch([Record(0, 1, None, b"one", ())]))))
+    address = replica_address(group, 1)
+    for number in range(3):
+        answer = brokers.sim.nodes[1].ref(address).ask(append, block=False)
+        brokers.until(lambda answer=answer: answer.done)  # type: ignore[misc]
+        brokers.sim.run(seconds=1.0)
+        replica = brokers.sim.nodes[1]._alive[address]
+        assert isinstance(replica, Replica)
+        log = replica._member.log
+        assert log.flushed_offset == log.end_offset, number
+        clock = brokers.sim.nodes[1].scheduler.clock
+        assert isinstance(clock, VirtualClock)
+        clock.jump_wall(-3600.0)
+
+
+def test_nothing_is_deleted_because_of_its_age_right_after_the_calendar_jumped() -> None:
+    brokers = Brokers(1, ("retention.ms", "3600000"), ("segment.bytes", "1000"))
+    (group,) = brokers.create(1)
+    node, address = brokers.sim.nodes[1], replica_address(group, 1)
+    clock = node.scheduler.clock
+    assert isinstance(clock, VirtualClock)
+    for _ in range(5):
+        record = Record(0, int(clock.wall() * 1000), None, bytes(500), ())
+        answer = node.ref(address).ask(AppendRecords(-1, 500, Payload(memoryview(build_batch([record])))), block=False)
+        brokers.until(lambda answer=answer: answer.done)  # type: ignore[misc]
+    replica = node._alive[address]
+    assert isinstance(replica, Replica)
+
+    def clean_up() -> int:
+        done = node.ref(address).ask(CleanUp(retention=True), block=False)
+        brokers.until(lambda: done.done)
+        return replica._member.log.log_start_offset
+
+    clock.jump_wall(7200.0)
+    assert clean_up() == 0
+    brokers.sim.run(seconds=SUSPENDED_SECONDS)
+    assert clean_up() > 0

@@ -336,7 +336,7 @@ class OffsetRequests:
                 since = aging
             expires_ms = since + retention_ms if committed.expire_ms == -1 else committed.expire_ms
             held = self._offsets.is_pending(group.group_id, place) or group.is_subscribed_to(place[0])
-            if held or moment.wall_ms < expires_ms:
+            if held or not moment.is_sure or moment.wall_ms < expires_ms:
                 left = True
             else:
                 self.drop(group.group_id, place)

@@ -1,0 +1,44 @@
+"""Whether the calendar can be believed: a clock that was set wrong must not delete what it takes for old.
+
+The wall clock is compared with the monotonic one. When the two part by more than a minute from one look to the next,
+somebody or something set the wall clock, or the machine slept. For ten minutes after that nothing is deleted because of
+its age: an operator who reads the warning has that time to set the clock right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+JUMP_SECONDS = 60.0
+SUSPENDED_SECONDS = 600.0
+
+
+class Calendar:
+    """The calendar of one process."""
+
+    __slots__ = ("_difference", "_now", "_suspended_until", "_wall", "_warn")
+
+    def __init__(self, now: Callable[[], float], wall: Callable[[], float], warn: Callable[[str], None]) -> None:
+        self._now = now
+        self._wall = wall
+        self._warn = warn
+        self._difference = wall() - now()
+        self._suspended_until = -math.inf
+
+    def wall_ms(self) -> int:
+        return int(self._wall() * 1000)
+
+    def is_sure(self) -> bool:
+        """Did the wall clock keep time with the monotonic one for ten minutes, or since this process began?"""
+        now = self._now()
+        difference = self._wall() - now
+        jump = difference - self._difference
+        self._difference = difference
+        if abs(jump) > JUMP_SECONDS:
+            self._suspended_until = now + SUSPENDED_SECONDS
+            self._warn(
+                f"clock: the wall clock jumped by {jump:+.0f} s; for {SUSPENDED_SECONDS / 60:.0f} minutes nothing is"
+                " deleted because of its age"
+            )
+        return now >= self._suspended_until
