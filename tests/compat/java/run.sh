@@ -46,6 +46,8 @@ expect "topics --list" "^java$" $J $T.TopicCommand $B --list
 expect "topics --describe" "PartitionCount: 3.*ReplicationFactor: 3" $J $T.TopicCommand $B --describe --topic java
 expect "topics --alter" "." bash -c "$J $T.TopicCommand $B --alter --topic java --partitions 4 && $J $T.TopicCommand $B --describe --topic java | grep 'PartitionCount: 4'"
 expect "configs --alter" "Completed updating config" $J kafka.admin.ConfigCommand $B --alter --entity-type topics --entity-name java --add-config retention.ms=86400000
+expect "configs --describe --all of a topic" "retention.bytes=-1 sensitive=false synonyms=.DEFAULT_CONFIG:log.retention.bytes=-1.$" $J kafka.admin.ConfigCommand $B --describe --all --entity-type topics --entity-name java
+expect "configs --describe --all of a broker" "num.partitions=3 sensitive=false synonyms=.STATIC_BROKER_CONFIG:num.partitions=3, DEFAULT_CONFIG:num.partitions=1.$" $J kafka.admin.ConfigCommand $B --describe --all --entity-type brokers --entity-name 1
 expect "configs --describe" "retention.ms=86400000" $J kafka.admin.ConfigCommand $B --describe --entity-type topics --entity-name java
 seq 1 1000 > "$WORK/lines"
 INPUT=$WORK/lines expect "console-producer" "" $J $T.ConsoleProducer $B --topic java
@@ -87,6 +89,21 @@ expect "transactions list" "^perf[[:space:]].*CompleteCommit" $J $X $B list
 expect "transactions describe" "CompleteCommit" $J $X $B describe --transactional-id perf
 expect "transactions describe-producers" "ProducerId" $J $X $B describe-producers --topic tx --partition 0
 expect "transactions find-hanging" "" $J $X $B find-hanging --topic tx
+$PYTHON - "$BOOTSTRAP" <<'EOF'
+"""Leave a transaction open in a partition."""
+import os, sys
+from tools.client.producer import Producer
+
+producer = Producer(sys.argv[1], transactional_id="hanging", transaction_timeout=600.0)
+producer.init_transactions()
+producer.begin()
+producer.send("tx-hanging", b"x", partition=0)
+producer.flush()
+os._exit(0)
+EOF
+expect "transactions abort" "" $J $X $B abort --topic tx-hanging --partition 0 --start-offset 0
+expect "transactions abort: nothing is open any more" "[[:space:]]None[[:space:]]*$" $J $X $B describe-producers --topic tx-hanging --partition 0
+expect "transactions abort with an epoch that no coordinator has" "refused" bash -c "$J $X $B abort --topic tx-hanging --partition 0 --producer-id 0 --producer-epoch 0 --coordinator-epoch 2147483647 2>&1 | grep -q 'Failed to abort' && echo refused"
 expect "transactional-message-copier: 1000 from topic to topic" '"totalProcessed":1000' $J $T.TransactionalMessageCopier --broker-list "$BOOTSTRAP" --input-topic tx --input-partition 0 --output-topic tx-copy --transactional-id copier --transaction-size 100 --consumer-group copiers --max-messages 1000 --use-group-metadata
 $J $T.consumer.ConsoleConsumer $B --topic tx-copy --from-beginning --isolation-level read_committed --timeout-ms 6000 2>/dev/null | wc -l > "$WORK/count"
 expect "console-consumer of the copy: all 1000 are read" "^1000$" cat "$WORK/count"
