@@ -175,7 +175,7 @@ class GroupMember(Actor):
             # directory says so: that is made first, and a crash may come before the mark is in it.
             #
             # A first voter whose memberships are gone, too, votes with those of the beginning. If others were ever
-            # decided on, a majority of the first voters has them on disk, or has left, and refuses (`_would_grant`).
+            # decided on, a majority of the first voters has them on disk, or has left, and says so (`_ask_more`).
             files.make_directory(directory)
             losses.mark(files, directory, new=not spec.first_voters)
         losses.mark_if_torn(files, directory)

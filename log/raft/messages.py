@@ -15,7 +15,7 @@ class VoteRequest:
     Whether it is a voter, only the candidate's log has to know: one that was just added may not have heard of it.
     `pre` asks what the answer would be and changes nothing. `forced` comes from a leader that hands over: it is no
     disturbance, so a voter that hears a leader may grant it all the same. `membership` is the offset from which my
-    membership holds: a voter that lost its log, and not the memberships in it, compares that too.
+    membership holds: a voter that lost its log, and not the memberships in it, may know a later one.
     """
 
     term: int
@@ -30,7 +30,11 @@ class VoteRequest:
 
 @frozen(slots=True)
 class VoteAnswer:
-    """Yes or no, to a request of this kind. Without `eligible` it counts only if every voter says yes."""
+    """Yes or no, to a request of this kind. Without `eligible` it counts only if every voter says yes.
+
+    A voter that is not eligible may have acknowledged a later membership than the candidate's before it lost its log.
+    It says so: whoever it elects must be elected by that `membership`, too.
+    """
 
     term: int
     voter: int
@@ -38,6 +42,7 @@ class VoteAnswer:
     granted: bool
     pre: bool
     eligible: bool
+    membership: bytes = b""
 
 
 @frozen(slots=True)

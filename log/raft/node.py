@@ -14,7 +14,7 @@ from typing import Protocol
 
 from log.epoch_cache import EpochCache
 from log.raft import confirming, following, leading
-from log.raft.membership import Membership, MembershipHistory
+from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.messages import (
     Append,
     Appended,
@@ -130,6 +130,8 @@ class RaftNode:
         not when the answer was looked at: a process that was stopped finds answers that are long out of date.
         """
         self._keeps_heard = heard is None
+        self.seen: dict[int, tuple[str, bool]] = {}
+        """The directories of other voters, and whether they count, as they last answered. For operators alone."""
         self.pacer = Pacer() if pacer is None else pacer
         self._rng = rng
         self._retry_s = config.election_retry_s
@@ -224,6 +226,7 @@ class RaftNode:
         role = self.role
         had_quorum = isinstance(role, Leader) and leading.has_quorum(self, now)
         self.online.discard(broker)
+        self.seen.pop(broker, None)
         if isinstance(role, Leader):
             leading.pause_progress(role, broker)
             role.alone = role.alone or (had_quorum and self.config.leads_alone and leading.lost_all_others(self))
@@ -373,8 +376,6 @@ class RaftNode:
             return False
         if not request.forced and self._hears_leader(now):
             return False
-        if not self.eligible and request.membership < self.history.latest_offset:
-            return False  # the candidate's voters are no more those who vote
         return (request.last_epoch, request.last_end) >= (self.log.epochs.latest, self.log.end_offset)
 
     def _yields_to(self, request: VoteRequest, now: float) -> bool:
@@ -411,18 +412,23 @@ class RaftNode:
 
     def _answer_vote(self, request: VoteRequest, *, granted: bool) -> None:
         term = request.term if request.pre and granted else self.term
-        answer = VoteAnswer(term, self.broker, self.directory, granted, request.pre, self.eligible)
+        knows_later = not self.eligible and request.membership < self.history.latest_offset
+        membership = self.membership.encode() if knows_later else b""
+        answer = VoteAnswer(term, self.broker, self.directory, granted, request.pre, self.eligible, membership)
         self.send(request.candidate, answer)
 
     def _on_vote_answer(self, answer: VoteAnswer, now: float) -> None:
         role = self.role
+        self.seen[answer.voter] = (answer.directory, answer.eligible)
         if isinstance(role, PreCandidate):
             if not answer.pre or (answer.granted and answer.term != self.term + 1):
                 return
         elif not isinstance(role, Candidate) or answer.pre or answer.term != self.term:
             return
-        if not self.membership.has(answer.voter, answer.directory):
+        if not any(membership.has(answer.voter, answer.directory) for membership in self._electorates(role)):
             return
+        if answer.granted and answer.membership:
+            self._ask_more(role, Membership.decode(answer.membership))
         (role.granted if answer.granted else role.refused).add(answer.voter)
         if answer.granted and answer.eligible:
             role.sure.add(answer.voter)
@@ -435,8 +441,28 @@ class RaftNode:
             self._become(Follower(None, now + self._jitter()))
 
     def _is_elected(self, role: PreCandidate | Candidate) -> bool:
-        """A majority that lost nothing has all that was committed; all voters have all that is left of it."""
-        return len(role.sure) >= self.membership.majority or len(role.granted) == len(self.membership.voters)
+        """A majority that lost nothing has all that was committed; all voters have all that is left of it.
+
+        So it must be in every membership that may have committed something.
+        """
+        return all(
+            len(role.sure.intersection(one.brokers)) >= one.majority or role.granted.issuperset(one.brokers)
+            for one in self._electorates(role)
+        )
+
+    def _electorates(self, role: PreCandidate | Candidate) -> tuple[Membership, ...]:
+        """Our own membership, and the later ones that voters know who lost their logs."""
+        return (self.membership, *role.later)
+
+    def _ask_more(self, role: PreCandidate | Candidate, membership: Membership) -> None:
+        """Be elected by this membership, too."""
+        if membership in self._electorates(role):
+            return
+        asked = {voter for one in self._electorates(role) for voter in one.voters}
+        role.later.append(membership)
+        is_pre = isinstance(role, PreCandidate)
+        forced = isinstance(role, Candidate) and role.forced
+        self._request_votes([voter for voter in membership.voters if voter not in asked], pre=is_pre, forced=forced)
 
     def _vote_for_self(self, role: PreCandidate | Candidate) -> None:
         role.granted.add(self.broker)
@@ -453,15 +479,18 @@ class RaftNode:
         if self._is_elected(role):
             self._campaign(now, forced=False)
             return
-        self._request_votes(pre=True, forced=False)
+        self._request_votes(self.membership.voters, pre=True, forced=False)
 
     def _campaign(self, now: float, *, forced: bool) -> None:
         self._set_vote(Vote(self.term + 1, self.broker))
+        later = self.role.later if isinstance(self.role, PreCandidate) else []
         role = Candidate(now, math.inf, forced=forced)  # anew when our vote is saved: until then nobody is asked
+        role.later = later
         self._become(role)
         self._vote_for_self(role)
         if not self._is_elected(role):
-            self._request_votes(pre=False, forced=forced)
+            voters = {voter for one in self._electorates(role) for voter in one.voters}
+            self._request_votes(sorted(voters), pre=False, forced=forced)
 
     def vote_saved(self, now: float) -> None:
         """Our vote is durable, and our request for others, or our answer, is on its way. Who votes alone leads now.
@@ -478,10 +507,10 @@ class RaftNode:
             patience_s = max(self.config.yield_s, 2 * (now - self._voted_at))
             role.campaign_at = self._campaign_at(now + patience_s, patience=4)
 
-    def _request_votes(self, *, pre: bool, forced: bool) -> None:
+    def _request_votes(self, voters: Sequence[Voter], *, pre: bool, forced: bool) -> None:
         term = self.term + 1 if pre else self.term
         end, epoch, known = self.log.end_offset, self.log.epochs.latest, self.history.latest_offset
-        for voter in self.membership.voters:
+        for voter in voters:
             if voter.broker != self.broker:
                 request = VoteRequest(term, self.broker, voter.directory, end, epoch, pre, forced, known)
                 self.send(voter.broker, request)

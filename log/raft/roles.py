@@ -11,6 +11,7 @@ successor skip that.
 
 from __future__ import annotations
 
+from log.raft.membership import Membership
 from log.raft.progress import Progress
 
 
@@ -30,27 +31,32 @@ class Follower:
 
 
 class PreCandidate:
-    """Asks whether it would be elected. `sure` are the votes of those that lost nothing."""
+    """Asks whether it would be elected. `sure` are the votes of those that lost nothing.
 
-    __slots__ = ("granted", "refused", "retry_at", "sure")
+    `later` are memberships that voters know who lost their logs: it must be elected by each of them, too.
+    """
+
+    __slots__ = ("granted", "later", "refused", "retry_at", "sure")
 
     def __init__(self, retry_at: float) -> None:
         self.granted: set[int] = set()
         self.sure: set[int] = set()
         self.refused: set[int] = set()
+        self.later: list[Membership] = []
         self.retry_at = retry_at
 
 
 class Candidate:
-    """Asks to be elected in its term. `sure` as above; `relinked` are those to whom there is a new link since."""
+    """Asks to be elected in its term. `relinked` are those to whom there is a new link since; the rest is as above."""
 
-    __slots__ = ("asked_at", "forced", "granted", "refused", "relinked", "retry_at", "sure")
+    __slots__ = ("asked_at", "forced", "granted", "later", "refused", "relinked", "retry_at", "sure")
 
     def __init__(self, asked_at: float, retry_at: float, *, forced: bool) -> None:
         self.asked_at = asked_at
         self.granted: set[int] = set()
         self.sure: set[int] = set()
         self.refused: set[int] = set()
+        self.later: list[Membership] = []
         self.relinked: set[int] = set()
         self.retry_at = retry_at
         self.forced = forced

@@ -9,13 +9,14 @@ from attrs import evolve
 
 from actors.cluster_facts import GROUP as METADATA
 from actors.runtime import Address
+from log.config import NEVER
 from log.machines.plans import MoveReplicas
 from tools.simulator.report import TraceKeeper
 from tools.simulator.settings import choose
 from tools.simulator.world import TOPIC, World
 
 
-def world_at_work(seed: int) -> tuple[World, str]:
+def world_at_work(seed: int, writers: int = 0) -> tuple[World, str]:
     """A cluster of four brokers that writes little, and the group of its only partition, which has three replicas."""
     settings = choose(
         seed,
@@ -29,7 +30,10 @@ def world_at_work(seed: int) -> tuple[World, str]:
         replication_factor=3,
     )
     raft = evolve(settings.raft, flush_before_ack=False)
-    world = World(evolve(settings, writers=0, readers=0, raft=raft), TraceKeeper())
+    defaults = {**dict(settings.topic_defaults), "flush.messages": str(NEVER), "flush.ms": str(NEVER)}
+    world = World(
+        evolve(settings, writers=writers, readers=0, raft=raft, topic_defaults=tuple(defaults.items())), TraceKeeper()
+    )
     until(world, world.form)
     (group,) = world.groups
     until(world, lambda: world.leader(group) is not None)

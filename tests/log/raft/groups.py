@@ -66,16 +66,18 @@ class Group:
 
     # -- life and death ----------------------------------------------------------------------------------------
 
-    def start(self, broker: int) -> None:
+    def start(self, broker: int, *, lost: bool = False) -> None:
+        """`lost`: it knows that it lost what it may have acknowledged."""
         disk = self.disks[broker]
         log = PartitionLog.open(DIRECTORY, self.log_config, Handles(disk))
         try:
             history = MembershipHistory.decode(disk.read(f"{DIRECTORY}/{MEMBERSHIP_FILE}"))
         except FileNotFoundError:
             history = MembershipHistory([(-1, self.membership)])
+        is_whole = not lost and (log.cut is None or not log.cut.below_checkpoint)
         node = RaftNode(
             broker, self.directories[broker], history, self.votes[broker], log,
-            config=self.config, rng=self.rng, now=self.now, eligible=log.cut is None or not log.cut.below_checkpoint,
+            config=self.config, rng=self.rng, now=self.now, eligible=is_whole,
             wanted=self.told[broker], pacer=Pacer(self.config.catch_up_bytes_per_s),
         )  # fmt: skip
         self.members[broker] = Member(log, node, lambda: int(self.now * 1000))

@@ -14,11 +14,12 @@ from log.handles import Handles
 from log.memory_filesystem import Fault, MemoryFilesystem
 from log.partition_log import PartitionLog
 from log.raft import leading
+from log.raft.member import MEMBERSHIP_FILE
 from log.raft.messages import Appended, TimeoutNow
 from log.raft.node import RaftConfig
 from log.raft.ready import Vote
 from log.raft.vote_journal import VoteJournal
-from tests.log.raft.groups import Group
+from tests.log.raft.groups import DIRECTORY, Group
 from tests.log.raft.steps import append, append_many, come_back_empty, leader_of
 from tests.log.raft.test_paper_claims import elect, group_of, pump, role_of
 
@@ -380,3 +381,48 @@ def test_a_damaged_leader_hands_over_again_if_nobody_took_over() -> None:
     group.now += group.config.transfer_timeout_s
     group.tick(1)
     assert [type(message) for message in group.channels[1, 2]] == [TimeoutNow]
+
+
+def two_voters_and_a_third_that_joins(*, is_committed: bool) -> Group:
+    """Broker 1 led and wrote that 3 votes, too; 2 has not heard of it. Then 1 lost its log in a power loss."""
+    group = Group(1, 3, voters=2)
+    for a, b in ((1, 2), (1, 3), (2, 3)):
+        group.connect(a, b)
+    elect(group, 1)
+    append_many(group, 1, 1)
+    group.want(1, 2, 3)
+    group.tell_wanted(1)
+    while group.members[1].node.membership.brokers != (1, 2, 3):
+        group.deliver(1, 3)
+        group.save_vote(3)
+        group.deliver(3, 1)
+    if is_committed:
+        pump(group, without=frozenset({2}))
+    known = group.disks[1].read(f"{DIRECTORY}/{MEMBERSHIP_FILE}")
+    group.kill(1)
+    group.disks[1] = MemoryFilesystem()
+    group.disks[1].make_directory(DIRECTORY)
+    group.disks[1].write_atomically(f"{DIRECTORY}/{MEMBERSHIP_FILE}", known)
+    group.start(1, lost=True)
+    for other in (2, 3):
+        group.connect(1, other)
+    return group
+
+
+def test_what_a_joining_voter_has_committed_is_not_lost_with_the_log_of_the_leader() -> None:
+    """The leader and the newcomer were a majority. A voter that has not heard of it must not lead by two of two."""
+    group = two_voters_and_a_third_that_joins(is_committed=True)
+    group.now += 1.0
+    group.tick(2)
+    pump(group)
+    assert role_of(group, 2) != "Leader"
+    group.now += 1.0
+    group.tick(3)
+    pump(group)
+    assert group.leaders[2] == 3
+
+
+def test_a_membership_that_was_never_committed_does_not_keep_the_others_from_electing() -> None:
+    group = two_voters_and_a_third_that_joins(is_committed=False)
+    elect(group, 2)
+    assert group.settle() in (1, 2, 3)
