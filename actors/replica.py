@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from actors.admissions import Admissions, GoOnAdmitting
 from actors.authority import Authority
 from actors.confirmations import Confirmations
 from actors.controller_messages import MetadataChanged
@@ -50,6 +51,7 @@ from actors.replica_messages import (
 from actors.runtime import Address, Future, Payload, handles
 from actors.transaction_gate import TransactionGate
 from log.admission import Admitted, admit
+from log.config import LogConfig
 from log.errors import LogError, LogFull, LogOffline
 from log.machines.plans import EndMove
 from log.machines.topic_configs import settings_of
@@ -116,6 +118,7 @@ class Replica(GroupMember):
         self._cleaning = LogCleaning(self)
         self._log_starts = LogStarts(self)
         self._transactions = TransactionGate(self)
+        self._admissions = Admissions(self)
         self._confirmations = Confirmations(self)
         self.authority = Authority(self)
         self._coordinator: Address | None = None
@@ -181,16 +184,60 @@ class Replica(GroupMember):
         if refusal is not None:
             self.refused_for_now(request)
             return refusal
-        try:
-            if request.own:
+        if request.own:
+            try:
                 return self._append(request, check_batches(_writable(request.batches)), -1)
-            admitted = admit(_writable(request.batches), self._member.log.config, self._services.wall_ms())
-            header = admitted.batches.headers[0]
+            except (ProtocolError, LogError) as error:
+                return self._refused(error)
+        if self._admissions.must_wait(request):
+            if self._admissions.is_full:
+                self.refused_for_now(request)
+                text = "too many batches wait behind one that takes long to check; try again"
+                return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, self._member.node.term, text)
+            self._admissions.put(request, self.defer())
+            return None
+        try:
+            outcome: Admitted | ProtocolError = admit(*self.admission_of(request))
+        except ProtocolError as error:
+            outcome = error
+        return self._append_new(request, outcome, self.defer)
+
+    @handles(GoOnAdmitting)
+    def go_on_admitting(self, _message: GoOnAdmitting) -> None:
+        self._admissions.go_on()
+
+    def admission_of(self, request: AppendRecords) -> tuple[memoryview, LogConfig, int]:
+        """What it is to be checked against: the batch, the topic's settings, the time."""
+        return _writable(request.batches), self._member.log.config, self._services.wall_ms()
+
+    def append_admitted(
+        self, request: AppendRecords, outcome: Admitted | ProtocolError, reply: Future[AppendResult]
+    ) -> None:
+        """A batch that was checked in slices. Meanwhile this replica may have stopped leading."""
+        result = self._refusal(request.acks, request.leader_epoch)
+        if result is not None:
+            self.refused_for_now(request)
+        else:
+            result = self._append_new(request, outcome, lambda: reply)
+        if result is not None:
+            reply.set(result)
+
+    def _append_new(
+        self,
+        request: AppendRecords,
+        outcome: Admitted | ProtocolError,
+        defer: Callable[[], Future[AppendResult]],
+    ) -> AppendResult | None:
+        """Append a client's batch that was checked, unless that found something wrong. None if it is answered later."""
+        if isinstance(outcome, ProtocolError):
+            return self._refused(outcome)
+        header = outcome.batches.headers[0]
+        try:
             self._services.refusals.check(self.group, header, self.now, self.producers)
             if header.is_transactional and self._transactions.must_wait(header):
-                self._park(request, admitted, self.defer())
+                self._park(request, outcome, defer())
                 return None
-            return self._append(request, admitted.batches, admitted.append_time_ms)
+            return self._append(request, outcome.batches, outcome.append_time_ms, defer)
         except (ProtocolError, LogError) as error:
             if isinstance(error, LogOffline | LogFull | TooManyOpen):
                 self.refused_for_now(request)

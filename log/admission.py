@@ -6,17 +6,22 @@ an object of, and usually the bytes go into the log as they came. They are chang
 codec than the client chose, and where the records have no timestamp: they get this broker's.
 
 All this happens between other messages, so a batch has bounds: of records and headers, and of bytes once decompressed.
+A batch of very many records is checked in slices.
 MESSAGE_TOO_LARGE makes Kafka's own clients split a batch and send it again.
 """
 
 from __future__ import annotations
+
+from collections.abc import Generator
+from itertools import islice
+from typing import TypeVar
 
 from log.config import CleanupPolicy, LogConfig, TimestampType
 from protocol.compression import decompress
 from protocol.errors import BatchTooLarge, CorruptBatch, InvalidRecord, InvalidTimestamp
 from protocol.late_attrs import frozen
 from protocol.record_times import record_times
-from protocol.record_walk import check_records
+from protocol.record_walk import RecordWalk
 from protocol.records import (
     HEADER,
     NO_TIMESTAMP,
@@ -33,7 +38,12 @@ ELEMENTS_MAX = 100_000
 """Records and their headers in one batch."""
 PLAIN_BYTES_MAX = 16 << 20
 """What one batch may be once decompressed. A topic whose max.message.bytes is larger allows that much."""
+SLICE_RECORDS = 10_000
+"""Records that are checked without a pause."""
 _ATTRIBUTES_OF_CLIENTS = 0b1_0111  # the codec, and whether it is transactional
+
+T = TypeVar("T")
+Slices = Generator[None, None, T]
 
 
 @frozen(slots=True)
@@ -47,14 +57,25 @@ class Admitted:
 
 def admit(data: memoryview, config: LogConfig, now_ms: int) -> Admitted:
     """Check what a client wants to append. ProtocolError says what is wrong with it. `data` may be changed."""
+    slices = admission(data, config, now_ms)
+    while True:
+        try:
+            next(slices)
+        except StopIteration as done:
+            admitted: Admitted = done.value
+            return admitted
+
+
+def admission(data: memoryview, config: LogConfig, now_ms: int) -> Slices[Admitted]:
+    """admit() in slices, of SLICE_RECORDS records each, between which other work may be done."""
     batches = check_batches(data)
     if len(batches.headers) != 1:
         raise InvalidRecord(f"{len(batches.headers)} batches for one partition; send one")
     header = batches.headers[0]
     _check_header(header, config)
     appends = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
-    plain, last_at = _checked_records(batches, config)
-    latest = header.max_timestamp if appends else _latest_time(header, plain, last_at)
+    plain, last_at = yield from _checked_records(batches, config)
+    latest = header.max_timestamp if appends else (yield from _latest_time(header, plain, last_at))
     if not appends and latest - now_ms > config.message_timestamp_after_max_ms:
         raise _too_late(header, plain, latest, config, now_ms)
     wanted = config.compression_type
@@ -72,7 +93,7 @@ def admit(data: memoryview, config: LogConfig, now_ms: int) -> Admitted:
     return Admitted(batches, -1)
 
 
-def _checked_records(batches: RecordBatches, config: LogConfig) -> tuple[bytes, int]:
+def _checked_records(batches: RecordBatches, config: LogConfig) -> Slices[tuple[bytes, int]]:
     """The records without compression, once every one of them is known to be good, and where the last one begins."""
     header, data = batches.headers[0], batches.data[HEADER.size :]
     if header.record_count > ELEMENTS_MAX:
@@ -85,19 +106,19 @@ def _checked_records(batches: RecordBatches, config: LogConfig) -> tuple[bytes, 
         plain = decompress(header.codec, data, limit) if header.codec else bytes(data)
     except CorruptBatch as error:  # the checksum is right: sent again, it would be no better
         raise InvalidRecord(str(error)) from None
-    last_at = check_records(
-        plain, header.record_count, header.base_timestamp, elements_max=ELEMENTS_MAX, keyless=keyless
-    )
+    walk = RecordWalk(plain, header.record_count, header.base_timestamp, elements_max=ELEMENTS_MAX, keyless=keyless)
+    while not walk.step(SLICE_RECORDS):
+        yield
     if keyless:
         raise InvalidRecord(
             f"record {keyless[0]} has no key, as {len(keyless)} of {header.record_count} records of the batch, and the"
             " topic is compacted: give every record a key",
             records=keyless,
         )
-    return plain, last_at
+    return plain, walk.last_at
 
 
-def _latest_time(header: BatchHeader, plain: bytes, last_at: int) -> int:
+def _latest_time(header: BatchHeader, plain: bytes, last_at: int) -> Slices[int]:
     """The largest timestamp of the batch. What its header says is believed if the last record has it.
 
     Lookups by time trust headers: one that is not true would make them look into batches for nothing, again and again.
@@ -105,7 +126,11 @@ def _latest_time(header: BatchHeader, plain: bytes, last_at: int) -> int:
     ((_, last),) = record_times(plain[last_at:], 1, header.base_timestamp)
     if last == header.max_timestamp:
         return last
-    return max(timestamp for _, timestamp in record_times(plain, header.record_count, header.base_timestamp))
+    times = record_times(plain, header.record_count, header.base_timestamp)
+    while part := [timestamp for _, timestamp in islice(times, SLICE_RECORDS)]:
+        last = max(last, *part)
+        yield
+    return last
 
 
 def _check_header(header: BatchHeader, config: LogConfig) -> None:

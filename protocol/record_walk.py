@@ -59,37 +59,20 @@ class _Shape(NamedTuple):
 
 
 def check_records(
-    data: bytes,
-    count: int,
-    base_timestamp: int,
-    *,
-    elements_max: int,
-    keyless: list[int] | None = None,
-) -> int:
-    """Check that `data` is `count` records with offset deltas 0, 1, 2, …; InvalidRecord names the record that is wrong.
+    data: bytes, count: int, base_timestamp: int, *, elements_max: int, keyless: list[int] | None = None
+) -> None:
+    """Check all records of a batch at once; see RecordWalk."""
+    walk = RecordWalk(data, count, base_timestamp, elements_max=elements_max, keyless=keyless)
+    is_done = walk.step(count)
+    assert is_done
+
+
+class RecordWalk:
+    """The check that `data` is `count` records with offset deltas 0, 1, 2, …, in as many steps as are wanted.
 
     Records and their headers together are `elements_max` at most. The numbers of records without a key are added to
-    `keyless`, if it is given. Gives where the last record begins.
+    `keyless`, if it is given.
     """
-    assert elements_max <= _COUNT_MAX, elements_max
-    if not -_BASE_TIMESTAMP_MAX <= base_timestamp <= _BASE_TIMESTAMP_MAX:
-        raise InvalidRecord(f"the base timestamp {base_timestamp} is out of range")
-    if count > elements_max:
-        raise BatchTooLarge(f"a batch of {count} records; at most {elements_max} are allowed: send smaller batches")
-    walk = _Walk(data, count, base_timestamp, elements_max, keyless)
-    try:
-        walk.run()
-    except IndexError:
-        raise InvalidRecord(f"record {walk.index} of {count} runs past the end of the batch") from None
-    except CorruptBatch as error:
-        raise InvalidRecord(f"record {walk.index} of {count} cannot be read: {error}") from None
-    if walk.at != len(data):
-        raise InvalidRecord(f"the {count} records of the batch end at byte {walk.at} of {len(data)}")
-    return walk.last_at
-
-
-class _Walk:
-    """One pass over the records of one batch."""
 
     __slots__ = (
         "_base_timestamp", "_count", "_data", "_elements_left", "_elements_max", "_keyless", "at", "index",
@@ -97,13 +80,13 @@ class _Walk:
     )  # fmt: skip
 
     def __init__(
-        self,
-        data: bytes,
-        count: int,
-        base_timestamp: int,
-        elements_max: int,
-        keyless: list[int] | None,
+        self, data: bytes, count: int, base_timestamp: int, *, elements_max: int, keyless: list[int] | None = None
     ) -> None:
+        assert elements_max <= _COUNT_MAX, elements_max
+        if not -_BASE_TIMESTAMP_MAX <= base_timestamp <= _BASE_TIMESTAMP_MAX:
+            raise InvalidRecord(f"the base timestamp {base_timestamp} is out of range")
+        if count > elements_max:
+            raise BatchTooLarge(f"a batch of {count} records; at most {elements_max} are allowed: send smaller batches")
         self._data = data
         self._count = count
         self._base_timestamp = base_timestamp
@@ -115,11 +98,26 @@ class _Walk:
         self.last_at = 0
         """Where the record before `at` begins."""
 
-    def run(self) -> None:
-        """Walk one by one, and take a run of equal shapes where the lengths suggest one."""
+    def step(self, records: int) -> bool:
+        """Check about so many more records. True when all are good; InvalidRecord names the one that is not."""
+        count = self._count
+        try:
+            self._run(min(self.index + records, count))
+        except IndexError:
+            raise InvalidRecord(f"record {self.index} of {count} runs past the end of the batch") from None
+        except CorruptBatch as error:
+            raise InvalidRecord(f"record {self.index} of {count} cannot be read: {error}") from None
+        if self.index < count:
+            return False
+        if self.at != len(self._data):
+            raise InvalidRecord(f"the {count} records of the batch end at byte {self.at} of {len(self._data)}")
+        return True
+
+    def _run(self, until: int) -> None:
+        """Walk one by one, and take a run of equal shapes where the lengths suggest one, though it ends behind."""
         tries_from = 0
-        while self.index < self._count:
-            start, same = self.index, self._one_by_one(tries_from)
+        while self.index < until:
+            start, same = self.index, self._one_by_one(until, tries_from)
             if not same:
                 continue
             taken = self._take_run()
@@ -127,14 +125,14 @@ class _Walk:
             wait = 0 if taken >= _RUN_MIN else max(2 * (self.index - start), _RUN_MIN)
             tries_from = self.index + wait
 
-    def _one_by_one(self, tries_from: int) -> bool:  # noqa: C901
-        """Walk record by record: to the end, or until some neighbours, from `tries_from` on, were equally long."""
-        data, count, keyless = self._data, self._count, self._keyless
+    def _one_by_one(self, until: int, tries_from: int) -> bool:  # noqa: C901
+        """Walk record by record: to `until`, or until some neighbours, from `tries_from` on, were equally long."""
+        data, keyless = self._data, self._keyless
         at = begin = self.at
-        index, longer, tries_until = self.index, decode_unsigned, count - _RUN_MIN
+        index, longer, tries_until = self.index, decode_unsigned, self._count - _RUN_MIN
         last_length, same = -1, 0
         try:
-            while index < count:
+            while index < until:
                 begin = at
                 length = data[at]
                 at += 1
@@ -159,6 +157,9 @@ class _Walk:
                     if (high := data[at]) < 0x80:
                         delta += (high - 1) * 0x80
                         at += 1
+                    elif (highest := data[at + 1]) < 0x80:
+                        delta += (high - 1) * 0x80 + (highest - 1) * 0x4000
+                        at += 2
                     else:
                         delta, at = longer(data, at - 1)
                 size = data[at]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from protocol.errors import BatchTooLarge, InvalidRecord, ProtocolError
 from protocol.record import Record, iterate_records, read_records, write_records
 from protocol.record_times import record_times
-from protocol.record_walk import check_records
+from protocol.record_walk import RecordWalk, check_records
 from protocol.varint import encode_varint
 
 NOW = 1_700_000_000_000
@@ -44,11 +44,21 @@ def is_good(data: bytes, count: int, base_timestamp: int) -> bool:
 
 
 def is_accepted(data: bytes, count: int, base_timestamp: int) -> bool:
+    """In one step, or in many small ones, which find the same."""
+    found = problem(data, count, base_timestamp, count)
+    if count < 1000:
+        assert problem(data, count, base_timestamp, 17) == found
+    return found is None
+
+
+def problem(data: bytes, count: int, base_timestamp: int, step: int) -> str | None:
     try:
-        check_records(data, count, base_timestamp, elements_max=ELEMENTS_MAX)
-    except InvalidRecord:
-        return False
-    return True
+        walk = RecordWalk(data, count, base_timestamp, elements_max=ELEMENTS_MAX)
+        while not walk.step(step):
+            pass
+    except InvalidRecord as error:
+        return str(error)
+    return None
 
 
 @given(many_records())

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pykka._envelope import Envelope
 
+from actors import admissions
 from actors.harness import Cluster
 from actors.replica_messages import AppendRecords
 from actors.runtime import MailboxFull
@@ -21,6 +22,7 @@ from protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
+    ProduceResponse,
     TopicProduceData,
 )
 from protocol.records import HEADER, Record, build_batch, read_header, stamp_producer
@@ -148,6 +150,50 @@ def test_only_the_records_without_a_key_are_blamed_where_a_topic_is_compacted(
     assert [one.batch_index for one in answer.record_errors] == ([1, 3] if version >= 8 else [])
     assert all("has no key" in (one.batch_index_error_message or "") for one in answer.record_errors)
     assert produce(leader_of(clients, topic), topic, batch(), version=version).record_errors == []
+
+
+def many(count: int, **options: object) -> bytes:
+    """A batch of records of different lengths, which are walked one by one."""
+    made = [Record(at, TIME, b"k" * (at % 3), b"v" * (at * 7 % 5)) for at in range(count)]
+    return bytes(build_batch(made, codec=Codec.ZSTD, **options))  # type: ignore[arg-type]
+
+
+def of_producer(sequence: int, count: int = 1) -> bytes:
+    made = many if count > 1 else lambda _count, **options: batch(**options)
+    return made(count, producer_id=901, producer_epoch=0, base_sequence=sequence)
+
+
+@pytest.fixture(scope="module")
+def long_batch() -> bytes:
+    return of_producer(0, 60_000)
+
+
+def test_what_is_sent_behind_a_batch_that_takes_long_to_check_stays_behind_it(
+    long_batch: bytes, clients: dict[int, WireClient], topic: MetadataResponseTopic
+) -> None:
+    client = leader_of(clients, topic)
+    sent = [long_batch, of_producer(60_000), claiming(50_000), of_producer(60_001, 12_000), of_producer(72_001)]
+    client.send_all([request(topic, data) for data in (*sent, long_batch)])
+    answers = [client.next(ProduceResponse).responses[0].partition_responses[0] for _ in range(6)]
+    assert [(one.error_code, one.base_offset) for one in answers] == [
+        (0, 0), (0, 60_000), (ErrorCode.INVALID_RECORD, -1), (0, 60_001), (0, 72_001), (0, 0)
+    ]  # fmt: skip
+
+
+def test_only_so_many_batches_wait_behind_one_that_takes_long_to_check(
+    long_batch: bytes,
+    clients: dict[int, WireClient],
+    topic: MetadataResponseTopic,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(admissions, "WAITING_MAX", 2)
+    client, sent = leader_of(clients, topic), [long_batch, *(of_producer(60_000 + at) for at in range(4))]
+    client.send_all([request(topic, data) for data in sent])
+    answers = [client.next(ProduceResponse).responses[0].partition_responses[0] for _ in sent]
+    refused = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert [one.error_code for one in answers] == [0, 0, refused, refused, refused]
+    again = [produce(client, topic, data) for data in sent[2:]]
+    assert [(one.error_code, one.base_offset) for one in again] == [(0, 60_001), (0, 60_002), (0, 60_003)]
 
 
 def test_acks_are_none_one_or_all(clients: dict[int, WireClient], topic: MetadataResponseTopic) -> None:
