@@ -17,7 +17,14 @@ from actors.flusher import LogSynced, SaveVote, SyncLog, VoteSaved
 from actors.heartbeats import Follows, LeaderGone, Leads
 from actors.leadership import Leadership
 from actors.raft_messages import RAFT_MESSAGES
-from actors.replica_messages import Discard, HandOver, MemberStarted, TransferLeadership
+from actors.replica_messages import (
+    DescribeSurvivor,
+    Discard,
+    HandOver,
+    MemberStarted,
+    SurvivorFacts,
+    TransferLeadership,
+)
 from actors.runtime import Actor, Address, Future, PeerDown, PeerUp, Restart, handles
 from actors.runtime.timers import Timer
 from log import checkpoint, losses
@@ -38,6 +45,7 @@ from log.raft.pacer import Pacer
 from log.raft.ready import Vote
 from log.raft.roles import Follower, Leader
 from log.raft.vote_journal import VoteJournal, after_doubt
+from log.raft.waiting import waits_for
 from log.refusals import Refusals
 from protocol.late_attrs import frozen
 
@@ -244,6 +252,14 @@ class GroupMember(Actor):
             return False
         self._handed_over.append(self.defer())
         return None
+
+    @handles(DescribeSurvivor)
+    def describe_survivor(self, _message: DescribeSurvivor) -> SurvivorFacts:
+        node, log = self._member.node, self._member.log
+        return SurvivorFacts(
+            node.broker, -1 if node.leader is None else node.leader, node.eligible, log.epochs.latest,
+            log.log_start_offset, log.end_offset, node.watermark, node.membership.brokers, waits_for(node),
+        )  # fmt: skip
 
     @handles(Discard)
     def discard(self, _message: Discard) -> None:

@@ -28,6 +28,7 @@ from actors.flusher import Flusher, ForgetVotes
 from actors.group_coordinator import GroupCoordinator
 from actors.group_member import GroupServices
 from actors.heartbeats import Heartbeats
+from actors.leaderless import Leaderless
 from actors.leadership import Leadership, misled
 from actors.machine_boot import machine_boot
 from actors.metadata_snapshots import SnapshotWriter, check_snapshot
@@ -112,6 +113,7 @@ class Partitions(Actor):
         """All of these groups, by topic id."""
         self._leaderless: dict[str, float] = {}
         """Groups whose replica was made a moment ago and that have no leader yet, with the time."""
+        self._leaderless_here = Leaderless(self, services.leadership)
         self._leaving: list[str] = []
         """Groups whose directories are to be removed."""
         self._removing = False
@@ -211,12 +213,17 @@ class Partitions(Actor):
     def balance(self, _message: Balance) -> None:
         """Hand partitions back to whoever should lead them. Nothing moves while somebody is missing."""
         self._look_at_all()
+        self._leaderless_here.look((group for group in self._here if group not in self._ending), self._now)
         metadata, leadership = self._services.metadata, self._services.leadership
         if any(broker != self.node.broker and broker not in self.node.links for broker in metadata.brokers):
             return
         mine = [one for one in misled(metadata, leadership) if one.leader == self.node.broker]
         for one in mine[:TRANSFERS_AT_ONCE]:
             self.send(replica_address(one.group, one.leader), TransferLeadership(one.preferred))
+
+    @property
+    def _now(self) -> float:
+        return self.node.scheduler.clock.now()
 
     def _look_at_all(self) -> None:
         """Whatever word was lost: who is missing here, and who is here for nothing?"""

@@ -117,6 +117,30 @@ class ReplicaFacts:
     cleaned_to: int
 
 
+@wire(0x0231)
+@frozen(slots=True)
+class DescribeSurvivor:
+    """What do you have, and why is there no leader?"""
+
+
+@wire(0x0232)
+@frozen(slots=True)
+class SurvivorFacts:
+    """What one replica has, for an operator who has to decide what is lost."""
+
+    broker: int
+    leader: int
+    is_complete: bool
+    """False if it may have lost what it had acknowledged."""
+    last_epoch: int
+    log_start_offset: int
+    end_offset: int
+    high_watermark: int
+    voters: tuple[int, ...]
+    waits_for: str
+    """Which replicas the election waits for; empty if there is a leader."""
+
+
 @wire(0x0226)
 @frozen(slots=True)
 class TransferLeadership:

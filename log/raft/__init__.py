@@ -17,5 +17,6 @@ roles.py        follower, candidate, leader: what each knows, and which may beco
 progress.py     what a leader knows of one follower: match, window, in sync or not
 ready.py        what must be done, in which order
 node.py         the state machine: term and vote, elections, stepping
+waiting.py      why nobody is elected, for operators
 leading.py      replicate, commit, keep the quorum; following.py: verify, append, acknowledge
 """

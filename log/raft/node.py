@@ -244,6 +244,8 @@ class RaftNode:
         if isinstance(message, VoteRequest):
             self._on_vote_request(message, now)
             return
+        if isinstance(message, VoteAnswer):
+            self.seen[message.voter] = (message.directory, message.eligible)
         if message.term < self.term:
             self._refuse_old_term(message)
             return
@@ -419,7 +421,6 @@ class RaftNode:
 
     def _on_vote_answer(self, answer: VoteAnswer, now: float) -> None:
         role = self.role
-        self.seen[answer.voter] = (answer.directory, answer.eligible)
         if isinstance(role, PreCandidate):
             if not answer.pre or (answer.granted and answer.term != self.term + 1):
                 return

@@ -92,10 +92,12 @@ def _describe(client: JsonClient, options: argparse.Namespace) -> int:
     output.table(("topic", "id"), [(topic["name"], topic["topic_id"])], kind="topic")
     if topic["configs"]:
         output.table(("config", "value"), sorted(topic["configs"].items()), kind="config")
+    waits = _waits(client, topic)
     rows = [
-        (one["partition"], one["leader"], one["leader_epoch"], one["replicas"], one["isr"], ", ".join(_problems(one)))
+        (one["partition"], one["leader"], one["leader_epoch"], one["replicas"], one["isr"],
+         ", ".join([*_problems(one), *waits.get(one["partition"], ())]))
         for one in topic["partitions"]
-    ]
+    ]  # fmt: skip
     columns = ("partition", "leader", "epoch", "replicas", "in sync", "problems")
     output.table(columns, rows, bad=_has_problems, kind="partition")
     return 0
@@ -162,6 +164,16 @@ def _topic_named(client: JsonClient, name: str) -> dict[str, Any]:
             return found
     message = f"there is no topic {name!r}"
     raise Refused({"error": {"code": 3, "name": "UNKNOWN_TOPIC_OR_PARTITION", "message": message}})
+
+
+def _waits(client: JsonClient, topic: dict[str, Any]) -> dict[int, list[str]]:
+    """Which replicas the partitions without leader wait for."""
+    found = {}
+    for one in topic["partitions"]:
+        if one["leader"] is None:
+            told = client.call("survivors", topic=topic["name"], partition=one["partition"])["survivors"]
+            found[one["partition"]] = sorted({each["waits_for"] for each in told if each["waits_for"]})[:1]
+    return found
 
 
 def _has_problems(row: output.Row) -> object:
