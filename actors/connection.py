@@ -104,7 +104,7 @@ class Connection(Actor):
         then(future)
         if self._is_stalled and answers.asks < ASKS_MAX:
             self._is_stalled = False
-            self.after(0.0, NextSlice())
+            self._go_on_in_background()
 
     @handles(NextSlice)
     def next_slice(self, _message: NextSlice) -> None:
@@ -124,11 +124,15 @@ class Connection(Actor):
         self.answers.not_busy()
 
     def _pause(self) -> None:
-        """Go on in the next turn, since sockets and other actors come first, or when enough was answered."""
+        """Go on when sockets and other actors had their turn, or when enough was answered."""
         self.answers.is_busy = True
         self._is_stalled = self.answers.asks >= ASKS_MAX
         if not self._is_stalled:
-            self.after(0.0, NextSlice())
+            self._go_on_in_background()
+
+    def _go_on_in_background(self) -> None:
+        """All connections that work in slices take turns: the others notice little of however many."""
+        self.in_background(NextSlice())
 
     @handles(Received)
     def received(self, message: Received) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import socket
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -26,7 +27,7 @@ from actors.json_connection import JsonConnection
 from actors.kafka_connection import KafkaConnection
 from actors.outlet import Outlet
 from actors.runtime import Address, readers
-from actors.runtime.loop import drained
+from actors.runtime.loop import Parking, drained
 from protocol.errors import ProtocolError
 from protocol.framing import Dialect, dialect_of
 from protocol.json_lines import LineCutter
@@ -207,8 +208,7 @@ class _Edge:
                 elif answers.are_many:
                     await answers.changed.wait()
                 else:
-                    await trio.lowlevel.checkpoint()  # others want to be heard too
-                    is_behind = scheduler.turn(offer)
+                    await self._in_background(offer)  # others want to be heard too
         scheduler.turn(lambda: ref.tell(HeardAll()))
         with trio.move_on_after(LAST_ANSWERS_SECONDS):
             while answers.are_due:
@@ -216,6 +216,23 @@ class _Edge:
         if cutter.is_lost:
             return "nobody knows where its next request begins"
         return f"closed by the client{f' {cutter.unfinished} bytes into a request' if cutter.unfinished else ''}"
+
+    async def _in_background(self, offer: Callable[[], None]) -> None:
+        """Offer what waits when others had their turn: those that send heaps of requests take turns."""
+        done = Parking()
+        failures: list[pykka.ActorDeadError] = []
+
+        def offer_now() -> None:
+            try:
+                offer()
+            except pykka.ActorDeadError as error:  # it is raised where it belongs
+                failures.append(error)
+            done.wake()
+
+        self._scheduler.in_background(offer_now)
+        await done.wait()
+        if failures:
+            raise failures.pop()
 
     async def _readable(self) -> bool:
         with suppress(OSError):

@@ -167,6 +167,10 @@ class Actor(pykka.Actor):
         """Tell this actor `message` every `seconds` until cancelled or stopped."""
         return self._keep(self.node.scheduler.timers.every(seconds, lambda: self._tell_self(message)))
 
+    def in_background(self, message: Any) -> None:
+        """Tell this actor `message` when all others had their turn: for long work, a piece at a time."""
+        self.node.scheduler.in_background(lambda: self._tell_self(message))
+
     def stop(self) -> None:
         """Stop once what waits in the mailbox is handled. Never refused, however full that is."""
         self.actor_inbox.put_own(Envelope(pykka.messages._ActorStop()))

@@ -55,6 +55,7 @@ class Scheduler:
         self.thread_id = get_ident()
         self.timers = Timers(clock, self._wake_for_timer)
         self._ready: deque[Actor] = deque()
+        self._background: deque[Callable[[], None]] = deque()
         self._dirty: list[Flushable] = []
         self._from_threads: deque[Callable[[], None]] = deque()
         self._in_turn = False
@@ -76,7 +77,7 @@ class Scheduler:
     @property
     def busy(self) -> bool:
         """Is there something to do right now?"""
-        return bool(self._ready or self._dirty or self._from_threads)
+        return bool(self._ready or self._dirty or self._from_threads or self._background)
 
     def attach_loop(
         self, waker: Callable[[], None], timer_waker: Callable[[], None], thread_waker: Callable[[], None]
@@ -95,6 +96,13 @@ class Scheduler:
 
     def make_ready(self, actor: Actor) -> None:
         self._ready.append(actor)
+        if not self._in_turn:
+            self._wake()
+
+    def in_background(self, callback: Callable[[], None]) -> None:
+        """Call this when everybody else had a turn. Of all that wait here one is called between two looks at sockets:
+        the more there are, the longer each waits, and nobody else waits longer for it."""
+        self._background.append(callback)
         if not self._in_turn:
             self._wake()
 
@@ -130,6 +138,8 @@ class Scheduler:
         try:
             if bring is not None:
                 bring()
+            elif self._background:
+                self._background.popleft()()
             for _ in range(len(self._from_threads)):
                 self._from_threads.popleft()()
             self.timers.fire_due()
@@ -140,10 +150,9 @@ class Scheduler:
             self.flush()
         if self.clock.now() - began > HELD_SECONDS:
             self._name_holder(self.clock.now() - began, self.clock.processor() - used)
-        if self._ready:
+        if self._ready or self._background:
             self._wake()
-            return True
-        return False
+        return bool(self._ready)
 
     def make_room(self, actor: Actor) -> None:
         """Let an actor whose mailbox is full work before more is delivered to it. For edges inside `bring`."""

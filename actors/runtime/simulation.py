@@ -82,6 +82,8 @@ class SeededScheduler(Scheduler):
         if self._ready:
             self.run_one(self._rng.randrange(len(self._ready)))
             return True
+        if self.run_background():
+            return True
         deadline = self.timers.next_deadline
         if deadline is None:
             return False
@@ -105,6 +107,13 @@ class SeededScheduler(Scheduler):
             self.flush()
         if self.on_handled is not None:
             self.on_handled(actor)
+
+    def run_background(self) -> bool:
+        """Do a piece of what waits until everybody else had a turn, if there is any."""
+        if not self._background:
+            return False
+        self.inside(self._background.popleft())
+        return True
 
     def fire(self, deadline: float) -> None:
         """Move time to this deadline, if it is not past already, and fire what is due."""
@@ -323,6 +332,8 @@ class Simulation:
                     scheduler.run_one(at)
                     return True
                 at -= count
+        if any(scheduler.run_background() for scheduler in self._running):
+            return True
         deadline, first = self._next()
         if first is None:
             return False

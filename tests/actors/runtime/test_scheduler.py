@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -137,6 +138,28 @@ def test_waiting_for_a_processor_is_not_holding_the_loop(
     world.run()
     (record,) = caplog.records
     assert "held the loop for 220 ms, 0 of processor time" in record.getMessage()
+
+
+def test_what_is_done_in_the_background_takes_turns_and_never_delays_what_comes_in() -> None:
+    scheduler = World().scheduler
+    done: list[str] = []
+
+    def long(name: str, pieces: int) -> None:
+        done.append(name)
+        if pieces > 1:
+            scheduler.in_background(partial(long, name, pieces - 1))
+
+    for name in "abc":
+        scheduler.in_background(partial(long, name, 2))
+    scheduler.turn(lambda: done.append("in"))
+    assert list(done) == ["in"], "a turn that brings something does nothing else"
+    for _ in range(3):
+        scheduler.turn()
+    scheduler.turn(lambda: done.append("in"))
+    assert list(done) == ["in", "a", "b", "c", "in"]
+    while scheduler.busy:
+        scheduler.turn()
+    assert done == ["in", "a", "b", "c", "in", "a", "b", "c"]
 
 
 class Writing(Actor):
