@@ -5,6 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any, cast
 
+import pytest
+
+from actors.calendar import Calendar
 from actors.coordinator import Coordinator
 from actors.coordinator_messages import GROUPS_TOPIC
 from actors.group_member import GroupServices
@@ -38,11 +41,12 @@ class _Services:
     def __init__(self) -> None:
         self.metadata = new_world(orders=1).metadata
         self.groups = GroupConfig()
+        self.calendar = Calendar(lambda: 0.0, lambda: 1_700_000_000.0, pytest.fail)
         self.topic_defaults: dict[str, str] = {}
         self.rng = random.Random(1)
 
     def wall_ms(self) -> int:
-        return 1_700_000_000_000
+        return self.calendar.wall_ms()
 
 
 class LeadingReplica(Actor):

@@ -8,6 +8,7 @@ from typing import Any, cast
 import orjson
 import pytest
 
+from actors.calendar import Calendar
 from actors.controller_messages import OperationAnswer
 from actors.coordinator_messages import TRANSACTIONS_TOPIC
 from actors.replica_messages import group_name, replica_address
@@ -56,10 +57,11 @@ class Services:
     def __init__(self, **topics: int) -> None:
         self.metadata = new_world(**topics).metadata
         self.transactions = TransactionConfig()
+        self.calendar = Calendar(lambda: 0.0, lambda: 1_700_000_000.0, pytest.fail)
         self.rng = random.Random(1)
 
     def wall_ms(self) -> int:
-        return 1_700_000_000_000
+        return self.calendar.wall_ms()
 
 
 class Broker:
