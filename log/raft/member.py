@@ -37,6 +37,8 @@ from protocol.records import (
 
 MEMBERSHIP_FILE = "membership"
 _CONTROL_BYTES_MAX = 1 << 20
+FULL_PAUSE_SECONDS = 0.5
+"""So long a follower whose disk is full ignores batches: an answer would make the leader send them again at once."""
 
 
 class Machine(Protocol):
@@ -52,7 +54,7 @@ class Member:
     """One replica of one partition."""
 
     __slots__ = (
-        "_parked", "_wall_ms", "committed", "damage", "log", "machine", "node", "outbox", "role_changed",
+        "_full_until", "_parked", "_wall_ms", "committed", "damage", "log", "machine", "node", "outbox", "role_changed",
         "unsaved_vote",
     )  # fmt: skip
 
@@ -69,6 +71,7 @@ class Member:
         self.role_changed = False
         self._parked: list[tuple[int, Message]] = []
         self._wall_ms = wall_ms
+        self._full_until = float("-inf")
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -77,6 +80,8 @@ class Member:
             self.node.step(message, now)
             self._work(now)
             return
+        if now < self._full_until:
+            return
         node, role = self.node, self.node.role
         verified, acknowledged = (role.verified, role.acknowledged) if isinstance(role, Follower) else (0, 0)
         watermark = node.watermark
@@ -84,6 +89,7 @@ class Member:
         try:
             self._work(now)
         except LogFull:  # it is as if this message had not come: the leader sends it again
+            self._full_until = now + FULL_PAUSE_SECONDS
             if isinstance(node.role, Follower):
                 is_same = node.role is role
                 node.role.verified, node.role.acknowledged = (verified, acknowledged) if is_same else (0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 
 import pytest
@@ -10,10 +11,10 @@ from attrs import evolve
 from log.config import CleanupPolicy, LogConfig
 from log.epoch_cache import EpochEntry
 from log.handles import Handles
-from log.memory_filesystem import MemoryFilesystem
+from log.memory_filesystem import Fault, MemoryFilesystem
 from log.partition_log import PartitionLog
 from log.raft import leading
-from log.raft.member import Member
+from log.raft.member import FULL_PAUSE_SECONDS, Member
 from log.raft.membership import MembershipHistory
 from log.raft.messages import (
     Append,
@@ -439,3 +440,31 @@ def test_a_follower_whose_empty_log_begins_inside_of_a_batch_is_filled(start: in
     assert follower.node.watermark == end
     assert values_of(follower.log)[-5:] == values_of(leader.log)[-5:]
     assert leader_of(group, 1).progress[3].match == end
+
+
+def test_a_follower_whose_disk_is_full_does_not_have_its_leader_send_the_same_without_end() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 1)
+    full = Fault("write", errno.ENOSPC, f"{DIRECTORY}/*.log", times=None)
+    group.disks[3].faults.append(full)
+
+    def deliver_all() -> int:
+        count = 0
+        while count < 500 and any(group.channels.values()):
+            for a, b in [way for way, said in group.channels.items() if said]:
+                group.deliver(a, b)
+                count += 1
+        return count
+
+    for value in (b"a", b"b", b"c"):
+        batch = build_batch([Record(0, 1, None, value, ())])
+        group.act(1, lambda member, batch=batch: member.append(check_batches(batch), group.now))  # type: ignore[misc]
+    assert deliver_all() < 100
+    leader, follower = group.members[1].log, group.members[3].log
+    assert follower.end_offset < leader.end_offset
+    group.disks[3].faults.remove(full)
+    follower.handles.reserve.is_full = False
+    group.now += FULL_PAUSE_SECONDS
+    append_many(group, 1, 1)
+    assert values_of(group.members[3].log) == values_of(leader)
