@@ -54,7 +54,10 @@ class BrokenMinority:
 
     def _may_break(self, brokers: frozenset[int]) -> bool:
         world = self._world
-        if world.metadata() is None or any(not one.alive or one.damaged for one in world.brokers.values()):
+        metadata = world.metadata()
+        if metadata is None or metadata.applied < world.invariants.cluster.furthest:
+            return False  # no broker remembers yet which partitions there are
+        if any(not one.alive or one.damaged for one in world.brokers.values()):
             return False
         return all(self._goes_on(group, brokers) for group in world.every_group())
 

@@ -165,7 +165,7 @@ class Writer(Client):
         self.ask(address, request, answered, timeout=self._timeout_s + 0.3)
 
     def _batch(self, operation: Operation, sequence: int) -> bytearray:
-        made = [Record(at, 1 + at, None, value, ()) for at, value in enumerate(operation.values)]
+        made = [Record(at, 1 + at, value, value, ()) for at, value in enumerate(operation.values)]  # keys of their own
         if self._kind != IDEMPOTENT:
             return build_batch(made)
         return build_batch(made, producer_id=self._producer_id, producer_epoch=0, base_sequence=sequence)

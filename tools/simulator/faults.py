@@ -14,10 +14,11 @@ from actors.replica_messages import HandOver, TransferLeadership
 from log.checkpoint import CLEAN, Offsets
 from tools.simulator import disk_faults
 from tools.simulator.directed_faults import DirectedFaults
-from tools.simulator.settings import DIRECTED_FAULTS
+from tools.simulator.lasting_faults import LastingFaults
+from tools.simulator.settings import DIRECTED_FAULTS, LASTING_FAULTS
 from tools.simulator.world import CLIENT_NODES, DATA, World, address_of
 
-_NOT_PICKED = ("drop", "sniper", *DIRECTED_FAULTS)
+_NOT_PICKED = ("drop", "sniper", *DIRECTED_FAULTS, *LASTING_FAULTS)
 
 
 class Faults:
@@ -39,6 +40,7 @@ class Faults:
         if self._kinds:
             self._plan()
         self.directed.begin()
+        LastingFaults(self).begin()
 
     def stop(self) -> None:
         self.stopped = True

@@ -23,10 +23,12 @@ DIRECTED_FAULTS = (
     "clean", "slow-sync", "late-word", "cut-again", "bit-flip", "move-ended", "late-request", "slow-marker",
     "late-vouching", "old-word",
 )  # fmt: skip
+LASTING_FAULTS = ("full-disk", "slow-disk", "calendar", "configure")
+LASTING_SHARE = 0.25
 DISK_LOSSES = ("empty", "bit-flip")
 """Faults after which a disk does not have all that was synced to it."""
 EVENTS_MAX = 300_000
-FAULTS = (*LINK_FAULTS, *PROCESS_FAULTS, *DISK_FAULTS, *OTHER_FAULTS, *DIRECTED_FAULTS)
+FAULTS = (*LINK_FAULTS, *PROCESS_FAULTS, *DISK_FAULTS, *OTHER_FAULTS, *DIRECTED_FAULTS, *LASTING_FAULTS)
 
 
 @frozen(slots=True)
@@ -106,7 +108,11 @@ def choose(
     chosen = faults
     if faults == FAULTS:
         directed = random.Random(f"directed {seed}")  # of its own: what else a seed stands for stays as it was
-        chosen = tuple(one for one in faults if (directed if one in DIRECTED_FAULTS else rng).random() < 0.5)
+        lasting = random.Random(f"lasting {seed}")
+        shares = dict.fromkeys(DIRECTED_FAULTS, (0.5, directed))
+        shares |= dict.fromkeys(LASTING_FAULTS, (LASTING_SHARE, lasting))
+        drawn_from = [(one, *shares.get(one, (0.5, rng))) for one in faults]
+        chosen = tuple(one for one, share, generator in drawn_from if generator.random() < share)
     else:
         for _ in faults:
             rng.random()

@@ -37,7 +37,7 @@ def unsettled(world: World) -> str | None:
 
 
 def _have_bad_disks(world: World) -> bool:
-    return any(fault in world.settings.faults for fault in DISK_FAULTS)
+    return any(fault in world.settings.faults for fault in (*DISK_FAULTS, "full-disk"))
 
 
 def _behind(world: World, led: dict[str, int | None]) -> str | None:
