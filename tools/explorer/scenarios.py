@@ -63,8 +63,13 @@ def _moves() -> Iterator[Scenario]:
     yield _move("one voter joins two", (0, 1), (0, 1, 2))
     yield _move("one of three voters leaves", (0, 1, 2), (0, 1))
     yield _move("the preferred one of three voters leaves", (0, 1, 2), (1, 2))
-    yield _move("one voter joins two, 1 crash", (0, 1), (0, 1, 2), crashes=1)
+    yield joins_with_crash()
     yield _move("one voter is replaced", (0, 1), (0, 2))
+
+
+def joins_with_crash() -> Scenario:
+    """What the newcomer and one old voter have committed must outlive a power loss of that voter."""
+    return _move("one voter joins two, 1 crash", (0, 1), (0, 1, 2), crashes=1)
 
 
 def _move(what: str, voters: tuple[int, ...], wanted: tuple[int, ...], crashes: int = 0) -> Scenario:
@@ -85,7 +90,7 @@ def _partitions() -> Iterator[Scenario]:
 def _partition(links: tuple[tuple[int, int], ...]) -> Scenario:
     """With many links the replicas have more to say to each other: so many timers can be exhausted."""
     named = " ".join(f"{a}-{b}" for a, b in links)
-    timers = {6: 2, 5: 3, 4: 4}.get(len(links), 5)
+    timers = {6: 2, 5: 2, 4: 4}.get(len(links), 5)
     return Scenario(
         f"4 replicas, 1 term, elections, {timers} timers, links {named}",
         brokers=4, terms=1, timers=timers, links=frozenset(links), elections_only=True,

@@ -11,7 +11,7 @@ from log.raft.ready import Vote
 from log.raft.roles import Follower, PreCandidate
 from tools.explorer.__main__ import main
 from tools.explorer.scenario import Scenario
-from tools.explorer.scenarios import SEED, small, star
+from tools.explorer.scenarios import SEED, joins_with_crash, small, star
 from tools.explorer.search import Fault, Search
 from tools.explorer.walks import walk
 
@@ -76,3 +76,12 @@ def test_a_voter_that_does_not_compare_logs_is_found(monkeypatch: pytest.MonkeyP
     scenario = Scenario("3 replicas", brokers=3, terms=2, batches=1, timers=2, crashes=1, flush=False)
     with pytest.raises(Fault, match=r"without what was committed|below its watermark"):
         Search(scenario).run()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_what_a_joining_voter_has_committed_outlives_a_power_loss_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Search(joins_with_crash()).run().is_exhausted
+    monkeypatch.setattr(RaftNode, "_electorates", lambda node, _role: (node.membership,))
+    with pytest.raises(Fault, match="without what was committed"):
+        Search(joins_with_crash()).run()
