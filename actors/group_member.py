@@ -138,6 +138,7 @@ class GroupMember(Actor):
         self._saving: Vote | None = None
         self._flush: Flush | None = None
         self._will_look = False
+        self._wants_sync = False
         self._loosens = False
         self._discarded = False
         self._damage_told = ""
@@ -431,7 +432,7 @@ class GroupMember(Actor):
 
     def _sync_if_due(self) -> None:
         log = self._member.log
-        if log.needs_flush(self._now_ms):
+        if self._wants_sync or log.needs_flush(self._now_ms):
             self._sync()
         elif log.config.flush_ms != NEVER and log.flushed_offset < log.end_offset and not self._will_look:
             self._will_look = True
@@ -443,7 +444,14 @@ class GroupMember(Actor):
         self._will_look = False
         self._after_event()
 
+    def sync_soon(self) -> None:
+        """Have a flush that begins from now on, whatever the settings ask for; `on_flushed` tells when one is done."""
+        self._wants_sync = True
+        if self._flush is None:
+            self._sync()
+
     def _sync(self) -> None:
+        self._wants_sync = False
         self._flush = self._member.log.begin_flush()
         self.send(self._flusher, SyncLog(self._flush, self.address))
 

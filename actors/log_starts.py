@@ -8,6 +8,7 @@ leader has not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,14 +34,29 @@ class _Waiting:
     reply: Future[int]
 
 
+@frozen(slots=True)
+class _Deletion:
+    offset: int
+    seconds: float
+    reply: Future[RecordsDeleted]
+
+
+def _given(reply: Future[RecordsDeleted]) -> Future[RecordsDeleted]:
+    return reply
+
+
 class LogStarts:
     """Of one replica."""
 
-    __slots__ = ("_replica", "_waiting")
+    __slots__ = ("_deletions", "_leaders", "_replica", "_waiting")
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._waiting: list[_Waiting] = []
+        self._deletions: list[_Deletion] = []
+        """Those that wait for a flush."""
+        self._leaders = 0
+        """Where the leader's log starts, if to follow it waits for a flush."""
 
     # -- as leader -----------------------------------------------------------------------------------------------
 
@@ -54,16 +70,54 @@ class LogStarts:
         if not 0 <= offset <= watermark:
             text = f"offset {offset}; give one from 0 to the high watermark, {watermark}, or -1 for that"
             return RecordsDeleted(ErrorCode.OFFSET_OUT_OF_RANGE, -1, text)
-        log.raise_log_start(offset)
+        if log.must_flush_for(offset):
+            if len(self._deletions) >= WAITING_MAX:
+                return RecordsDeleted(ErrorCode.REQUEST_TIMED_OUT, -1, "too many wait for this already; try again")
+            self._deletions.append(_Deletion(offset, request.timeout_ms / 1000, self._replica.defer()))
+            self._replica.sync_soon()
+            return None
+        return self._delete(member, offset, request.timeout_ms / 1000, self._replica.defer)
+
+    def flushed(self, member: Member) -> None:
+        """More of the log is on disk: go on with what waited for that."""
+        deletions, self._deletions = self._deletions, []
+        for one in deletions:
+            if member.log.must_flush_for(one.offset):
+                self._deletions.append(one)
+                continue
+            problem = self._replica.authority.problem(-1)
+            if problem != ErrorCode.NONE:
+                one.reply.set(RecordsDeleted(problem, -1))
+                continue
+            answer = self._delete(member, one.offset, one.seconds, partial(_given, one.reply))
+            if answer is not None:
+                one.reply.set(answer)
+        if self._deletions:
+            self._replica.sync_soon()
+        leaders, self._leaders = self._leaders, 0
+        if isinstance(member.node.role, Follower):
+            self.follow(member, leaders)
+        self.go_on(member)
+
+    def refuse(self, error: Exception) -> None:
+        """The disk failed."""
+        deletions, self._deletions = self._deletions, []
+        for one in deletions:
+            one.reply.set(RecordsDeleted(ErrorCode.KAFKA_STORAGE_ERROR, -1, str(error)))
+
+    def _delete(
+        self, member: Member, offset: int, seconds: float, defer: Callable[[], Future[RecordsDeleted]]
+    ) -> RecordsDeleted | None:
+        """Raise our log start, which costs no flush now, and ask the others."""
+        member.log.raise_log_start(offset)
         others = sorted((member.node.replicas - {member.node.broker}) & member.node.online)
         if not others:
-            return RecordsDeleted(ErrorCode.NONE, log.log_start_offset)
-        self._ask(member, others, request.timeout_ms / 1000)
+            return RecordsDeleted(ErrorCode.NONE, member.log.log_start_offset)
+        self._ask(member, others, seconds, defer())
         return None
 
-    def _ask(self, member: Member, others: list[int], seconds: float) -> None:
+    def _ask(self, member: Member, others: list[int], seconds: float, reply: Future[RecordsDeleted]) -> None:
         replica, low = self._replica, [member.log.log_start_offset]
-        reply: Future[RecordsDeleted] = replica.defer()
         missing: list[int] = []
 
         def answered(broker: int, future: Future[Any]) -> None:
@@ -102,7 +156,10 @@ class LogStarts:
         """As far as that is known to be committed."""
         log = member.log
         start = min(log_start, log.high_watermark, log.end_offset)
-        if start > log.log_start_offset:
+        if log.must_flush_for(start):
+            self._leaders = max(self._leaders, start)
+            self._replica.sync_soon()
+        elif start > log.log_start_offset:
             log.raise_log_start(start)
 
     def go_on(self, member: Member) -> None:

@@ -480,6 +480,12 @@ class Replica(GroupMember):
             self.send(self._coordinator, LeadershipChanged(self.group, self._member.node.term if leads else -1))
         self._log_starts.go_on(self._member)
 
+    def on_flushed(self) -> None:
+        try:
+            self._log_starts.flushed(self._member)
+        except LogOffline as error:
+            self._go_offline(error)
+
     def on_committed(self) -> None:
         if self.leads:
             self._answer_appends()
@@ -633,6 +639,8 @@ class Replica(GroupMember):
             self._note_refused(append.header)
             append.reply.set(AppendResult(code, append.base, append.term, text))
         self._reads.send_away()
+        if error is not None:
+            self._log_starts.refuse(error)
 
 
 def _writable(data: Payload) -> memoryview:

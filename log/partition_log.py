@@ -386,8 +386,8 @@ class PartitionLog:
         if offset > committed:
             raise OffsetOutOfRange(offset, self.log_start_offset, committed)
         self._must_be_online()
-        if self.flushed_offset < offset or self._unsynced.files:
-            self.flush()  # the producers' snapshot at the new start has to outlive the records that it stands for
+        if self.must_flush_for(offset):
+            self.flush()
         self.log_start_offset = offset
         self.checkpoint()
         try:
@@ -398,6 +398,13 @@ class PartitionLog:
         # Not before the log start is on disk: until then older epochs are looked for. And only up to the batches that
         # are kept: the start may lie inside of one, and who begins with that one votes with the epoch before it.
         self.epochs.cut_before(min(self.segments[0].base_offset, offset))
+
+    def must_flush_for(self, offset: int) -> bool:
+        """Must the log be flushed before it may start at `offset`?
+
+        The producers' snapshot at the new start has to outlive the records that it stands for.
+        """
+        return offset > self.log_start_offset and (self.flushed_offset < offset or bool(self._unsynced.files))
 
     def delete_old_segments(self, now_ms: int | None) -> int:
         """Apply retention.ms, unless the time is not known, and retention.bytes. Gives how many segments went."""

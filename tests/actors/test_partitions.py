@@ -26,13 +26,23 @@ from actors.partitions import (
     start_partitions,
 )
 from actors.replica import Replica
-from actors.replica_messages import AppendRecords, AppendResult, CleanUp, group_name, parts_of, replica_address
+from actors.replica_messages import (
+    AppendRecords,
+    AppendResult,
+    CleanUp,
+    DeleteRecords,
+    RecordsDeleted,
+    group_name,
+    parts_of,
+    replica_address,
+)
 from actors.runtime import Address, Payload
 from actors.runtime.clock import VirtualClock
 from actors.runtime.simulation import Simulation
 from log import checkpoint, losses
 from log.machines.plans import CreateTopic, DeleteTopic
 from log.memory_filesystem import MemoryFilesystem
+from log.partition_log import PartitionLog
 from log.raft.membership import Voter
 from log.raft.vote_journal import TERMS_SKIPPED
 from log.reserve import PIECE_BYTES
@@ -365,3 +375,27 @@ def test_nothing_is_deleted_because_of_its_age_right_after_the_calendar_jumped()
     assert clean_up() == 0
     brokers.sim.run(seconds=SUSPENDED_SECONDS)
     assert clean_up() > 0
+
+
+def test_records_are_deleted_without_a_flush_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of megabytes may wait to be synced: the flusher does that, and the answer waits for it."""
+    brokers = Brokers(3)
+    (group,) = brokers.create(1)
+    led = brokers.services[1].leadership.of(group)
+    assert led is not None
+    assert led.broker is not None
+    leader = brokers.sim.nodes[led.broker].ref(replica_address(group, led.broker))
+    for _ in range(5):
+        payload = Payload(memoryview(build_batch([Record(0, 1, None, b"one", ())])))
+        appended = leader.ask(AppendRecords(-1, 500, payload), block=False)
+        brokers.until(lambda appended=appended: appended.done)  # type: ignore[misc]
+
+    def fail(*_: object) -> NoReturn:
+        pytest.fail("the log is flushed on the loop")
+
+    monkeypatch.setattr(PartitionLog, "flush", fail)
+    deleted = leader.ask(DeleteRecords(4, 5_000), block=False)
+    brokers.until(lambda: deleted.done)
+    assert deleted.get() == RecordsDeleted(ErrorCode.NONE, 4)
+    replicas = [brokers.sim.nodes[number]._alive[replica_address(group, number)] for number in brokers.numbers]
+    assert [one._member.log.log_start_offset for one in replicas if isinstance(one, Replica)] == [4, 4, 4]
