@@ -165,6 +165,7 @@ class Replica:
             return
         node = self.member.node
         node.heard = dict.fromkeys(sorted(node.online), NOW)
+        node.seen.clear()  # it is for operators, and decides nothing
         node._voted_at = NOW
         first = node._retry_s == node.config.election_retry_s
         node._retry_s = node.config.election_retry_s if first else node.config.election_retry_s_max
