@@ -64,6 +64,11 @@ class Answers:
         )
 
     @property
+    def request_bytes(self) -> int:
+        """Of requests that are not answered."""
+        return self._request_bytes
+
+    @property
     def are_due(self) -> bool:
         """Is somebody still waiting for an answer?"""
         return bool(self._slots or self.outlet.queued_bytes)

@@ -49,6 +49,8 @@ class ClusterFacts:
     connections_max: int = 10_000
     """Of clients, at each broker."""
     connections_per_ip_max: int = (1 << 31) - 1
+    request_bytes_max: int = 1 << 29
+    """Of requests that are not answered, of all connections of a broker."""
     idle_seconds_max: float = 600.0
     """How long nothing may move on one of them."""
     disk_reserve_bytes: int = 0

@@ -26,6 +26,7 @@ from actors.frame_cutter import FrameCutter
 from actors.json_connection import JsonConnection
 from actors.kafka_connection import KafkaConnection
 from actors.outlet import Outlet
+from actors.request_memory import STALLED_SECONDS, RequestMemory
 from actors.runtime import Address, readers
 from actors.runtime.loop import Parking, drained
 from protocol.errors import ProtocolError
@@ -42,6 +43,7 @@ _SWEEP_SECONDS = 30.0
 _SWEEPS_OF_THE_IDLE = 8
 """How often a connection is looked at, at least, while it may be idle."""
 _PATIENCE_TURNS = 20
+_NO_ROOM_SECONDS = 0.05
 
 
 class Cutter(Protocol):
@@ -79,6 +81,8 @@ class Port:
         self._door = door
         self._numbers = itertools.count(1)
         self._edges: set[_Edge] = set()
+        clock = serving.node.scheduler.clock
+        self._memory = RequestMemory(serving.facts.request_bytes_max, self._edges, clock)
 
     async def accepted(self, stream: trio.SocketStream) -> None:
         """Serve one connection to its end. Whatever that is, it is the end of this connection and no other."""
@@ -94,7 +98,7 @@ class Port:
     async def _serve(self, sock: socket.socket) -> None:
         number = next(self._numbers)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        edge = _Edge(self._serving, sock, number)
+        edge = _Edge(self._serving, sock, number, self._memory)
         self._edges.add(edge)
         try:
             await edge.run()
@@ -102,6 +106,7 @@ class Port:
             self._serving.node.log.exception("listener: connection %d failed", number)
         finally:
             self._edges.discard(edge)
+            self._memory.leave(edge)
 
     async def sweep(self) -> None:
         """End connections on which nothing moves for long, as Kafka does, whoever of the two is to blame."""
@@ -111,12 +116,27 @@ class Port:
             now = clock.now()
             for edge in [one for one in self._edges if one.quiet_seconds(now) > idle_seconds]:
                 edge.cancel()
+            self._give_up_stalled(now)
+
+    def _give_up_stalled(self, now: float) -> None:
+        """End a connection whose request others wait for, and of which nothing comes any more."""
+        for edge in list(self._edges):
+            if edge is self._memory.first and self._memory.others_wait and edge.quiet_seconds(now) > STALLED_SECONDS:
+                self._serving.says.warn(
+                    "stalled", "connection: %s closed: its request takes %d bytes of queued.max.request.bytes, for "
+                    "which others wait, and nothing of it came for %.0f s",
+                    edge.peer, edge.held_bytes, STALLED_SECONDS,
+                )  # fmt: skip
+                edge.cancel()
 
 
 class _Edge:
     """Reads one socket for its actor."""
 
-    def __init__(self, serving: Serving, sock: socket.socket, number: int) -> None:
+    def __init__(self, serving: Serving, sock: socket.socket, number: int, memory: RequestMemory) -> None:
+        self.peer = _name_of(sock)
+        self._memory = memory
+        self._unfinished_bytes = 0
         self._serving = serving
         self._number = number
         self._sock = sock
@@ -127,6 +147,11 @@ class _Edge:
         self._read_bytes = 0
         self._moved_bytes = 0
         self._moved_at = self._scheduler.clock.now()
+
+    @property
+    def held_bytes(self) -> int:
+        """Of requests that are not answered, or have not come to their end."""
+        return self._answers.request_bytes + self._unfinished_bytes
 
     def quiet_seconds(self, now: float) -> float:
         """How long no byte was read or written, as far as whoever asks this now and then can tell."""
@@ -139,7 +164,7 @@ class _Edge:
         self._scope.cancel()
 
     async def run(self) -> None:
-        log, peer = self._serving.node.log, _name_of(self._sock)
+        log, peer = self._serving.node.log, self.peer
         log.debug("connection: %s connected", peer)
         reason = "it was idle for too long"
         try:
@@ -180,7 +205,7 @@ class _Edge:
         return "the connection broke"
 
     async def _feed(self, ref: Ref[Connection], cutter: Cutter) -> str:
-        scheduler, answers, sock = self._scheduler, self._answers, self._sock
+        scheduler, answers, sock, memory = self._scheduler, self._answers, self._sock, self._memory
         waiting: deque[memoryview] = deque()
         offer = partial(ref.tell, Received(waiting))
         ended = is_behind = False
@@ -195,18 +220,22 @@ class _Edge:
             ended = not count
             self._read_bytes += count
             waiting.extend(cutter.received(count))
+            self._unfinished_bytes = 0 if ended else cutter.unfinished
             if waiting:
                 is_behind = scheduler.turn(offer)
-            return not (ended or is_behind or waiting or cutter.is_lost or answers.are_many)
+            is_stopped = ended or is_behind or waiting or cutter.is_lost or answers.are_many
+            return not (is_stopped or memory.must_wait(self))
 
         while not ended and not cutter.is_lost:
             await readers.serve(sock, read)
-            while is_behind or waiting or answers.are_many:
+            while is_behind or waiting or answers.are_many or memory.must_wait(self):
                 if is_behind:
                     is_behind = False
                     await drained(scheduler, turns=_PATIENCE_TURNS)
                 elif answers.are_many:
                     await answers.changed.wait()
+                elif not waiting:
+                    await trio.sleep(_NO_ROOM_SECONDS)
                 else:
                     await self._in_background(offer)  # others want to be heard too
         scheduler.turn(lambda: ref.tell(HeardAll()))
@@ -249,6 +278,6 @@ def _name_of(sock: socket.socket) -> str:
     """Where a client connects from."""
     try:
         host, port, *_ = sock.getpeername()
-    except OSError:
+    except (OSError, ValueError):  # ValueError: it is no socket of the Internet's
         return "a client that is gone"
     return f"{host}:{port}"

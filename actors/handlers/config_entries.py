@@ -32,6 +32,7 @@ _BROKER_DOCUMENTATION: Mapping[str, str] = {
     "max.partitions": "How many partitions all topics may have together.",
     "max.connections": "How many connections a broker takes.",
     "max.connections.per.ip": "How many connections a broker takes from one address.",
+    "queued.max.request.bytes": "How many bytes of requests that are not answered a broker holds.",
     "connections.max.idle.ms": "How long a connection lives on which nothing is read or written.",
     "node.id": "The number of this broker.",
     "log.dirs": "Where this broker keeps its logs.",

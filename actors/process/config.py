@@ -168,6 +168,7 @@ class KafkaConfig:
     max_partitions: int = _setting("max.partitions", whole(1, INT_MAX), default=CLUSTER_PARTITIONS_MAX)
     max_connections: int = _setting("max.connections", whole(1, INT_MAX), default=CONNECTIONS_MAX)
     max_connections_per_ip: int = _setting("max.connections.per.ip", whole(1, INT_MAX), default=INT_MAX)
+    queued_max_request_bytes: int = _setting("queued.max.request.bytes", whole(1, LONG_MAX), default=1 << 29)
     connections_max_idle_ms: int = _setting("connections.max.idle.ms", whole(1, LONG_MAX), default=600_000)
     disk_reserve_bytes: int = _setting("disk.reserve.bytes", whole(0, LONG_MAX), default=8 << 20)
     offsets_topic_num_partitions: int = _setting("offsets.topic.num.partitions", whole(1, PARTITIONS_MAX), default=8)

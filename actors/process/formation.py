@@ -83,6 +83,7 @@ def facts_of(config: ClusterConfig) -> ClusterFacts:
         connections_max=settings.max_connections,
         disk_reserve_bytes=settings.disk_reserve_bytes,
         connections_per_ip_max=settings.max_connections_per_ip,
+        request_bytes_max=settings.queued_max_request_bytes,
         idle_seconds_max=settings.connections_max_idle_ms / 1000,
         broker_configs=tuple(config.given_settings.items()),
         retention_check_seconds=settings.log_retention_check_interval_ms / 1000,

@@ -25,6 +25,7 @@ from actors.doorkeeper import CONNECTIONS_MIN, RESERVED_DESCRIPTORS, connections
 from actors.harness import Cluster
 from actors.listener import _Edge as Edge
 from actors.process.config import KafkaConfig
+from actors.request_memory import RequestMemory
 from actors.runtime import Scheduler
 from actors.runtime.clock import VirtualClock
 from protocol.json_lines import LINE_BYTES_MAX
@@ -277,7 +278,7 @@ def test_a_connection_on_which_bytes_move_either_way_is_not_idle(way: str) -> No
     serving: Any = SimpleNamespace(node=SimpleNamespace(scheduler=Scheduler(clock)))
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        edge = Edge(serving, ours, 1)
+        edge = Edge(serving, ours, 1, RequestMemory(1 << 20, [], clock))
         clock.advance_to(5.0)
         assert edge.quiet_seconds(clock.now()) == 5.0
         if way == "read":

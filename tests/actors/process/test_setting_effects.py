@@ -179,6 +179,7 @@ ELSEWHERE = {
     "unclean.leader.election.enable": f"{HERE}process/test_config.py::test_unclean_elections_are_refused",
     "disk.reserve.bytes": f"{HERE}test_full_disk.py::test_a_topic_is_deleted_on_a_full_disk_and_everything_goes_on",
     "max.connections": f"{HERE}test_listener.py::test_one_client_too_many_waits_until_another_leaves",
+    "queued.max.request.bytes": f"{HERE}test_request_memory.py::test_large_requests_wait_for_memory",
     "max.connections.per.ip": f"{HERE}test_listener.py::test_one_client_too_many_from_one_address_is_closed",
     "log.retention.check.interval.ms": f"{HERE}test_cleaner.py::test_retention_is_looked_at_when_its_interval_is_over",
     "connections.max.idle.ms": f"{HERE}test_listener.py::test_a_client_that_says_nothing_is_hung_up_on",
