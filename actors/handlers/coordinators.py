@@ -4,6 +4,8 @@ A client sends them to the broker that coordinates their key. If the coordinator
 client is told NOT_COORDINATOR and looks for it. There are two exceptions, for any broker can reach any coordinator:
 
 - A broker that coordinated the key until a moment ago passes the request on, once. Nothing is lost by the handover.
+  JoinGroup and InitProducerId are not passed on: if the client has looked for the coordinator meanwhile and asked again
+  there, the earlier request would come later, and fence the client.
 - Offsets are fetched from the coordinator wherever it is, and the question is repeated until it is answered: librdkafka
   never asks again after a NOT_COORDINATOR, and gives up after three answers that the coordinator is loading.
 """
@@ -18,6 +20,7 @@ from actors.at_coordinator import ask_coordinator, message_of, response_in
 from actors.coordinator_messages import Coordinate, CoordinatedBytes, coordinator_address, partition_of
 from actors.handlers.operations import look_until
 from actors.runtime import Address, Future
+from protocol.apis import INIT_PRODUCER_ID, JOIN_GROUP
 from protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -59,7 +62,8 @@ def ask_once(call: Call[Any], topic: str, key: str, request: object, then: Then)
 
     led = leadership.of(group)
     leads_here = led is not None and led.broker == serving.broker
-    if leads_here or not leadership.led_since(group, call.connection.now - HANDOVER_SECONDS):
+    was_here = leadership.led_since(group, call.connection.now - HANDOVER_SECONDS)
+    if leads_here or not was_here or call.head.api in (JOIN_GROUP, INIT_PRODUCER_ID):
         _ask_here(call, coordinator_address(topic, number, serving.broker), request, then)
     else:
         look_until(call.connection, partial(leadership.is_led, group), SUCCESSOR_SECONDS, ask)

@@ -17,6 +17,7 @@ from actors.replica_messages import TransferLeadership, replica_address
 from protocol.error_codes import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -144,6 +145,16 @@ def test_a_broker_that_has_just_handed_over_passes_requests_on(
     assert told[-1] == ErrorCode.NONE
     beat = HeartbeatRequest(group_id=group, member_id="nobody", generation_id=1)
     assert old.ask(beat).error_code == ErrorCode.UNKNOWN_MEMBER_ID, "the next coordinator knows no such member"
+
+
+def test_a_join_is_never_passed_on(cluster: Cluster, clients: dict[int, WireClient], group: str) -> None:
+    """A static member that has joined elsewhere meanwhile would be fenced by its own earlier request."""
+    old = predecessor(cluster, clients, group)
+    join = JoinGroupRequest(
+        group_id=group, session_timeout_ms=10_000, rebalance_timeout_ms=10_000, group_instance_id="one",
+        protocol_type="consumer", protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )  # fmt: skip
+    assert old.ask(join).error_code == ErrorCode.NOT_COORDINATOR
 
 
 def test_a_broker_that_handed_over_long_ago_sends_clients_to_the_coordinator(
