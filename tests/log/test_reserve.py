@@ -11,6 +11,7 @@ from log.errors import LogFull, LogOffline
 from log.handles import Handles
 from log.memory_filesystem import Fault, MemoryFilesystem
 from log.partition_log import PartitionLog
+from log.raft.member import FULL_PAUSE_SECONDS
 from log.raft.ready import Vote
 from log.raft.vote_journal import VoteJournal
 from log.reserve import PIECE_BYTES, Reserve, ReservedFilesystem
@@ -165,6 +166,7 @@ def test_a_follower_without_space_acknowledges_nothing_and_catches_up_later() ->
     assert group.members[1].node.watermark == end + 2, "the others are a majority"
     disk.faults.clear()
     follower.log.handles.reserve.look()
+    group.now += FULL_PAUSE_SECONDS
     group.disconnect(1, 3)
     group.connect(1, 3)
     pump(group)
@@ -182,5 +184,5 @@ def test_what_a_follower_without_space_did_not_take_counts_for_nobody() -> None:
     for broker in (2, 3):
         group.disks[broker].faults.append(Fault("write", errno.ENOSPC, "*.log", times=None))
     append_many(group, 1, 2)
-    assert [group.members[broker].node.watermark for broker in (1, 2, 3)] == [end] * 3
+    assert max(group.members[broker].node.watermark for broker in (1, 2, 3)) == end
     assert group.members[1].log.end_offset == end + 2
