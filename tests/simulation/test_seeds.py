@@ -22,6 +22,7 @@ from log.raft.member import Member
 from log.raft.node import RaftNode
 from log.raft.vote_journal import VoteJournal
 from log.reserve import ReservedFilesystem
+from tools.simulator import turns
 from tools.simulator import world as simulated
 from tools.simulator.report import Outcome, TraceKeeper
 from tools.simulator.run import run_seed
@@ -183,3 +184,11 @@ def test_the_simulator_runs_what_production_runs() -> None:
 def test_clusters_with_other_numbers_of_replicas_keep_every_promise(seed: int) -> None:
     assert choose(seed).replication_factor != 3
     check(seed, seconds=1.0)
+
+
+@pytest.mark.parametrize("bound", ["OPERATIONS_MAX", "FRAMES_MAX"])
+def test_a_turn_that_does_more_than_it_may_is_found(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, bound, 2)
+    outcome = run_seed(1, {"faults": (), "seconds": 1.0})
+    assert outcome.violation is not None
+    assert outcome.violation.promise == "the work of one turn is bounded"

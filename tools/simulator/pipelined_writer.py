@@ -212,7 +212,8 @@ class PipelinedWriter(Writer):
             return
         if self._is_given_up(batch):
             return
-        if self._is_wrong(group, result) or self._needs_nobody(batch.operation, result):
+        is_first = all(one.is_acknowledged for one in before)  # else it is refused because of one before it
+        if self._is_wrong(group, result) or (is_first and self._needs_nobody(batch.operation, result)):
             self.history.violate(
                 "a good append was refused", group, f"{batch.operation.values[0]!r}: {result.message}",
                 batch.operation.values[0],

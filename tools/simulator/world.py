@@ -43,6 +43,7 @@ from tools.simulator.streams import open_port
 from tools.simulator.transaction_settings import TransactionSettings
 from tools.simulator.transaction_view import TransactionView
 from tools.simulator.transaction_world import TransactionWorld
+from tools.simulator.turns import Turns
 from tools.simulator.unreplicated import Unreplicated
 
 DATA = "/data"
@@ -189,6 +190,7 @@ class World:
         )  # fmt: skip
         if self.consumers is not None:
             self.consumers.view.was_followed = lambda log, epoch: self.invariants.was_followed(log, epoch, self.now)
+        self.turns = Turns(self.report)
         self.sim.on_sent = self._sent
         self.sync_s_max = self.rng.choice((0.0005, 0.005, 0.02))
         for broker in self.brokers:
@@ -329,6 +331,7 @@ class World:
             )  # fmt: skip
             if self.consumers is not None or self.transactions is not None:
                 open_port(node, services, self.facts)
+            self.turns.begin(number, broker.disk)
         except OSError as error:  # its disk is full: the process ends, and whoever runs it tries again
             self.note(f"start of {number} failed: {error}")
             self.kill(number)
@@ -357,11 +360,16 @@ class World:
             self.note(f"flip a bit in the votes of {broker.id}")
 
     def _look(self, actor: Actor) -> None:
+        broker = self.brokers.get(actor.address.broker)
+        if broker is not None:
+            self.turns.look(actor, broker.disk)
         self.invariants.look(actor)
         if self.consumers is not None:
             self.consumers.view.look(actor)
         if self.transactions is not None:
             self.transactions.view.look(actor)
+        if broker is not None:  # looking at a disk is no actor's work
+            self.turns.begin(broker.id, broker.disk)
 
     def kill(self, number: int, *, power: bool = False) -> None:
         """The process dies. Its page cache lives on, unless the power goes too."""
@@ -437,6 +445,7 @@ class World:
     def _sent(self, sender: int, to: int, frame: bytes) -> None:
         broker = self.brokers.get(sender)
         if broker is not None:
+            self.turns.sent(sender)
             self.invariants.votes.sent(sender, to, frame, broker.disk)
 
     # -- clients -----------------------------------------------------------------------------------------------
