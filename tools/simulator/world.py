@@ -104,12 +104,15 @@ class SimulatedBackground:
     """A thread that takes its time. What it has not done when its process dies is never done."""
 
     def __init__(
-        self, scheduler: SeededScheduler, rng: random.Random, seconds_max: float, slowness: Callable[[], float]
-    ) -> None:
+        self, scheduler: SeededScheduler, rng: random.Random, seconds_max: float, slowness: Callable[[], float],
+        worked: Callable[[], None],
+    ) -> None:  # fmt: skip
         self._timers = scheduler.timers
         self._rng = rng
         self._seconds_max = seconds_max
         self._slowness = slowness
+        self._worked = worked
+        """To be called after each piece of work: that was no actor's turn."""
 
     def submit(self, work: Work, done: Done) -> None:
         slowness = self._slowness()
@@ -122,6 +125,7 @@ class SimulatedBackground:
             work()
         except Exception as raised:  # noqa: BLE001  it belongs to whoever asked for the work
             error = raised
+        self._worked()
         seconds = self._rng.uniform(0, self._seconds_max / 4) * slowness
         self._timers.after(seconds, partial(done, error))
 
@@ -321,7 +325,10 @@ class World:
         scheduler = node.scheduler
         assert isinstance(scheduler, SeededScheduler)
         scheduler.on_handled = self._look
-        background = SimulatedBackground(scheduler, self.rng, self.sync_s_max, lambda: self.slowness.get(number, 1.0))
+        background = SimulatedBackground(
+            scheduler, self.rng, self.sync_s_max, lambda: self.slowness.get(number, 1.0),
+            lambda: self.turns.begin(number, broker.disk),
+        )  # fmt: skip
         self._damage_votes(broker)
         try:
             services = start_partitions(
