@@ -307,8 +307,10 @@ class Invariants:
 
     def _compare_values(self, group: str, broker: int, data: memoryview, position: int, header: BatchHeader) -> None:
         """Of a compacted topic, which has fewer records in the end: those that are left are as they were."""
-        values = self.values.get(group, {})
+        values = self.values.setdefault(group, {})
         for record in () if header.is_control else records(data, position, limit=_RECORDS_BYTES_MAX):
+            if self._kept not in (None, group):  # the first that was looked at since may have compacted it away
+                values.setdefault(record.offset, record.value or b"")
             if values.get(record.offset) != (record.value or b""):
                 text = f"offset {record.offset} at broker {broker} holds another record than was committed"
                 self._violate("what is committed is the same everywhere", group, text)
