@@ -58,4 +58,6 @@ class Confirmations:
                 return
             self._waiting.popleft()
             good = isinstance(role, Leader) and term == node.term
+            if reply.done:  # the turn that asked has failed after that, as on a full disk: its asker was told
+                continue
             reply.set(LeadershipConfirmed(ErrorCode.NONE) if good else _NOT_LEADER)

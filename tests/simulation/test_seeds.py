@@ -186,6 +186,12 @@ def test_clusters_with_other_numbers_of_replicas_keep_every_promise(seed: int) -
     check(seed, seconds=1.0)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [80_013, 81_153, 81_181, 81_197])
+def test_a_seed_of_the_larger_simulator_that_once_broke_a_promise_keeps_it(seed: int) -> None:
+    check(seed)
+
+
 @pytest.mark.parametrize("bound", ["OPERATIONS_MAX", "FRAMES_MAX"])
 def test_a_turn_that_does_more_than_it_may_is_found(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, bound, 2)
