@@ -70,7 +70,10 @@ class GroupFaults:
 
     def _send_away(self, group: str, leader: int) -> None:
         """Another leads for a while, then the same one again: what does it remember?"""
-        to = self._rng.choice([number for number in self._world.brokers if number != leader])
+        others = [number for number in self._world.brokers if number != leader]
+        if not others:
+            return
+        to = self._rng.choice(others)
         self._transfer(group, leader, to)
         self._faults.later(self._rng.choice(_THERE_AND_BACK_S), lambda: self._transfer(group, to, leader))
 
