@@ -26,9 +26,9 @@ def test_what_was_acknowledged_and_is_lost_is_counted(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(MemoryFilesystem, "crash", lose_all)
     how = {"faults": (), "brokers": 3, "seconds": 1.0, "groups": (), "transactions": False, "blackout": True}
-    outcome = run_seed(8, how)
-    assert outcome.ok, outcome.violation
-    assert outcome.faults["acknowledged-and-lost"] > 1
+    outcomes = [run_seed(seed, how) for seed in range(12)]
+    assert all(outcome.ok for outcome in outcomes), [outcome.violation for outcome in outcomes]
+    assert any(outcome.faults.get("acknowledged-and-lost") for outcome in outcomes)
 
 
 def test_a_disk_that_is_lost_in_a_blackout_is_found_to_need_an_operator(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ BREAKS = {
     "a kill loses nothing": "cut-without-snapshot",
     "a leader commits something before it changes the membership": "membership-at-once",
     "a leader counts batches of its own epoch alone": "commit-older-term",
-    "a leader holds everything committed": "lost-data-votes",
+    "a leader holds everything committed": "longest-log-wins",
     "a marker is of a transaction that was prepared so": "markers-before-prepare",
     "a move ends when it is done": "earlier-move-ended",
     "a repeated batch is known": "dedupe-last-batch-only",
