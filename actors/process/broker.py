@@ -52,6 +52,7 @@ SETTLE_SECONDS = 0.01
 BALANCE_LOOK_SECONDS = 0.05
 BALANCE_SECONDS_MAX = 2.0
 """How long a cluster that starts waits for its preferred leaders: clients that come then find nothing moving."""
+_FOUND_PORTS = range(16_384, 32_768)
 
 
 @frozen(slots=True)
@@ -233,22 +234,32 @@ def dialled(host: str) -> str:
 
 
 def bind(host: str, port: int, kept_port: int) -> socket.socket:
-    """A listening socket: on `port`, or where that is 0 on the port found last time, or on any free one."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for candidate in (port,) if port else (kept_port, 0) if kept_port else (0,):
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setblocking(False)
+    """A listening socket: on `port`, or where that is 0 on the port found last time, or on any free one.
+
+    A port that is found lies below the ports that systems give to outgoing connections: one of those would otherwise
+    take the port of a broker that is down, and the broker would come back on another.
+    """
+    found = (*random.SystemRandom().sample(_FOUND_PORTS, 20), 0)
+    for candidate in (port,) if port else (kept_port, *found) if kept_port else found:
         try:
-            listener.bind((host, candidate))
-            listener.listen(1024)
+            return _listening(host, candidate)
         except OSError as error:
-            listener.close()
             if candidate in (port, 0):
                 raise OSError(error.errno, f"cannot listen on {host}:{candidate}: {error.strerror}") from error
-        else:
-            return listener
     raise AssertionError("one of the candidates was bound or raised")
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setblocking(False)
+        listener.bind((host, port))
+        listener.listen(1024)
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 async def _hand_over(node: Node) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from actors.runtime import read_buffer
 from actors.runtime.errors import FrameError
-from actors.runtime.frames import FRAME_BYTES_MAX, Frame, FrameReader, Kind, header
+from actors.runtime.frames import FRAME_BYTES_MAX, LINK_VERSION, Frame, FrameReader, Kind, header
 from tests.actors.runtime.probes import PATIENT
 
 READ_BYTES = read_buffer._READ_BYTES
@@ -189,7 +189,7 @@ def test_an_unknown_kind_is_refused(kind: int) -> None:
 
 def test_parts_that_do_not_fit_into_their_frame_are_refused() -> None:
     data = struct.pack(">IBHQHI", 17 + 5, Kind.TELL, 1, 0, 3, 3) + b"a@1bo"
-    with pytest.raises(FrameError, match="3 of 22 bytes: not link version 1"):
+    with pytest.raises(FrameError, match=f"3 of 22 bytes: not link version {LINK_VERSION}"):
         list(feed(FrameReader(), data + to_bytes((Kind.PING, 0, 0, b"", b"", b"")), [1000]))
 
 
