@@ -143,8 +143,6 @@ def _check_header(header: BatchHeader, config: LogConfig) -> None:
         raise InvalidRecord(f"a batch with attributes {header.attributes:#x}, of which some are for brokers alone")
     if header.record_count != header.last_offset_delta + 1:
         raise InvalidRecord(f"{header.record_count} records, and the last offset delta is {header.last_offset_delta}")
-    if header.record_count == 0:
-        raise InvalidRecord("a batch without records")
     if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
         raise InvalidRecord(
             f"producer {header.producer_id} with epoch {header.producer_epoch} and sequence {header.base_sequence}"

@@ -91,6 +91,4 @@ def _is_overdue(log: PartitionLog, segments: list[Segment], first_dirty: int, no
 
 def _first_timestamp(segment: Segment) -> int:
     """The time of the first batch, as Kafka measures a segment's age."""
-    for _, header in segment.walk(0, segment.size):
-        return header.max_timestamp
-    return -1
+    return next((header.max_timestamp for _, header in segment.walk(0, segment.size)), -1)

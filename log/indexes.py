@@ -33,9 +33,6 @@ class OffsetIndex:
         self._positions = array("I")
         self._written = 0
 
-    def __len__(self) -> int:
-        return len(self._offsets)
-
     @property
     def size(self) -> int:
         return len(self._offsets) * OFFSET_ENTRY.size
@@ -101,9 +98,6 @@ class TimeIndex:
         self._timestamps = array("q")
         self._offsets = array("I")
         self._written = 0
-
-    def __len__(self) -> int:
-        return len(self._timestamps)
 
     @property
     def size(self) -> int:

@@ -284,10 +284,8 @@ def _drop_without_beginning(
 
 def _may_follow(base_offset: int, end_offset: int, known: _Checkpoints, config: LogConfig) -> bool:
     """May a segment begin here if the one before it ends there?"""
-    if base_offset == end_offset:
-        return True
-    if base_offset < end_offset:
-        return False
+    if base_offset <= end_offset:
+        return base_offset == end_offset
     if known.has_offsets:
         return base_offset <= known.offsets.recovery_point
     return CleanupPolicy.COMPACT in config.cleanup_policy

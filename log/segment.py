@@ -331,10 +331,7 @@ class Segment:
         else:
             entry = mapped_entry_before(self._handles.map(self.index_path).view, target)
         known = self._walk_from(entry, limit[0]) if entry is not None and entry[1] >= end else self.walk(end, limit[0])
-        for position, header in known:
-            if position + header.size > target:
-                return position, header.base_offset
-        return limit
+        return next((position, header.base_offset) for position, header in known if position + header.size > target)
 
     def walk(self, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
         """The batches from `start`, which must be the beginning of one, to `end`: only their headers are read."""

@@ -67,6 +67,7 @@ def test_a_transactional_batch_is_as_good_as_any() -> None:
         (batch(append_time=5), InvalidRecord),
         (changed(last_offset_delta=5), InvalidRecord),
         (changed(record_count=5), InvalidRecord),
+        (changed(record_count=0, last_offset_delta=-1), CorruptBatch),
         (build_batch([]), InvalidRecord),
         (batch(producer_id=1), InvalidRecord),
         (batch(producer_id=1, producer_epoch=0), InvalidRecord),

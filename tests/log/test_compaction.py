@@ -13,10 +13,23 @@ from log.compaction import Compaction
 from log.key_map import NOT_FOUND, SLOT_BYTES, KeyMap
 from log.memory_filesystem import MemoryFile, MemoryFilesystem
 from log.partition_log import PartitionLog
+from log.producer_state import ProducerStates
+from log.record_filter import AbortedTransactions, RecordFilter
 from protocol.compression import Codec
-from protocol.records import ControlType, Record, build_batch, check_batches, control_record
+from protocol.records import (
+    ControlType,
+    Record,
+    build_batch,
+    check_batches,
+    control_record,
+    end_txn_marker,
+    read_header,
+    rebuild_batch,
+    stamp,
+)
 from tests.log.compaction_logs import (
     DIRECTORY,
+    EVERYWHERE,
     batches,
     committed,
     compact,
@@ -561,3 +574,31 @@ def test_it_gives_up_when_the_log_changes_under_it(
     put(log, (b"a", b"9"))
     log.roll()
     assert compact(log).abandoned is None
+
+
+def keep_control(control: bytearray, *, end_offset: int = 100) -> bytes | None:
+    """What a filter that has seen no batch of the producer leaves of a control batch."""
+    record_filter = RecordFilter(
+        KeyMap(1 << 10, 10), end_offset, AbortedTransactions([]), ProducerStates(),
+        now_ms=0, delete_retention_ms=1000, removable_below=EVERYWHERE,
+    )  # fmt: skip
+    kept = record_filter.keep(read_header(control), control, is_last=False)
+    return None if kept is None else bytes(kept)
+
+
+def test_a_marker_that_another_broker_emptied_goes() -> None:
+    marker = end_txn_marker(ControlType.COMMIT, 7, 1, 0, 0)
+    assert keep_control(rebuild_batch(read_header(marker), ())) is None
+
+
+def test_a_control_batch_of_an_unknown_kind_stays_as_it_is() -> None:
+    record = control_record(ControlType.LEADER_CHANGE, b"", offset=0, timestamp=0)
+    control = build_batch([record], control=True, producer_id=1, producer_epoch=0)
+    assert keep_control(control) == bytes(control)
+
+
+def test_a_marker_above_what_the_key_map_covers_stays_as_it_is() -> None:
+    marker = end_txn_marker(ControlType.COMMIT, 7, 1, 0, 0)
+    stamp(marker, 0, 50, 0)
+    assert keep_control(marker, end_offset=50) == bytes(marker)
+    assert keep_control(marker, end_offset=51) != bytes(marker)  # it gets its delete horizon

@@ -8,13 +8,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from log import compaction as compaction_module
 from log.compaction import Compaction
 from log.errors import CorruptSegment, LogOffline
 from log.memory_filesystem import Fault, MemoryFilesystem, SimulatedCrash
 from log.partition_log import PartitionLog
+from log.swap import may_be_decided
 from protocol.compression import Codec
-from protocol.records import ControlType
+from protocol.records import ControlType, Record, build_batch, check_batches
+from protocol.records import _write_crc as write_crc
 from tests.log.compaction_logs import (
+    DIRECTORY,
     EVERYWHERE,
     committed,
     compact,
@@ -250,3 +254,69 @@ def test_damage_in_the_dirty_part_is_found_before_anything_is_replaced(stopped: 
     with pytest.raises(CorruptSegment):
         compact(log, now_ms=NOW_MS)
     assert log.segments == segments
+
+
+def test_a_swap_may_be_decided_where_the_disk_does_not_say(stopped: MemoryFilesystem) -> None:
+    files = stopped.copy()
+    assert not may_be_decided(files, DIRECTORY, 0)
+    files.faults.append(Fault("stat", times=None))
+    assert may_be_decided(files, DIRECTORY, 0)
+
+
+def test_a_compaction_of_a_log_that_went_offline_is_abandoned(stopped: MemoryFilesystem) -> None:
+    files = stopped.copy()
+    log = opened(files)
+    compaction = Compaction(log, now_ms=NOW_MS, removable_below=EVERYWHERE, memory_bytes=1 << 16)
+    assert not compaction.step(1)
+    files.faults.append(Fault("write", times=None))
+    with pytest.raises(LogOffline):
+        put(log, (b"k", b"v"))
+    assert compaction.step(1)
+    assert compaction.abandoned == "the log went offline"
+    compaction.abandon("another reason")
+    assert compaction.abandoned == "the log went offline"
+    assert names(files, ".cleaned", ".swap") == []
+
+
+def test_an_output_of_many_pieces_is_written_and_synced_in_pieces(
+    stopped: MemoryFilesystem, states: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction_module, "_WRITE_BYTES", 100)
+    monkeypatch.setattr(compaction_module, "_SYNC_BYTES", 200)
+    monkeypatch.setattr(compaction_module, "_READ_BYTES", 80)  # less than a batch
+    log = opened(stopped.copy())
+    for _ in run(log):
+        pass
+    assert seen(log) == states[-1]
+
+
+def damaged_gzip() -> bytearray:
+    """A batch whose checksum is good and whose records cannot be decompressed."""
+    batch = build_batch([Record(0, 0, b"k", b"v", ())], codec=Codec.GZIP)
+    batch[-4] ^= 1
+    write_crc(memoryview(batch))
+    return batch
+
+
+def test_a_dirty_batch_whose_records_cannot_be_decompressed_is_damage() -> None:
+    log = open_log(MemoryFilesystem())
+    put(log, (b"a", b"1"))
+    log.append(check_batches(damaged_gzip()), epoch=0, now_ms=0)
+    log.roll()
+    log.high_watermark = log.end_offset
+    with pytest.raises(CorruptSegment, match="offset 1 or later"):
+        compact(log)
+
+
+def test_a_clean_batch_whose_records_cannot_be_decompressed_is_damage() -> None:
+    files, good = MemoryFilesystem(), build_batch([Record(0, 0, b"k", b"v", ())], codec=Codec.GZIP)
+    log = open_log(files)
+    log.append(check_batches(good), epoch=0, now_ms=0)
+    log.high_watermark = log.end_offset
+    log.roll()
+    compact(log)
+    files.open(log.segments[0].path).pwrite(damaged_gzip(), 0)
+    put(log, (b"k", b"2"))
+    log.roll()
+    with pytest.raises(CorruptSegment, match="offset 0 or later"):
+        compact(log)

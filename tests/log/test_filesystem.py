@@ -5,6 +5,7 @@ import gc
 import io
 import os
 import pickle
+import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -232,7 +233,17 @@ def test_a_directory_does_not_replace_a_file(place: Place) -> None:
     for path in ("a", "a/b"):
         with pytest.raises(FileExistsError):
             place.fs.make_directory(place.path(path))
+    with pytest.raises(FileExistsError):
+        place.fs.add_directory(place.path("a"))
     assert place.fs.read(place.path("a")) == b"abc"
+
+
+def test_a_directory_is_added_to_one_that_is_there(place: Place) -> None:
+    for _ in range(2):
+        place.fs.add_directory(place.path("a"))
+    assert place.fs.list(place.root) == ["a"]
+    with pytest.raises(FileNotFoundError):
+        place.fs.add_directory(place.path("b/c"))
 
 
 def test_rename_replaces(place: Place) -> None:
@@ -292,6 +303,17 @@ def test_a_tree_is_removed_with_all_in_it(place: Place) -> None:
     assert place.fs.list(place.root) == ["other"]
 
 
+def test_a_tree_that_could_not_be_removed_is_not_called_missing(disk: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk.fs.make_directory(disk.path("tree"))
+
+    def lose_a_file_first(path: str) -> None:
+        raise FileNotFoundError(errno.ENOENT, "removed by another process", f"{path}/a")
+
+    monkeypatch.setattr(shutil, "rmtree", lose_a_file_first)
+    with pytest.raises(FileNotFoundError):
+        disk.fs.remove_tree(disk.path("tree"))
+
+
 def test_existence_and_size(place: Place) -> None:
     path = place.put("a", b"abc")
     assert (place.fs.exists(path), place.fs.exists(place.root), place.fs.exists(place.path("b"))) == (True, True, False)
@@ -330,6 +352,11 @@ def test_an_atomic_write_over_a_directory_fails_and_leaves_no_temporary_file(pla
 def test_both_kinds_of_filesystem_have_the_full_interface() -> None:
     filesystems: list[Filesystem] = [DiskFilesystem(), MemoryFilesystem()]  # the type checker does the test
     assert len(filesystems) == 2
+
+
+def test_a_file_on_disk_shows_its_path_and_descriptor(disk: Place) -> None:
+    file = disk.fs.open(disk.put("a", b""))
+    assert repr(file) == f"<DiskFile {disk.path('a')!r} descriptor {file.fileno()}>"
 
 
 def test_only_a_file_on_disk_has_a_descriptor(place: Place) -> None:

@@ -145,6 +145,10 @@ def test_a_map_keeps_a_file_from_being_cut_but_not_from_growing(fs: MemoryFilesy
     file.pwrite(b"x", 12)
     assert (bytes(mapped.view), file.pread(99, 0)) == (b"0123456789", b"0123456789\0\0x")
     mapped.close()
+    again = fs.map("/d/a")
+    file.pwrite(b"yz", 12)
+    assert (bytes(again.view), file.pread(99, 12)) == (b"0123456789\0\0x", b"yz")
+    again.close()
     del piece
     file.truncate(3)
     assert contents(fs, "/d/a") >= {b"012", b"0123456789"}
@@ -512,13 +516,24 @@ def test_a_crash_comes_before_in_the_middle_of_or_after_an_operation(fs: MemoryF
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_all_but_writes_are_done_or_not(fs: MemoryFilesystem, share: float) -> None:
+@pytest.mark.parametrize(
+    ("change", "after", "done"),
+    [
+        (lambda fs: fs.rename("/d/a", "/d/b"), 0, ["b"]),
+        (lambda fs: fs.remove("/d/a"), 0, []),
+        (lambda fs: fs.add_directory("/d/b"), 0, ["a", "b"]),
+        (lambda fs: fs.make_directory("/d/b"), 1, ["a", "b"]),  # it syncs the parent first
+    ],
+)
+def test_all_but_writes_are_done_or_not(
+    fs: MemoryFilesystem, change: Callable[[MemoryFilesystem], None], after: int, done: list[str], share: float
+) -> None:
     put(fs, "/d/a", b"abc")
-    fs.crash_at, fs.crash_share = fs.operations, share
+    fs.crash_at, fs.crash_share = fs.operations + after, share
     with pytest.raises(SimulatedCrash):
-        fs.rename("/d/a", "/d/b")
+        change(fs)
     fs.crash(mode="keep_all")
-    assert fs.list("/d") == (["b"] if share == 1.0 else ["a"])
+    assert fs.list("/d") == (done if share == 1.0 else ["a"])
 
 
 def test_no_ordinary_handler_stops_a_simulated_crash() -> None:

@@ -14,11 +14,11 @@ import pytest
 
 from log import time_lookup
 from log.config import CleanupPolicy, LogConfig
-from log.errors import LogOffline, OffsetOutOfRange, OutOfOrderAppend
+from log.errors import CorruptSegment, LogOffline, OffsetOutOfRange, OutOfOrderAppend
 from log.filesystem import DiskFilesystem
 from log.handles import Handles
 from log.indexes import OFFSET_ENTRY, TIME_ENTRY
-from log.memory_filesystem import Fault, MemoryFilesystem
+from log.memory_filesystem import Fault, MemoryFilesystem, Operation
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates
 from log.segment import RELATIVE_OFFSET_MAX
@@ -97,6 +97,17 @@ def test_at_the_end_there_is_nothing_yet_and_outside_there_never_will_be(filled:
     for offset in (-1, 0, 6, 81, 1 << 62):
         with pytest.raises(OffsetOutOfRange, match=f"offset {offset} is not in this log, which has 7 to 80"):
             filled.read(offset, 100)
+
+
+def test_a_batch_that_claims_more_bytes_than_its_segment_has_is_damage(files: MemoryFilesystem) -> None:
+    log = open_log(files)
+    for number in range(3):
+        put(log, batch(2, value=b"%d" % number))
+    log.close()
+    path = f"{DIRECTORY}/{0:020d}.log"
+    files.corrupt(path, files.size(path) * 2 // 3 + 11, 128)  # the length of the last batch
+    with pytest.raises(CorruptSegment, match=f"{path} is damaged at byte .*cut off"):
+        open_log(files)
 
 
 def test_offsets_in_a_gap_are_served_with_what_follows(files: MemoryFilesystem) -> None:
@@ -194,6 +205,11 @@ def test_a_marker_that_nobody_can_read_does_not_get_into_the_log(files: MemoryFi
 
 
 # -- rolling ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_segment_shows_its_first_offset_and_size(filled: PartitionLog) -> None:
+    segment = filled.segments[0]
+    assert repr(segment) == f"<Segment {DIRECTORY}/{0:020d} {segment.size} bytes>"
 
 
 def test_a_segment_rolls_before_it_is_too_large(filled: PartitionLog) -> None:
@@ -457,6 +473,17 @@ def test_a_truncation_inside_a_batch_takes_all_of_it(filled: PartitionLog) -> No
         filled.read(1, 1)
 
 
+def test_a_truncation_below_the_log_start_is_refused_and_removes_nothing(filled: PartitionLog) -> None:
+    filled.high_watermark = 40
+    filled.raise_log_start(40)
+    left = contents(filled)
+    with pytest.raises(OffsetOutOfRange):
+        filled.truncate(39)
+    assert contents(filled) == left
+    filled.truncate(40)
+    assert contents(filled) == []
+
+
 @pytest.mark.parametrize("stop", [PartitionLog.close, PartitionLog.release])
 def test_a_truncation_into_a_gap_is_remembered(files: MemoryFilesystem, stop: Callable[[PartitionLog], None]) -> None:
     log = open_log(files, GAPS)
@@ -518,6 +545,20 @@ def test_restarting_keeps_what_the_leader_knows(files: MemoryFilesystem, filled:
         assert filled.cut is None
     put(filled, batch(), epoch=6)
     assert offsets(filled.read(500, 1).read()) == [500]
+
+
+@pytest.mark.parametrize("operation", ["write", "sync", "rename", "create", "sync_directory"])
+def test_a_disk_that_fails_while_a_log_restarts_takes_it_offline_and_leaves_all_or_nothing(
+    files: MemoryFilesystem, filled: PartitionLog, operation: Operation
+) -> None:
+    before = contents(filled)
+    files.faults.append(Fault(operation, times=None))
+    with pytest.raises(LogOffline):
+        filled.restart_at(500)
+    assert not filled.online
+    files.faults.clear()
+    files.crash(mode="keep_all")
+    assert contents(open_log(files, SMALL)) in ([], before)
 
 
 def test_retention_gives_up_old_segments_but_none_with_an_open_transaction(files: MemoryFilesystem) -> None:

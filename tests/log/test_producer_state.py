@@ -91,6 +91,14 @@ def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero() -> None:
         table.check(header(2, epoch=4))
 
 
+def test_a_coordinators_batch_of_an_older_epoch_is_fenced() -> None:
+    table = written(header(0, epoch=2))
+    with pytest.raises(ProducerFenced, match="producer 5 has epoch 2"):
+        table.check_unnumbered(header(-1, epoch=1, transactional=True))
+    table.check_unnumbered(header(-1, epoch=2, transactional=True))
+    ProducerStates().check_unnumbered(header(-1, epoch=1, transactional=True))
+
+
 def test_after_a_marker_of_a_newer_epoch_the_first_sequence_is_zero() -> None:
     table = written(header(0, transactional=True))
     end(table, ControlType.ABORT, 101, epoch=1)

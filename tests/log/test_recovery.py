@@ -9,16 +9,18 @@ import struct
 import tracemalloc
 from collections.abc import Callable
 
+import attrs
 import pytest
 from crc32c import crc32c
 
-from log import checkpoint, losses
+from log import checkpoint, losses, recovery
 from log.checkpoint import Offsets, is_log
 from log.config import CleanupPolicy, LogConfig
 from log.epoch_cache import EpochCache, EpochEntry
 from log.errors import CorruptSegment, DamagedFile, UnknownFormat
 from log.filesystem import Filesystem
 from log.handles import Handles
+from log.indexes import OFFSET_ENTRY
 from log.memory_filesystem import Fault, MemoryFilesystem, SimulatedCrash
 from log.partition_log import PartitionLog
 from protocol.records import ControlType, check_batches, read_header, stamp
@@ -213,6 +215,30 @@ def test_a_log_without_its_first_segment_is_empty_if_nothing_was_flushed_and_dam
         open_log(files, SMALL)
 
 
+def test_without_offsets_a_gap_between_segments_is_a_loss_unless_the_topic_is_compacted() -> None:
+    files, found = killed(SMALL, batches=8)
+    first = next(name for name in files.list(DIRECTORY) if name.endswith(".log"))
+    in_first = files.size(f"{DIRECTORY}/{first}") // len(found[0])
+    files.open(f"{DIRECTORY}/{first}").truncate((in_first - 1) * len(found[0]))
+    rewrite(files, OFFSETS, bytearray.clear)
+    log = open_log(files.copy(), attrs.evolve(SMALL, cleanup_policy=CleanupPolicy.COMPACT))
+    assert (contents(log), log.cut) == (found[: in_first - 1] + found[in_first:], None)
+    log = open_log(files, SMALL)
+    assert contents(log) == found[: in_first - 1]
+    assert log.cut is not None
+    assert log.cut.is_loss
+
+
+def test_a_recovery_point_inside_a_batch_has_that_batch_scanned() -> None:
+    files, found = killed(flushed=True)
+    checkpoint.write_offsets(files, DIRECTORY, Offsets(recovery_point=5, log_start_offset=0, high_watermark=4))
+    damaged = files.copy()
+    assert contents(open_log(files)) == found
+    rewrite(damaged, LOG, lambda data: data.__setitem__(sizes(found)[2] + 70, 255))
+    with pytest.raises(CorruptSegment, match="wrong checksum at offset 4"):
+        open_log(damaged)
+
+
 def test_damage_that_no_killed_process_leaves_marks_the_log_before_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     files, found = killed()
     rewrite(files, LOG, lambda data: _flip(70)(data, len(found[0])))
@@ -375,6 +401,39 @@ def test_raising_the_log_start_never_leaves_batches_without_their_epochs() -> No
         assert open_log(files).end_offset == 3
 
 
+def test_a_batch_larger_than_what_is_read_at_once_is_recovered_whole_or_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "_SCAN_BYTES", 200)
+    files = MemoryFilesystem()
+    log = open_log(files)
+    for number in range(3):
+        put(log, batch(value=b"%d" % number * 500))
+    found = contents(log)
+    log.handles.close_all()
+    damaged = files.copy()
+    assert contents(open_log(files)) == found
+    rewrite(damaged, LOG, lambda data: data.__setitem__(-1, data[-1] ^ 1))
+    log = open_log(damaged)
+    assert contents(log) == found[:-1]
+    assert log.cut is not None
+    assert "wrong checksum" in log.cut.reason
+
+
+def test_the_producers_at_an_offset_are_found_though_an_index_is_damaged() -> None:
+    files, config = MemoryFilesystem(), LogConfig(index_interval_bytes=100)
+    log = open_log(files, config)
+    for sequence in range(30):
+        if sequence == 20:
+            log.close()  # which leaves a snapshot of the producers inside the segment
+            log = open_log(files, config)
+        put(log, batch(value=b"x" * 60, producer=(7, 0, sequence)))
+    log.roll()
+    log.flush()
+    expected = list(log.producers_at(25))
+    log.handles.close_all()
+    rewrite(files, f"{DIRECTORY}/{0:020d}.index", lambda data: data.__setitem__(slice(None), OFFSET_ENTRY.pack(5, 7)))
+    assert list(log.producers_at(25)) == expected
+
+
 # -- small files -----------------------------------------------------------------------------------------------------
 
 
@@ -398,6 +457,23 @@ def test_a_small_file_that_is_damaged_or_missing_costs_a_scan_and_no_records(nam
     assert contents(log) == found
     assert log.cut is None
     assert list(log.epochs) == [EpochEntry(0, 0), EpochEntry(1, 8)]
+
+
+@pytest.mark.parametrize("epochs", ["0", "0@0@0", "zero@0"])
+def test_a_clean_stop_that_names_no_epochs_costs_a_scan_and_no_records(epochs: str) -> None:
+    files = MemoryFilesystem()
+    log = open_log(files)
+    put(log, batch(2), epoch=3)
+    found = contents(log)
+    log.close()
+    path = f"{DIRECTORY}/clean-shutdown"
+    lines = [line for line in files.read(path).decode().splitlines() if not line.startswith(("crc: ", "epochs: "))]
+    data = "".join(f"{line}\n" for line in (*lines, f"epochs: {epochs}")).encode()
+    files.write_atomically(path, data + f"crc: {crc32c(data):08x}\n".encode())
+    with pytest.raises(DamagedFile, match="clean-shutdown has no epochs"):
+        checkpoint.read_clean_stop(files, DIRECTORY)
+    log = open_log(files)
+    assert (contents(log), list(log.epochs), log.cut) == (found, [EpochEntry(3, 0)], None)
 
 
 def test_a_wrong_digit_in_the_log_start_deletes_nothing() -> None:
@@ -431,6 +507,15 @@ def test_damaged_metadata_is_made_anew_and_was_none(damaged: bytes) -> None:
     assert not is_log(files, DIRECTORY)
     assert contents(open_log(files)) == found
     assert is_log(files, DIRECTORY)
+
+
+def test_a_directory_in_which_no_file_says_that_it_is_a_log_is_none() -> None:
+    files = MemoryFilesystem()
+    open_log(files).close()
+    for name in ("partition.metadata", "clean-shutdown"):
+        assert is_log(files, DIRECTORY)
+        rewrite(files, f"{DIRECTORY}/{name}", bytearray.clear)
+    assert not is_log(files, DIRECTORY)
 
 
 @pytest.mark.parametrize(
