@@ -6,7 +6,8 @@ import random
 import socket
 import struct
 import threading
-from collections import Counter
+import time
+from collections import Counter, deque
 from contextlib import suppress
 
 from tools.fuzz.mutations import mutated, mutated_line
@@ -20,6 +21,9 @@ _LARGE = 0.1
 _BURSTS = (1, 1, 1, 1, 1, 1, 1, 3, 30, 300)
 """How many requests come at once: most are damaged, but some of a large one are begun together."""
 _RESET = struct.pack("ii", 1, 0)
+_KEPT_SENDS = 200
+_SHOWN_BYTES = 60
+_SHOWN_SENDS = 3
 
 
 class Attacker(threading.Thread):
@@ -34,6 +38,13 @@ class Attacker(threading.Thread):
         self._ending = threading.Event()
         self.counts: Counter[str] = Counter()
         self.failure: Exception | None = None
+        self._sends: deque[tuple[float, bytes, int]] = deque(maxlen=_KEPT_SENDS)
+        """What was sent last: when, how it begins, and how many bytes it has."""
+
+    def sent_before(self, moment: float) -> list[str]:
+        """What was sent last before this time."""
+        sends = [one for one in list(self._sends) if one[0] <= moment][-_SHOWN_SENDS:]
+        return [f"{at - moment:+.3f} s: {size} bytes: {begins.hex()}" for at, begins, size in sends]
 
     def end(self) -> None:
         self._ending.set()
@@ -58,7 +69,7 @@ class Attacker(threading.Thread):
                     self._send_large(client)
                     continue
                 burst = rng.choice(_BURSTS)
-                client.sendall(b"".join(self._garbage() for _ in range(burst)))
+                self._send(client, b"".join(self._garbage() for _ in range(burst)))
                 if rng.random() < 0.5:
                     self._take_answer(client)
             match rng.randrange(4):
@@ -72,10 +83,14 @@ class Attacker(threading.Thread):
         """A valid request with very many elements; some attackers wait for its answer, or for its end."""
         self.counts["large"] += 1
         client.settimeout(LARGE_SECONDS)
-        client.sendall(self._requests.large())
+        self._send(client, self._requests.large())
         client.settimeout(LARGE_SECONDS if self._rng.random() < 0.5 else ANSWER_SECONDS)
         self._take_answer(client)
         client.settimeout(ANSWER_SECONDS)
+
+    def _send(self, client: socket.socket, data: bytes) -> None:
+        self._sends.append((time.time(), data[:_SHOWN_BYTES], len(data)))
+        client.sendall(data)
 
     def _take_answer(self, client: socket.socket) -> None:
         """If it comes at once."""

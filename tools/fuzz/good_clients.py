@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from typing import Any
 
 from protocol.apis import FETCH, PRODUCE, Api
@@ -32,6 +33,9 @@ class GoodClient(threading.Thread):
         self._socket: socket.socket
         self.count = 0
         self.failure: Exception | None = None
+        self.failed_at = 0.0
+        self.slowest_seconds = 0.0
+        """The longest time that one write or read took."""
 
     def end(self) -> None:
         self._ending.set()
@@ -44,7 +48,7 @@ class GoodClient(threading.Thread):
                     self._read(b"%d" % self.count)
                     self.count += 1
         except Exception as error:  # noqa: BLE001  whatever it is, it must not be
-            self.failure = error
+            self.failure, self.failed_at = error, time.time()
 
     def _write(self, value: bytes) -> None:
         batch = build_batch([Record(0, 1_700_000_000_000, None, value, ())])
@@ -68,11 +72,13 @@ class GoodClient(threading.Thread):
         self._check((batch.base_offset, found) == (self.count, [value]), f"read {found} instead of {value!r}")
 
     def _asked(self, api: Api, request: Any, version: int) -> Any:
+        began = time.monotonic()
         for buffer in self._protocol.send(api, request, version):
             self._socket.sendall(buffer)
         while not isinstance(event := self._protocol.next_event(), Response):
             self._protocol.receive_data(self._socket.recv(1 << 16))
             self._check(self._socket.fileno() >= 0, "the connection was closed")
+        self.slowest_seconds = max(self.slowest_seconds, time.monotonic() - began)
         return event.read(api.response)
 
     def _check(self, good: bool, otherwise: str) -> None:  # noqa: FBT001  it reads as an assertion

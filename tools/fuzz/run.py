@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from base64 import urlsafe_b64decode
@@ -31,11 +32,15 @@ class Outcome:
     """At the start, after a third of the time, and at the end."""
     sockets: tuple[int, int]
     problems: list[str] = field(factory=list)
+    slowest_seconds: float = 0.0
+    """The longest time that a good client waited for an answer."""
 
     def __str__(self) -> str:
         sent = ", ".join(f"{count} {name}" for name, count in sorted(self.sent.items()))
         memory = " → ".join(f"{size >> 20} MB" for size in self.memory_bytes)
-        facts = f"seed {self.seed}: {sent}; {self.good} round trips of good clients"
+        facts = (
+            f"seed {self.seed}: {sent}; {self.good} round trips of good clients, {self.slowest_seconds:.2f} s at most"
+        )
         state = f"memory {memory}, sockets {' → '.join(map(str, self.sockets))}"
         return "\n".join([facts, state, *(self.problems or ["nothing was wrong"])])
 
@@ -67,7 +72,8 @@ def run(seed: str, seconds: float) -> Outcome:
         problems += [f"{name} was left open {count} times" for name, count in leaked(before, after).items()]
     sent = sum((attacker.counts for attacker in attackers), Counter[str]())
     good_count = sum(good.count for good in goods)
-    return Outcome(seed, sent, good_count, tuple(memory), (before[SOCKETS], after[SOCKETS]), problems)
+    slowest = max(good.slowest_seconds for good in goods)
+    return Outcome(seed, sent, good_count, tuple(memory), (before[SOCKETS], after[SOCKETS]), problems, slowest)
 
 
 def _topic(victim: Victim, name: str, partitions: int) -> bytes:
@@ -111,6 +117,7 @@ def _problems(
 ) -> list[str]:
     threads: list[GoodClient | Attacker] = [*goods, *attackers]
     problems = [f"{thread.name}: {thread.failure!r}" for thread in threads if thread.failure is not None]
+    problems += [_circumstances(victim, good, attackers) for good in goods if good.failure is not None]
     problems += [f"{good.name} got nothing done" for good in goods if not good.count]
     if not victim.is_the_same:
         problems.append("a broker did not live through it")
@@ -119,3 +126,16 @@ def _problems(
     told = Counter(victim.complaints)
     problems += [f"{count} times in the log: {complaint}" for complaint, count in told.most_common(5)]
     return problems
+
+
+def _circumstances(victim: Victim, good: GoodClient, attackers: list[Attacker]) -> str:
+    """What the brokers logged around the time at which a good client failed, and what had been sent to them."""
+    at = time.strftime("%H:%M:%S", time.gmtime(good.failed_at))
+    load = " ".join(f"{one:.1f}" for one in os.getloadavg())
+    lines = [
+        f"{good.name} failed at {at}; the machine's load is {load} on {os.cpu_count()} processors. Logs around it:"
+    ]
+    lines += victim.log_around(good.failed_at)
+    for attacker in attackers:
+        lines += [f"{attacker.name} sent {one}" for one in attacker.sent_before(good.failed_at)]
+    return "\n    ".join(lines)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,6 +36,9 @@ port = 0
 HELD_MS_MAX = 50
 _WRONG = re.compile(r"^Traceback|\bCRITICAL\b|\bERROR\b", re.MULTILINE)
 _HELD = re.compile(r"^.*held the loop for \d+ ms, (\d+) of processor time.*$", re.MULTILINE)
+_ABOUT_CLIENTS = re.compile(r" (?:connection|request): ")
+_AROUND_SECONDS = 5.0
+_AROUND_LINES_MAX = 60
 Address = tuple[str, int]
 
 
@@ -113,8 +117,23 @@ class Victim:
         wrong = ["\n".join(text[found.start() :].splitlines()[:30]) for found in _WRONG.finditer(text)]
         return wrong + [found[0] for found in _HELD.finditer(text[self._begun :]) if int(found[1]) > HELD_MS_MAX]
 
+    def log_around(self, moment: float) -> list[str]:
+        """What the brokers logged in the seconds before and after this time, other than about connections."""
+        lines = [line for line in self.log_text.splitlines() if not _ABOUT_CLIENTS.search(line)]
+        near = [line for line in lines if abs(_logged_at(line) - moment) < _AROUND_SECONDS]
+        left_out = len(near) - _AROUND_LINES_MAX
+        return near if left_out <= 0 else [*near[:_AROUND_LINES_MAX], f"… and {left_out} lines more"]
+
     @property
     def is_the_same(self) -> bool:
         with suppress(OSError, ValueError, KeyError):
             return [self.ask({"op": "status"}, address)["pid"] for address in self.addresses] == self.pids
         return False
+
+
+def _logged_at(line: str) -> float:
+    """When this line was logged, or 0 if it does not begin with a time."""
+    try:
+        return datetime.strptime(line[:24], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return 0.0
