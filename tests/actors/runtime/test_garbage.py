@@ -56,3 +56,10 @@ def test_garbage_of_frozen_objects_goes_when_they_are_many(monkeypatch: pytest.M
     age()
     assert looks.look()
     assert gone() is None
+
+
+def test_what_is_frozen_is_not_counted_at_every_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = Garbage()
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: pytest.fail("counted, though no look at everything is due"))
+    age()
+    assert looks.look()
