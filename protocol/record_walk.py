@@ -4,58 +4,24 @@ A batch is acknowledged only if every reader gets through it: it holds as many r
 deltas are 0, 1, 2, …, each record is as long as it says, and the last one ends where the batch ends. A batch that is
 wrong in one of these would stop every reader of the partition for ever.
 
-The records of one producer often have the same shape: fields of the same lengths at the same places. After a few
-neighbours of equal length, the walk compares the following records with that shape column by column: every byte that
-states a length must be equal in all of them, which is one slice with a step and one comparison for thousands of
-records. All other records are walked one by one, field by field.
+Records that follow each other in one shape are compared with that shape all together (`record_shapes.py`). All other
+records are walked one by one, field by field.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from protocol.errors import BatchTooLarge, CorruptBatch, InvalidRecord
-from protocol.varint import decode_unsigned, encode_unsigned
+from protocol.record_shapes import TIMESTAMP_BYTES_MAX, Shape, delta_size, remembered, same_size_until, shape_of
+from protocol.varint import decode_unsigned
 
-_BLOCK = 8192  # offset deltas of two bytes end here, and a third byte changes only here
-_ONES = tuple(bytes((byte,)) for byte in range(0x100))
-_EVEN = bytes(range(0, 0x80, 2))
-_LOW = bytes(0x80 | number << 1 & 0x7F for number in range(_BLOCK))
-_MIDDLE = bytes(number >> 6 for number in range(_BLOCK))
-_MIDDLE_OF_THREE = bytes(0x80 | number >> 6 for number in range(_BLOCK))
 _COUNT_MAX = 1 << 20  # offset deltas of three bytes end here
-_ONE_BYTE = 64  # offset deltas of one byte end here
-_CONTINUES_VARINT = bytes(range(0x80, 0x100))
-_HEADERS_MAX = 16  # of a record in a run
 _BASE_TIMESTAMP_MAX = 1 << 62  # far enough from the end of 64 bits for all deltas of up to 8 bytes
-_TIMESTAMP_BYTES_MAX = 8  # longer deltas are decoded, to see whether the timestamp fits 64 bits
 _SAME_BEFORE_RUN = 2
-_RUN_MIN = 16
-_RUN_GROWTH = 4
+_RUN_MIN = 8  # a search for a run costs as much as so many records
+_RUN_FIRST = 256  # records that are first compared with a shape, since a run may be short
+_RUN_GROWTH = 8
+_RUN_MAX = 2048  # so that the bytes of all of them stay in the processor's cache from column to column
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
-
-
-class _Shape(NamedTuple):
-    """The layout of a record: a length, one byte, a timestamp delta, an offset delta, and the rest."""
-
-    length: bytes
-    """The varint with which the record begins."""
-    timestamp_size: int
-    delta_size: int
-    rest_size: int
-    rest: tuple[tuple[int, bytes], ...]
-    """Of the rest, the bytes that state lengths or the number of headers, each with its place there."""
-    has_key: bool
-    headers: int
-
-    @property
-    def stride(self) -> int:
-        return len(self.length) + 1 + self.timestamp_size + self.delta_size + self.rest_size
-
-    def with_longer_delta(self) -> _Shape:
-        """The same, with an offset delta of one byte more."""
-        length, _ = decode_unsigned(self.length, 0)
-        return self._replace(length=encode_unsigned(length + 2), delta_size=self.delta_size + 1)
 
 
 def check_records(
@@ -114,16 +80,17 @@ class RecordWalk:
         return True
 
     def _run(self, until: int) -> None:
-        """Walk one by one, and take a run of equal shapes where the lengths suggest one, though it ends behind."""
+        """Take runs of equal shapes where there may be some, though they end behind `until`, and walk the rest."""
         tries_from = 0
         while self.index < until:
-            start, same = self.index, self._one_by_one(until, tries_from)
-            if not same:
-                continue
-            taken = self._take_run()
+            start, taken = self.index, 0
+            if tries_from <= start <= self._count - _RUN_MIN:
+                taken = self._take_run(remembered(self._data, self.at, start))
+            if not taken and self._one_by_one(until, tries_from):
+                taken = self._take_run(shape_of(self._data, self.last_at, self.at, self.index - 1))
             # Where shapes change all the time, the search for runs must not cost more than it saves.
-            wait = 0 if taken >= _RUN_MIN else max(2 * (self.index - start), _RUN_MIN)
-            tries_from = self.index + wait
+            if taken < _RUN_MIN:
+                tries_from = self.index + max(2 * (self.index - start), _RUN_MIN)
 
     def _one_by_one(self, until: int, tries_from: int) -> bool:  # noqa: C901
         """Walk record by record: to `until`, or until some neighbours, from `tries_from` on, were equally long."""
@@ -207,26 +174,23 @@ class RecordWalk:
             self.at, self.index, self.last_at = at, index, begin
         return False
 
-    def _take_run(self) -> int:
-        """Pass the records that have the shape of the one before them. Gives how many there were."""
-        first, size = self.index, len(self._data)
-        shape = self._shape()
-        pieces = 0  # how many records the last piece had, once the run is taken piece by piece
+    def _take_run(self, shape: Shape | None) -> int:
+        """Pass the records that have this shape. Gives how many there were."""
+        data, first, piece = self._data, self.index, _RUN_FIRST
         while shape is not None and self.index < self._count:
-            if shape.delta_size < _delta_size(self.index):
-                shape = shape.with_longer_delta()
-            left = min(_same_size_until(self.index), self._count) - self.index
-            count = min(pieces * _RUN_GROWTH or left, left, (size - self.at) // shape.stride)
-            if count > 0 and self._is_run(shape, count):
+            if shape.delta_size < delta_size(self.index):
+                shape = shape.longer
+            left = min(same_size_until(self.index), self._count) - self.index
+            wanted = min(piece, left, (len(data) - self.at) // shape.stride)
+            count = shape.count(data, self.at, self.index, wanted)
+            if count:
                 self._pass(shape, count)
-                pieces = pieces and count
-            elif count > _RUN_MIN and not pieces:
-                pieces = _RUN_MIN // _RUN_GROWTH
-            else:
+            if count < wanted or not count:
                 break
+            piece = min(piece * _RUN_GROWTH, _RUN_MAX)
         return self.index - first
 
-    def _pass(self, shape: _Shape, count: int) -> None:
+    def _pass(self, shape: Shape, count: int) -> None:
         if self._keyless is not None and not shape.has_key:
             self._keyless.extend(range(self.index, self.index + count))
         if shape.headers:
@@ -243,66 +207,13 @@ class RecordWalk:
                 " batches"
             )
 
-    def _is_run(self, shape: _Shape, count: int) -> bool:
-        """Do the next `count` records all have this shape, and the offset deltas that they must have?"""
-        data, at, stride = self._data, self.at, shape.stride
-        span = (count - 1) * stride + 1
-        for number in shape.length:
-            if data[at : at + span : stride] != _ONES[number] * count:
-                return False
-            at += 1
-        at += 1  # the attributes
-        for _ in range(shape.timestamp_size - 1):
-            if data[at : at + span : stride].translate(None, _CONTINUES_VARINT):
-                return False
-            at += 1
-        if not data[at : at + span : stride].isascii():
-            return False
-        at += 1
-        for column in _deltas(self.index, count):
-            if data[at : at + span : stride] != column:
-                return False
-            at += 1
-        for place, byte in shape.rest:
-            start = at + place
-            if data[start : start + span : stride] != byte * count:
-                return False
-        return True
-
-    def _shape(self) -> _Shape | None:
-        """The shape of the record that was just walked; None if no run can be compared with it."""
-        data, begin, end = self._data, self.last_at, self.at
-        _, at = decode_unsigned(data, begin)
-        length, timestamp = data[begin:at], at + 1
-        _, delta = decode_unsigned(data, timestamp, 64)
-        _, key = decode_unsigned(data, delta)
-        if key - delta != _delta_size(self.index - 1) or delta - timestamp > _TIMESTAMP_BYTES_MAX:
-            return None
-        key_size, at = decode_unsigned(data, key)
-        places = [*range(key, at)]
-        at += 0 if key_size & 1 else key_size >> 1
-        headers, fields = 0, 1  # the value; then the headers' keys and values
-        while at < end:
-            begin = at
-            size, at = decode_unsigned(data, at)
-            places += range(begin, at)
-            if fields:
-                at += 0 if size & 1 else size >> 1
-                fields -= 1
-            else:
-                headers, fields = size >> 1, size
-        if headers > _HEADERS_MAX:
-            return None
-        rest = tuple((place - key, data[place : place + 1]) for place in places)
-        return _Shape(length, delta - timestamp, key - delta, end - key, rest, not key_size & 1, headers)
-
     def _skip_timestamp(self, at: int) -> int:
         """Where a timestamp delta of three bytes or more ends."""
         data, begin = self._data, at
         while data[at] > 0x7F:
             at += 1
         at += 1
-        if at - begin > _TIMESTAMP_BYTES_MAX:
+        if at - begin > TIMESTAMP_BYTES_MAX:
             zigzag, at = decode_unsigned(data, begin, 64)
             timestamp = self._base_timestamp + _signed(zigzag)
             if not _INT64_MIN <= timestamp <= _INT64_MAX:
@@ -329,27 +240,6 @@ class RecordWalk:
                 raise CorruptBatch(f"a header has a {'key' if is_key else 'value'} of {_signed(size)} bytes")
             is_key = not is_key
         return at
-
-
-def _delta_size(index: int) -> int:
-    """The bytes of this record's offset delta, if it is written as short as can be."""
-    return 1 if index < _ONE_BYTE else 2 if index < _BLOCK else 3
-
-
-def _same_size_until(index: int) -> int:
-    """Where offset deltas get longer, or where the third byte of them changes."""
-    return _ONE_BYTE if index < _ONE_BYTE else (index // _BLOCK + 1) * _BLOCK
-
-
-def _deltas(first: int, count: int) -> tuple[bytes, ...]:
-    """The bytes of `count` offset deltas from `first` on, column by column."""
-    if first < _ONE_BYTE:
-        return (_EVEN[first : first + count],)
-    at = first % _BLOCK
-    low = _LOW[at : at + count]
-    if first < _BLOCK:
-        return low, _MIDDLE[at : at + count]
-    return low, _MIDDLE_OF_THREE[at : at + count], _ONES[first // _BLOCK] * count
 
 
 def _signed(zigzag: int) -> int:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import BatchTooLarge, InvalidRecord, ProtocolError
 from protocol.record import Record, iterate_records, read_records, write_records
+from protocol.record_shapes import _remembered
 from protocol.record_times import record_times
 from protocol.record_walk import RecordWalk, check_records
 from protocol.varint import encode_varint
@@ -61,6 +62,13 @@ def problem(data: bytes, count: int, base_timestamp: int, step: int) -> str | No
     return None
 
 
+def one_record_at_a_time(data: bytes, count: int, base_timestamp: int) -> str | None:
+    """What a walk finds that takes no runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("protocol.record_walk._RUN_MIN", 1 << 30)
+        return problem(data, count, base_timestamp, count)
+
+
 @given(many_records())
 def test_what_is_written_is_accepted(made: list[Record]) -> None:
     base = made[0].timestamp
@@ -81,6 +89,32 @@ def test_damage_is_accepted_exactly_if_it_can_be_read(made: list[Record], rng: r
             data[rng.randrange(len(data))] = rng.choice([0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFF, rng.randrange(256)])
         count = len(made) + rng.choice([0, 0, 0, 0, 1, -1])
         assert is_accepted(bytes(data), count, base) == is_good(bytes(data), count, base)
+
+
+@given(many_records(), many_records(), st.randoms(use_true_random=False))
+def test_remembered_shapes_change_nothing(others: list[Record], made: list[Record], rng: random.Random) -> None:
+    """Shapes of other batches are guesses: with them, the same bytes are accepted, for the same reasons, as without."""
+    base = made[0].timestamp
+    good = bytes(write_records(made, 0, base))
+    for _ in range(5):
+        data = bytearray(good)
+        for _ in range(rng.randrange(4)):
+            data[rng.randrange(len(data))] = rng.choice([0, 1, 2, 0x7F, 0x80, 0x81, rng.randrange(256)])
+        _remembered.clear()
+        expected = one_record_at_a_time(bytes(data), len(made), base)
+        assert problem(bytes(data), len(made), base, len(made)) == expected
+        check_records(
+            bytes(write_records(others, 0, others[0].timestamp)), len(others), others[0].timestamp,
+            elements_max=ELEMENTS_MAX,
+        )  # fmt: skip
+        assert problem(bytes(data), len(made), base, len(made)) == expected
+
+
+def test_few_shapes_are_remembered() -> None:
+    for size in range(3000):
+        made = [Record(at, NOW, None, bytes(size)) for at in range(12)]
+        check_records(bytes(write_records(made, 0, NOW)), 12, NOW, elements_max=ELEMENTS_MAX)
+    assert 0 < len(_remembered) <= 1024
 
 
 @pytest.mark.parametrize("count", [63, 64, 65, 100, 8191, 8192, 8193, 16_500])
