@@ -78,10 +78,11 @@ class LogCleaning:
             self._begin(cleaned[0], reply)
 
     def _begin(self, removable_below: int, reply: Future[bool]) -> None:
-        replica = self._replica
-        if self._compaction is None and replica.member.log.online:
+        replica, log = self._replica, self._replica.member.log
+        is_compacted = CleanupPolicy.COMPACT in log.config.cleanup_policy  # as of now
+        if self._compaction is None and log.online and is_compacted:
             self._compaction = Compaction(
-                replica.member.log, now_ms=replica.services.wall_ms(), removable_below=removable_below,
+                log, now_ms=replica.services.wall_ms(), removable_below=removable_below,
                 memory_bytes=KEY_MAP_BYTES,
             )  # fmt: skip
             replica.after(0.0, Compact(reply))

@@ -56,6 +56,8 @@ class Refusals:
         """This batch was refused, and is expected again. Without `producers` the partition's table is out of reach."""
         if header.producer_id < 0 or header.base_sequence < 0:
             return
+        if _is_written(producers, header.producer_id, header.producer_epoch, header.base_sequence):
+            return  # it was refused after it was written: it takes its place already, and others are waited for
         key = (group, header.producer_id)
         missing = self._missing(key, producers, now)
         if missing is not None and (
@@ -89,15 +91,18 @@ class Refusals:
         refused = self._refused.get(key)
         if refused is None:
             return None
-        known = producers.get(key[1])
-        is_here = known is not None and (
-            known.epoch > refused.epoch
-            or (known.epoch == refused.epoch and _is_behind(known.last_sequence + 1, refused.first_sequence))
-        )
-        if is_here or refused.until <= now:
+        if refused.until <= now or _is_written(producers, key[1], refused.epoch, refused.first_sequence):
             del self._refused[key]
             return None
         return refused
+
+
+def _is_written(producers: ProducerStates, producer_id: int, epoch: int, first_sequence: int) -> bool:
+    """Has the log this batch, or one behind it?"""
+    known = producers.get(producer_id)
+    return known is not None and (
+        known.epoch > epoch or (known.epoch == epoch and _is_behind(known.last_sequence + 1, first_sequence))
+    )
 
 
 def _is_behind(sequence: int, other: int) -> bool:

@@ -92,6 +92,14 @@ def test_what_is_in_the_log_is_not_waited_for() -> None:
     assert overtakes(table, header(9), written(7))
 
 
+def test_a_batch_that_was_refused_after_it_was_written_hides_no_other() -> None:
+    """NOT_ENOUGH_REPLICAS_AFTER_APPEND may be answered later than the refusal of a batch behind."""
+    table, producers = refused(3, producers=written(2)), written(2)
+    table.note(GROUP, header(2), 0.5, producers)
+    assert overtakes(table, header(4), producers)
+    assert not overtakes(table, header(3), producers)
+
+
 def test_the_first_batch_of_an_epoch_that_a_marker_has_told_of_is_waited_for() -> None:
     producers = ProducerStates()
     data = marker(ControlType.COMMIT, 5, epoch=1)
