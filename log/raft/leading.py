@@ -178,8 +178,6 @@ def commit(node: RaftNode, role: Leader) -> None:
     if end > node.watermark and node.log.epochs.epoch_at(end - 1) == node.term:
         role.certain = True
         node.commit(end)
-    elif not role.certain and node.watermark == node.log.end_offset:
-        role.certain = True
 
 
 def reconcile(node: RaftNode, role: Leader, now: float) -> None:

@@ -126,13 +126,6 @@ class MembershipHistory:
             self._memberships.pop()
             self._has_changed()
 
-    def cut_before(self, offset: int) -> None:
-        """The log begins at `offset` now: forget what no longer matters."""
-        at = bisect_right(self._offsets, offset) - 1
-        if at > 0:
-            del self._offsets[:at], self._memberships[:at]
-            self._has_changed()
-
     def _has_changed(self) -> None:
         self.latest, self.latest_offset = self._memberships[-1], self._offsets[-1]
         self.changed = True

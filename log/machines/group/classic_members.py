@@ -210,9 +210,8 @@ class ClassicMembers:
 
     def lead_by_one_that_joined(self) -> bool:
         """The leader stays if it came again; otherwise the first that did leads. False if nobody did."""
-        if self.leader is None:
-            return False
-        if self._members[self.leader].joining is None:
+        leader = None if self.leader is None else self._members[self.leader]
+        if leader is None or leader.joining is None:
             joined = next((member.member_id for member in self if member.joining is not None), None)
             if joined is None:
                 return False

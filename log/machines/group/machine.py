@@ -449,10 +449,6 @@ class GroupMachine:
 
     # -- facts -----------------------------------------------------------------------------------------------
 
-    @property
-    def group_ids(self) -> list[str]:
-        return sorted(self._groups)
-
     def rebalances(self, group_id: str) -> tuple[Rebalance, ...]:
         """The last ones, oldest first."""
         group = self._groups.get(group_id)

@@ -20,9 +20,6 @@ class ProducerIds:
     def __init__(self) -> None:
         self._ids: deque[int] = deque()
 
-    def __len__(self) -> int:
-        return len(self._ids)
-
     def add(self, ids: Iterable[int]) -> None:
         self._ids.extend(ids)
 

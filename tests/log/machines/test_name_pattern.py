@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from log.machines import name_pattern
 from log.machines.name_pattern import PROGRAM_SIZE_MAX, InvalidPattern, NamePattern
 
 LETTERS = "abAB.-_19"
@@ -115,3 +116,21 @@ def test_what_is_remembered_is_bounded() -> None:
     for shift in range(100):
         pattern.matches(text[shift:])
     assert pattern.steps_known <= 10_000
+
+
+def test_the_name_of_a_capture_is_an_identifier() -> None:
+    assert NamePattern("(?P<one>a)(?<two>b)").matches("ab")
+    with pytest.raises(InvalidPattern, match="invalid named capture: `1x`"):
+        NamePattern("(?P<1x>a)")
+
+
+def test_flags_for_lines_and_captures_mean_nothing_in_a_name() -> None:
+    assert NamePattern("(?sm-U)a.b").matches("a.b")
+
+
+def test_what_is_remembered_of_a_pattern_is_bounded_and_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_pattern, "STEPS_KEPT_MAX", 3)
+    pattern = NamePattern("[a-c]*d")
+    for name in ("abcd", "dab", "ccccd", "bad", "d"):
+        assert pattern.matches(name) == (re.fullmatch("[a-c]*d", name) is not None)
+        assert pattern.steps_known <= 3

@@ -515,3 +515,38 @@ def test_group_that_is_too_large_rebalances_after_loading(kafka: Coordinator) ->
     tokens = [kafka.join(member) for member in members]
     assert [kafka.answers[token].error_code for token in tokens] == [0, 0, ErrorCode.GROUP_MAX_SIZE_REACHED]
     assert kafka.heartbeat(members[0], generation + 1) == 0
+
+
+# -- seldom ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_was_given_an_id_and_leaves_before_it_joined_is_not_waited_for(kafka: Coordinator) -> None:
+    (first,), _ = kafka.stable("a")
+    pending = kafka.ask(join_request(), 4).member_id
+    joining = kafka.join(first, protocols={"range": subscription("bills")})
+    assert joining not in kafka.answers
+    assert kafka.leave((pending, None)) == [ErrorCode.NONE]
+    assert kafka.answers[joining].generation_id == 2
+    assert kafka.ask(join_request(pending), 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_static_member_of_another_protocol_than_the_consumers_comes_back_under_a_new_id(kafka: Coordinator) -> None:
+    connect: dict[str, Any] = {"protocol_type": "connect", "protocols": {"v0": b"anything"}, "instance_id": "i"}
+    first = kafka.answers[kafka.join(**connect)]
+    kafka.answers[kafka.sync(first.member_id, 1, {first.member_id: b"work"})]
+    again = kafka.answers[kafka.join(**connect)]
+    assert (again.error_code, again.generation_id, again.leader) == (0, 1, again.member_id)
+    assert kafka.heartbeat(first.member_id, 1, "i") == ErrorCode.FENCED_INSTANCE_ID
+    assert kafka.heartbeat(again.member_id, 1, "i") == ErrorCode.NONE
+
+
+def test_offsets_of_a_group_that_has_members_and_no_subscriptions_do_not_age() -> None:
+    kafka = Coordinator(GroupConfig(offsets_retention_minutes=1, offsets_retention_check_interval_ms=10_000))
+    changes: dict[str, Any] = {"protocol_type": "connect", "protocols": {"v0": b"x"}, "session_ms": 1_800_000}
+    (member,), generation = kafka.stable("a", **changes)
+    assert kafka.commit(7, member, generation) == ErrorCode.NONE
+    kafka.wait(600)
+    assert kafka.committed() == (7, 0)
+    kafka.leave((member, None))
+    kafka.wait(600)
+    assert kafka.committed() == (-1, 0)

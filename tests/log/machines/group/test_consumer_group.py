@@ -9,8 +9,10 @@ import pytest
 from log.machines.group.config import GroupConfig
 from log.machines.group.consumer_description import described
 from log.machines.group.consumer_member import MemberState
+from protocol.codec import decode_versioned, encode_versioned, version_of
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.group_records import VALUES, ConsumerGroupCurrentMemberAssignmentValue
 from tests.log.machines.group.consumers import GROUP, Consumer, Coordinator, Topics, listed, settle
 
 
@@ -512,3 +514,34 @@ def test_the_history_says_why_how_long_and_who_was_last() -> None:
     assert (second.cause, second.generation, second.duration_ms) == ("member bob joined", 2, 3000)
     assert (second.members, second.slowest, second.began_ms) == (("alice", "bob"), "bob", 1_000_000)
     assert (third.cause, third.members) == ("member alice was silent for 45000 ms", ("bob",))
+
+
+def test_a_member_in_a_state_that_only_a_later_version_knows_must_begin_again() -> None:
+    one = coordinator()
+    alice = Consumer(one, "alice", "orders")
+    settle(alice)
+    for at, (key, value) in enumerate(one.log):
+        kind = VALUES[version_of(key)]
+        if kind is ConsumerGroupCurrentMemberAssignmentValue and value is not None:
+            assigned = decode_versioned(ConsumerGroupCurrentMemberAssignmentValue, value)
+            assigned.state = 55
+            one.log[at] = (key, encode_versioned(assigned, version_of(value)))
+    one.fail_over()
+    assert one.group.members["alice"].state is MemberState.UNKNOWN
+    assert alice.refused(topic_partitions=listed(alice.owned)) == ErrorCode.FENCED_MEMBER_EPOCH
+    alice.lose_everything()
+    settle(alice)
+    assert alice.owned == one.topics.all("orders")
+
+
+def test_an_instance_id_is_free_when_its_member_takes_another_one() -> None:
+    one = coordinator()
+    alice = Consumer(one, "alice", "orders", instance_id="first")
+    alice.beat()
+    alice.lose_everything()
+    alice.instance_id = "second"
+    alice.beat()
+    bob = Consumer(one, "bob", "orders", instance_id="first")
+    settle(alice, bob)
+    assert one.group.members["alice"].instance_id == "second"
+    assert alice.owned | bob.owned == one.topics.all("orders")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from log.machines.group.config import GroupConfig
 from log.machines.group.consumer_protocol import (
     decode_assignment,
     decode_subscription,
@@ -16,11 +17,18 @@ from log.machines.group.consumer_protocol import (
 )
 from log.machines.group.machine import GroupMachine
 from log.machines.topic_ids import id_bytes, id_text
+from protocol.codec import encode_versioned
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from protocol.messages.consumer_protocol import ConsumerProtocolSubscription, TopicPartition
+from protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+)
+from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupResponse
+from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.log.machines.group.coordinator import GROUP, Coordinator, join_request, subscription
 
@@ -560,3 +568,76 @@ def known(machine: GroupMachine) -> tuple[str, int, list[str]]:
 def compacted(log: list[Any]) -> list[Any]:
     last = {one[0]: place for place, one in enumerate(log)}
     return [one for place, one in enumerate(log) if last[one[0]] == place and one[1] is not None]
+
+
+# -- refusals --------------------------------------------------------------------------------------------------------
+
+
+def joined_old(kafka: Coordinator, **changes: Any) -> JoinGroupResponse:
+    """A consumer of the classic protocol joins a group of the new one."""
+    refused = kafka.ask(join_request(**changes), 9)
+    answer = kafka.ask(join_request(refused.member_id, **changes), 9)
+    assert isinstance(answer, JoinGroupResponse)
+    return answer
+
+
+def test_an_old_consumer_whose_subscription_cannot_be_read_does_not_join_a_new_group() -> None:
+    kafka = Coordinator()
+    New(kafka, "new").step()
+    answer = joined_old(kafka, protocols={"range": b"\0"})
+    assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_an_old_consumer_that_asks_for_its_assignment_under_another_protocol_is_refused() -> None:
+    kafka = Coordinator()
+    New(kafka, "new").step()
+    answer = joined_old(kafka)
+    request = SyncGroupRequest(
+        group_id=GROUP, generation_id=answer.generation_id, member_id=answer.member_id,
+        protocol_type="consumer", protocol_name="roundrobin",
+    )  # fmt: skip
+    assert kafka.ask(request, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    request.protocol_name = "range"
+    assert kafka.ask(request, 5).error_code == ErrorCode.NONE
+
+
+def test_a_group_goes_back_though_a_member_offered_something_unreadable_under_the_protocol_that_all_speak() -> None:
+    kafka = Coordinator()
+    new = New(kafka, "new")
+    new.step()
+    one = joined_old(kafka, protocols={"range": subscription("orders"), "roundrobin": b""})
+    two = joined_old(kafka, protocols={"roundrobin": subscription("orders")})
+    assert (one.error_code, two.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
+    assert new.ask(member_epoch=-1).error_code == ErrorCode.NONE
+    kafka.fail_over()
+    (group,) = kafka.ask(DescribeGroupsRequest(groups=[GROUP]), 6).groups
+    assert group.protocol_type == "consumer"
+    for member in group.members:
+        decode_assignment(member.member_assignment)
+
+
+def test_an_old_client_leaves_a_new_group_with_an_old_request() -> None:
+    kafka = Coordinator()
+    New(kafka, "new").step()
+    member_id = joined_old(kafka).member_id
+    request = LeaveGroupRequest(group_id=GROUP, member_id=member_id)
+    assert kafka.ask(request, 2).error_code == ErrorCode.NONE
+    assert kafka.ask(request, 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_group_that_is_larger_than_new_groups_may_be_stays_a_classic_one() -> None:
+    kafka = Coordinator(GroupConfig(group_consumer_max_size=1))
+    kafka.stable("a", "b")
+    answer = New(kafka, "new").ask()
+    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert "exceeds the consumer group maximum size" in answer.error_message
+
+
+def test_a_group_with_an_assignor_of_its_own_stays_a_classic_one() -> None:
+    kafka = Coordinator()
+    member_id, token = kafka.joins("a")
+    assignment = encode_versioned(ConsumerProtocolAssignment(user_data=b"mine"), 0)
+    kafka.sync(member_id, kafka.answers[token].generation_id, {member_id: assignment})
+    answer = New(kafka, "new").ask()
+    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert "an unsupported custom assignor is in use" in answer.error_message

@@ -539,3 +539,23 @@ def test_expiry_is_checked_as_often_as_is_set() -> None:
     assert kafka.committed() == (1, 0)
     kafka.wait(2)
     assert kafka.committed() == (-1, 0)
+
+
+def test_an_offset_of_a_deleted_topic_is_left_out_where_topics_have_ids(kafka: Coordinator) -> None:
+    for name in ("orders", "bills"):
+        assert kafka.commit(5, place=(name, 0)) == ErrorCode.NONE
+    kafka.world.ask(DeleteTopic, "bills")
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=None)])
+    (orders,) = kafka.ask(request, 10).groups[0].topics
+    assert [one.committed_offset for one in orders.partitions] == [5]
+
+
+def test_offsets_are_told_to_no_member_that_a_new_group_does_not_have(kafka: Coordinator) -> None:
+    joins = ConsumerGroupHeartbeatRequest(
+        group_id=GROUP, member_id="m", rebalance_timeout_ms=60_000, subscribed_topic_names=["orders"],
+        topic_partitions=[],
+    )  # fmt: skip
+    assert kafka.ask(joins, 1).error_code == ErrorCode.NONE
+    asked = OffsetFetchRequestGroup(group_id=GROUP, member_id="another", member_epoch=1, topics=None)
+    (answer,) = kafka.ask(OffsetFetchRequest(groups=[asked]), 9).groups
+    assert (answer.error_code, answer.topics) == (ErrorCode.UNKNOWN_MEMBER_ID, [])
