@@ -10,7 +10,9 @@ model_log.py   the log of a replica as a list of batches; term, offsets and epoc
 replica.py     one replica: the real `Member` and `RaftNode`, the events that can happen to it, its canonical state
 locals.py      the states of single replicas, numbered; every transition is computed once
 scenario.py    the bounds of a search
-world.py       the states of a group: numbers of local states and of messages under way; successors, invariants
+sites.py       replicas with the messages under way to them, numbered; every move and every message is computed once
+past.py        what has happened so far: used budgets, leaders, what was committed; what must hold of it
+world.py       the states of a group, a number each: successors, invariants
 search.py      breadth first, then liveness: a leader must be reachable from every state that has a sufficient majority
 walks.py       random walks, where the states are too many
 scenarios.py   what is searched

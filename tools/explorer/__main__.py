@@ -1,15 +1,22 @@
-"""python -m tools.explorer [--small] [--only TEXT]"""
+"""python -m tools.explorer [--small] [--only TEXT] [--jobs N]"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from typing import Any
 
+from tools.explorer.scenario import Scenario
 from tools.explorer.scenarios import SEED, all_scenarios, small, walked
-from tools.explorer.search import Fault, Search
-from tools.explorer.walks import walk
+from tools.explorer.search import Fault, Found, Search
+from tools.explorer.walks import Walked, walk
+
+_STEPS = 120
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,22 +24,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--small", action="store_true", help="what takes seconds")
     parser.add_argument("--only", default="", metavar="TEXT", help="scenarios whose name contains this")
     parser.add_argument("--seed", type=int, default=SEED, help="of the random walks")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes, one scenario each at a time")
     options = parser.parse_args(arguments)
+    searched = [one for one in (small() if options.small else all_scenarios()) if options.only in one.name]
+    taken = [] if options.small else [one for one in walked() if options.only in one[0].name]
     began, total = time.monotonic(), 0
-    try:
-        for scenario in small() if options.small else all_scenarios():
-            if options.only in scenario.name:
-                found = Search(scenario).run()
-                total += found.states
-                print(f"{scenario.name}: {found}", flush=True)
-        for scenario, walks in () if options.small else walked():
-            if options.only in scenario.name:
-                print(f"{scenario.name}: {walk(scenario, walks=walks, steps=120, seed=options.seed)}", flush=True)
-    except Fault as fault:
-        print(f"{scenario.name}: {fault}\nafter\n  " + "\n  ".join(fault.trace), flush=True)
-        return 1
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        running: dict[Future[Any], Scenario]
+        running = {pool.submit(_search, scenario): scenario for scenario in searched}
+        running |= {pool.submit(_walk, scenario, walks, options.seed): scenario for scenario, walks in taken}
+        for done in as_completed(running):
+            name = running[done].name
+            try:
+                found: Found | Walked = done.result()
+            except Fault as fault:
+                pool.shutdown(wait=False, cancel_futures=True)
+                print(f"{name}: {fault}\nafter\n  " + "\n  ".join(fault.trace), flush=True)
+                return 1
+            total += found.states if isinstance(found, Found) else 0
+            print(f"{name}: {found}", flush=True)
     print(f"{total:,} states in {time.monotonic() - began:.0f} s; every promise held")
     return 0
+
+
+def _search(scenario: Scenario) -> Found:
+    return Search(scenario).run()
+
+
+def _walk(scenario: Scenario, walks: int, seed: int) -> Walked:
+    return walk(scenario, walks=walks, steps=_STEPS, seed=seed)
 
 
 if __name__ == "__main__":

@@ -1,32 +1,42 @@
 """Breadth first over every state within a scenario's bounds, and then liveness.
 
-Liveness is reachability: from every state in which somebody could be elected, there is a way to a state with a leader.
-Most ways lie within the bounds. Where they end at the last term, one is looked for beyond it, without faults.
+Liveness is reachability: from every state in which a leader could be elected, there is a way to a state with a leader.
+For most states it is enough to name the next state if one more message is delivered: a leader is reachable from the
+one if it is from the other. Where nothing is left to be delivered, every successor counts. Where the ways end at the
+bounds, one is looked for beyond them, without faults.
 """
 
 from __future__ import annotations
 
+import gc
 import time
-from array import array
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 
 from attrs import frozen
 
 from tools.explorer.locals import BrokenInvariant
 from tools.explorer.scenario import Scenario
-from tools.explorer.world import Event, State, World
+from tools.explorer.world import State, Way, World
 
 _ROUNDS_MAX = 12
 _STEPS_MAX = 2000
+_WITHOUT_END = "messages beget messages without end"
+_LED, _NOT_ELECTABLE, _SETTLED = -1, -2, -3
+"""What is noted for a state instead of the next one: states are not negative."""
 
 
 class Fault(Exception):
     """A broken promise, and the events that led to it."""
 
     def __init__(self, problem: str, trace: list[str]) -> None:
-        super().__init__(problem)
+        super().__init__(problem, trace)
+        self.problem = problem
         self.trace = trace
+
+    def __str__(self) -> str:
+        return self.problem
 
 
 @frozen
@@ -54,109 +64,134 @@ class Search:
     def __init__(self, scenario: Scenario, *, states_max: int = 1 << 62) -> None:
         self.world = World(scenario)
         self._states_max = states_max
-        self._numbers: dict[State, int] = {}
-        self._parents = array("q")
-        self._edges = array("I")
-        self._edges_begin = array("Q")
+        self._next: dict[State, State] = {}
+        """For each state the next one if a message is delivered, or why there is none."""
+        self._settled: dict[State, tuple[State, ...]] = {}
+        """The successors of states in which nothing is under way that could lead to a leader."""
         self._live: dict[State, bool] = {}
 
     def run(self) -> Found:
         """Raises Fault if a promise is broken."""
         began = time.monotonic()
-        depth, is_exhausted = self._explore()
-        electable = self._check_liveness()
-        return Found(len(self._numbers), depth, is_exhausted, electable, time.monotonic() - began)
+        with _without_garbage():
+            depth, is_exhausted = self._explore()
+            electable = self._check_liveness()
+        return Found(len(self._next), depth, is_exhausted, electable, time.monotonic() - began)
 
     def _explore(self) -> tuple[int, bool]:
-        first = self.world.first()
-        self._numbers[first] = 0
-        self._parents.append(-1)
-        layer, depth, number = [first], 0, 0
+        first, known = self.world.first(), self._next
+        known[first] = _SETTLED
+        layer, depth = [first], 0
         while layer:
             following: list[State] = []
             for state in layer:
-                self._edges_begin.append(len(self._edges))
-                self._expand(state, number, following)
-                number += 1
+                ways = self._ways(state)
+                for _, after in ways:
+                    if after not in known:
+                        known[after] = _SETTLED
+                        following.append(after)
+                known[state] = self._note_next(state, ways)
             if not following:
                 break
-            if len(self._numbers) > self._states_max:
-                for _ in following:
-                    self._edges_begin.append(len(self._edges))
+            if len(known) > self._states_max:
+                for state in following:
+                    known[state] = self._note_next(state, [])
                 return depth, False
             layer, depth = following, depth + 1
         return depth, True
 
-    def _expand(self, state: State, number: int, following: list[State]) -> None:
-        numbers = self._numbers
+    def _ways(self, state: State) -> list[Way]:
         try:
-            for _, after in self.world.successors(state):
-                known = len(numbers)
-                at = numbers.setdefault(after, known)
-                if at == known:
-                    self._parents.append(number)
-                    following.append(after)
-                self._edges.append(at)
+            return self.world.successors(state)
         except BrokenInvariant as error:
-            raise Fault(str(error), self._trace(number)) from error
+            raise Fault(str(error), self._trace(state)) from error
+
+    # -- liveness ------------------------------------------------------------------------------------------------
+
+    def _note_next(self, state: State, ways: list[Way]) -> State:
+        world = self.world
+        if world.has_leader(state):
+            return _LED
+        if not world.electable(state):
+            return _NOT_ELECTABLE
+        after = settling(state, ways)
+        if after is not None and (world.has_leader(after) or world.electable(after)):
+            return after
+        self._settled[state] = tuple(after for _, after in ways)
+        return _SETTLED
 
     def _check_liveness(self) -> int:
-        """Gives how many states could elect."""
-        world, states = self.world, list(self._numbers)
-        is_live = bytearray(len(states))
-        open_states = []
-        for number, state in enumerate(states):
-            if world.has_leader(state):
-                is_live[number] = 1
-            else:
-                open_states.append(number)
-        self._spread(is_live, open_states)
-        electable = 0
-        for number, state in enumerate(states):
-            if world.electable(state):
-                electable += 1
-                if not is_live[number] and not self._finishes(state):
-                    problem = "no leader can be reached though one could be elected:\n" + world.describe_state(state)
-                    raise Fault(problem, self._trace(number))
-        return electable
-
-    def _spread(self, is_live: bytearray, open_states: list[int]) -> None:
-        """A state is live if a successor is. Later states first: most events lead away from the beginning."""
-        edges, begin = self._edges, self._edges_begin
-        begin.append(len(edges))
+        """Gives how many states could elect a leader."""
+        waiting = list(self._settled)
         while True:
-            left = []
-            for number in reversed(open_states):
-                if any(is_live[at] for at in edges[begin[number] : begin[number + 1]]):
-                    is_live[number] = 1
-                else:
-                    left.append(number)
-            if len(left) == len(open_states):
-                return
-            open_states = left[::-1]
+            left = [state for state in waiting if not any(map(self._is_live, self._settled[state]))]
+            for state in set(waiting).difference(left):
+                self._next[state] = _LED
+            if len(left) == len(waiting):
+                break
+            waiting = left
+        for state in waiting:
+            if not self._finishes(state):
+                problem = "no leader can be reached though one could be elected:\n" + self.world.describe_state(state)
+                raise Fault(problem, self._trace(state))
+            self._next[state] = _LED
+        for state in self._next:
+            assert self._next[state] == _NOT_ELECTABLE or self._is_live(state)
+        return sum(1 for state in self._next if self.world.electable(state))
+
+    def _is_live(self, state: State) -> bool:
+        """Does the chain of next states end at one from which a leader is known to be reachable?"""
+        known, chain = self._next, []
+        while (after := known[state]) >= 0:
+            chain.append(state)
+            state = after
+            if len(chain) > _STEPS_MAX:
+                raise AssertionError(_WITHOUT_END)
+        for one in chain:
+            known[one] = _LED if after == _LED else state
+        return after == _LED
 
     def _finishes(self, state: State) -> bool:
         """Is a leader found beyond the bounds by a fair schedule?"""
         with self.world.without_bounds():
             return finishes(self.world, state, self._live)
 
-    def _trace(self, number: int) -> list[str]:
-        states = list(self._numbers)
-        way = []
-        while number >= 0:
-            way.append(number)
-            number = self._parents[number]
-        way.reverse()
-        told = []
-        for one, other in pairwise(way):
-            events = [event for event, after in self.world.successors(states[one]) if after == states[other]]
-            told.append(self.world.describe(events[0]))
-        return told
+    def _trace(self, wanted: State) -> list[str]:
+        """Search again, and note this time where each state came from."""
+        first = self.world.first()
+        came_from, layer = {first: first}, [first]
+        while wanted not in came_from:
+            following = []
+            for state in layer:
+                if wanted in came_from:
+                    break
+                for _, after in self.world.successors(state):
+                    if after not in came_from:
+                        came_from[after] = state
+                        following.append(after)
+            layer = following
+        way = [wanted]
+        while way[-1] != first:
+            way.append(came_from[way[-1]])
+        return [self._event(one, other) for one, other in pairwise(reversed(way))]
+
+    def _event(self, state: State, wanted: State) -> str:
+        return next(self.world.describe(move) for move, after in self.world.successors(state) if after == wanted)
+
+
+@contextmanager
+def _without_garbage() -> Iterator[None]:
+    """Millions of states are alive and none is garbage: to look for some takes most of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def finishes(world: World, state: State, known: dict[State, bool]) -> bool:
     """Does a leader come if everything is delivered, and the timers of each in turn fire?"""
-    state = settle(world, state)
+    state = settle(world, world.forget_budgets(state))
     if state in known:
         return known[state]
     known[state] = any(
@@ -184,7 +219,8 @@ def _elects(world: World, state: State, broker: int, *, others_too: bool) -> boo
 def _fire(world: World, state: State, broker: int) -> State:
     for kind in ("timer", "resend", "beat", "unheard"):
         if kind != "unheard" or not world.has_leader(state):
-            after = _try(world, state, lambda event, kind=kind: event[:2] == (broker, kind))  # type: ignore[misc]
+            ways = world.successors(state)
+            after = next((one for move, one in ways if (move.broker, move.event[0]) == (broker, kind)), None)
             state = state if after is None else after
     return state
 
@@ -192,16 +228,13 @@ def _fire(world: World, state: State, broker: int) -> State:
 def settle(world: World, state: State) -> State:
     """Deliver, save, sync and start until nothing is left to do but to wait for a timer."""
     for _ in range(_STEPS_MAX):
-        after = _try(world, state, _needs_no_time)
+        after = settling(state, world.successors(state))
         if after is None:
             return state
         state = after
-    raise AssertionError("messages beget messages without end")
+    raise AssertionError(_WITHOUT_END)
 
 
-def _needs_no_time(event: Event) -> bool:
-    return event[1] in ("to", "vote_saved", "synced", "start", "leader_gone", "want")
-
-
-def _try(world: World, state: State, wanted: Callable[[Event], bool]) -> State | None:
-    return next((after for event, after in world.successors(state) if wanted(event) and after != state), None)
+def settling(state: State, ways: list[Way]) -> State | None:
+    """The first of these ways that needs no timer."""
+    return next((after for move, after in ways if move.needs_no_time and after != state), None)

@@ -44,9 +44,9 @@ def walk(scenario: Scenario, *, walks: int, steps: int, seed: int) -> Walked:
                 raise Fault(str(error), told) from error
             if not ways:
                 break
-            event, state = rng.choice(ways)
-            told.append(world.describe(event))
-            seen.add(hash(state))
+            move, state = rng.choice(ways)
+            told.append(world.describe(move))
+            seen.add(state)
         _check_end(world, state, known, told)
     return Walked(walks, len(seen), steps, time.monotonic() - began)
 

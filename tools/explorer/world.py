@@ -1,22 +1,23 @@
 """The states of a group, and what must hold in each.
 
-A state is a tuple of numbers: of the replicas' states, of what is under way on each link, of what was used up of the
-scenario's budgets, of who led which term, and of what was ever committed.
+A state is one number: that of what has happened so far, and shifted behind it those of the replicas' sites. A site is a
+replica with the messages that are under way to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from tools.explorer.locals import ANSWERS, BrokenInvariant, Facts, Locals
+from attrs import evolve
+
+from tools.explorer.locals import BrokenInvariant, Facts, Locals
+from tools.explorer.past import Numbered, Past, Pasts
 from tools.explorer.scenario import NO_BOUND, Scenario
+from tools.explorer.sites import MASK, Event, Move, Site, Sites, place
 
-State = tuple[int, ...]
-Event = tuple[Any, ...]
-_CRASHES, _FAULTS, _BATCHES, _TIMERS, _LEADERS, _COMMITTED = -6, -5, -4, -3, -2, -1
-_OF_TIME = ("timer", "unheard", "resend", "give_up")
+State = int
+Way = tuple[Move, State]
 
 
 class World:
@@ -25,252 +26,157 @@ class World:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.locals = Locals(scenario)
+        self.sites = Sites(scenario, self.locals)
+        self.pasts = Pasts()
+        self._places = [(self.sites.by_number[broker], place(broker)) for broker in range(scenario.brokers)]
         self._brokers = range(scenario.brokers)
-        both_ways = sorted({*scenario.links, *((b, a) for a, b in scenario.links)})
-        self._channels = {pair: scenario.brokers + at for at, pair in enumerate(both_ways)}
-        """Where in a state that stands which goes from one to the other."""
-        self._peers = {a: [b for b in self._brokers if (a, b) in self._channels] for a in self._brokers}
-        self._directions = [(a, b, at) for (a, b), at in self._channels.items()]
-        self._incoming = {a: [self._channels[b, a] for b in self._peers[a]] for a in self._brokers}
-        self._has_move = scenario.wanted != scenario.voters
-        self._queues: dict[tuple[int, ...], int] = {(): 0}
-        self._queued: list[tuple[int, ...]] = [()]
-        self._pushed: dict[tuple[int, int], int] = {}
-        self._only: dict[tuple[int, bool], bool] = {}
-        self._popped: dict[int, int] = {}
-        self._kept: dict[tuple[int, int], int] = {}
-        self._values: dict[Any, int] = {}
-        self._by_value: list[Any] = []
+        self._checked: dict[tuple[Move, int], int] = {}
         self._agreed: set[tuple[int, int]] = set()
+        self._stands: dict[tuple[int, ...], tuple[bool, tuple[int, ...]]] = {}
         self.terms_max = scenario.terms
         self.timers_max = scenario.timers
         self.has_faults = True
 
     def first(self) -> State:
-        state = [self.locals.first(broker) for broker in self._brokers]
-        state += [0] * len(self._channels)
-        state += [0, 0, 0, 0, self._value(()), self._value(())]
+        state = self.pasts.of(Past()).number
+        for broker in self._brokers:
+            state += self.sites.first(broker, self.locals.first(broker)).number << place(broker)
         for a, b in sorted(self.scenario.links):
             for one, other in ((a, b), (b, a)):
-                state[one], _ = self.locals.after(state[one], ("up", other))
-        return tuple(state)
+                state = self._happen(state, one, ("up", other))
+        return state
+
+    def sites_of(self, state: State) -> list[Site]:
+        return [sites[state >> shift & MASK] for sites, shift in self._places]
+
+    def past_of(self, state: State) -> Numbered:
+        return self.pasts.by_number[state & MASK]
 
     # -- successors ----------------------------------------------------------------------------------------------
 
-    def successors(self, state: State) -> list[tuple[Event, State]]:
-        """Every event that can happen now, and the state after it."""
-        found: list[tuple[Event, State | None]] = []
-        facts = self.locals.facts
-        for broker in self._brokers:
-            events = self._events(state, broker, facts[state[broker]])
-            found += [((broker, *event), self._apply(state, broker, event)) for event in events]
-        for sender, receiver, at in self._directions:
-            if state[at]:
-                head = self._queued[state[at]][0]
-                found.append(((sender, "to", receiver, head), self._deliver(state, at, receiver)))
-                if self.has_faults and state[_FAULTS] < self.scenario.faults:
-                    found.append((("lost", sender, receiver, head), self._lose(state, at)))
-                    found.append((("repeated", sender, receiver, head), self._repeat(state, at, head)))
-        if self.has_faults and state[_CRASHES] < self.scenario.crashes:
-            found += self._crashes(state)
-        return [(event, after) for event, after in found if after is not None]
+    def successors(self, state: State) -> list[Way]:
+        """Everything that can happen now, and the state after it."""
+        found: list[tuple[Move, State | None]] = []
+        past, sites = self.past_of(state), self.sites_of(state)
+        may_fail = self.has_faults and past.past.faults < self.scenario.faults
+        has_time = past.past.timers < self.timers_max
+        for site in sites:
+            choices = site.choices or self.sites.choices(site)
+            found += [(move, self._after(state, move, sites, past)) for move in choices.always]
+            if may_fail and choices.faults:
+                failed = self.pasts.spent(past, "faults")
+                found += [(move, self._after(state, move, sites, failed, past)) for move in choices.faults]
+            if choices.gone is not None and not self._still_leads(sites, site):
+                found.append((choices.gone, self._after(state, choices.gone, sites, past)))
+            if has_time and choices.timed:
+                found += self._timed(state, site, choices.timed, sites, past)
+            if choices.may_append or choices.beats:
+                found += self._of_leader(state, site, sites, past)
+            elif not site.facts.is_alive:
+                found.append((self.sites.move(site, ("start",)), self._start(state, site.broker)))
+        if self.has_faults and past.past.crashes < self.scenario.crashes:
+            for site in sites:
+                if site.facts.is_alive:
+                    found += self._crashes(state, site, past)
+        return [(move, after) for move, after in found if after is not None]
 
-    def _events(self, state: State, broker: int, mine: Facts) -> list[Event]:
-        if not mine.is_alive:
-            return [("start",)]
-        events: list[Event] = []
-        if mine.is_unsaved:
-            events.append(("vote_saved",))
-        if self.scenario.flush and mine.flushed < len(mine.log):
-            events.append(("synced",))
-        if self._has_move and not mine.moved:
-            events.append(("want", self.scenario.wanted))
-        if mine.follows >= 0 and not self._still_leads(state, broker, mine):
-            events.append(("leader_gone",))
-        has_time = state[_TIMERS] < self.timers_max
-        if has_time and mine.timer and mine.term < self.terms_max and self._may_ask(state, broker):
-            events.append(("timer",))
-        if mine.leads and not self.scenario.elections_only:
-            self._add_events_of_leader(events, state, broker, mine)
-        return events
+    def _timed(
+        self, state: State, site: Site, timed: list[tuple[Move, bool]], sites: list[Site], past: Numbered
+    ) -> Iterator[tuple[Move, State | None]]:
+        spent = past if self.timers_max == NO_BOUND else self.pasts.spent(past, "timers")
+        is_answered = all(sites[peer].has_answers_only[site.broker] for peer in self.sites.peers[site.broker])
+        for move, is_question in timed:
+            if is_question and not is_answered:
+                continue
+            if move.event[0] != "timer" or site.facts.term < self.terms_max:
+                yield move, self._after(state, move, sites, spent, past)
 
-    def _add_events_of_leader(self, events: list[Event], state: State, broker: int, mine: Facts) -> None:
-        if not mine.is_handing_over and state[_BATCHES] < self.scenario.batches:
-            events.append(("append", state[_BATCHES]))
-        for peer in self._peers[broker]:
-            other = self.locals.facts[state[peer]]
-            if other.is_alive and other.watermark < mine.watermark and self._is_answered(state, broker, peer):
-                events.append(("beat", peer))
-        if state[_TIMERS] < self.timers_max:
-            events.append(("unheard",))
-            if mine.is_handing_over:
-                events.append(("give_up",))
-            if mine.owes_word and self._may_ask(state, broker):
-                events.append(("resend",))
+    def _of_leader(
+        self, state: State, site: Site, sites: list[Site], past: Numbered
+    ) -> Iterator[tuple[Move, State | None]]:
+        choices = self.sites.choices(site)
+        if choices.may_append and past.past.batches < self.scenario.batches:
+            move = self.sites.move(site, ("append", past.past.batches))
+            yield move, self._after(state, move, sites, self.pasts.spent(past, "batches"), past)
+        for move, peer in choices.beats:
+            other = sites[peer]
+            is_behind = other.facts.is_alive and other.facts.watermark < site.facts.watermark
+            if is_behind and other.has_answers_only[site.broker]:
+                yield move, self._after(state, move, sites, past)
 
-    def _may_ask(self, state: State, broker: int) -> bool:
-        """Have its earlier questions arrived, and their answers, too? Questions of others may be under way."""
-        return all(self._is_answered(state, broker, peer) for peer in self._peers[broker])
-
-    def _is_answered(self, state: State, broker: int, peer: int) -> bool:
-        out, back = state[self._channels[broker, peer]], state[self._channels[peer, broker]]
-        return (not out or self._is_only(out, answers=True)) and (not back or self._is_only(back, answers=False))
-
-    def _is_only(self, queue: int, *, answers: bool) -> bool:
-        """Is nothing but answers in this queue, or nothing but questions?"""
-        only = self._only.get((queue, answers))
-        if only is None:
-            messages = [self.locals.messages[one] for one in self._queued[queue]]
-            only = all(isinstance(message, ANSWERS) == answers for message in messages)
-            self._only[queue, answers] = only
-        return only
-
-    def _still_leads(self, state: State, broker: int, mine: Facts) -> bool:
+    def _still_leads(self, sites: list[Site], site: Site) -> bool:
         """Does the process of the leader say that it leads? Followers hear that beside the group."""
-        other = self.locals.facts[state[mine.follows]]
-        return other.leads and other.term == mine.term and (broker, mine.follows) in self._channels
+        other = sites[site.facts.follows]
+        is_linked = other.broker in self.sites.peers[site.broker]
+        return other.facts.leads and other.facts.term == site.facts.term and is_linked
 
-    def _apply(self, state: State, broker: int, event: Event) -> State | None:
-        """None if that goes beyond the bounds."""
-        if event[0] == "start":
-            return self._start(state, broker)
-        after = list(state)
-        if event[0] == "append":
-            after[_BATCHES] += 1
-        elif event[0] in _OF_TIME and self.scenario.timers < NO_BOUND:
-            after[_TIMERS] += 1
-        return self._happen(state, after, broker, event)
-
-    def _deliver(self, state: State, at: int, receiver: int) -> State | None:
-        head, after = self._queued[state[at]][0], list(state)
-        after[at] = self._pop(state[at])
-        return self._happen(state, after, receiver, ("step", head))
-
-    def _happen(self, state: State, after: list[int], broker: int, event: Event) -> State | None:
-        """`after` is the state before, but for the queue from which a message was taken. None beyond the bounds."""
-        facts = self.locals.facts
-        after[broker], out = self.locals.after(state[broker], event)
-        mine = facts[after[broker]]
-        if mine.term > self.terms_max:
+    def _after(
+        self, state: State, move: Move, sites: list[Site], past: Numbered, before: Numbered | None = None
+    ) -> State | None:
+        """None if that goes beyond the bounds. `past` is what `before` has become by the event."""
+        if move.term > self.terms_max:
             return None
-        for to, message in out:
-            at = self._channels.get((broker, to))
-            if at is not None and facts[after[to]].is_alive and not self.locals.is_void(message, after[to]):
-                after[at] = self._push(after[at], message)
-        if after[broker] != state[broker]:
-            self._check(state, after, broker)
-            for at in self._incoming[broker]:
-                if after[at]:
-                    after[at] = self._without_void(after[at], after[broker])
-        return tuple(after)
+        after = state + move.step
+        for receiver, word in move.words:
+            step = sites[receiver].pushed.get(word)
+            after += self.sites.push(sites[receiver], word) if step is None else step
+        if before is not None:
+            after += past.number - before.number
+        if move.is_checked:
+            after += self._check(move, sites, past)
+        return after
+
+    def _happen(self, state: State, broker: int, event: Event) -> State:
+        sites = self.sites_of(state)
+        after = self._after(state, self.sites.move(sites[broker], event), sites, self.past_of(state))
+        assert after is not None, f"{event} leads to another term"
+        return after
 
     def _start(self, state: State, broker: int) -> State:
-        after = list(state)
-        after[broker], _ = self.locals.after(state[broker], ("start",))
-        for peer in self._peers[broker]:
-            if self.locals.facts[after[peer]].is_alive:
+        state = self._happen(state, broker, ("start",))
+        for peer in self.sites.peers[broker]:
+            if self._is_alive(state, peer):
                 for one, other in ((broker, peer), (peer, broker)):
-                    step = self._happen(tuple(after), list(after), one, ("up", other))
-                    assert step is not None
-                    after = list(step)
-        return tuple(after)
+                    state = self._happen(state, one, ("up", other))
+        return state
 
-    def _crashes(self, state: State) -> Iterator[tuple[Event, State]]:
-        for broker in self._brokers:
-            mine = self.locals.facts[state[broker]]
-            if not mine.is_alive:
-                continue
-            yield (broker, "kill"), self._crash(state, broker, ("kill",))
-            for kept in sorted({mine.flushed, len(mine.log)}):
-                yield (broker, "lose_power", kept), self._crash(state, broker, ("lose_power", kept))
+    def _crashes(self, state: State, site: Site, past: Numbered) -> Iterator[Way]:
+        mine = site.facts
+        crashed = state + self.pasts.spent(past, "crashes").number - past.number
+        yield self.sites.move(site, ("kill",)), self._crash(crashed, site.broker, ("kill",))
+        for kept in sorted({mine.flushed, len(mine.log)}):
+            event = ("lose_power", kept)
+            yield self.sites.move(site, event), self._crash(crashed, site.broker, event)
 
     def _crash(self, state: State, broker: int, event: Event) -> State:
-        after = list(state)
-        after[_CRASHES] += 1
-        after[broker], _ = self.locals.after(state[broker], event)
-        for peer in self._peers[broker]:
-            after[self._channels[broker, peer]] = after[self._channels[peer, broker]] = 0
-            if self.locals.facts[after[peer]].is_alive:
-                step = self._happen(tuple(after), list(after), peer, ("down", broker))
-                assert step is not None
-                after = list(step)
-        return tuple(after)
+        state = self._happen(state, broker, event)
+        for peer in self.sites.peers[broker]:
+            if self._is_alive(state, peer):
+                state = self._happen(state, peer, ("cut", broker))
+                state = self._happen(state, peer, ("down", broker))
+        return state
 
-    def _lose(self, state: State, at: int) -> State:
-        after = list(state)
-        after[at] = self._pop(state[at])
-        after[_FAULTS] += 1
-        return tuple(after)
-
-    def _repeat(self, state: State, at: int, message: int) -> State:
-        """Once now, and once more behind everything that is under way."""
-        after = list(state)
-        after[at] = self._push(state[at], message)
-        after[_FAULTS] += 1
-        return tuple(after)
-
-    # -- numbers -------------------------------------------------------------------------------------------------
-
-    def _queue(self, messages: tuple[int, ...]) -> int:
-        number = self._queues.setdefault(messages, len(self._queued))
-        if number == len(self._queued):
-            self._queued.append(messages)
-        return number
-
-    def _push(self, queue: int, message: int) -> int:
-        number = self._pushed.get((queue, message))
-        if number is None:
-            number = self._pushed[queue, message] = self._queue((*self._queued[queue], message))
-        return number
-
-    def _pop(self, queue: int) -> int:
-        number = self._popped.get(queue)
-        if number is None:
-            number = self._popped[queue] = self._queue(self._queued[queue][1:])
-        return number
-
-    def _without_void(self, queue: int, receiver: int) -> int:
-        kept = self._kept.get((queue, receiver))
-        if kept is None:
-            messages = [one for one in self._queued[queue] if not self.locals.is_void(one, receiver)]
-            kept = self._kept[queue, receiver] = self._queue(tuple(messages))
-        return kept
-
-    def _value(self, value: Any) -> int:
-        number = self._values.setdefault(value, len(self._by_value))
-        if number == len(self._by_value):
-            self._by_value.append(value)
-        return number
+    def _is_alive(self, state: State, broker: int) -> bool:
+        sites, shift = self._places[broker]
+        return sites[state >> shift & MASK].facts.is_alive
 
     # -- what must hold --------------------------------------------------------------------------------------------
 
-    def _check(self, before: State, after: list[int], broker: int) -> None:
-        was, mine = self.locals.facts[before[broker]], self.locals.facts[after[broker]]
-        if not mine.is_alive:
-            return
-        committed: tuple[tuple[int, int], ...] = self._by_value[after[_COMMITTED]]
-        if mine.leads and not was.leads:
-            self._note_leader(after, broker, mine, committed)
-        if mine.watermark > len(committed):
-            committed += tuple((batch, mine.term) for batch in mine.log[len(committed) : mine.watermark])
-            after[_COMMITTED] = self._value(committed)
-        if mine.watermark > was.watermark or mine.log != was.log:
-            for offset in range(mine.watermark):
-                if mine.log[offset] != committed[offset][0]:
-                    raise BrokenInvariant(f"{broker} has another batch at {offset} than was committed there")
-        if mine.log != was.log:
-            for other in self._brokers:
-                self._check_logs(after[broker], after[other])
+    def _check(self, move: Move, sites: list[Site], past: Numbered) -> int:
+        """What is added to the state for what has happened. Raises BrokenInvariant."""
+        step = self._checked.get((move, past.number))
+        if step is None:
+            step = self._checked[move, past.number] = self._note(move, past).number - past.number
+        if self.locals.facts[move.before].log != self.locals.facts[move.after].log:
+            for other in sites:
+                self._check_logs(move.after, other.local)
+        return step
 
-    def _note_leader(self, after: list[int], broker: int, mine: Facts, committed: tuple[tuple[int, int], ...]) -> None:
-        leaders: tuple[tuple[int, int], ...] = self._by_value[after[_LEADERS]]
-        for term, leader in leaders:
-            if term == mine.term and leader != broker:
-                raise BrokenInvariant(f"two leaders in term {term}: {leader} and {broker}")
-        after[_LEADERS] = self._value(tuple(sorted({*leaders, (mine.term, broker)})))
-        for offset, (batch, committed_in) in enumerate(committed):
-            if committed_in < mine.term and mine.log[offset : offset + 1] != (batch,):
-                raise BrokenInvariant(f"{broker} leads term {mine.term} without what was committed at {offset}")
+    def _note(self, move: Move, past: Numbered) -> Numbered:
+        broker, was, mine = move.broker, self.locals.facts[move.before], self.locals.facts[move.after]
+        if mine.leads and not was.leads:
+            past = self.pasts.of(past.past.with_leader(broker, mine))
+        return self.pasts.of(past.past.with_watermark(broker, mine))
 
     def _check_logs(self, one: int, other: int) -> None:
         """Where two logs have a batch of the same epoch at the same offset, they agree up to there."""
@@ -295,42 +201,54 @@ class World:
         finally:
             self.terms_max, self.timers_max, self.has_faults = self.scenario.terms, self.scenario.timers, True
 
+    def forget_budgets(self, state: State) -> State:
+        """The same state with unused budgets of faults and time: they do not matter without bounds."""
+        past = self.past_of(state)
+        fresh = self.pasts.of(evolve(past.past, crashes=0, faults=0, timers=0))
+        return state + fresh.number - past.number
+
     def has_leader(self, state: State) -> bool:
-        """Does somebody lead the latest term, with everything in its log committed?"""
-        facts = [self.locals.facts[state[broker]] for broker in self._brokers]
+        """Does a replica lead the latest term, with everything in its log committed?"""
+        return self._standing(state)[0]
+
+    def electable(self, state: State) -> tuple[int, ...]:
+        """The replicas for which a connected majority of eligible voters may vote."""
+        return self._standing(state)[1]
+
+    def _standing(self, state: State) -> tuple[bool, tuple[int, ...]]:
+        key = tuple([sites[state >> shift & MASK].standing for sites, shift in self._places])
+        known = self._stands.get(key)
+        if known is None:
+            facts = [self.sites.standings[one] for one in key]
+            electable = tuple(broker for broker in self._brokers if self._is_electable(facts, broker))
+            known = self._stands[key] = (self._is_led(facts), electable)
+        return known
+
+    def _is_led(self, facts: list[Facts]) -> bool:
         if self.scenario.elections_only:
             return any(one.leads for one in facts)
         latest = max(one.term for one in facts)
         return any(one.leads and one.term == latest and one.watermark == len(one.log) for one in facts)
 
-    def electable(self, state: State) -> list[int]:
-        """The replicas for which a connected majority of eligible voters may vote."""
-        return [broker for broker in self._brokers if self._is_electable(state, broker)]
-
-    def _is_electable(self, state: State, broker: int) -> bool:
-        facts = self.locals.facts
-        mine = facts[state[broker]]
+    def _is_electable(self, facts: list[Facts], broker: int) -> bool:
+        mine = facts[broker]
         if not mine.is_alive or broker not in mine.voters:
             return False
-        near = [broker, *self._peers[broker]]
+        near = [broker, *self.sites.peers[broker]]
         willing = [
-            voter
-            for voter in mine.voters
-            if voter in near and facts[state[voter]].is_alive and facts[state[voter]].last <= mine.last
+            voter for voter in mine.voters if voter in near and facts[voter].is_alive and facts[voter].last <= mine.last
         ]
-        eligible = [voter for voter in willing if facts[state[voter]].is_eligible]
+        eligible = [voter for voter in willing if facts[voter].is_eligible]
         return len(eligible) > len(mine.voters) // 2 or len(willing) == len(mine.voters)
 
-    def describe(self, event: Event) -> str:
-        if event[1] == "to":
-            return f"{event[0]} → {event[2]}: {self.locals.messages[event[3]]}"
-        if event[0] in ("lost", "repeated"):
-            return f"{event[0]}: {event[1]} → {event[2]}: {self.locals.messages[event[3]]}"
-        return " ".join(map(str, event))
+    # -- words -----------------------------------------------------------------------------------------------------
+
+    def describe(self, move: Move) -> str:
+        event = move.event
+        if event[0] in ("step", "lost", "repeated"):
+            what = "" if event[0] == "step" else f"{event[0]}: "
+            return f"{what}{event[1]} → {move.broker}: {self.locals.messages[event[2]]}"
+        return " ".join(map(str, (move.broker, *event)))
 
     def describe_state(self, state: State) -> str:
-        lines = []
-        for broker in self._brokers:
-            one = self.locals.facts[state[broker]]
-            lines.append(f"  {broker}: {one}")
-        return "\n".join(lines)
+        return "\n".join(f"  {site.broker}: {site.facts}" for site in self.sites_of(state))
