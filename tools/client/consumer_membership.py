@@ -172,7 +172,8 @@ class ConsumerMembership:
         if self.phase is Phase.LEFT:
             return
         code = error_code(response.error_code)
-        if code in _FENCED:
+        if code in _FENCED or (code is ErrorCode.GROUP_ID_NOT_FOUND and self.epoch > JOIN):
+            # A group that is gone is made again by its first member. One that refuses a new member is of another kind.
             self._out(Phase.OUT)
         elif code is not ErrorCode.NONE:
             what = f"group {self._settings.group_id}"

@@ -397,13 +397,14 @@ def test_everything_is_said_again_after_silence(script: Script) -> None:
     assert said.topic_partitions == [TopicPartitions(topic_id=script.topic_id, partitions=[0])]
 
 
-def test_a_fenced_member_loses_everything_and_joins_under_its_id(script: Script) -> None:
+@pytest.mark.parametrize("error", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND])
+def test_a_fenced_member_loses_everything_and_joins_under_its_id(script: Script, error: ErrorCode) -> None:
     first = script.said()
     assert first is not None
     script.answer(3, [0])
     script.work()
     script.said()
-    script.answer(0, error=ErrorCode.FENCED_MEMBER_EPOCH)
+    script.answer(0, error=error)
     assert script.membership.identity is None
     assert script.said() is None, "not before its user knows"
     assert script.membership.next_at is None, "and nothing is due until then"
@@ -411,6 +412,15 @@ def test_a_fenced_member_loses_everything_and_joins_under_its_id(script: Script)
     again = script.said()
     assert again is not None
     assert (again.member_epoch, again.member_id, again.topic_partitions) == (0, first.member_id, [])
+
+
+def test_a_group_that_refuses_a_new_member_as_unknown_is_an_error_for_its_user(script: Script) -> None:
+    """It is a group of another kind: to join again would be refused again, without end."""
+    script.said()
+    script.answer(0, error=ErrorCode.GROUP_ID_NOT_FOUND)
+    assert isinstance(script.membership.error, KafkaError)
+    assert script.membership.error.code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert script.said() is None
 
 
 def test_who_is_not_let_in_yet_asks_again(script: Script) -> None:
