@@ -70,6 +70,8 @@ BATCH_RECORDS_MAX = 1000
 """Of one append, unless one request needs more: a batch of that many is made in a few milliseconds."""
 LOOK_SECONDS = 1.0
 RETRY_SECONDS, RETRY_SECONDS_MAX = 0.02, 10.0
+TICK_SECONDS_MIN = 0.001
+"""A timer that is shorter may fire before its deadline, by a rounding error of the machine's clock, again and again."""
 WRITE_SECONDS_MAX = 0.5
 """The longest pause before a flight is repeated that was refused for now."""
 OPEN_MAX = 100_000
@@ -560,7 +562,8 @@ class Coordinator(Actor):
             if self._timer is not None:
                 self._timer.cancel()
             self._tick_at = deadline
-            self._timer = self.after(max(deadline - self._machine_now, 0.0), _Tick())
+            seconds = deadline - self._machine_now
+            self._timer = self.after(max(seconds, TICK_SECONDS_MIN) if seconds > 0 else 0.0, _Tick())
 
 
 def _error_of(future: Future[Any]) -> ErrorCode:
