@@ -54,9 +54,6 @@ class _MarkerEffects(Effects):
 
     marker: AppendMarker | None = None
 
-    def __bool__(self) -> bool:
-        return True
-
 
 class GroupCoordinator(Coordinator):
     """What groups do is in log/machines/group/."""

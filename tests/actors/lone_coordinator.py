@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
 from actors.calendar import Calendar
 from actors.coordinator import Coordinator
-from actors.coordinator_messages import GROUPS_TOPIC
+from actors.coordinator_messages import GROUPS_TOPIC, LeadershipChanged
 from actors.group_member import GroupServices
 from actors.replica_messages import (
     EARLIEST,
@@ -62,6 +63,10 @@ class LeadingReplica(Actor):
         self.refuses_all = ErrorCode.NONE
         self.loads = 0
         """How often the coordinator asked where the log begins."""
+        self.reads: list[ErrorCode] = []
+        """What the next reads are answered with, the first one first. The others find the record."""
+        self.before: dict[str, Callable[[], None]] = {}
+        """What is done once before a question of this kind is answered."""
 
     @handles(DescribeReplica)
     def describe(self, _message: DescribeReplica) -> ReplicaFacts:
@@ -70,14 +75,19 @@ class LeadingReplica(Actor):
     @handles(FindOffset)
     def find(self, message: FindOffset) -> OffsetFound:
         self.loads += message.timestamp == EARLIEST
+        self._begin("earliest" if message.timestamp == EARLIEST else "latest")
         return OffsetFound(0, 0 if message.timestamp == EARLIEST else self._records, -1, 0)
 
     @handles(ConfirmLeadership)
     def confirm(self, _message: ConfirmLeadership) -> LeadershipConfirmed:
+        self._begin("confirm")
         return LeadershipConfirmed(0)
 
     @handles(ReadRecords)
     def read(self, _message: ReadRecords) -> ReadResult:
+        self._begin("read")
+        if self.reads:
+            return ReadResult(self.reads.pop(0), -1, -1, -1, Payload(memoryview(b"")))
         self._hidden -= 1
         return ReadResult(0, 1, 0, 0, Payload(memoryview(b"" if self._hidden >= 0 else self._batch)))
 
@@ -89,7 +99,11 @@ class LeadingReplica(Actor):
     def mark(self, _message: AppendMarker) -> AppendResult:
         return self._told()
 
+    def _begin(self, question: str) -> None:
+        self.before.pop(question, lambda: None)()
+
     def _told(self) -> AppendResult:
+        self._begin("append")
         return AppendResult(self.refuses.pop(0) if self.refuses else self.refuses_all, self._records, 0, "")
 
 
@@ -112,6 +126,10 @@ class LoneCoordinator:
         asked = self.ask(message)
         self.wait(0.01)
         return asked.get()
+
+    def change_leadership(self, epoch: int) -> None:
+        """The replica leads in this epoch, or (-1) no more."""
+        self.ref.tell(LeadershipChanged(group_name(GROUPS_TOPIC, 0, ""), epoch))
 
     def wait(self, seconds: float) -> None:
         self._simulation.run(seconds=seconds)

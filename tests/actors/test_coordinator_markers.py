@@ -8,7 +8,14 @@ from typing import Any, cast
 import pytest
 
 from actors import group_coordinator
-from actors.coordinator_messages import GROUPS_TOPIC, Coordinate, EndTransaction, LeadershipChanged, coordinator_address
+from actors.coordinator_messages import (
+    GROUPS_TOPIC,
+    Coordinate,
+    EndTransaction,
+    LeadershipChanged,
+    TellRebalances,
+    coordinator_address,
+)
 from actors.group_coordinator import GroupCoordinator
 from actors.harness import Cluster
 from actors.replica_messages import AppendMarker, AppendResult, group_name
@@ -88,6 +95,43 @@ def test_offsets_that_were_vouched_for_before_a_marker_came_are_void(
     broker.wait(0.01)
     told = asked.get()
     assert (told if isinstance(told, ErrorCode) else told.topics[0].partitions[0].error_code) == error
+
+
+def test_offsets_that_are_vouched_for_after_the_leadership_changed_are_not_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    vouches: list[Callable[[ErrorCode], None]] = []
+    monkeypatch.setattr(group_coordinator, "ask_to_vouch", lambda *arguments, **_adds: vouches.append(arguments[-1]))
+    broker = LoneCoordinator(GroupCoordinator)
+    broker.wait(1.0)
+    request = TxnOffsetCommitRequest(transactional_id="t", group_id="g", producer_id=7, producer_epoch=0)
+    asked = broker.ask(Coordinate(request, 3, "client", "host"))
+    broker.wait(0.01)
+    broker.change_leadership(-1)
+    broker.wait(0.01)
+    assert asked.get() == ErrorCode.NOT_COORDINATOR
+    (vouch,) = vouches
+    broker.replica.before["append"] = pytest.fail
+    vouch(ErrorCode.NONE)
+    broker.wait(1.0)
+
+
+def test_a_marker_that_is_under_way_when_the_leadership_changes_is_told_to_come_again() -> None:
+    broker = LoneCoordinator(GroupCoordinator)
+    broker.wait(1.0)
+    broker.replica.before["append"] = lambda: broker.change_leadership(-1)
+    marker = AppendMarker(7, 0, commit=True, coordinator_epoch=0, transaction_version=1)
+    told = broker.answer(EndTransaction(marker))
+    assert isinstance(told, AppendResult)
+    assert told.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_rebalances_are_told_by_the_coordinator_alone() -> None:
+    broker = LoneCoordinator(GroupCoordinator)
+    broker.wait(1.0)
+    assert broker.answer(TellRebalances("g")).error == ErrorCode.GROUP_ID_NOT_FOUND
+    broker.change_leadership(-1)
+    assert broker.answer(TellRebalances("g")).error == ErrorCode.NOT_COORDINATOR
 
 
 def _found(client: WireClient) -> bool:

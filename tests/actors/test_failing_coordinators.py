@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from attrs import define, field
 
+from actors import coordinator
 from actors.controller_messages import MetadataChanged
 from actors.coordinator import RETRY_SECONDS, RETRY_SECONDS_MAX, Coordinator
-from actors.coordinator_messages import Coordinate
+from actors.coordinator_messages import Coordinate, CoordinateBytes
 from actors.group_member import GroupServices
+from actors.runtime import Payload
 from log.machines.coordination import Caller, Effects, Moment
+from protocol.apis import HEARTBEAT
 from protocol.error_codes import ErrorCode
 from tests.actors.lone_coordinator import LoneCoordinator
 
@@ -153,3 +156,47 @@ def test_a_read_that_finds_nothing_before_the_end_is_done_again() -> None:
     broker.wait(1.0)
     assert len(broker.script.loads) == len(broker.script.replays) == 1
     assert broker.answer(request(GOOD)) == "answer"
+
+
+@pytest.mark.parametrize("question", ["earliest", "latest", "read"])
+def test_what_a_replica_answers_late_is_not_replayed_into_the_next_machine(question: str) -> None:
+    broker = Broker()
+    broker.replica.before[question] = lambda: broker.change_leadership(1)
+    broker.wait(1.0)
+    assert broker.replica.loads == 2
+    assert len(broker.script.replays) == len(broker.script.loads) == 1
+    assert broker.answer(request(GOOD)) == "answer"
+
+
+def test_a_flight_that_comes_home_after_the_leadership_changed_answers_nobody() -> None:
+    broker = Broker()
+    broker.wait(1.0)
+    broker.replica.before["confirm"] = lambda: broker.change_leadership(1)
+    assert broker.answer(request(GOOD)) == ErrorCode.NOT_COORDINATOR
+    broker.wait(1.0)
+    assert broker.answer(request(GOOD)) == "answer"
+
+
+@pytest.mark.parametrize("error", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_a_coordinator_whose_log_cannot_be_read_for_now_loads_again(error: ErrorCode) -> None:
+    broker = Broker()
+    broker.replica.reads = [error]
+    broker.wait(10.0)
+    assert (broker.replica.loads, len(broker.script.loads)) == (2, 1)
+    assert broker.answer(request(GOOD)) == "answer"
+
+
+def test_a_coordinator_has_so_many_requests_under_way_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "OPEN_MAX", 2)
+    broker = Broker()
+    broker.wait(1.0)
+    slow = [broker.ask(request(SLOW)) for _ in range(2)]
+    assert broker.answer(request(GOOD)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert not any(one.done for one in slow)
+
+
+def test_a_request_that_another_broker_passed_on_and_that_cannot_be_read_is_refused() -> None:
+    broker = Broker()
+    broker.wait(1.0)
+    told = broker.answer(CoordinateBytes(HEARTBEAT.key, 4, "client", "host", Payload(memoryview(b"\0"))))
+    assert told.error == ErrorCode.INVALID_REQUEST

@@ -9,13 +9,16 @@ from typing import Any, cast
 import pytest
 
 from actors import transaction_gate
+from actors.coordinator_messages import CoordinatedBytes
 from actors.replica_messages import AppendMarker, AppendRecords, AppendResult
 from actors.runtime import Future, Payload
 from actors.runtime.simulation import Simulation
-from actors.transaction_gate import TransactionGate
+from actors.transaction_gate import VERIFIES_VERSION, TransactionGate, _error_in
 from log.admission import Admitted
 from log.producer_state import ProducerStates
+from protocol.codec import encode
 from protocol.error_codes import ErrorCode
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from protocol.records import check_batches
 from tests.log.log_model import batch
 
@@ -64,3 +67,30 @@ def test_what_was_vouched_for_before_a_marker_came_begins_nothing(gate: Gate) ->
     (vouch,) = gate.vouches
     vouch(ErrorCode.NONE)
     assert gate.appended == []
+
+
+def test_what_was_answered_while_it_waited_is_not_appended(gate: Gate) -> None:
+    parked = gate.park(0)
+    parked.set(AppendResult(ErrorCode.REQUEST_TIMED_OUT, -1, -1, ""))
+    (vouch,) = gate.vouches
+    vouch(ErrorCode.NONE)
+    assert gate.appended == []
+
+
+def test_what_a_coordinator_says_of_the_transactional_id_is_passed_on(gate: Gate) -> None:
+    parked = gate.park(0)
+    (vouch,) = gate.vouches
+    vouch(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    assert parked.get().error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+@pytest.mark.parametrize(
+    ("response", "error"),
+    [
+        (AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED), "CLUSTER_AUTHORIZATION_FAILED"),
+        (AddPartitionsToTxnResponse(), "INVALID_TXN_STATE"),
+    ],
+)
+def test_an_answer_that_vouches_for_no_partition_is_a_refusal(response: AddPartitionsToTxnResponse, error: str) -> None:
+    told = CoordinatedBytes(0, Payload(memoryview(b"".join(encode(response, VERIFIES_VERSION)))))
+    assert _error_in(told, VERIFIES_VERSION).name == error
