@@ -117,6 +117,8 @@ class Compaction:
             return "the log went offline"
         if log.generation != self._generation:
             return "the log was cut"
+        if CleanupPolicy.COMPACT not in log.config.cleanup_policy:
+            return "the cleanup policy changed"
         if sources:
             at = log.segments.index(sources[0]) if sources[0] in log.segments else len(log.segments)
             if log.segments[at : at + len(sources)] != sources:

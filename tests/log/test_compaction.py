@@ -6,10 +6,12 @@ import tracemalloc
 from itertools import count
 
 import pytest
+from attrs import evolve
 
 from log import checkpoint, key_map
 from log.cleanable import cleanable, roll_if_overdue
 from log.compaction import Compaction
+from log.config import CleanupPolicy
 from log.key_map import NOT_FOUND, SLOT_BYTES, KeyMap
 from log.memory_filesystem import MemoryFile, MemoryFilesystem
 from log.partition_log import PartitionLog
@@ -547,7 +549,7 @@ def begun(log: PartitionLog, steps: int) -> Compaction:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 5, 9])
-@pytest.mark.parametrize("what", ["truncate", "restart", "remove", "abandon"])
+@pytest.mark.parametrize("what", ["truncate", "restart", "remove", "abandon", "policy"])
 def test_it_gives_up_when_the_log_changes_under_it(
     files: MemoryFilesystem, log: PartitionLog, steps: int, what: str
 ) -> None:
@@ -565,12 +567,15 @@ def test_it_gives_up_when_the_log_changes_under_it(
             log.raise_log_start(2)
         case "abandon":
             compaction.abandon("no time")
+        case "policy":
+            log.config = evolve(log.config, cleanup_policy=CleanupPolicy.DELETE)
     before = content(log)
     assert compaction.step(1)
     assert compaction.abandoned is not None
     assert compaction.step(1)
     assert names(files, ".cleaned", ".swap") == []
     assert content(log) == before
+    log.config = evolve(log.config, cleanup_policy=CleanupPolicy.COMPACT)
     put(log, (b"a", b"9"))
     log.roll()
     assert compact(log).abandoned is None
