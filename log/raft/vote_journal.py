@@ -8,6 +8,10 @@ all groups of this broker are doubted then, durably, and a doubted group votes i
 before: its replica begins at a term that no earlier vote can have reached (`after_doubt`). That is judged by the last
 vote that is known, which is why a damaged record has a copy: other replicas may have jumped ahead before, and the log
 may not know it yet. A missing file counts as damage if there are logs.
+
+Where the whole file is lost, no copy helps. So a second, tiny file notes the highest era in which any group of this
+broker has voted, before it votes there. An era is as many terms as a doubted group skips: a broker begins one when
+it, or another broker, has lost votes, and at no other time. A doubted group goes on behind the era that is noted.
 """
 
 from __future__ import annotations
@@ -34,6 +38,9 @@ _SIZE_MAX = _VOTE.size + 512
 """Of a record: names of groups are shorter."""
 TERMS_SKIPPED = 1 << 20
 """A vote that was lost is of a term below this many more than what is known: each term costs a majority a sync."""
+ERA_SUFFIX = ".era"
+_ERA = struct.Struct(">4sII")  # magic, crc of the era, era
+_ERA_MAGIC = b"BVE1"
 
 
 @frozen(slots=True)
@@ -58,6 +65,8 @@ class VoteJournal:
         self._unsynced: dict[str, Vote] = {}
         self.votes: dict[str, Vote] = {}
         self._doubted: set[str] = set()
+        self._era = 0
+        """The highest one in which a group may have voted; on disk."""
         self.damage = ""
         """What was wrong with the file, if anything: then votes may be missing."""
         self._open(groups)
@@ -71,6 +80,7 @@ class VoteJournal:
 
     def write(self, votes: Mapping[str, Vote]) -> None:
         """Append these votes. They are durable after `sync`. If either fails, none of them was written."""
+        self._note_era(votes)
         data = _COPIES * b"".join(_encode(group, vote) for group, vote in votes.items())
         full = self._end + len(data) > max(_REWRITE_ABOVE_BYTES, _REWRITE_RATIO * 64 * len(self.votes))
         self._unsynced = dict(votes)
@@ -110,6 +120,7 @@ class VoteJournal:
             )
         content = read_votes(data)
         self.votes, self._doubted = content.votes, set(content.doubted)
+        self._era = _read_era(self._files, self._path + ERA_SUFFIX)
         on_disk = set(groups)
         if content.damaged_bytes:
             self.damage = f"{content.damaged_bytes} bytes of {self._path} are no votes"
@@ -117,6 +128,7 @@ class VoteJournal:
             self.damage = f"{self._path} is missing"
         if self.damage:
             self._doubt({*self.votes, *on_disk})
+        self._note_era(self.votes)
         self._rewrite(self.votes)
 
     def _doubt(self, groups: set[str]) -> None:
@@ -126,7 +138,16 @@ class VoteJournal:
         highest = max((vote.term for vote in self.votes.values()), default=0)
         for group in groups - self.votes.keys():
             self.votes[group] = Vote(highest)
+        first = self._era * TERMS_SKIPPED
+        self.votes = {group: vote if vote.term >= first else Vote(first) for group, vote in self.votes.items()}
         self._doubted |= groups
+
+    def _note_era(self, votes: Mapping[str, Vote]) -> None:
+        """Before any of these is written: it may be of a later era than every vote before."""
+        era = max((vote.term for vote in votes.values()), default=0) // TERMS_SKIPPED
+        if era > self._era:
+            self._files.write_atomically(self._path + ERA_SUFFIX, _ERA.pack(_ERA_MAGIC, _era_crc(era), era))
+            self._era = era
 
     def _rewrite(self, votes: Mapping[str, Vote]) -> None:
         doubted = self._doubted - self._unsynced.keys()
@@ -153,6 +174,19 @@ def read_votes(data: bytes) -> JournalContent:
         (doubted.add if voted_for == _DOUBTED else doubted.discard)(group)
         at += _HEAD.size + len(body)
     return JournalContent(votes, frozenset(doubted), damaged)
+
+
+def _read_era(files: Filesystem, path: str) -> int:
+    """The era that is noted; 0 if there is none, or if it cannot be read: the votes themselves are there then."""
+    data = files.read(path) if files.exists(path) else b""
+    if len(data) != _ERA.size:
+        return 0
+    magic, crc, era = _ERA.unpack(data)
+    return era if (magic, crc) == (_ERA_MAGIC, _era_crc(era)) else 0
+
+
+def _era_crc(era: int) -> int:
+    return crc32c(era.to_bytes(4, "big"))
 
 
 def after_doubt(vote: Vote, latest_epoch: int) -> Vote:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import re
 
 import pytest
 
 from log.errors import UnknownFormat
-from log.memory_filesystem import MemoryFilesystem
+from log.memory_filesystem import Fault, MemoryFilesystem
 from log.raft.ready import Vote
 from log.raft.vote_journal import TERMS_SKIPPED, VoteJournal, after_doubt
 
@@ -162,3 +163,40 @@ def test_a_doubted_group_goes_on_above_its_votes_and_its_log() -> None:
     assert after_doubt(Vote(7, 2), 5) == Vote(7 + TERMS_SKIPPED)
     assert after_doubt(Vote(), 9) == Vote(9 + TERMS_SKIPPED)
     assert after_doubt(Vote(), -1) == Vote(TERMS_SKIPPED)
+
+
+def test_a_broker_that_loses_the_whole_journal_goes_on_above_the_era_in_which_it_voted() -> None:
+    """Whoever made it vote there, and though its log has no batch of that era yet."""
+    files, _ = written()
+    journal = VoteJournal(files, PATH, VOTES)
+    told = Vote(TERMS_SKIPPED + 17, 3)
+    journal.write({"t-2": told})
+    journal.sync()
+    for _ in range(3):
+        files.remove(PATH)
+        journal = VoteJournal(files, PATH, VOTES)
+        beginning = after_doubt(journal.get("t-2"), 5)
+        assert beginning.term > told.term
+        told = Vote(beginning.term + 1, 1)
+        journal.write({"t-2": told})
+        journal.sync()
+
+
+def test_the_era_is_on_disk_before_a_vote_in_it_is() -> None:
+    files, _ = written()
+    journal = VoteJournal(files, PATH, VOTES)
+    files.faults.append(Fault("write", errno.EIO, f"{PATH}.era*"))
+    with pytest.raises(OSError, match="Input/output error"):
+        journal.write({"t-2": Vote(TERMS_SKIPPED, 3)})
+    assert VoteJournal(files.copy(), PATH).get("t-2") == VOTES["t-2"]
+
+
+def test_an_era_that_cannot_be_read_is_written_anew_from_the_votes() -> None:
+    files, _ = written()
+    journal = VoteJournal(files, PATH, VOTES)
+    journal.write({"t-2": Vote(3 * TERMS_SKIPPED, 3)})
+    journal.sync()
+    files.corrupt(f"{PATH}.era", 9)
+    VoteJournal(files, PATH, VOTES).close()
+    files.remove(PATH)
+    assert VoteJournal(files, PATH, VOTES).get("t-2").term >= 3 * TERMS_SKIPPED
