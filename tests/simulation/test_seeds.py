@@ -26,7 +26,7 @@ from tools.simulator import turns
 from tools.simulator import world as simulated
 from tools.simulator.report import Outcome, TraceKeeper
 from tools.simulator.run import run_seed
-from tools.simulator.settings import FAULTS, choose
+from tools.simulator.settings import FAULTS, OWN_SHARES, choose
 from tools.simulator.world import World
 
 
@@ -190,6 +190,12 @@ def test_clusters_with_other_numbers_of_replicas_keep_every_promise(seed: int) -
 @pytest.mark.parametrize("seed", [80_013, 81_153, 81_181, 81_197])
 def test_a_seed_of_the_larger_simulator_that_once_broke_a_promise_keeps_it(seed: int) -> None:
     check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [100_456, 101_162, 102_523])
+def test_a_seed_of_the_soak_that_once_broke_a_promise_keeps_it(seed: int) -> None:
+    check(seed, without=tuple(OWN_SHARES))  # as it was then
 
 
 @pytest.mark.parametrize("bound", ["OPERATIONS_MAX", "FRAMES_MAX"])

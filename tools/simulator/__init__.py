@@ -19,7 +19,7 @@ transaction_view.py   what is committed of transactions, and what must not be fo
                 late_requests.py: what arrives when its transaction has ended; late_vouching.py: word of it, too
 unreplicated.py partitions with one replica: their clients, moves and promises
 invariants.py   what must hold after every event
-faults.py       what goes wrong, and how it heals; disk_faults.py: with disks and clocks;
+faults.py       what goes wrong, and how it heals; disk_faults.py: with disks and clocks; vote_faults.py: with votes;
                 directed_faults.py, old_words.py: what waits for its moment, or makes it
 run.py          one seed from its start to its verdict; report.py: how that is told
 mutants.py      planted bugs, to see that the simulator finds them; hunt.py: all of them, on every core

@@ -37,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return hunt_all(options.seeds or range(25))
     asked = {"faults": None if options.faults == "all" else _faults(options.faults), "brokers": options.brokers,
              "partitions": options.partitions, "seconds": options.seconds, "steps": options.steps,
-             "unreplicated": options.unreplicated}  # fmt: skip
+             "unreplicated": options.unreplicated,
+             "without": None if options.without is None else _faults(options.without)}  # fmt: skip
     as_usual = {} if options.mutant is None else MUTANTS[options.mutant].how
     how = {**as_usual, **{name: value for name, value in asked.items() if value is not None}}
     if options.seeds is None and options.fresh is None:
@@ -117,6 +118,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="virtual seconds before everything heals")
     parser.add_argument("--steps", type=int, help="events before everything heals")
     parser.add_argument("--faults", default="all", help=f"all, none, or some of {','.join(FAULTS)}")
+    parser.add_argument(
+        "--without", help="leave out some of them: the seed is the run that it was before there were any"
+    )
     parser.add_argument("--brokers", type=int, help="every one of them keeps everything; else 3 to 5, which keep 3")
     parser.add_argument("--partitions", type=int)
     parser.add_argument("--unreplicated", type=int, help="partitions with one replica; else some, in some seeds")

@@ -84,8 +84,13 @@ def missing_index(faults: Faults, broker: int) -> bool:
 
 
 def stale_checkpoint(faults: Faults, broker: int) -> bool:
-    """It dies, and comes back with the checkpoint that it had when this last happened, or at its beginning."""
+    """It dies, and comes back with the checkpoint that it had when this last happened, or at its beginning.
+
+    Not where a bit is flipped: what is above the checkpoint is scanned, and damage there looks like a torn write.
+    """
     world, disk = faults.world, faults.world.brokers[broker].disk
+    if world.brokers[broker].damaged:
+        return False
     world.kill(broker)
     for group in world.all_groups:
         directory = f"{DATA}/{group}"

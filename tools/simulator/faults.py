@@ -157,6 +157,13 @@ def kill(faults: Faults, broker: int) -> bool:
     return True
 
 
+def lose_votes(faults: Faults, broker: int) -> bool:
+    """It dies, and comes back without its vote journal, which counts it (vote_faults.py)."""
+    faults.world.vote_faults.doomed.add(broker)
+    kill(faults, broker)
+    return False
+
+
 def kill_all(faults: Faults, _broker: int) -> bool:
     for broker in faults.world.living:
         kill(faults, broker)
@@ -419,6 +426,7 @@ KINDS: dict[str, Callable[[Faults, int], bool]] = {
     "stop": stop,
     "kill": kill,
     "kill-all": kill_all,
+    "lost-votes": lose_votes,
     "power": power,
     "power-all": power_all,
     "empty": empty,

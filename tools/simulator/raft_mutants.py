@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 from attrs import evolve
@@ -86,6 +87,14 @@ def _send_before_saved(self: Member, ready: Ready) -> None:
 
 
 _get = VoteJournal.get
+
+
+def _doubt_nothing(_self: VoteJournal, _groups: set[str]) -> None:
+    pass
+
+
+def _note_no_era(_self: VoteJournal, _votes: Mapping[str, Vote]) -> None:
+    pass
 
 
 def _forget_vote(self: VoteJournal, group: str) -> Vote:
@@ -236,6 +245,20 @@ RAFT_MUTANTS: dict[str, Mutant] = {
     "vote-told-before-saved": Mutant("a vote is told before it is on disk", Member, "_send", _send_before_saved),
     "led-before-saved": Mutant(
         "who votes alone leads before its vote is on disk", RaftNode, "_campaign", _campaign_and_lead, unreplicated=1
+    ),
+    "lost-votes-trusted": Mutant(
+        "a broker whose vote journal is lost takes itself for one that has never voted",
+        VoteJournal,
+        "_doubt",
+        _doubt_nothing,
+        faults=("lost-votes", "sniper"),
+    ),
+    "era-not-noted": Mutant(
+        "a broker that loses its vote journal goes on where it has voted before, after others had lost theirs",
+        VoteJournal,
+        "_note_era",
+        _note_no_era,
+        faults=("lost-votes", "sniper"),
     ),
     "vote-forgotten": Mutant(
         "a restart forgets the vote",

@@ -51,6 +51,7 @@ def run(settings: Settings, *, show: bool = False) -> Outcome:
         logger.removeHandler(watch)
         logger.setLevel(level)
         logger.propagate = propagate
+    faults.counts.update(world.vote_faults.counts)
     if world.sim.lost:
         faults.counts["drop"] = world.sim.lost
     violations = world.history.violations

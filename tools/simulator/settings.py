@@ -25,10 +25,12 @@ DIRECTED_FAULTS = (
 )  # fmt: skip
 LASTING_FAULTS = ("full-disk", "slow-disk", "calendar", "configure")
 LASTING_SHARE = 0.25
-DISK_LOSSES = ("empty", "bit-flip")
+OWN_SHARES = {"lost-votes": 0.2}
+"""Faults that draw from generators of their own whether a seed has them, and in which share of the seeds they are."""
+DISK_LOSSES = ("empty", "bit-flip", "lost-votes")
 """Faults after which a disk does not have all that was synced to it."""
 EVENTS_MAX = 300_000
-FAULTS = (*LINK_FAULTS, *PROCESS_FAULTS, *DISK_FAULTS, *OTHER_FAULTS, *DIRECTED_FAULTS, *LASTING_FAULTS)
+FAULTS = (*LINK_FAULTS, *PROCESS_FAULTS, *DISK_FAULTS, *OTHER_FAULTS, *DIRECTED_FAULTS, *LASTING_FAULTS, *OWN_SHARES)
 
 
 @frozen(slots=True)
@@ -85,6 +87,7 @@ def choose(
     seed: int,
     *,
     faults: tuple[str, ...] = FAULTS,
+    without: tuple[str, ...] = (),
     brokers: int | None = None,
     replication_factor: int | None = None,
     partitions: int | None = None,
@@ -102,7 +105,7 @@ def choose(
     minority: bool | None = None,
     blackout: bool | None = None,
 ) -> Settings:
-    """The settings of a seed, among the faults that are allowed."""
+    """The settings of a seed, among the faults that are allowed; `without` one, a seed is as it was before that."""
     rng = random.Random(f"settings {seed}")
     flushes = rng.random() < 0.4
     chosen = faults
@@ -111,11 +114,13 @@ def choose(
         lasting = random.Random(f"lasting {seed}")
         shares = dict.fromkeys(DIRECTED_FAULTS, (0.5, directed))
         shares |= dict.fromkeys(LASTING_FAULTS, (LASTING_SHARE, lasting))
+        shares |= {one: (share, random.Random(f"{one} {seed}")) for one, share in OWN_SHARES.items()}
         drawn_from = [(one, *shares.get(one, (0.5, rng))) for one in faults]
         chosen = tuple(one for one, share, generator in drawn_from if generator.random() < share)
     else:
         for _ in faults:
             rng.random()
+    chosen = tuple(one for one in chosen if one not in without)
     blackout = not flushes and ((faults == FAULTS and choose_blackout(seed)) if blackout is None else blackout)
     if blackout:
         chosen = tuple(one for one in chosen if one not in DISK_LOSSES)

@@ -2,7 +2,8 @@
 
 Virtual time does not pass within a turn, so what is counted is what a turn does outside of its actor: operations on the
 disk, and frames that it sends. The first turn of an actor is left out: to open a log is one turn, however many segments
-it has, and segments are tiny here.
+it has, and segments are tiny here. A leader may fill a follower's window in one turn, in frames of fetch_bytes each: a
+window of many tiny fetches is a setting of the simulator alone.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ FRAMES_MAX = 1000
 class Turns:
     """Counts what each turn does."""
 
-    def __init__(self, report: Callable[[Violation], None]) -> None:
+    def __init__(self, report: Callable[[Violation], None], fetches_per_window: int) -> None:
         self._report = report
+        self._frames_max = FRAMES_MAX + fetches_per_window
         self._operations: dict[int, int] = {}
         """Per broker: how many its disk had done when its last turn ended."""
         self._frames: Counter[int] = Counter()
@@ -47,6 +49,6 @@ class Turns:
         is_first, self._begun[actor.address] = self._begun.get(actor.address) is not actor, actor
         if is_first:
             return
-        if operations > OPERATIONS_MAX or frames > FRAMES_MAX:
+        if operations > OPERATIONS_MAX or frames > self._frames_max:
             text = f"{actor.address}: {operations} operations on the disk, {frames} frames"
             self._report(Violation("the work of one turn is bounded", "", text))

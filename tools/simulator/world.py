@@ -19,7 +19,6 @@ from actors.partitions import VOTES_FILE, start_partitions
 from actors.replica_messages import group_name, replica_address
 from actors.runtime import Actor, Address, Node
 from actors.runtime.simulation import ProcessClock, SeededScheduler, Simulation
-from log import checkpoint
 from log.errors import CorruptSegment, LogOffline
 from log.machines.metadata import Metadata
 from log.machines.placement import controllers
@@ -28,7 +27,6 @@ from log.memory_filesystem import MemoryFilesystem
 from log.memory_nodes import FileNode
 from log.raft.membership import Voter
 from log.raft.roles import Leader
-from log.raft.vote_journal import read_votes
 from tools.simulator.administrators import Administrator
 from tools.simulator.clients import Client, ClientServices, Finish, Reader, Writer
 from tools.simulator.group_view import GroupView
@@ -45,11 +43,10 @@ from tools.simulator.transaction_view import TransactionView
 from tools.simulator.transaction_world import TransactionWorld
 from tools.simulator.turns import Turns
 from tools.simulator.unreplicated import Unreplicated
+from tools.simulator.vote_faults import VoteFaults
 
 DATA = "/data"
 JOURNAL = f"{DATA}/{VOTES_FILE}"
-_MAGIC_BYTES = 4
-_DAMAGED_VOTES_SHARE = 0.1
 CLIENT_NODES = (101, 102)
 TOPIC = "t"
 _REDIAL_SECONDS = 0.03
@@ -194,7 +191,8 @@ class World:
         )  # fmt: skip
         if self.consumers is not None:
             self.consumers.view.was_followed = lambda log, epoch: self.invariants.was_followed(log, epoch, self.now)
-        self.turns = Turns(self.report)
+        self.turns = Turns(self.report, settings.raft.window_bytes // settings.raft.fetch_bytes)
+        self.vote_faults = VoteFaults(settings.seed, settings.faults, DATA, JOURNAL, self.note)
         self.sim.on_sent = self._sent
         self.sync_s_max = self.rng.choice((0.0005, 0.005, 0.02))
         for broker in self.brokers:
@@ -329,7 +327,7 @@ class World:
             scheduler, self.rng, self.sync_s_max, lambda: self.slowness.get(number, 1.0),
             lambda: self.turns.begin(number, broker.disk),
         )  # fmt: skip
-        self._damage_votes(broker)
+        self.vote_faults.strike(broker)
         try:
             services = start_partitions(
                 node, DATA, broker.directory, self._facts_for(broker), broker.disk, background, background,
@@ -350,21 +348,6 @@ class World:
         if random.Random(f"asks for syncs {seed} {broker.id} {broker.lives}").random() < 0.7:
             return facts
         return evolve(facts, topic_defaults=(*facts.topic_defaults, ("flush.messages", "1")))
-
-    def _damage_votes(self, broker: Broker) -> None:
-        """Now and then a bit of the vote journal flips. A log that vanished in the same power loss is another fault."""
-        rng = random.Random(f"damages votes {self.settings.seed} {broker.id} {broker.lives}")
-        if "bit-flip" not in self.settings.faults or rng.random() > _DAMAGED_VOTES_SHARE:
-            return
-        disk = broker.disk.copy()
-        disk.faults.clear()
-        if not disk.exists(JOURNAL):
-            return
-        data = disk.read(JOURNAL)
-        vanished = [group for group in read_votes(data).votes if not checkpoint.is_log(disk, f"{DATA}/{group}")]
-        if len(data) > _MAGIC_BYTES and not vanished:
-            broker.disk.corrupt(JOURNAL, rng.randrange(_MAGIC_BYTES, len(data)), 1 << rng.randrange(8))
-            self.note(f"flip a bit in the votes of {broker.id}")
 
     def _look(self, actor: Actor) -> None:
         broker = self.brokers.get(actor.address.broker)
