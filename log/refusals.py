@@ -56,13 +56,13 @@ class Refusals:
         """This batch was refused, and is expected again. Without `producers` the partition's table is out of reach."""
         if header.producer_id < 0 or header.base_sequence < 0:
             return
-        if _is_written(producers, header.producer_id, header.producer_epoch, header.base_sequence):
-            return  # it was refused after it was written: it takes its place already, and others are waited for
         key = (group, header.producer_id)
         missing = self._missing(key, producers, now)
         if missing is not None and (
             missing.epoch > header.producer_epoch
             or (missing.epoch == header.producer_epoch and _is_behind(header.base_sequence, missing.first_sequence))
+            # It was refused after it was written. Another leader may cut it off; until then, the other one is missing.
+            or _is_written(producers, header.producer_id, header.producer_epoch, header.base_sequence)
         ):
             return
         self._refused.pop(key, None)  # the oldest are first
