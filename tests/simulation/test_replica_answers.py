@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -70,9 +72,9 @@ class Asker(Actor):
 class Partition:
     """One partition with three replicas, and somebody who writes to it and reads it when told to."""
 
-    def __init__(self, *, min_insync_replicas: int) -> None:
+    def __init__(self, *, min_insync_replicas: int, configs: Mapping[str, str] = MappingProxyType({})) -> None:
         settings = choose(1, faults=(), brokers=3, partitions=1, admins=0, groups=(), transactions=False, seconds=5.0)
-        defaults = {**dict(settings.topic_defaults), "min.insync.replicas": str(min_insync_replicas)}
+        defaults = {**dict(settings.topic_defaults), "min.insync.replicas": str(min_insync_replicas), **configs}
         raft = evolve(settings.raft, lag_s_max=LAG_SECONDS)
         self.world = World(
             evolve(settings, writers=0, readers=0, raft=raft, topic_defaults=tuple(defaults.items())), TraceKeeper()
@@ -103,8 +105,9 @@ class Partition:
         assert isinstance(replica, Replica)
         return replica
 
-    def ask(self, request: object) -> None:
-        message = _Ask(replica_address(self.group, self.leader), request)
+    def ask(self, request: object, *, of: int | None = None) -> None:
+        """The leader, or the replica on another broker."""
+        message = _Ask(replica_address(self.group, self.leader if of is None else of), request)
         self.world.sim.nodes[self.asker.address.broker].tell_local(self.asker.address, message)
 
     def append(self, *, timeout_ms: int = 30_000) -> None:
