@@ -5,6 +5,7 @@ from __future__ import annotations
 import pykka
 import pytest
 
+from actors.coordinator_messages import GROUPS_TOPIC
 from actors.harness import Cluster
 from actors.replica_messages import DescribeReplica, replica_address
 from protocol.apis import DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH
@@ -15,6 +16,8 @@ from protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -22,6 +25,9 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from protocol.records import Record, build_batch
 from tests.actors.handlers.conftest import BROKERS, FIRST
 from tests.actors.handlers.wire_client import WireClient
 from tests.actors.waiting import wait_until
@@ -226,3 +232,77 @@ def test_epochs_of_other_leaders_are_refused(
     assert epoch_end(other, name, old).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert epoch_end(client, name, old, partition=5).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert epoch_end(client, "not-there", old).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def one_replica(cluster: Cluster, clients: dict[int, WireClient], name: str) -> WireClient:
+    """A topic with a replica on broker 1 alone, and the client of another broker that knows of it."""
+    cluster.admin.create_topic(name, assignment=[[1]])
+    clients[3].until_led(name)
+    return clients[3]
+
+
+def test_a_broker_without_a_replica_of_a_partition_says_that_it_does_not_lead_it(
+    cluster: Cluster, clients: dict[int, WireClient], name: str
+) -> None:
+    client = one_replica(cluster, clients, name)
+    (deleted,) = delete(client, name, 1)
+    offsets = ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+    listed = client.ask(ListOffsetsRequest(topics=[offsets])).topics[0].partitions[0]
+    epochs = OffsetForLeaderTopic(topic=name, partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=0)])
+    ended = client.ask(OffsetForLeaderEpochRequest(topics=[epochs])).topics[0].partitions[0]
+    producers = TopicRequest(name=name, partition_indexes=[0])
+    described = client.ask(DescribeProducersRequest(topics=[producers])).topics[0].partitions[0]
+    marked = WritableTxnMarkerTopic(name=name, partition_indexes=[0])
+    marker = WritableTxnMarker(producer_id=1, topics=[marked], coordinator_epoch=0)
+    written = client.ask(WriteTxnMarkersRequest(markers=[marker])).markers[0].topics[0].partitions[0]
+    told = [one.error_code for one in (deleted, listed, ended, described, written)]
+    assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 5
+
+
+def test_a_broker_without_a_replica_names_the_leader_to_a_producer(
+    cluster: Cluster, clients: dict[int, WireClient], name: str
+) -> None:
+    client = one_replica(cluster, clients, name)
+    batch = build_batch([Record(0, 1_700_000_000_000, b"k", b"v", ())])
+    data = TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=batch)])
+    answer = client.ask(ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data]), 12).responses[0]
+    (told,) = answer.partition_responses
+    assert (told.error_code, told.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)
+
+
+def test_producers_of_partitions_that_are_not_there_are_not_described(client: WireClient) -> None:
+    wanted = [TopicRequest(name=FIRST.name, partition_indexes=[7, 7]), TopicRequest(name="none", partition_indexes=[0])]
+    topics = client.ask(DescribeProducersRequest(topics=wanted)).topics
+    assert [[one.error_code for one in topic.partitions] for topic in topics] == [
+        [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("timestamp", [-5, -6])
+def test_nothing_is_in_another_tier_of_storage(client: WireClient, timestamp: int) -> None:
+    partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=FIRST.name, partitions=[partition])])
+    told = client.ask(request).topics[0].partitions[0]
+    assert (told.error_code, told.offset) == (ErrorCode.NONE, -1)
+
+
+def test_clients_write_markers_and_no_records_into_the_coordinators_own_topics(clients: dict[int, WireClient]) -> None:
+    asked = FindCoordinatorRequest(key_type=0, coordinator_keys=["group"])
+    wait_until(
+        lambda: clients[1].ask(asked).coordinators[0].error_code == ErrorCode.NONE, lambda: "no coordinator is found"
+    )
+    leader = clients[clients[1].until_led(GROUPS_TOPIC).partitions[0].leader_id]
+    batch = build_batch([Record(0, 1_700_000_000_000, b"k", b"v", ())])
+    data = TopicProduceData(name=GROUPS_TOPIC, partition_data=[PartitionProduceData(index=0, records=batch)])
+    answer = leader.ask(ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data]), 12).responses[0]
+    (told,) = answer.partition_responses
+    assert (told.error_code, told.error_message) == (
+        ErrorCode.INVALID_TOPIC_EXCEPTION, f"{GROUPS_TOPIC} is the coordinators' own",
+    )  # fmt: skip
+    marked = WritableTxnMarkerTopic(name=GROUPS_TOPIC, partition_indexes=[0])
+    marker = WritableTxnMarker(producer_id=1, topics=[marked], coordinator_epoch=0)
+    request = WriteTxnMarkersRequest(markers=[marker])
+    wait_until(
+        lambda: leader.ask(request).markers[0].topics[0].partitions[0].error_code == ErrorCode.NONE,
+        lambda: "its coordinator is not loaded",
+    )
