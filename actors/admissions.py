@@ -1,6 +1,7 @@
 """Batches of clients that take long to check: they are checked in slices, between other messages, in their order.
 
-While one is being checked, whatever clients send to the same partition waits behind it, so that nothing is overtaken.
+What cannot be divided, the compression of megabytes, is done by another thread. While one batch is being checked,
+whatever clients send to the same partition waits behind it, so that nothing is overtaken.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from log.admission import SLICE_RECORDS, Admitted, Slices, admission
+from log.admission import Admitted, admission
+from log.slices import LongCall, Slices
 from protocol.errors import ProtocolError
 from protocol.late_attrs import frozen
-from protocol.records import record_count
 
 if TYPE_CHECKING:
     from actors.replica import Replica
@@ -38,34 +39,48 @@ class Admissions:
         """Of the first that waits, once it was begun."""
 
     @property
+    def is_busy(self) -> bool:
+        """Is something being checked that came before whatever comes now?"""
+        return bool(self._waiting)
+
+    @property
     def is_full(self) -> bool:
         return len(self._waiting) >= WAITING_MAX
 
-    def must_wait(self, request: AppendRecords) -> bool:
-        """Does it take long to check this, or is something being checked that came before it?"""
-        return bool(self._waiting) or record_count(request.batches) > SLICE_RECORDS
+    def check(self, request: AppendRecords) -> Admitted | ProtocolError | None:
+        """Check a batch. None if that takes long: it is appended when it was checked to its end."""
+        outcome, pause = self._step(request)
+        if outcome is None:
+            self._waiting.append((request, self._replica.defer()))
+            self._go_on_after(pause)
+        return outcome
 
-    def put(self, request: AppendRecords, reply: Future[AppendResult]) -> None:
-        self._waiting.append((request, reply))
-        if len(self._waiting) == 1:
-            self._replica.after(0.0, GoOnAdmitting())
+    def put(self, request: AppendRecords) -> None:
+        """Let a batch wait behind the others."""
+        self._waiting.append((request, self._replica.defer()))
 
     def go_on(self) -> None:
         """Check one slice of the first that waits. It is appended once it is checked to its end."""
-        replica = self._replica
         request, reply = self._waiting[0]
-        outcome: Admitted | ProtocolError | None = None
+        outcome, pause = self._step(request)
+        if outcome is not None:
+            self._waiting.popleft()
+            self._replica.append_admitted(request, outcome, reply)
+        if self._waiting:
+            self._go_on_after(pause)
+
+    def _step(self, request: AppendRecords) -> tuple[Admitted | ProtocolError | None, LongCall | None]:
+        """What came of the check if this was its last slice, and what has to be done before the next slice."""
+        if self._slices is None:
+            self._slices = admission(*self._replica.admission_of(request))
         try:
-            if self._slices is None:
-                self._slices = admission(*replica.admission_of(request))
-            next(self._slices)
+            return None, next(self._slices)
         except StopIteration as done:
-            outcome = done.value
+            outcome: Admitted | ProtocolError = done.value
         except ProtocolError as error:
             outcome = error
-        if outcome is not None:
-            self._slices = None
-            self._waiting.popleft()
-            replica.append_admitted(request, outcome, reply)
-        if self._waiting:
-            replica.after(0.0, GoOnAdmitting())
+        self._slices = None
+        return outcome, None
+
+    def _go_on_after(self, call: LongCall | None) -> None:
+        self._replica.after_call(call, GoOnAdmitting())

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from attrs import Factory, evolve
 
+from actors.background import Background
 from actors.calendar import Calendar
 from actors.flusher import LogSynced, SaveVote, SyncLog, VoteSaved
 from actors.heartbeats import Follows, LeaderGone, Leads
@@ -65,6 +66,8 @@ class GroupServices:
     leadership: Leadership
     calendar: Calendar
     rng: random.Random
+    codecs: Background
+    """What takes long to compress or to decompress."""
     raft: RaftConfig = Factory(RaftConfig)
     topic_defaults: Mapping[str, str] = Factory(dict)
     pacer: Pacer = Factory(Pacer)

@@ -419,14 +419,16 @@ def on_disk(node: Node, data_dir: str, directory_id: str, cluster: ClusterFacts)
     """Run this broker's part of the cluster on a real disk, with a thread that syncs it."""
     syncs = ThreadBackground(node.scheduler, f"flusher-{node.broker}")
     removals = ThreadBackground(node.scheduler, f"remover-{node.broker}")
+    codecs = ThreadBackground(node.scheduler, f"codec-{node.broker}")
     try:
         yield start_partitions(
-            node, data_dir, directory_id, cluster, DiskFilesystem(), syncs, removals, random.Random(),
+            node, data_dir, directory_id, cluster, DiskFilesystem(), syncs, removals, codecs, random.Random(),
             boot=machine_boot(), raft=RaftConfig(catch_up_bytes_per_s=cluster.catch_up_bytes_per_s),
         )  # fmt: skip
     finally:
         syncs.close()
         removals.close()
+        codecs.close()
 
 
 def start_partitions(
@@ -437,6 +439,7 @@ def start_partitions(
     filesystem: Filesystem,
     syncs: Background,
     removals: Background,
+    codecs: Background,
     rng: random.Random,
     *,
     boot: str,
@@ -471,6 +474,7 @@ def start_partitions(
         Leadership(),
         Calendar(clock.now, clock.wall, node.log.warning),
         rng,
+        codecs,
         raft,
         dict(cluster.topic_defaults),
         Pacer(raft.catch_up_bytes_per_s),

@@ -50,7 +50,7 @@ from actors.replica_messages import (
 )
 from actors.runtime import Address, Future, Payload, handles
 from actors.transaction_gate import TransactionGate
-from log.admission import Admitted, admit
+from log.admission import Admitted
 from log.config import LogConfig
 from log.errors import LogError, LogFull, LogOffline
 from log.machines.plans import EndMove
@@ -69,6 +69,7 @@ from log.raft.member import Member
 from log.raft.messages import Append, Message
 from log.raft.roles import Follower, Leader
 from log.refusals import Overtakes
+from log.slices import LongCall
 from log.verification import TooMuchParked
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
@@ -189,22 +190,30 @@ class Replica(GroupMember):
                 return self._append(request, check_batches(_writable(request.batches)), -1)
             except (ProtocolError, LogError) as error:
                 return self._refused(error)
-        if self._admissions.must_wait(request):
+        if self._admissions.is_busy:
             if self._admissions.is_full:
                 self.refused_for_now(request)
                 text = "too many batches wait behind one that takes long to check; try again"
                 return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, self._member.node.term, text)
-            self._admissions.put(request, self.defer())
+            self._admissions.put(request)
             return None
-        try:
-            outcome: Admitted | ProtocolError = admit(*self.admission_of(request))
-        except ProtocolError as error:
-            outcome = error
-        return self._append_new(request, outcome, self.defer)
+        outcome = self._admissions.check(request)
+        return None if outcome is None else self._append_new(request, outcome, self.defer)
 
     @handles(GoOnAdmitting)
     def go_on_admitting(self, _message: GoOnAdmitting) -> None:
         self._admissions.go_on()
+
+    def after_call(self, call: LongCall | None, message: Any) -> None:
+        """Tell this actor `message` when another thread has done the call, if there is one, and else soon."""
+
+        def done(_error: BaseException | None) -> None:
+            self.after(0.0, message)
+
+        if call is None:
+            self.after(0.0, message)
+        else:
+            self._services.codecs.submit(call.run, done)
 
     def admission_of(self, request: AppendRecords) -> tuple[memoryview, LogConfig, int]:
         """What it is to be checked against: the batch, the topic's settings, the time."""

@@ -6,18 +6,18 @@ an object of, and usually the bytes go into the log as they came. They are chang
 codec than the client chose, and where the records have no timestamp: they get this broker's.
 
 All this happens between other messages, so a batch has bounds: of records and headers, and of bytes once decompressed.
-A batch of very many records is checked in slices.
+A batch of very many records is checked in slices, and what takes long to compress or to decompress is a LongCall, which
+another thread may run (`log/slices.py`).
 MESSAGE_TOO_LARGE makes Kafka's own clients split a batch and send it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from itertools import islice
-from typing import TypeVar
 
 from log.config import CleanupPolicy, LogConfig, TimestampType
-from protocol.compression import decompress
+from log.slices import Slices, called, finish
+from protocol.compression import Codec, decompress
 from protocol.errors import BatchTooLarge, CorruptBatch, InvalidRecord, InvalidTimestamp
 from protocol.late_attrs import frozen
 from protocol.record_times import record_times
@@ -40,10 +40,11 @@ PLAIN_BYTES_MAX = 16 << 20
 """What one batch may be once decompressed. A topic whose max.message.bytes is larger allows that much."""
 SLICE_RECORDS = 10_000
 """Records that are checked without a pause."""
+DECOMPRESS_BYTES = 1 << 20
+"""What is decompressed at once: gzip takes 4 ms for it. More is a LongCall."""
+COMPRESS_BYTES = 64 << 10
+"""What is compressed at once: gzip takes 2 ms for it. More is a LongCall."""
 _ATTRIBUTES_OF_CLIENTS = 0b1_0111  # the codec, and whether it is transactional
-
-T = TypeVar("T")
-Slices = Generator[None, None, T]
 
 
 @frozen(slots=True)
@@ -57,13 +58,7 @@ class Admitted:
 
 def admit(data: memoryview, config: LogConfig, now_ms: int) -> Admitted:
     """Check what a client wants to append. ProtocolError says what is wrong with it. `data` may be changed."""
-    slices = admission(data, config, now_ms)
-    while True:
-        try:
-            next(slices)
-        except StopIteration as done:
-            admitted: Admitted = done.value
-            return admitted
+    return finish(admission(data, config, now_ms))
 
 
 def admission(data: memoryview, config: LogConfig, now_ms: int) -> Slices[Admitted]:
@@ -73,14 +68,29 @@ def admission(data: memoryview, config: LogConfig, now_ms: int) -> Slices[Admitt
         raise InvalidRecord(f"{len(batches.headers)} batches for one partition; send one")
     header = batches.headers[0]
     _check_header(header, config)
+    codec, wanted = header.codec, config.compression_type
+    plain = (yield from _decompressed(batches, config)) if codec else bytes(data[HEADER.size :])
+    keyless: list[int] | None = [] if CleanupPolicy.COMPACT in config.cleanup_policy else None
+    walk = RecordWalk(plain, header.record_count, header.base_timestamp, elements_max=ELEMENTS_MAX, keyless=keyless)
+    while not walk.step(SLICE_RECORDS):
+        yield None
+    if keyless:
+        raise InvalidRecord(
+            f"record {keyless[0]} has no key, as {len(keyless)} of {header.record_count} records of the batch, and the"
+            " topic is compacted: give every record a key",
+            records=keyless,
+        )
     appends = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
-    plain, last_at = yield from _checked_records(batches, config)
-    latest = header.max_timestamp if appends else (yield from _latest_time(header, plain, last_at))
-    if not appends and latest - now_ms > config.message_timestamp_after_max_ms:
-        raise _too_late(header, plain, latest, config, now_ms)
-    wanted = config.compression_type
-    if wanted is not None and header.codec is not wanted:
-        batches = recompress(header, plain, wanted)
+    latest = header.max_timestamp
+    if not appends:
+        # Lookups by time trust headers: one that is not true would make them look into batches for nothing, again and
+        # again. What the header says is believed if the last record has it.
+        if walk.last_timestamp != latest:
+            latest = max((yield from _times(header, plain)))
+        if latest - now_ms > config.message_timestamp_after_max_ms:
+            raise _too_late((yield from _times(header, plain)), latest, config, now_ms)
+    if wanted is not None and codec is not wanted:
+        batches = yield from _recompressed(header, plain, wanted)
         _check_size(batches.headers[0], config)
     if appends:
         stamped = stamp_append_time(batches.data, 0, batches.headers[0], now_ms)
@@ -89,48 +99,39 @@ def admission(data: memoryview, config: LogConfig, now_ms: int) -> Slices[Admitt
         stamped = stamp_max_timestamp(batches.data, 0, batches.headers[0], latest)
         batches = RecordBatches(batches.data, (stamped,))
     if latest == NO_TIMESTAMP or config.message_timestamp_before_max_ms < now_ms:
-        batches = _with_good_times(batches, plain, config, now_ms)
+        batches = _with_good_times(batches, (yield from _times(header, plain)), config, now_ms)
     return Admitted(batches, -1)
 
 
-def _checked_records(batches: RecordBatches, config: LogConfig) -> Slices[tuple[bytes, int]]:
-    """The records without compression, once every one of them is known to be good, and where the last one begins."""
-    header, data = batches.headers[0], batches.data[HEADER.size :]
-    if header.record_count > ELEMENTS_MAX:
-        raise BatchTooLarge(
-            f"a batch of {header.record_count} records; at most {ELEMENTS_MAX} are allowed: send smaller batches"
-        )
-    keyless: list[int] | None = [] if CleanupPolicy.COMPACT in config.cleanup_policy else None
+def _decompressed(batches: RecordBatches, config: LogConfig) -> Slices[bytes]:
+    codec, data = batches.headers[0].codec, batches.data[HEADER.size :]
+    limit = max(PLAIN_BYTES_MAX, config.max_message_bytes)
     try:
-        limit = max(PLAIN_BYTES_MAX, config.max_message_bytes)
-        plain = decompress(header.codec, data, limit) if header.codec else bytes(data)
+        if len(data) < DECOMPRESS_BYTES:
+            try:
+                return decompress(codec, data, DECOMPRESS_BYTES)
+            except BatchTooLarge:
+                pass  # it is larger than it looks
+        return (yield from called(lambda: decompress(codec, data, limit)))
     except CorruptBatch as error:  # the checksum is right: sent again, it would be no better
         raise InvalidRecord(str(error)) from None
-    walk = RecordWalk(plain, header.record_count, header.base_timestamp, elements_max=ELEMENTS_MAX, keyless=keyless)
-    while not walk.step(SLICE_RECORDS):
-        yield
-    if keyless:
-        raise InvalidRecord(
-            f"record {keyless[0]} has no key, as {len(keyless)} of {header.record_count} records of the batch, and the"
-            " topic is compacted: give every record a key",
-            records=keyless,
-        )
-    return plain, walk.last_at
 
 
-def _latest_time(header: BatchHeader, plain: bytes, last_at: int) -> Slices[int]:
-    """The largest timestamp of the batch. What its header says is believed if the last record has it.
+def _recompressed(header: BatchHeader, plain: bytes, codec: Codec) -> Slices[RecordBatches]:
+    if len(plain) <= COMPRESS_BYTES:
+        return recompress(header, plain, codec)
+    return (yield from called(lambda: recompress(header, plain, codec)))
 
-    Lookups by time trust headers: one that is not true would make them look into batches for nothing, again and again.
-    """
-    ((_, last),) = record_times(plain[last_at:], 1, header.base_timestamp)
-    if last == header.max_timestamp:
-        return last
+
+def _times(header: BatchHeader, plain: bytes) -> Slices[list[int]]:
+    """The timestamp of every record."""
+    found: list[int] = []
     times = record_times(plain, header.record_count, header.base_timestamp)
     while part := [timestamp for _, timestamp in islice(times, SLICE_RECORDS)]:
-        last = max(last, *part)
-        yield
-    return last
+        found += part
+        if len(found) < header.record_count:
+            yield None
+    return found
 
 
 def _check_header(header: BatchHeader, config: LogConfig) -> None:
@@ -156,20 +157,17 @@ def _check_size(header: BatchHeader, config: LogConfig) -> None:
         raise BatchTooLarge(f"a batch of {header.size} bytes; max.message.bytes is {config.max_message_bytes}")
 
 
-def _too_late(header: BatchHeader, plain: bytes, latest: int, config: LogConfig, now_ms: int) -> InvalidTimestamp:
+def _too_late(times: list[int], latest: int, config: LogConfig, now_ms: int) -> InvalidTimestamp:
     limit = config.message_timestamp_after_max_ms
-    times = record_times(plain, header.record_count, header.base_timestamp)
     return InvalidTimestamp(
         f"timestamp {latest} is more than {limit} ms ahead of this broker's clock (message.timestamp.after.max.ms)",
-        records=(number for number, timestamp in times if timestamp - now_ms > limit),
+        records=(number for number, timestamp in enumerate(times) if timestamp - now_ms > limit),
     )
 
 
-def _with_good_times(batches: RecordBatches, plain: bytes, config: LogConfig, now_ms: int) -> RecordBatches:
+def _with_good_times(batches: RecordBatches, times: list[int], config: LogConfig, now_ms: int) -> RecordBatches:
     """Give records that have no timestamp this broker's, and refuse those that are too old."""
-    header = batches.headers[0]
-    times = [timestamp for _, timestamp in record_times(plain, header.record_count, header.base_timestamp)]
-    oldest = min(times)
+    header, oldest = batches.headers[0], min(times)
     if oldest == header.max_timestamp == NO_TIMESTAMP:
         stamped = stamp_create_time(batches.data, 0, header, now_ms)
         return RecordBatches(batches.data, (stamped,))

@@ -64,6 +64,13 @@ class RecordWalk:
         self.last_at = 0
         """Where the record before `at` begins."""
 
+    @property
+    def last_timestamp(self) -> int:
+        """The timestamp of the record that was walked last."""
+        _, at = decode_unsigned(self._data, self.last_at)
+        zigzag, _ = decode_unsigned(self._data, at + 1, 64)
+        return self._base_timestamp + _signed(zigzag)
+
     def step(self, records: int) -> bool:
         """Check about so many more records. True when all are good; InvalidRecord names the one that is not."""
         count = self._count

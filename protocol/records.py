@@ -58,7 +58,6 @@ __all__ = [
     "read_header",
     "rebuild_batch",
     "recompress",
-    "record_count",
     "records",
     "records_from",
     "stamp",
@@ -85,7 +84,6 @@ _ATTRIBUTES_AT = 21
 _BASE_TIMESTAMP_AT = 27
 _MAX_TIMESTAMP_AT = 35
 _PRODUCER_AT = 43
-_RECORD_COUNT_AT = 57
 _CODEC = 0b111
 _APPEND_TIME = 1 << 3
 _TRANSACTIONAL = 1 << 4
@@ -232,11 +230,6 @@ def check_batches(buffer: Bytes) -> RecordBatches:
 def codec_bits(buffer: Bytes) -> int:
     """The codec of the batch at the beginning, without a look at anything else; none if there is no batch."""
     return buffer[_ATTRIBUTES_AT + 1] & _CODEC if len(buffer) > _ATTRIBUTES_AT + 1 else 0
-
-
-def record_count(buffer: Bytes) -> int:
-    """How many records the batch at the beginning says that it holds; 0 if there is no batch."""
-    return _INT32.unpack_from(buffer, _RECORD_COUNT_AT)[0] if len(buffer) >= HEADER.size else 0
 
 
 def stamp(data: memoryview | bytearray, at: int, base_offset: int, leader_epoch: int) -> None:

@@ -87,7 +87,7 @@ class Brokers:
         node = self.sim.add_process(number)
         background = LaterBackground(self.sim, number)
         self.services[number] = start_partitions(
-            node, DATA, f"dir-{number}", self.facts, self.disks[number], background, background,
+            node, DATA, f"dir-{number}", self.facts, self.disks[number], background, background, background,
             random.Random(number), boot=boot,
         )  # fmt: skip
         for other in self.numbers:

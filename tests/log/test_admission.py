@@ -7,8 +7,9 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.admission import ELEMENTS_MAX, PLAIN_BYTES_MAX, admit
+from log.admission import ELEMENTS_MAX, PLAIN_BYTES_MAX, admission, admit
 from log.config import CleanupPolicy, LogConfig, TimestampType
+from log.slices import LongCall
 from protocol.compression import Codec, compress
 from protocol.errors import (
     RECORDS_BLAMED_MAX,
@@ -41,7 +42,7 @@ def changed(**fields: int) -> bytearray:
 
 
 def admitted(data: bytearray, config: LogConfig = PLAIN) -> list[Record]:
-    return records(admit(memoryview(data), config, NOW).batches.data, limit=1 << 20)
+    return records(admit(memoryview(data), config, NOW).batches.data, limit=4 << 20)
 
 
 def test_an_ordinary_batch_goes_in_as_it_is() -> None:
@@ -274,3 +275,31 @@ def test_a_damaged_batch_raises_one_of_our_errors_or_goes_in_whole(at: int, dama
     except ProtocolError:
         return
     assert len(records(made.batches.data, limit=1 << 20)) == 2
+
+
+def long_calls(data: bytearray, config: LogConfig) -> int:
+    """How often the check of this batch asks for another thread."""
+    return sum(isinstance(pause, LongCall) for pause in admission(memoryview(data), config, NOW))
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("wanted", [None, *Codec])
+def test_megabytes_are_compressed_and_decompressed_elsewhere(codec: Codec, wanted: Codec | None) -> None:
+    config = LogConfig(compression_type=wanted, max_message_bytes=4 << 20)
+    calls = (codec is not Codec.NONE) + (wanted not in (None, codec))
+    assert long_calls(batch(bytes(2 << 20), codec=codec), config) == calls
+    assert long_calls(batch(bytes(60 << 10), codec=codec), config) == 0
+    assert admitted(batch(bytes(2 << 20), codec=codec), config)[0].value == bytes(2 << 20)
+
+
+def test_what_goes_wrong_elsewhere_is_said_here() -> None:
+    with pytest.raises(BatchTooLarge, match="decompress to more than"):
+        admit(memoryview(batch(bytes(PLAIN_BYTES_MAX + 1), codec=Codec.ZSTD)), PLAIN, NOW)
+
+
+@pytest.mark.parametrize("config", [PLAIN, LogConfig(message_timestamp_before_max_ms=1000)])
+def test_times_of_very_many_records_are_looked_at_in_slices(config: LogConfig) -> None:
+    times = [NOW + at % 7 for at in range(50_000)]
+    data = build_batch([Record(at, time, b"k", b"") for at, time in enumerate(times)])
+    assert sum(pause is None for pause in admission(memoryview(data), config, NOW)) >= 4
+    assert admit(memoryview(data), config, NOW).batches.headers[0].max_timestamp == max(times)

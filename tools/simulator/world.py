@@ -330,7 +330,7 @@ class World:
         self.vote_faults.strike(broker)
         try:
             services = start_partitions(
-                node, DATA, broker.directory, self._facts_for(broker), broker.disk, background, background,
+                node, DATA, broker.directory, self._facts_for(broker), broker.disk, background, background, background,
                 random.Random(f"{self.settings.seed} {number} {broker.lives}"),
                 boot=str(broker.boots), raft=self.settings.raft,
             )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from actors.harness import Cluster
 from actors.replica_messages import AppendRecords
 from actors.runtime import MailboxFull
 from actors.runtime.mailbox import Mailbox
+from log import admission
 from log.filesystem import DiskFile
 from protocol.apis import PRODUCE
 from protocol.compression import Codec
@@ -25,7 +27,16 @@ from protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from protocol.records import HEADER, Record, build_batch, read_header, stamp_producer
+from protocol.records import (
+    HEADER,
+    BatchHeader,
+    Record,
+    RecordBatches,
+    build_batch,
+    read_header,
+    recompress,
+    stamp_producer,
+)
 from tests.actors.handlers.wire_client import WireClient
 from tests.actors.waiting import wait_until
 
@@ -178,6 +189,30 @@ def test_what_is_sent_behind_a_batch_that_takes_long_to_check_stays_behind_it(
     assert [(one.error_code, one.base_offset) for one in answers] == [
         (0, 0), (0, 60_000), (ErrorCode.INVALID_RECORD, -1), (0, 60_001), (0, 72_001), (0, 0)
     ]  # fmt: skip
+
+
+def test_large_batches_get_the_codec_of_the_topic_on_another_thread_and_in_their_order(
+    cluster: Cluster, clients: dict[int, WireClient], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.admin.create_topic(name, 1, 3, configs={"compression.type": "gzip"})
+    topic = next(iter(clients.values())).until_led(name)
+    client, threads = leader_of(clients, topic), []
+
+    def recompress_here(header: BatchHeader, plain: bytes, codec: Codec) -> RecordBatches:
+        threads.append(threading.current_thread().name)
+        return recompress(header, plain, codec)
+
+    monkeypatch.setattr(admission, "recompress", recompress_here)
+    large = bytes(900_000)
+    sent = [
+        batch(value, producer_id=902, producer_epoch=0, base_sequence=at)
+        for at, value in enumerate((b"first", large, b"second", large, b"third"))
+    ]
+    client.send_all([request(topic, data) for data in sent])
+    answers = [client.next(ProduceResponse).responses[0].partition_responses[0] for _ in sent]
+    assert [(one.error_code, one.base_offset) for one in answers] == [(0, offset) for offset in range(5)]
+    codecs = f"codec-{topic.partitions[0].leader_id}"
+    assert [one == codecs for one in threads] == [False, True, False, True, False]
 
 
 def test_only_so_many_batches_wait_behind_one_that_takes_long_to_check(
