@@ -65,7 +65,12 @@ def is_new(files: Filesystem, directory: str) -> bool:
 
 def mark(files: Filesystem, directory: str, *, new: bool = False) -> None:
     if not is_marked(files, directory):
-        files.write_atomically(f"{directory}/{MARK_FILE}", _NEW if new else b"")
+        remark(files, directory, new=new)
+
+
+def remark(files: Filesystem, directory: str, *, new: bool) -> None:
+    """Mark it so, however it was marked before: an operator has decided which replicas begin a new generation."""
+    files.write_atomically(f"{directory}/{MARK_FILE}", _NEW if new else b"")
 
 
 def unmark(files: Filesystem, directory: str) -> None:

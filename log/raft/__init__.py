@@ -17,6 +17,7 @@ roles.py        follower, candidate, leader: what each knows, and which may beco
 progress.py     what a leader knows of one follower: match, window, in sync or not
 ready.py        what must be done, in which order
 node.py         the state machine: term and vote, elections, stepping
+generation.py   terms of generations: an operator gave up replicas, and the others go on without them
 waiting.py      why nobody is elected, for operators
 leading.py      replicate, commit, keep the quorum; following.py: verify, append, acknowledge
 """

@@ -123,6 +123,24 @@ class Member:
         self.node.want(wanted, observers, now, move=move)
         self._work(now)
 
+    def begin_generation(self, membership: Membership, now: float) -> None:
+        """An operator gave up replicas that are not in this membership. See RaftNode.begin_generation.
+
+        A survivor keeps its log, but not if it missed a generation: then its log is of those that were given up before.
+        The history comes last: as long as it is not on disk, this is still a replica of the earlier generation, which
+        lost everything that it must lose before the later one begins.
+        """
+        files, directory = self.log.filesystem, self.log.directory
+        files.make_directory(directory)
+        is_survivor = membership.has(self.node.broker, self.node.directory)
+        losses.remark(files, directory, new=not is_survivor)
+        if not is_survivor or self.node.membership.generation != membership.generation - 1:
+            self.log.restart_at(0)
+        self._parked = []
+        self.node.begin_generation(membership, now)
+        self._save_history()
+        self._work(now)
+
     def retire(self, now: float) -> bool:
         handing_over = self.node.retire(now)
         self._work(now)
@@ -298,8 +316,13 @@ class Member:
             if header.is_control and header.producer_id < 0:
                 for record in records(batches.data, position, limit=_CONTROL_BYTES_MAX):
                     if control_type(record) is ControlType.KRAFT_VOTERS and record.value is not None:
-                        history.put(header.base_offset, Membership.decode(record.value))
+                        self._note_membership(header.base_offset, Membership.decode(record.value))
             position += header.size
+
+    def _note_membership(self, offset: int, membership: Membership) -> None:
+        """Those of earlier generations vote no more, wherever their batches are in the log."""
+        if membership.generation >= self.node.membership.generation:
+            self.node.history.put(offset, membership)
 
     def _save_history(self) -> None:
         if self.node.history.changed:

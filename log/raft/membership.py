@@ -17,7 +17,10 @@ from attrs import field
 from log.errors import DamagedFile, UnknownFormat
 from protocol.late_attrs import frozen
 
-_VERSION = 1
+_VERSION = 2
+_VERSIONS = (1, _VERSION)
+"""Those of a membership that can be read. The first one has no generation."""
+_HISTORY_VERSION = 1
 
 
 @frozen(slots=True, order=True)
@@ -35,6 +38,8 @@ class Membership:
     voters: tuple[Voter, ...]
     move: int = 0
     """For which move of the partition they vote. Whoever knows of earlier moves alone changes nothing."""
+    generation: int = 0
+    """How often an operator said which replicas go on without the others (generation.py)."""
     brokers: tuple[int, ...] = field(init=False, eq=False, repr=False)
     majority: int = field(init=False, eq=False, repr=False)
 
@@ -53,26 +58,28 @@ class Membership:
         return False
 
     def with_voter(self, voter: Voter) -> Membership:
-        return Membership((*self.voters, voter), self.move)
+        return Membership((*self.voters, voter), self.move, self.generation)
 
     def without(self, broker: int) -> Membership:
-        return Membership(tuple(voter for voter in self.voters if voter.broker != broker), self.move)
+        left = tuple(voter for voter in self.voters if voter.broker != broker)
+        return Membership(left, self.move, self.generation)
 
     def for_move(self, move: int) -> Membership:
-        return Membership(self.voters, move)
+        return Membership(self.voters, move, self.generation)
 
     def encode(self) -> bytes:
         voters = [[voter.broker, voter.directory] for voter in self.voters]
-        return orjson.dumps({"version": _VERSION, "voters": voters, "move": self.move})
+        value = {"version": _VERSION, "voters": voters, "move": self.move, "generation": self.generation}
+        return orjson.dumps(value)
 
     @classmethod
     def decode(cls, data: bytes) -> Membership:
         try:
             value = orjson.loads(data)
-            if value["version"] != _VERSION:
+            if value["version"] not in _VERSIONS:
                 raise UnknownFormat(f"a membership of version {value['version']}; {_VERSION} is known here")
             voters = tuple(Voter(int(broker), str(directory)) for broker, directory in value["voters"])
-            return cls(voters, int(value.get("move", 0)))
+            return cls(voters, int(value.get("move", 0)), int(value.get("generation", 0)))
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedFile(f"{data[:200]!r} is no membership: {error}") from error
 
@@ -135,14 +142,15 @@ class MembershipHistory:
             [offset, membership.encode().decode()]
             for offset, membership in zip(self._offsets, self._memberships, strict=True)
         ]
-        return orjson.dumps({"version": _VERSION, "entries": entries})
+        return orjson.dumps({"version": _HISTORY_VERSION, "entries": entries})
 
     @classmethod
     def decode(cls, data: bytes) -> MembershipHistory:
         try:
             value = orjson.loads(data)
-            if value["version"] != _VERSION:
-                raise UnknownFormat(f"a membership history of version {value['version']}; {_VERSION} is known here")
+            if value["version"] != _HISTORY_VERSION:
+                known = _HISTORY_VERSION
+                raise UnknownFormat(f"a membership history of version {value['version']}; {known} is known here")
             return cls((int(offset), Membership.decode(text.encode())) for offset, text in value["entries"])
         except (ValueError, KeyError, TypeError, AssertionError) as error:
             raise DamagedFile(f"{data[:200]!r} is no membership history: {error}") from error

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from log.epoch_cache import EpochCache
-from log.raft import confirming, following, leading
+from log.raft import confirming, following, generation, leading
 from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.messages import (
     Append,
@@ -118,6 +118,9 @@ class RaftNode:
         self._is_new = is_new
         """Until it counts: did it come back to its group with nothing? Then it does not know who votes now."""
         self.cut_history(log.end_offset)  # what a crash kept from the log is taken back
+        self.ready = Ready()
+        if generation.generation_of(vote.term) < history.latest.generation:
+            self._set_vote(Vote(generation.first_term(history.latest.generation)))
         self.retiring = False
         """Is this replica about to stop? Then it hands over what it leads, and stands for no election."""
         self.watermark = log.high_watermark
@@ -137,7 +140,6 @@ class RaftNode:
         self._retry_s = config.election_retry_s
         self._voted_at = now
         """When it last voted for another."""
-        self.ready = Ready()
         self.wanted = tuple(wanted) or history.latest.brokers
         """The brokers that shall vote, the preferred leader first. A leader changes the membership until they do."""
         self.observers = tuple(observers)
@@ -151,6 +153,10 @@ class RaftNode:
     @property
     def term(self) -> int:
         return self.vote.term
+
+    @property
+    def generation(self) -> int:
+        return generation.generation_of(self.vote.term)
 
     @property
     def membership(self) -> Membership:
@@ -174,7 +180,10 @@ class RaftNode:
 
     @property
     def is_voter(self) -> bool:
-        return not self._is_stranger and self.membership.has(self.broker, self.directory)
+        membership = self.membership
+        if self._is_stranger or membership.generation != self.generation:
+            return False
+        return membership.has(self.broker, self.directory)
 
     @property
     def _is_stranger(self) -> bool:
@@ -240,7 +249,9 @@ class RaftNode:
             self._become(Follower(None, self._campaign_at(now)))
 
     def step(self, message: Message, now: float) -> None:
-        """A message of a peer has come."""
+        """A message of a peer has come. One of another generation is as good as lost (generation.py)."""
+        if generation.generation_of(message.term) != self.generation:
+            return
         if isinstance(message, VoteRequest):
             self._on_vote_request(message, now)
             return
@@ -324,6 +335,24 @@ class RaftNode:
         if isinstance(self.role, Leader):
             leading.follow_membership(self, self.role, now)
             leading.reconcile(self, self.role, now)
+
+    def begin_generation(self, membership: Membership, now: float) -> None:
+        """Go on without those that an operator gave up. The others of this membership have begun or will begin it, too.
+
+        Nobody counts in the beginning, so that all of these voters must agree on a leader, which has the best log that
+        is left. A replica that was given up has dropped its log by now and is a learner until a leader has filled it.
+        """
+        assert membership.generation > self.membership.generation, "a generation never goes back"
+        self.history = MembershipHistory([(-1, membership)])
+        self.history.changed = True
+        self.eligible, self._is_new = False, not membership.has(self.broker, self.directory)
+        self.watermark = min(self.watermark, self.log.end_offset)
+        self.seen.clear()
+        self.ready = Ready()
+        self._retry_s = self.config.election_retry_s
+        if generation.generation_of(self.term) < membership.generation:
+            self._set_vote(Vote(generation.first_term(membership.generation)))
+        self._become(Follower(None, self._campaign_at(now)))
 
     def transfer_to(self, broker: int, now: float) -> bool:
         """Hand leadership over, once that follower has everything. False if it cannot be, or would take long.
@@ -470,8 +499,12 @@ class RaftNode:
         if self.eligible:
             role.sure.add(self.broker)
 
+    @property
+    def _has_terms_left(self) -> bool:
+        return self.term + 1 < generation.last_term(self.generation)
+
     def _pre_campaign(self, now: float) -> None:
-        if not self.is_voter:
+        if not self.is_voter or not self._has_terms_left:
             self._become(Follower(None, None))
             return
         role = PreCandidate(now + self._jitter())
@@ -547,7 +580,7 @@ class RaftNode:
         role.campaign_at = None
         if isinstance(message, TimeoutNow):
             following.note_watermark(self, role, message.watermark)
-            if self.eligible and self.is_voter and not self.retiring:
+            if self.eligible and self.is_voter and self._has_terms_left and not self.retiring:
                 self._campaign(now, forced=True)
         elif isinstance(message, Recovered):
             self._recover()

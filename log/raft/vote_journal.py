@@ -23,6 +23,7 @@ from crc32c import crc32c
 
 from log.errors import UnknownFormat
 from log.filesystem import File, Filesystem
+from log.raft import generation as generations
 from log.raft.ready import Vote
 from protocol.late_attrs import frozen
 
@@ -134,17 +135,19 @@ class VoteJournal:
     def _doubt(self, groups: set[str]) -> None:
         """What was lost may be what a group saved after it was doubted before: then all have skipped terms already."""
         for group in self._doubted:
-            self.votes[group] = Vote(self.votes[group].term + TERMS_SKIPPED)
-        highest = max((vote.term for vote in self.votes.values()), default=0)
+            self.votes[group] = Vote(generations.later(self.votes[group].term, TERMS_SKIPPED))
+        highest = max((generations.number_of(vote.term) for vote in self.votes.values()), default=0)
         for group in groups - self.votes.keys():
             self.votes[group] = Vote(highest)
         first = self._era * TERMS_SKIPPED
-        self.votes = {group: vote if vote.term >= first else Vote(first) for group, vote in self.votes.items()}
+        for group, vote in self.votes.items():
+            if generations.number_of(vote.term) < first:
+                self.votes[group] = Vote(generations.later(generations.first_term(generations.generation_of(vote.term)), first))
         self._doubted |= groups
 
     def _note_era(self, votes: Mapping[str, Vote]) -> None:
         """Before any of these is written: it may be of a later era than every vote before."""
-        era = max((vote.term for vote in votes.values()), default=0) // TERMS_SKIPPED
+        era = max((generations.number_of(vote.term) for vote in votes.values()), default=0) // TERMS_SKIPPED
         if era > self._era:
             self._files.write_atomically(self._path + ERA_SUFFIX, _ERA.pack(_ERA_MAGIC, _era_crc(era), era))
             self._era = era
@@ -189,9 +192,10 @@ def _era_crc(era: int) -> int:
     return crc32c(era.to_bytes(4, "big"))
 
 
-def after_doubt(vote: Vote, latest_epoch: int) -> Vote:
+def after_doubt(vote: Vote, latest_epoch: int, generation: int = 0) -> Vote:
     """Where a doubted group goes on: `vote` is the last one that is known, `latest_epoch` that of its log."""
-    return Vote(max(vote.term, latest_epoch, 0) + TERMS_SKIPPED)
+    known = max(generations.number_of(vote.term), generations.number_of(max(latest_epoch, 0)))
+    return Vote(generations.later(generations.first_term(generation) + known, TERMS_SKIPPED))
 
 
 def _record_at(data: bytes, at: int) -> bytes | None:

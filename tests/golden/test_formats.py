@@ -45,8 +45,8 @@ PRODUCERS = (
     "03000000000000000401"
 )
 MEMBERSHIP = (
-    b'{"version":1,"entries":[[-1,"{\\"version\\":1,\\"voters\\":[[1,\\"a\\"],[2,\\"b\\"]],\\"move\\":0}"],'
-    b'[5,"{\\"version\\":1,\\"voters\\":[[1,\\"a\\"]],\\"move\\":1}"]]}'
+    b'{"version":1,"entries":[[-1,"{\\"version\\":2,\\"voters\\":[[1,\\"a\\"],[2,\\"b\\"]],\\"move\\":0,\\"generation\\":0}"],'
+    b'[5,"{\\"version\\":2,\\"voters\\":[[1,\\"a\\"]],\\"move\\":1,\\"generation\\":3}"]]}'
 )
 SNAPSHOT = {
     "version": 1,
@@ -95,7 +95,7 @@ def file_of(name: str) -> bytes:
 
 def membership() -> bytes:
     return MembershipHistory(
-        [(-1, Membership((Voter(1, "a"), Voter(2, "b")))), (5, Membership((Voter(1, "a"),), 1))]
+        [(-1, Membership((Voter(1, "a"), Voter(2, "b")))), (5, Membership((Voter(1, "a"),), 1, 3))]
     ).encode()
 
 
@@ -157,5 +157,5 @@ def test_epochs_and_memberships_of_a_later_version_are_unknown() -> None:
         EpochCache.decode(b"1\nwhat comes later\n", "the-path")
     with pytest.raises(UnknownFormat, match="a membership history of version 2; 1 is known here"):
         MembershipHistory.decode(b'{"version":2}')
-    with pytest.raises(UnknownFormat, match="a membership of version 2; 1 is known here"):
-        Membership.decode(b'{"version":2}')
+    with pytest.raises(UnknownFormat, match="a membership of version 3; 2 is known here"):
+        Membership.decode(b'{"version":3}')

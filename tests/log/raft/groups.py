@@ -9,6 +9,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 
+from log import losses
 from log.config import LogConfig
 from log.handles import Handles
 from log.memory_filesystem import MemoryFilesystem
@@ -47,6 +48,8 @@ class Group:
         self.told = dict.fromkeys(self.brokers, self.wanted)
         """Who shall vote, as each broker last heard."""
         self.minority = len(self.wanted) - (len(self.wanted) // 2 + 1)
+        self.generation: Membership | None = None
+        """Which replicas go on without the others, as an operator last decided."""
         self.membership = Membership(tuple(Voter(broker, f"dir-{broker}") for broker in self.wanted))
         self.disks = {broker: MemoryFilesystem() for broker in self.brokers}
         self.directories = {broker: f"dir-{broker}" for broker in self.brokers}
@@ -56,7 +59,8 @@ class Group:
         self.channels: dict[tuple[int, int], deque[Message]] = {}
         self.saving: dict[int, deque[Vote]] = {broker: deque() for broker in self.brokers}
         self.leaders: dict[int, int] = {}
-        self.committed: dict[int, bytes | None] = {}
+        self.committed: dict[int, dict[int, bytes | None]] = {}
+        """By generation."""
         self.acknowledged: dict[int, bytes] = {}
         self.waiting: dict[int, list[tuple[int, int, bytes]]] = {}
         self.appended = 0
@@ -75,9 +79,10 @@ class Group:
         except FileNotFoundError:
             history = MembershipHistory([(-1, self.membership)])
         is_whole = not lost and (log.cut is None or not log.cut.below_checkpoint)
+        is_whole = is_whole and not losses.is_marked(disk, DIRECTORY)
         node = RaftNode(
             broker, self.directories[broker], history, self.votes[broker], log,
-            config=self.config, rng=self.rng, now=self.now, eligible=is_whole,
+            config=self.config, rng=self.rng, now=self.now, eligible=is_whole, is_new=losses.is_new(disk, DIRECTORY),
             wanted=self.told[broker], pacer=Pacer(self.config.catch_up_bytes_per_s),
         )  # fmt: skip
         self.members[broker] = Member(log, node, lambda: int(self.now * 1000))
@@ -182,6 +187,22 @@ class Group:
             self.told[broker] = self.wanted
             self.act(broker, lambda member: member.want(self.wanted, (), self.now))
 
+    def recover(self, *survivors: int) -> None:
+        """An operator gives the others up. Nobody knows yet."""
+        self.note(f"recover with {survivors}")
+        generation = 1 if self.generation is None else self.generation.generation + 1
+        voters = tuple(Voter(broker, self.directories[broker]) for broker in survivors)
+        self.generation = Membership(voters, generation=generation)
+        self.acknowledged = {}
+
+    def tell_generation(self, broker: int) -> None:
+        member, decided = self.members.get(broker), self.generation
+        if member is None or decided is None or member.node.membership.generation >= decided.generation:
+            return
+        self.note(f"tell {broker} of generation {decided.generation}")
+        self.waiting[broker] = []
+        self.act(broker, lambda one: one.begin_generation(decided, self.now))
+
     def tick(self, broker: int) -> None:
         if broker in self.members:
             self.act(broker, lambda member: member.tick(self.now))
@@ -212,13 +233,14 @@ class Group:
             self.check_committed(member)
         while self.waiting[broker] and self.waiting[broker][0][0] < node.watermark:
             offset, term, value = self.waiting[broker].pop(0)
-            if isinstance(node.role, Leader) and node.term == term:
+            is_latest = node.generation == (0 if self.generation is None else self.generation.generation)
+            if isinstance(node.role, Leader) and node.term == term and is_latest:
                 self.acknowledged[offset] = value
 
     def check_committed(self, member: Member) -> None:
         """What a watermark covers is the same everywhere and for ever."""
         for offset, value in self.contents(member, member.node.watermark).items():
-            known = self.committed.setdefault(offset, value)
+            known = self.committed.setdefault(member.node.generation, {}).setdefault(offset, value)
             assert known == value, f"offset {offset} was {known!r} and is now {value!r}"
 
     def contents(self, member: Member, end: int) -> dict[int, bytes | None]:
@@ -245,6 +267,7 @@ class Group:
                 self.connect(a, b)
         for broker in self.brokers:
             self.tell_wanted(broker)
+            self.tell_generation(broker)
 
     def settle(self, seconds: float = 20.0) -> int:
         """Heal everything and let it run: a leader must come, and everybody must hold everything acknowledged."""
@@ -290,7 +313,7 @@ class Group:
         weights = {
             "deliver": 60.0, "save": 10, "propose": 14, "tick": 12, "beat": 2, "connect": 4, "disconnect": 1,
             "kill": 0.3, "start": 3, "transfer": 0.4, "drop": 1, "sync": 8,
-            "want": 0.3 if moves else 0, "tell": 2 if moves else 0,
+            "want": 0.3 if moves else 0, "tell": 2 if moves else 0, "learn": 1 if self.generation else 0,
         }  # fmt: skip
         for _ in range(steps):
             self.now += rng.expovariate(200)
@@ -344,6 +367,9 @@ class Group:
 
     def _tell(self) -> None:
         self.tell_wanted(self.rng.choice(self.brokers))
+
+    def _learn(self) -> None:
+        self.tell_generation(self.rng.choice(self.brokers))
 
     def _drop(self) -> None:
         channel = self.rng.choice(list(self.channels.values())) if self.channels else None

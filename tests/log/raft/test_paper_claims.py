@@ -221,7 +221,7 @@ def test_leader_completeness_a_shorter_log_is_not_elected() -> None:
     pump(group)
     assert not isinstance(group.members[3].node.role, Leader)
     elect(group, 2)
-    assert 0 in group.committed
+    assert 0 in group.committed[0]
 
 
 def test_leader_completeness_an_older_terms_batch_is_committed_only_through_a_newer_one() -> None:
@@ -340,7 +340,7 @@ def test_a_replica_with_a_new_disk_catches_up_and_then_takes_its_old_place() -> 
     elect(group, 2)
     group.propose(2)
     pump(group)
-    assert len([value for value in group.committed.values() if value and value.startswith(b"value")]) == 6
+    assert len([value for value in group.committed[0].values() if value and value.startswith(b"value")]) == 6
     group.start(1)
     group.connect(1, 2)
     pump(group)

@@ -1,0 +1,276 @@
+"""Generations: an operator gives replicas up, the others go on, and those that come back after all change nothing."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from log import losses
+from log.raft import generation
+from log.raft.generation import GENERATIONS_MAX, first_term, generation_of, last_term
+from log.raft.membership import Membership, Voter
+from log.raft.messages import Append, VoteRequest
+from log.raft.node import RaftConfig
+from log.raft.ready import Vote
+from log.raft.vote_journal import TERMS_SKIPPED, after_doubt
+from tests.log.raft.groups import DIRECTORY, Group
+from tests.log.raft.steps import append_many
+from tests.log.raft.test_paper_claims import elect, group_of, pump, role_of
+
+
+def agree(group: Group) -> bool:
+    """Do all replicas hold the same?"""
+    contents = [group.contents(member, member.log.end_offset) for member in group.members.values()]
+    return all(one == contents[0] for one in contents)
+
+
+def cut_off(group: Group, *brokers: int) -> None:
+    """These are linked to each other and to nobody else."""
+    for a in brokers:
+        for b in group.brokers:
+            if b not in brokers:
+                group.disconnect(a, b)
+
+
+def learn(group: Group, *brokers: int) -> None:
+    for broker in brokers:
+        group.tell_generation(broker)
+    pump(group)
+
+
+def test_the_only_survivor_leads_and_keeps_its_log() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 5)
+    group.kill(1)
+    group.kill(2)
+    group.recover(3)
+    learn(group, 3)
+    elect(group, 3)
+    assert group.members[3].log.end_offset >= 5
+    assert generation_of(group.members[3].node.term) == 1
+    append_many(group, 3, 1)
+    assert group.members[3].node.watermark == group.members[3].log.end_offset
+
+
+def test_of_two_survivors_the_one_with_the_longer_log_leads() -> None:
+    group = group_of(5)
+    elect(group, 1)
+    append_many(group, 1, 2)
+    cut_off(group, 4)
+    append_many(group, 1, 3)
+    for broker in (1, 2, 3):
+        group.kill(broker)
+    group.connect(4, 5)
+    group.recover(4, 5)
+    learn(group, 4, 5)
+    group.now += 1.0
+    group.tick(4)
+    pump(group)
+    assert role_of(group, 4) != "Leader"
+    elect(group, 5)
+    pump(group)
+    assert agree(group)
+    assert group.members[4].log.end_offset >= 5
+
+
+def test_a_survivor_waits_for_the_other_ones_that_were_named() -> None:
+    group = group_of(5)
+    elect(group, 1)
+    append_many(group, 1, 2)
+    for broker in (1, 2, 3):
+        group.kill(broker)
+    group.recover(4, 5)
+    learn(group, 4)
+    group.now += 1.0
+    group.tick(4)
+    pump(group)
+    assert role_of(group, 4) != "Leader"
+
+
+def test_most_of_the_survivors_do_not_go_on_without_the_one_that_may_have_more() -> None:
+    group = group_of(5)
+    elect(group, 1)
+    append_many(group, 1, 2)
+    cut_off(group, 3, 4)
+    append_many(group, 1, 3)
+    group.kill(1)
+    group.kill(2)
+    group.recover(3, 4, 5)
+    learn(group, 3, 4)
+    group.now += 1.0
+    group.tick(3)
+    pump(group)
+    assert role_of(group, 3) != "Leader"
+    learn(group, 5)
+    for broker in (3, 4):
+        group.connect(broker, 5)
+    elect(group, 5)
+    pump(group)
+    assert agree(group)
+    assert group.members[3].log.end_offset >= 5
+
+
+def test_a_survivor_that_missed_a_generation_drops_its_log_and_votes() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 3)
+    cut_off(group, 3)
+    group.recover(1)
+    learn(group, 1)
+    elect(group, 1)
+    append_many(group, 1, 1)
+    group.recover(1, 3)
+    learn(group, 3)
+    assert group.members[3].log.end_offset == 0
+    learn(group, 1)
+    group.connect(1, 3)
+    elect(group, 1)
+    pump(group)
+    assert group.members[3].log.end_offset == group.members[1].log.end_offset >= 4
+
+
+def test_a_message_of_another_generation_is_not_answered() -> None:
+    group = group_of()
+    elect(group, 1)
+    group.recover(3)
+    learn(group, 3)
+    node = group.members[3].node
+    before = (node.vote, node.log.end_offset)
+    for term in (node.term - first_term(1) + 5, first_term(2) + 5):
+        for pre in (True, False):
+            node.step(VoteRequest(term, 1, "dir-3", 100, term - 1, pre, True), group.now)
+        node.step(Append(term, 1, 0, -1, 0, 0, memoryview(b"")), group.now)
+    assert not node.take_ready().messages
+    assert (node.vote, node.log.end_offset) == before
+
+
+def test_an_old_majority_that_comes_back_cannot_disturb_and_then_gets_the_survivors_log() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 5)
+    cut_off(group, 3)
+    append_many(group, 1, 3)  # committed by the two that will be given up
+    group.recover(3)
+    learn(group, 3)
+    elect(group, 3)
+    append_many(group, 3, 2)
+    for broker in (1, 2):
+        group.connect(3, broker)
+    append_many(group, 1, 2)  # they have not heard of it
+    pump(group)
+    assert role_of(group, 3) == "Leader"
+    leader = group.settle()
+    group.check_acknowledged(leader)
+    assert agree(group)
+    assert sorted(group.members[leader].node.membership.brokers) == [1, 2, 3]
+    assert {member.node.generation for member in group.members.values()} == {1}
+
+
+def test_a_learner_that_is_filled_again_takes_no_earlier_membership_from_the_log() -> None:
+    group = group_of(4)
+    group.want(1, 2, 3)
+    elect(group, 1)
+    for broker in group.brokers:
+        group.tell_wanted(broker)
+    group.settle()  # the log has a membership without broker 4
+    group.want(1, 2, 3, 4)
+    leader = group.settle()
+    group.kill(leader)
+    survivor = next(broker for broker in (1, 2, 3) if broker != leader)
+    group.recover(survivor)
+    learn(group, survivor)
+    elect(group, survivor)
+    seen = []
+    for broker in group.members.keys() - {survivor}:
+        group.tell_generation(broker)
+        assert group.members[broker].log.end_offset == 0
+        seen.append(broker)
+    for _ in range(200):
+        for pair in list(group.channels):
+            group.deliver(*pair)
+        for broker in seen:
+            node = group.members[broker].node
+            assert node.membership.generation == 1
+            assert node.eligible or not node.is_voter
+    group.settle()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_power_loss_while_a_generation_begins_leaves_one_or_the_other(seed: int) -> None:
+    group = group_of(seed=seed, config=RaftConfig(flush_before_ack=True))
+    elect(group, 1)
+    append_many(group, 1, 3)
+    for broker in group.brokers:
+        group.sync(broker)
+    pump(group)
+    group.recover(1, 2)
+    for broker in group.brokers:
+        group.tell_generation(broker)
+        group.kill(broker, power=True)  # its vote is not saved
+    for broker in group.brokers:
+        group.start(broker)
+        member = group.members[broker]
+        assert member.node.generation == member.node.membership.generation == 1
+        assert not member.node.eligible
+        assert losses.is_new(group.disks[broker], DIRECTORY) == (broker == 3)
+    leader = group.settle()
+    assert agree(group)
+    assert group.members[leader].log.end_offset >= 3
+
+
+@pytest.mark.parametrize("seed", range(5000, 5040))
+def test_logs_agree_in_the_end_whenever_generations_begin(seed: int) -> None:
+    """Replicas hear of them at different times, and those that were given up go on among themselves until then."""
+    rng = random.Random(seed)
+    group = Group(seed, size=(3, 4, 5)[seed % 3], config=RaftConfig(flush_before_ack=seed % 2 == 0))
+    for _ in range(rng.randrange(1, 4)):
+        group.run(400)
+        group.recover(*rng.sample(group.brokers, rng.randrange(1, len(group.brokers))))
+        group.run(500)
+        if rng.random() < 0.7:
+            group.heal()  # else the next one may begin with a survivor that missed this one
+    group.check_acknowledged(group.settle(60.0))
+    assert agree(group)
+
+
+# -- terms -----------------------------------------------------------------------------------------------------------
+
+
+def test_terms_of_all_generations_fit_into_kafkas_leader_epoch() -> None:
+    assert last_term(GENERATIONS_MAX) == (1 << 31) - 1
+    assert first_term(1) == last_term(0) + 1
+
+
+def test_a_doubted_vote_stays_within_its_generation() -> None:
+    assert after_doubt(Vote(5), 7) == Vote(7 + TERMS_SKIPPED)
+    assert after_doubt(Vote(first_term(2) + 5), first_term(1) + 7, 2) == Vote(first_term(2) + 7 + TERMS_SKIPPED)
+    assert after_doubt(Vote(last_term(2) - 3), 0, 2) == Vote(last_term(2))
+
+
+def test_nobody_stands_for_election_when_the_terms_of_a_generation_are_used_up() -> None:
+    group = group_of(1)
+    node = group.members[1].node
+    node.vote = Vote(generation.last_term(0) - 1)
+    group.now += 1.0
+    group.tick(1)
+    assert role_of(group, 1) == "Follower"
+    node.vote = Vote(generation.last_term(0) - 2)
+    node.peer_up(9, group.now)
+    node.leader_gone(group.now)
+    group.now += 1.0
+    group.tick(1)
+    pump(group)
+    assert role_of(group, 1) == "Leader"
+
+
+def test_a_membership_without_generation_is_of_the_first() -> None:
+    known = Membership.decode(b'{"version":1,"voters":[[1,"a"]],"move":3}')
+    assert known == Membership((Voter(1, "a"),), 3, 0)
+    later = Membership((Voter(1, "a"), Voter(2, "b")), 3, 4)
+    assert Membership.decode(later.encode()) == later
+    assert (
+        later.without(2).generation == later.for_move(9).generation == later.with_voter(Voter(3, "c")).generation == 4
+    )
+    assert TERM_BITS == 26
