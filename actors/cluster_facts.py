@@ -28,9 +28,13 @@ class ClusterFacts:
 
     brokers: tuple[int, ...]
     first_voters: tuple[Voter, ...]
-    """With whom the metadata group began."""
+    """With whom the metadata group began its last generation."""
     host: str
     port: int
+    generation: int = 0
+    """How often an operator gave up voters of the metadata group (log/raft/generation.py)."""
+    since: tuple[int, ...] = ()
+    """For each first voter of a later generation: the first one of those of which it is a survivor without a gap."""
     topics: tuple[TopicWanted, ...] = ()
     partitions_default: int = 1
     replication_factor_default: int = 1

@@ -31,18 +31,18 @@ from actors.controller_messages import (
     OperationAnswer,
     TellMetadata,
 )
-from actors.group_member import GroupMember, GroupServices, GroupSpec, Offline
+from actors.group_member import GroupMember, GroupServices, GroupSpec, Offline, first_membership
 from actors.leader_waits import WAITS_MAX, LeaderWait, LeaderWaits
 from actors.leadership import misled
 from actors.metadata_snapshots import SnapshotWriter
-from actors.replica_messages import TransferLeadership, replica_address
+from actors.replica_messages import TransferLeadership, group_name, replica_address
 from actors.runtime import LAUNCHER_ID, Address, Future, PeerUp, handles
 from log import checkpoint, losses
 from log.config import LogConfig
 from log.errors import CorruptSegment, DamagedFile, LogError, LogOffline
 from log.filesystem import Filesystem
 from log.machines import placement
-from log.machines.metadata import Metadata
+from log.machines.metadata import Metadata, Topic
 from log.machines.metadata_records import (
     ClusterFormed,
     LeadershipConfirmed,
@@ -53,7 +53,7 @@ from log.machines.metadata_records import (
 )
 from log.machines.plans import Circumstances, CreateTopic, Plan, RegisterBroker, Request, plan
 from log.raft.member import MEMBERSHIP_FILE
-from log.raft.membership import Membership, MembershipHistory
+from log.raft.membership import MembershipHistory, Voter
 from log.raft.roles import Follower, Leader
 from log.recovery import offset_in_name
 from protocol.error_codes import ErrorCode
@@ -138,12 +138,15 @@ class Controller(GroupMember):
             log=LogConfig(segment_bytes=_SEGMENT_BYTES, flush_messages=1, retention_ms=-1),
             flush_before_ack=True,
             uses_reserve=True,
+            generation=self._cluster.generation,
+            since=self._cluster.since,
         )
 
     def machine(self) -> Controller:
         return self
 
     def on_start(self) -> None:
+        self._drop_if_given_up()
         self._restore()
         self._keep_first_voters()
         super().on_start()
@@ -300,6 +303,25 @@ class Controller(GroupMember):
         self.log.error(text, start)
         self._drop_log()
 
+    def _drop_if_given_up(self) -> None:
+        """An operator gave this replica up: what it knows of the metadata may never have been, so all of it goes."""
+        spec, path = self.spec(), f"{self._services.data_dir}/{GROUP}/{MEMBERSHIP_FILE}"
+        files = self._services.handles.filesystem
+        self._begin_fresh()
+        if not files.exists(path):
+            return
+        known = MembershipHistory.decode(files.read(path)).latest.generation
+        me = Voter(self.node.broker, self._services.directory_id)
+        if known >= spec.generation or spec.keeps_log(me, known):
+            return
+        text = "controller: generation %d of the metadata began without this broker; it drops its own and gets theirs"
+        self.log.warning(text, spec.generation)
+        if files.exists(self._snapshots.path):  # first: a snapshot that is left over would be taken for theirs
+            files.remove(self._snapshots.path)
+            files.sync_directory(self._services.data_dir)
+        self._drop_log()
+        self._keep_first_voters()
+
     def _drop_log(self) -> None:
         """With it goes who votes: who knows only who did at first, perhaps itself alone, waits for a leader's word."""
         files, directory = self._services.handles.filesystem, f"{self._services.data_dir}/{GROUP}"
@@ -323,7 +345,7 @@ class Controller(GroupMember):
         path = f"{directory}/{MEMBERSHIP_FILE}"
         if not files.exists(path):
             files.make_directory(directory)
-            first = MembershipHistory([(-1, Membership(self._cluster.first_voters))])
+            first = MembershipHistory([(-1, first_membership(self.spec()))])
             files.write_atomically(path, first.encode())
 
     def _work(self) -> None:
@@ -495,7 +517,12 @@ class Controller(GroupMember):
             self._services.topic_defaults,
             cluster.partitions_max,
             frozenset(self.metadata.brokers.keys() - set(cluster.brokers)),
+            self._in_sync,
         )
+
+    def _in_sync(self, topic: Topic, number: int) -> tuple[int, ...]:
+        led = self._services.leadership.of(group_name(topic.name, number, topic.id))
+        return () if led is None or led.broker is None else led.in_sync
 
     def _new_topic_id(self) -> str:
         """As Kafka writes them: a random UUID in base64, and none that begins with a dash."""

@@ -14,6 +14,7 @@ from log.machines.plans import (
     DrainBroker,
     EndMove,
     MoveReplicas,
+    RecoverPartition,
     RegisterBroker,
     Request,
     TakeProducerIds,
@@ -22,7 +23,7 @@ from protocol.late_attrs import frozen
 
 OPERATIONS: tuple[type[Request], ...] = (
     CreateTopic, DeleteTopic, CreatePartitions, AlterConfigs, MoveReplicas, EndMove, DrainBroker, RegisterBroker,
-    TakeProducerIds,
+    TakeProducerIds, RecoverPartition,
 )  # fmt: skip
 
 for _number, _message_class in enumerate(OPERATIONS, start=0x0300):

@@ -92,11 +92,22 @@ class GroupSpec:
     observers: tuple[int, ...] = ()
     move: int = 0
     """How often it was decided anew who shall be in it."""
+    generation: int = 0
+    """How often replicas of it were given up; the first voters are those that began the last generation."""
+    first_move: int = 0
+    """The last move before that."""
+    since: tuple[int, ...] = ()
+    """For each of these first voters: the first generation of those of which it is a survivor without a gap."""
     log: LogConfig = Factory(LogConfig)
     flush_before_ack: bool = False
     leads_alone: bool = False
     uses_reserve: bool = False
     """May its log take the room that is kept for a full disk?"""
+
+    def keeps_log(self, replica: Voter, generation: int) -> bool:
+        """May this replica, which last began `generation`, begin the latest one with its log? See Member."""
+        since = dict(zip(self.first_voters, self.since, strict=True)).get(replica)
+        return since is not None and generation >= since - 1
 
 
 @frozen(slots=True)
@@ -181,13 +192,15 @@ class GroupMember(Actor):
         self.group = spec.name
         directory, files = f"{services.data_dir}/{spec.name}", services.handles.filesystem
         vote, doubted = services.journal.get(spec.name), services.journal.is_doubted(spec.name)
-        if vote.term > 0 and not checkpoint.is_log(files, directory):
+        if (vote.term > 0 or spec.generation) and not checkpoint.is_log(files, directory):
             # There was a replica here, and it may have acknowledged what whoever votes with it no longer finds: it was
             # moved away, and those who do not know that yet still count it; or it was new when the power went. Not the
             # directory says so: that is made first, and a crash may come before the mark is in it.
             #
             # A first voter whose memberships are gone, too, votes with those of the beginning. If others were ever
             # decided on, a majority of the first voters has them on disk, or has left, and says so (`_ask_more`).
+            #
+            # A survivor of a later generation had a log when it was named as one.
             files.make_directory(directory)
             losses.mark(files, directory, new=not spec.first_voters)
         losses.mark_if_torn(files, directory)
@@ -197,7 +210,7 @@ class GroupMember(Actor):
         if log.cut is not None:
             self.log.warning("replica: %s was cut at %d: %s", spec.name, log.cut.end_offset, log.cut.reason)
         if doubted:
-            vote = after_doubt(vote, log.epochs.latest)
+            vote = after_doubt(vote, log.epochs.latest, history.latest.generation)
         node = RaftNode(
             self.node.broker,
             services.directory_id,
@@ -218,10 +231,24 @@ class GroupMember(Actor):
         self._member = Member(log, node, services.wall_ms, self.machine())
         if doubted:
             self._member.unsaved_vote = vote
+        self.begin_generation(spec)
         self.node.watch_peers(self.address)
         for broker in sorted(node.replicas & self.node.links.keys()):
             self.send(self._peer(broker), MemberStarted(self.node.broker))
         self._after_event()
+
+    def begin_generation(self, spec: GroupSpec) -> None:
+        """Do so if an operator gave up replicas of this group since this one last heard of that."""
+        node = self._member.node
+        if spec.generation <= node.membership.generation:
+            return
+        membership = first_membership(spec)
+        keeps_log = spec.keeps_log(Voter(node.broker, node.directory), node.membership.generation)
+        text = "%s: generation %d of %s begins with brokers %s; this replica %s"
+        does = "keeps its log" if keeps_log else "was given up: it drops its log and is filled by a leader"
+        brokers = ", ".join(map(str, membership.brokers))
+        self.log.warning(text, self.address.kind, spec.generation, spec.name, brokers, does)
+        self._member.begin_generation(membership, self.now, keeps_log=keeps_log)
 
     def on_stop(self) -> None:
         if self._log is None:
@@ -263,6 +290,7 @@ class GroupMember(Actor):
         return SurvivorFacts(
             node.broker, -1 if node.leader is None else node.leader, node.eligible, log.epochs.latest,
             log.log_start_offset, log.end_offset, node.watermark, node.membership.brokers, waits_for(node),
+            node.membership.generation, node.is_voter, self.leads and leading.has_quorum(node, self.now),
         )  # fmt: skip
 
     @handles(Discard)
@@ -495,11 +523,15 @@ class GroupMember(Actor):
         try:
             data = files.read(path)
         except FileNotFoundError:
-            first = MembershipHistory([(-1, Membership(spec.first_voters))])
-            if not spec.first_voters:
+            first = MembershipHistory([(-1, first_membership(spec))])
+            if not spec.first_voters or spec.generation:
                 # It was a voter once, and left. The metadata that this broker knows at its next start may be of before
                 # that: with these files it would vote as if it had never been away, and lead if it were the only one.
                 files.make_directory(directory)
                 files.write_atomically(path, first.encode())
             return first
         return MembershipHistory.decode(data)
+
+
+def first_membership(spec: GroupSpec) -> Membership:
+    return Membership(spec.first_voters, spec.first_move, spec.generation)

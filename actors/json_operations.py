@@ -26,6 +26,7 @@ from log.machines.plans import (
     DeleteTopic,
     DrainBroker,
     MoveReplicas,
+    RecoverPartition,
 )
 from protocol.error_codes import ErrorCode
 from protocol.json_fields import (
@@ -99,7 +100,7 @@ def _failure(error: BaseException) -> Facts:
     return refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller failed: {error!r}")
 
 
-def _request_id(path: str, given: Any) -> str:
+def request_id(path: str, given: Any) -> str:
     """As the controllers keep it. Brokers have requests of their own, with which a client's is never mistaken."""
     if not isinstance(given, str) or not 1 <= len(given) <= REQUEST_ID_CHARS_MAX:
         raise BadField(f"{path}: must be a string of 1 to {REQUEST_ID_CHARS_MAX} characters, not {quoted(given)}")
@@ -141,7 +142,7 @@ _VALIDATE_ONLY = Field(flag, False)
 
 
 def _fields(**known: Field) -> Fields:
-    return Fields({**known, "request_id": Field(_request_id, "")})
+    return Fields({**known, "request_id": Field(request_id, "")})
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -170,3 +171,7 @@ OPERATIONS: dict[str, Operation] = {
     "drain": Operation(DrainBroker, _fields(broker=Field(whole), draining=Field(flag, True))),
     "elect_leaders": Operation(_elect_leaders, _fields(topic=Field(word, ""))),
 }
+RECOVER = Operation(
+    RecoverPartition, _fields(topic=_NAME, partition=_PARTITION, survivors=Field(brokers), generation=Field(whole))
+)
+"""Once the replicas have said what they have (json_handlers/recovery.py)."""

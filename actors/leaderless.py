@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from actors.replica_messages import DescribeSurvivor, replica_address
+from log.machines import unclean
 
 if TYPE_CHECKING:
     from actors.leadership import Leadership
@@ -64,6 +65,7 @@ class Leaderless:
 
     def _warn(self, told: list[str], count: int) -> None:
         self._owner.log.warning(
-            "partitions: %d have no leader: %s%s. Start those brokers with the data directories that they had",
-            count, "; ".join(sorted(told)), " …" if count > len(told) else "",
+            "partitions: %d have no leader: %s%s. Start those brokers with the data directories that they had; if these"
+            " are lost for ever, `%s` shows what is left and can go on with it",
+            count, "; ".join(sorted(told)), " …" if count > len(told) else "", unclean.COMMAND,
         )  # fmt: skip

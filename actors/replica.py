@@ -148,14 +148,18 @@ class Replica(GroupMember):
         partition = topic.partitions[self._number]
         settings = settings_of({**services.topic_defaults, **topic.configs}, min_insync_replicas=1)
         self._min_insync_replicas = min(settings.min_insync_replicas, partition.factor)
+        has_left = self.node.broker in partition.left
         return GroupSpec(
             group_name(topic.name, self._number, topic.id),
             topic.id,
-            () if self.node.broker in partition.left else partition.first_voters,
+            () if has_left else partition.first_voters,
             partition.replicas,
             move=partition.moves,
             log=settings.log,
             flush_before_ack=settings.log.flush_messages == 1,
+            generation=partition.generation,
+            first_move=partition.first_move,
+            since=() if has_left else partition.since,
             leads_alone=topic.name not in KINDS,  # a coordinator answers for nobody without its quorum
         )
 
@@ -457,6 +461,7 @@ class Replica(GroupMember):
         spec, member = self.spec(), self._member
         member.log.config = spec.log
         member.node.config = self._raft_config(spec, member.log)
+        self.begin_generation(spec)
         member.want(spec.wanted, spec.observers, self.now, move=spec.move)
         self._after_event()
 

@@ -139,6 +139,11 @@ class SurvivorFacts:
     voters: tuple[int, ...]
     waits_for: str
     """Which replicas the election waits for; empty if there is a leader."""
+    generation: int
+    """How often replicas of the partition were given up, as far as this one has heard."""
+    is_voter: bool
+    leads: bool
+    """Does it lead, and does a majority answer it?"""
 
 
 @wire(0x0226)

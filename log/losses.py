@@ -74,5 +74,12 @@ def remark(files: Filesystem, directory: str, *, new: bool) -> None:
 
 
 def unmark(files: Filesystem, directory: str) -> None:
-    """A leader has brought it everything. If this is lost, that is only done once more."""
+    """A leader has brought it everything. If this is lost, that is only done once more.
+
+    But a replica that is marked as new does not vote, and its leader is about to make it a voter: it must not be new
+    again after a power loss.
+    """
+    was_new = is_new(files, directory)
     files.remove(f"{directory}/{MARK_FILE}")
+    if was_new:
+        files.sync_directory(directory)

@@ -6,7 +6,7 @@ produce.py        records go to the leaders of their partitions; lanes.py keeps 
 fetch.py          records of one partition, from its leader; fetch_gate.py: how many at once
 offsets.py        earliest, latest, and by time
 groups.py         the connection as a member of a group: membership.py heartbeats, group_reader.py reads for its polls
-survivors.py      what the replicas of a partition have, and whom they wait for
+survivors.py      what the replicas of a partition have, and whom they wait for; recovery.py: go on with some of them
 topic_search.py   topics by name, also those that this broker has not heard of yet
 at_leader.py      a question to whoever leads a partition, asked again until it is answered
 
@@ -15,7 +15,7 @@ Topics and brokers are administered by the controllers: json_operations.py.
 
 from __future__ import annotations
 
-from actors.json_handlers import cluster, fetch, groups, offsets, produce, survivors
+from actors.json_handlers import cluster, fetch, groups, offsets, produce, recovery, survivors
 from actors.json_handlers.handler import Served
 from actors.json_operations import OPERATIONS
 
@@ -24,6 +24,7 @@ HANDLERS: dict[str, Served] = {
     "metadata": cluster.METADATA,
     "describe_topic": cluster.DESCRIBE_TOPIC,
     "survivors": survivors.SURVIVORS,
+    "recover": recovery.Recover(),
     "produce": produce.PRODUCE,
     "init_producer": cluster.INIT_PRODUCER,
     "fetch": fetch.FETCH,

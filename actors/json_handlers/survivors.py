@@ -2,48 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from attrs import asdict
 
 from actors.json_handlers.handler import Handler
-from actors.replica_messages import DescribeSurvivor, group_name, replica_address
+from actors.replica_messages import DescribeSurvivor, SurvivorFacts, group_name, replica_address
 from protocol.error_codes import ErrorCode
 from protocol.json_fields import Field, Fields, whole, word
 
 if TYPE_CHECKING:
     from actors.json_connection import Call
     from actors.runtime import Future
+    from log.machines.metadata import PartitionState
 
 _ASK_SECONDS = 3.0
+Told = Callable[["PartitionState", list[SurvivorFacts]], None]
 
 
-def _survivors(call: Call, name: str, number: int, _request_id: str) -> None:
-    """It may be sent again: nothing is changed."""
+def ask_survivors(call: Call, name: str, number: int, then: Told) -> None:
+    """Ask every broker that keeps the partition; `then` gets those that answer, the one with the best log first."""
     topic = call.serving.metadata.topic(name)
     if topic is None or not 0 <= number < len(topic.partitions):
         call.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {number} of a topic {name!r}")
         return
-    keepers, group = topic.partitions[number].keepers, group_name(topic.name, number, topic.id)
-    told: list[dict[str, Any]] = []
+    partition, group = topic.partitions[number], group_name(topic.name, number, topic.id)
+    told: list[SurvivorFacts] = []
     answers = 0
 
     def answered(future: Future[Any]) -> None:
         nonlocal answers
         answers += 1
         if future.exception is None:
-            told.append(asdict(future.get()))
-        if answers == len(keepers):
-            present = {one["broker"] for one in told}
-            call.answer(
-                {
-                    "survivors": sorted(told, key=lambda one: (-one["last_epoch"], -one["end_offset"], one["broker"])),
-                    "missing": [broker for broker in keepers if broker not in present],
-                }
-            )
+            told.append(future.get())
+        if answers == len(partition.keepers):
+            then(partition, sorted(told, key=lambda one: (-one.last_epoch, -one.end_offset, one.broker)))
 
-    for broker in keepers:
+    for broker in partition.keepers:
         call.connection.ask(replica_address(group, broker), DescribeSurvivor(), answered, timeout=_ASK_SECONDS)
+
+
+def _survivors(call: Call, name: str, number: int, _request_id: str) -> None:
+    """It may be sent again: nothing is changed."""
+
+    def tell(partition: PartitionState, told: list[SurvivorFacts]) -> None:
+        present = {one.broker for one in told}
+        call.answer(
+            {
+                "survivors": [asdict(one) for one in told],
+                "generation": partition.generation,
+                "missing": [broker for broker in partition.keepers if broker not in present],
+            }
+        )
+
+    ask_survivors(call, name, number, tell)
 
 
 SURVIVORS = Handler(

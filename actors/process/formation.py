@@ -4,6 +4,9 @@ The brokers that vote on metadata at the very beginning are taken from the clust
 broker that is added later must not believe that it was there from the start: two new ones could outvote the one that
 knows everything. So the first voters are decided once and written down; from then on the group decides itself.
 
+If they are lost, an operator gives them up (`metadata_recovery.py`): then the file says with whom the next generation
+of the group begins. Every broker is told at its start, also one that has an earlier generation on its disk.
+
 The file is also evidence that there was a cluster: if no broker's directory has anything any more, their disks are
 probably not mounted, and a new, empty cluster is not formed in their place (`disks.py`).
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 
 import attrs
 import orjson
@@ -23,18 +27,20 @@ from actors.process.config import ClusterConfig
 from actors.process.errors import FormationError
 from actors.process.identity import FILE_NAME as IDENTITY
 from actors.process.identity import Identity
+from log.errors import LogError
 from log.filesystem import DiskFilesystem
 from log.machines.config_catalog import topic_defaults
 from log.machines.group.config import GroupConfig
 from log.machines.placement import controllers
 from log.machines.transaction.config import TransactionConfig
-from log.raft.membership import Voter
+from log.raft.member import MEMBERSHIP_FILE
+from log.raft.membership import MembershipHistory, Voter
 from protocol.late_attrs import frozen
 
 FILE_NAME = "formation"
-_VERSION = 2
-_VERSIONS = (1, _VERSION)
-"""Those that can be read. The first one did not say on which filesystems the directories were."""
+_VERSION = 3
+_VERSIONS = (1, 2, _VERSION)
+"""Those that can be read. 1 did not say on which filesystems the directories were; 2 had no generations."""
 
 
 @frozen(slots=True)
@@ -44,25 +50,31 @@ class Formation:
     voters: tuple[Voter, ...]
     mounts: Mapping[str, str]
     """Where the filesystem of each broker's directory was mounted."""
+    generation: int = 0
+    """How often an operator gave up voters."""
+    since: tuple[int, ...] = ()
+    """For each voter of a later generation: the first one of those of which it is a survivor without a gap."""
 
 
 def facts_of(config: ClusterConfig) -> ClusterFacts:
     """What every broker must know of the cluster file."""
     _check_disks(config)  # before anything is written where a disk is missing
     directories = {broker.id: str(Identity.of(broker.data_dir, broker.id).directory_id) for broker in config.brokers}
-    settings = config.config
+    settings, formed = config.config, _formed(config, directories)
     return ClusterFacts(
         tuple(sorted(directories)),
-        _first_voters(config, directories),
+        formed.voters,
         config.host,
         0,
-        tuple(TopicWanted(topic.name, topic.partitions, topic.replication_factor) for topic in config.topics),
-        settings.num_partitions,
-        settings.default_replication_factor,
-        tuple(topic_defaults(settings.spelled()).items()),
-        str(uuid.uuid4()),
-        settings.leader_replication_throttled_rate,
-        settings.auto_create_topics_enable,
+        formed.generation,
+        formed.since,
+        topics=tuple(TopicWanted(topic.name, topic.partitions, topic.replication_factor) for topic in config.topics),
+        partitions_default=settings.num_partitions,
+        replication_factor_default=settings.default_replication_factor,
+        topic_defaults=tuple(topic_defaults(settings.spelled()).items()),
+        launch=str(uuid.uuid4()),
+        catch_up_bytes_per_s=settings.leader_replication_throttled_rate,
+        auto_create_topics=settings.auto_create_topics_enable,
         groups=GroupConfig(**{one.name: getattr(settings, one.name) for one in attrs.fields(GroupConfig)}),
         transactions=TransactionConfig(
             **{one.name: getattr(settings, one.name) for one in attrs.fields(TransactionConfig)}
@@ -92,7 +104,8 @@ def facts_of(config: ClusterConfig) -> ClusterFacts:
 
 def _check_disks(config: ClusterConfig) -> None:
     path = config.data_dir / FILE_NAME
-    known = _read(str(path))
+    known = read_formation(config.data_dir)
+    _check_generations(config, 0 if known is None else known.generation)
     if known is None:
         disks.check_data_dir(config.data_dir, config.file)
         return
@@ -108,26 +121,52 @@ def _check_disks(config: ClusterConfig) -> None:
             disks.check_broker_dir(directory, known.mounts.get(str(directory)))
 
 
-def _first_voters(config: ClusterConfig, directories: Mapping[int, str]) -> tuple[Voter, ...]:
-    path = str(config.data_dir / FILE_NAME)
-    known = _read(path)
-    voters = known.voters if known is not None else ()
-    if not voters or not any((broker.data_dir / GROUP).exists() for broker in config.brokers):
-        voters = tuple(Voter(broker, directories[broker]) for broker in controllers(directories))
-    made = Formation(voters, {str(broker.data_dir): disks.mount_of(broker.data_dir) for broker in config.brokers})
+def _check_generations(config: ClusterConfig, formed: int) -> None:
+    """Without the last formation, replicas that were given up could elect each other in an earlier generation."""
+    for broker in config.brokers:
+        known = generation_in(broker.data_dir)
+        if known > formed:
+            raise FormationError(
+                f"{broker.data_dir / GROUP} has generation {known} of the metadata, and {config.data_dir / FILE_NAME} "
+                f"knows of {formed}; restore that file as it was after the metadata was last recovered"
+            )
+
+
+def generation_in(directory: Path) -> int:
+    """Of the metadata group, as this broker's directory last began it."""
+    path = directory / GROUP / MEMBERSHIP_FILE
+    try:
+        return MembershipHistory.decode(path.read_bytes()).latest.generation
+    except FileNotFoundError:
+        return 0
+    except LogError as error:
+        raise FormationError(f"{path} cannot be read: {error}; restore it, or move {directory} away") from error
+
+
+def _formed(config: ClusterConfig, directories: Mapping[int, str]) -> Formation:
+    known = read_formation(config.data_dir)
+    made = known if known is not None else Formation((), {})
+    if not made.voters or not any((broker.data_dir / GROUP).exists() for broker in config.brokers):
+        made = Formation(tuple(Voter(broker, directories[broker]) for broker in controllers(directories)), {})
+    mounts = {str(broker.data_dir): disks.mount_of(broker.data_dir) for broker in config.brokers}
+    made = attrs.evolve(made, mounts=mounts)
     if made != known:
-        _write(path, made)
+        write_formation(config.data_dir, made)
     disks.note_data_dir(config.data_dir, config.file)
-    return voters
+    return made
 
 
-def _write(path: str, formation: Formation) -> None:
+def write_formation(data_dir: Path, formation: Formation) -> None:
     voters = [[voter.broker, voter.directory] for voter in formation.voters]
-    value = {"version": _VERSION, "voters": voters, "mounts": formation.mounts}
-    DiskFilesystem().write_atomically(path, orjson.dumps(value))
+    value = {
+        "version": _VERSION, "voters": voters, "mounts": formation.mounts, "generation": formation.generation,
+        "since": formation.since,
+    }  # fmt: skip
+    DiskFilesystem().write_atomically(str(data_dir / FILE_NAME), orjson.dumps(value))
 
 
-def _read(path: str) -> Formation | None:
+def read_formation(data_dir: Path) -> Formation | None:
+    path = str(data_dir / FILE_NAME)
     try:
         data = DiskFilesystem().read(path)
     except FileNotFoundError:
@@ -137,6 +176,7 @@ def _read(path: str) -> Formation | None:
         if value["version"] not in _VERSIONS:
             raise FormationError(f"{path} has version {value['version']}; this Barnabas knows {_VERSION}")
         voters = tuple(Voter(int(broker), str(directory)) for broker, directory in value["voters"])
-        return Formation(voters, dict(value.get("mounts", {})))
+        since = tuple(int(one) for one in value.get("since", ()))
+        return Formation(voters, dict(value.get("mounts", {})), int(value.get("generation", 0)), since)
     except (ValueError, KeyError, TypeError) as error:
         raise FormationError(f"{path} is damaged ({error}); restore it from a copy") from error

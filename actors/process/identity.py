@@ -1,6 +1,6 @@
 """Who a data directory belongs to: `meta.properties`, as in Kafka.
 
-version=2          of all formats in the directory; raised with each change of one of them. A newer one is refused
+version=3          of all formats in the directory; raised with each change of one of them. A newer one is refused
 node.id=2          a directory of another broker is refused
 directory.id=…     made once; a directory that was emptied gets another one, and so is known to have lost its data
 port=40123         where port = 0 was asked for: the one that was found, kept across restarts
@@ -17,9 +17,9 @@ from log.filesystem import DIRECTORY_MODE, DiskFilesystem
 from protocol.late_attrs import frozen
 
 FILE_NAME = "meta.properties"
-FORMAT_VERSION = 2
-_READABLE_VERSIONS = (1, 2)
-"""1: votes without doubts, producer snapshots of version 2, no `synced-first`."""
+FORMAT_VERSION = 3
+_READABLE_VERSIONS = (1, 2, 3)
+"""1: votes without doubts, producer snapshots of version 2, no `synced-first`. 2: no generations of groups."""
 
 
 class IdentityError(Exception):

@@ -21,6 +21,7 @@ from log.machines.metadata_records import (
     LeadershipConfirmed,
     MetadataRecord,
     MoveEnded,
+    PartitionRecovered,
     PartitionsPlaced,
     ProducerIdsTaken,
     ReplicasMoved,
@@ -35,7 +36,9 @@ ANSWERS_KEPT = 1000
 ANSWERS_CHARS_MAX = 1 << 20
 """What the kept answers may come to in all: they are in every snapshot, on every broker."""
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
-_VERSION = 1
+_VERSION = 2
+_VERSIONS = (1, _VERSION)
+"""Those of a snapshot that can be read. The first one has no generations."""
 
 
 @frozen(slots=True)
@@ -55,7 +58,7 @@ class PartitionState:
 
     replicas: tuple[int, ...]
     first_voters: tuple[Voter, ...]
-    """The membership with which its group began. What came of it is in the group's own log."""
+    """The membership with which its group began this generation. What came of it is in the group's own log."""
     moved_from: tuple[int, ...] = ()
     """While it moves: who kept it before, and whoever was to keep it in the meantime."""
     settled: tuple[int, ...] = ()
@@ -64,6 +67,12 @@ class PartitionState:
     """How often it was moved: which move was ended must be said."""
     left: tuple[int, ...] = ()
     """Brokers that kept it once and do no longer: what they had is gone, so they begin anew if they ever come back."""
+    generation: int = 0
+    """How often an operator gave up replicas of it. Those that come back begin anew, too."""
+    first_move: int = 0
+    """Which move was the last one when this generation began."""
+    since: tuple[int, ...] = ()
+    """For each first voter of a later generation: the first one of those of which it is a survivor without a gap."""
 
     @property
     def factor(self) -> int:
@@ -175,6 +184,22 @@ class Metadata:
         partitions[record.partition] = evolve(old, moved_from=(), settled=(), left=left)
         return record.topic_id
 
+    def _partition_recovered(self, record: PartitionRecovered) -> str:
+        partitions = self.topics[record.topic_id].partitions
+        old = partitions[record.partition]
+        voters = tuple(Voter(broker, self.brokers[broker].directory) for broker in record.survivors)
+        known, generation = dict(zip(old.first_voters, old.since, strict=False)), old.generation + 1
+        partitions[record.partition] = evolve(
+            old,
+            first_voters=voters,
+            left=tuple(broker for broker in old.left if broker not in record.survivors),
+            generation=generation,
+            first_move=old.moves,
+            moves=old.moves + 1,  # a move that the last generation has ended must not be ended in this one
+            since=tuple(known.get(voter, generation) for voter in voters),
+        )
+        return record.topic_id
+
     def _topic_dropped(self, record: TopicDropped) -> str:
         topic = self.topics.pop(record.topic_id)
         del self._names[topic.name]
@@ -245,7 +270,7 @@ class Metadata:
         """
         try:
             value = orjson.loads(data)
-            if value["version"] != _VERSION:
+            if value["version"] not in _VERSIONS:
                 raise UnknownFormat(f"a metadata snapshot of version {value['version']}; {_VERSION} is known here")
             brokers = {one[0]: Registration(*one) for one in value["brokers"]}
             topics = {
@@ -270,7 +295,10 @@ def _encoded(partitions: list[PartitionState]) -> list[list[Any]]:
     for one in partitions:
         if id(one) not in spelled:
             voters = [[voter.broker, voter.directory] for voter in one.first_voters]
-            spelled[id(one)] = [one.replicas, voters, one.moved_from, one.settled, one.moves, one.left]
+            spelled[id(one)] = [
+                one.replicas, voters, one.moved_from, one.settled, one.moves, one.left, one.generation, one.first_move,
+                one.since,
+            ]  # fmt: skip
     return [spelled[id(one)] for one in partitions]
 
 
@@ -288,10 +316,21 @@ def _decoded(values: list[list[Any]]) -> list[PartitionState]:
 
 
 def _state(
-    replicas: list[int], voters: list[list[Any]], moved_from: list[int], settled: list[int], moves: int, left: list[int]
+    replicas: list[int],
+    voters: list[list[Any]],
+    moved_from: list[int],
+    settled: list[int],
+    moves: int,
+    left: list[int],
+    generation: int = 0,
+    first_move: int = 0,
+    since: list[int] | tuple[int, ...] = (),
 ) -> PartitionState:
     first_voters = tuple(Voter(*voter) for voter in voters)
-    return PartitionState(tuple(replicas), first_voters, tuple(moved_from), tuple(settled), moves, tuple(left))
+    return PartitionState(
+        tuple(replicas), first_voters, tuple(moved_from), tuple(settled), moves, tuple(left), generation, first_move,
+        tuple(since),
+    )  # fmt: skip
 
 
 _APPLY: dict[type[MetadataRecord], Callable[[Metadata, Any], str | None]] = {
@@ -302,6 +341,7 @@ _APPLY: dict[type[MetadataRecord], Callable[[Metadata, Any], str | None]] = {
     PartitionsPlaced: Metadata._partitions_placed,
     ReplicasMoved: Metadata._replicas_moved,
     MoveEnded: Metadata._move_ended,
+    PartitionRecovered: Metadata._partition_recovered,
     TopicDropped: Metadata._topic_dropped,
     ConfigsSet: Metadata._configs_set,
     ProducerIdsTaken: Metadata._producer_ids_taken,

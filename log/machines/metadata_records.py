@@ -105,6 +105,16 @@ class MoveEnded(MetadataRecord):
     partition: int
 
 
+@_kind("recovered")
+@frozen
+class PartitionRecovered(MetadataRecord):
+    """An operator accepted a loss: these replicas begin a new generation of the partition without the others."""
+
+    topic_id: str
+    partition: int
+    survivors: tuple[int, ...]
+
+
 @_kind("drop")
 @frozen
 class TopicDropped(MetadataRecord):

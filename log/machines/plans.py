@@ -22,6 +22,7 @@ from log.machines.metadata_records import (
     ConfigsSet,
     MetadataRecord,
     MoveEnded,
+    PartitionRecovered,
     PartitionsPlaced,
     ProducerIdsTaken,
     ReplicasMoved,
@@ -30,6 +31,7 @@ from log.machines.metadata_records import (
     TopicMade,
 )
 from log.machines.topic_configs import LISTS, TOPIC_CONFIGS, InvalidConfig, check, unknown_config
+from log.raft.generation import GENERATIONS_MAX
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import define, frozen
 
@@ -112,6 +114,20 @@ class EndMove:
 
 
 @frozen(slots=True)
+class RecoverPartition:
+    """Accept that what only the other replicas had is lost: the survivors go on without them.
+
+    `generation` is the partition's as the asker saw it, so that an order that comes late gives up nothing more.
+    """
+
+    request_id: str
+    name: str
+    partition: int
+    survivors: tuple[int, ...]
+    generation: int
+
+
+@frozen(slots=True)
 class DrainBroker:
     """Move everything away from a broker, and place nothing new on it; or allow that again."""
 
@@ -148,6 +164,7 @@ Request = (
     | DrainBroker
     | RegisterBroker
     | TakeProducerIds
+    | RecoverPartition
 )
 
 
@@ -167,6 +184,8 @@ class Circumstances:
     """How many partitions all topics may have together, but for those of coordinators."""
     removed: frozenset[int] = frozenset()
     """Brokers that are registered and no longer in the cluster's file: they do not come back."""
+    in_sync: Callable[[Topic, int], tuple[int, ...]] = lambda _topic, _number: ()
+    """The replicas of a partition that are in sync with its leader; none if it has no leader."""
 
 
 @define(slots=True)
@@ -347,6 +366,34 @@ def _end_move(metadata: Metadata, request: EndMove, _about: Circumstances, made:
         text = f"{sorted(request.voters)} vote; {sorted(partition.replicas)} shall"
         raise Refused(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
     made.records = [MoveEnded(topic.id, request.partition)]
+
+
+def _recover_partition(metadata: Metadata, request: RecoverPartition, about: Circumstances, made: Plan) -> None:
+    topic = _topic(metadata, request.name)
+    partition = _partition(topic, request.partition)
+    name = f"{topic.name}-{request.partition}"
+    if request.generation != partition.generation:
+        text = f"{name} has generation {partition.generation}, not {request.generation}; look at its replicas again"
+        raise Refused(ErrorCode.INVALID_REQUEST, text)
+    if partition.generation >= GENERATIONS_MAX:
+        text = (
+            f"{name} was recovered {partition.generation} times and cannot be recovered again; copy it to a new topic"
+        )
+        raise Refused(ErrorCode.INVALID_REQUEST, text)
+    if len(about.in_sync(topic, request.partition)) >= placement.majority(partition.factor):
+        raise Refused(ErrorCode.ELECTION_NOT_NEEDED, f"{name} has a leader and a majority; nothing has to be given up")
+    survivors = request.survivors
+    if not survivors or len(set(survivors)) != len(survivors):
+        raise Refused(ErrorCode.INVALID_REQUEST, f"{list(survivors)} are not one or more different survivors")
+    for broker in survivors:
+        if broker not in partition.keepers:
+            text = f"broker {broker} keeps no replica of {name}; name some of {sorted(partition.keepers)}"
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        if broker not in about.alive:
+            text = f"broker {broker} cannot be reached; start it, or leave it out and lose what only it has"
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    made.facts = {"generation": partition.generation + 1, "survivors": list(survivors)}
+    made.records = [PartitionRecovered(topic.id, request.partition, survivors)]
 
 
 def _drain_broker(metadata: Metadata, request: DrainBroker, about: Circumstances, made: Plan) -> None:
@@ -545,4 +592,5 @@ _PLANS: dict[type, Callable[[Metadata, Any, Circumstances, Plan], None]] = {
     DrainBroker: _drain_broker,
     RegisterBroker: _register_broker,
     TakeProducerIds: _take_producer_ids,
+    RecoverPartition: _recover_partition,
 }

@@ -4,4 +4,9 @@ from __future__ import annotations
 
 CONFIG = "unclean.leader.election.enable"
 REFUSAL = "a replica that leads without a majority of the replicas could lose acknowledged records"
-REMEDY = "start the brokers that keep the partition"
+COMMAND = "python -m tools.cli topics recover"
+"""What an operator types who has lost replicas for ever."""
+REMEDY = (
+    "start the brokers that keep the partition; if their data is lost for ever,"
+    f" `{COMMAND}` shows what is left and can go on with it"
+)

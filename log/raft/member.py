@@ -123,18 +123,21 @@ class Member:
         self.node.want(wanted, observers, now, move=move)
         self._work(now)
 
-    def begin_generation(self, membership: Membership, now: float) -> None:
+    def begin_generation(self, membership: Membership, now: float, *, keeps_log: bool) -> None:
         """An operator gave up replicas that are not in this membership. See RaftNode.begin_generation.
 
-        A survivor keeps its log, but not if it missed a generation: then its log is of those that were given up before.
+        A replica keeps its log if it is a survivor of each generation that it has not begun: all survivors must agree
+        on the first leader, so nothing was written in a generation that one of them has not begun. Every other replica
+        drops its log, which may disagree with what was written since.
         The history comes last: as long as it is not on disk, this is still a replica of the earlier generation, which
         lost everything that it must lose before the later one begins.
         """
         files, directory = self.log.filesystem, self.log.directory
         files.make_directory(directory)
         is_survivor = membership.has(self.node.broker, self.node.directory)
+        assert is_survivor or not keeps_log, "a replica that was given up drops its log"
         losses.remark(files, directory, new=not is_survivor)
-        if not is_survivor or self.node.membership.generation != membership.generation - 1:
+        if not keeps_log:
             self.log.restart_at(0)
         self._parked = []
         self.node.begin_generation(membership, now)

@@ -424,6 +424,8 @@ class RaftNode:
             request.last_epoch, request.last_end, request.membership, -self.rank(request.candidate), -request.candidate
         )  # fmt: skip
         until = now + self.config.yield_s
+        if not self.eligible:
+            until += self._jitter()  # all voters are needed: two that wait equally long meet again and again
         if isinstance(role, PreCandidate):
             if mine > other and is_first_round:
                 return False

@@ -142,7 +142,8 @@ class VoteJournal:
         first = self._era * TERMS_SKIPPED
         for group, vote in self.votes.items():
             if generations.number_of(vote.term) < first:
-                self.votes[group] = Vote(generations.later(generations.first_term(generations.generation_of(vote.term)), first))
+                beginning = generations.first_term(generations.generation_of(vote.term))
+                self.votes[group] = Vote(generations.later(beginning, first))
         self._doubted |= groups
 
     def _note_era(self, votes: Mapping[str, Vote]) -> None:

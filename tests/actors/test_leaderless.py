@@ -30,6 +30,7 @@ def test_a_warning_names_the_replicas_that_an_election_waits_for(caplog: pytest.
     assert told
     assert all(f"waits for broker {lost}: broker {lost} came back with another data directory" in one for one in told)
     assert all("may have lost acknowledged records" in one for one in told)
+    assert all("`python -m tools.cli topics recover` shows what is left" in one for one in told)
 
 
 def test_nothing_is_said_of_a_partition_that_is_led(caplog: pytest.LogCaptureFixture) -> None:

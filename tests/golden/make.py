@@ -47,8 +47,9 @@ def make(into: Path) -> None:
             cluster.admin.create_topic(topic, 1, 1, configs=configs)
         write(cluster.bootstrap)
         shutil.copytree(stopped, killed, ignore=shutil.ignore_patterns(".lock", "sockets"))
-    for path in into.rglob(".lock"):
-        path.unlink()
+    for name in (".lock", "reserve"):  # the reserve is megabytes of nothing
+        for path in into.rglob(name):
+            path.unlink()
 
 
 if __name__ == "__main__":

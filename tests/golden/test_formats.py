@@ -49,11 +49,11 @@ MEMBERSHIP = (
     b'[5,"{\\"version\\":2,\\"voters\\":[[1,\\"a\\"]],\\"move\\":1,\\"generation\\":3}"]]}'
 )
 SNAPSHOT = {
-    "version": 1,
+    "version": 2,
     "names": ["answers", "applied", "brokers", "cluster_id", "next_producer_id", "topics", "version"],
     "topic": ["configs", "id", "name", "partitions"],
     "brokers": 5,
-    "partitions": 6,
+    "partitions": 9,
 }
 RECORDS = {
     "cluster": ["cluster_id"],
@@ -63,6 +63,7 @@ RECORDS = {
     "partitions": ["topic_id", "first", "replicas"],
     "move": ["topic_id", "partition", "replicas"],
     "moved": ["topic_id", "partition"],
+    "recovered": ["topic_id", "partition", "survivors"],
     "drop": ["topic_id"],
     "configs": ["topic_id", "configs"],
     "producer-ids": ["next_id"],

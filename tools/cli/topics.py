@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tools.cli import output
+from log.machines import unclean
+from tools.cli import output, recovery
 from tools.client.json_client import JsonClient
 from tools.client.json_conversation import Refused
 
@@ -39,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "configs", metavar="KEY=VALUE", nargs="+", type=output.config, help="KEY= takes it back to its default"
     )
     change.add_argument("--dry-run", action="store_true", help="only say whether that would work")
+    example = "topics recover orders --accept-loss"
+    recover = _add(actions, "recover", recovery.HELP, example, recovery.run)
+    recovery.add_arguments(recover)
     elect = _add(actions, "elect", "let preferred replicas lead", "topics elect orders", _elect)
     elect.add_argument("name", metavar="NAME", nargs="?", help="one topic alone (default: all)")
 
@@ -172,7 +176,9 @@ def _waits(client: JsonClient, topic: dict[str, Any]) -> dict[int, list[str]]:
     for one in topic["partitions"]:
         if one["leader"] is None:
             told = client.call("survivors", topic=topic["name"], partition=one["partition"])["survivors"]
-            found[one["partition"]] = sorted({each["waits_for"] for each in told if each["waits_for"]})[:1]
+            reasons = sorted({each["waits_for"] for each in told if each["waits_for"]})[:1]
+            command = f"{unclean.COMMAND} {topic['name']} {one['partition']}"
+            found[one["partition"]] = [*reasons, f"if it never comes back: {command}"] if reasons else []
     return found
 
 

@@ -20,6 +20,10 @@ class ModelFiles:
     def remove(self, _path: str) -> None:
         pass
 
+    def exists(self, _path: str) -> bool:
+        """No mark of a replica that is new to its group: these replicas never leave one."""
+        return False
+
 
 class ModelSlice:
     def __init__(self, data: bytes) -> None:

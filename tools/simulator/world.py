@@ -168,7 +168,7 @@ class World:
             tuple(Voter(number, self.brokers[number].directory) for number in controllers(self.brokers)),
             "host",
             9092,
-            (TopicWanted(TOPIC, settings.partitions, settings.replication_factor),),
+            topics=(TopicWanted(TOPIC, settings.partitions, settings.replication_factor),),
             topic_defaults=settings.topic_defaults,
         )
         self.consumers: GroupWorld | None = None

@@ -26,7 +26,7 @@ def test_an_emptied_directory_gets_another_identity(tmp_path: Path) -> None:
 def test_the_file_reads_as_kafkas_does(tmp_path: Path) -> None:
     identity = Identity.of(tmp_path, 3).with_port(9092, tmp_path)
     assert (tmp_path / FILE_NAME).read_text() == (
-        f"version=2\nnode.id=3\ndirectory.id={identity.directory_id}\nport=9092\n"
+        f"version=3\nnode.id=3\ndirectory.id={identity.directory_id}\nport=9092\n"
     )
 
 
@@ -47,9 +47,9 @@ def test_another_brokers_directory_is_refused(tmp_path: Path) -> None:
 def test_a_newer_version_is_refused(tmp_path: Path) -> None:
     Identity.of(tmp_path, 1)
     file = tmp_path / FILE_NAME
-    file.write_text(file.read_text().replace("version=2", "version=3"))
+    file.write_text(file.read_text().replace("version=3", "version=4"))
     before = file.read_text()
-    with pytest.raises(IdentityError, match=r"version 3 is newer than this Barnabas knows \(2\); nothing was changed"):
+    with pytest.raises(IdentityError, match=r"version 4 is newer than this Barnabas knows \(3\); nothing was changed"):
         Identity.of(tmp_path, 1)
     assert file.read_text() == before
 
@@ -57,9 +57,9 @@ def test_a_newer_version_is_refused(tmp_path: Path) -> None:
 def test_a_directory_of_an_older_version_is_read_and_then_refused_by_that_version(tmp_path: Path) -> None:
     identity = Identity.of(tmp_path, 1)
     file = tmp_path / FILE_NAME
-    file.write_text(file.read_text().replace("version=2", "version=1"))
+    file.write_text(file.read_text().replace("version=3", "version=1"))
     assert Identity.of(tmp_path, 1) == identity
-    assert file.read_text().startswith("version=2\n")
+    assert file.read_text().startswith("version=3\n")
 
 
 @pytest.mark.parametrize(

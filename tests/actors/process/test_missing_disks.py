@@ -154,8 +154,8 @@ def test_what_an_earlier_version_wrote_is_read(tmp_path: Path) -> None:
     voters = [[voter.broker, voter.directory] for voter in formed.first_voters]
     (tmp_path / FILE_NAME).write_bytes(orjson.dumps({"version": 1, "voters": voters}))
     assert start(tmp_path).first_voters == formed.first_voters
-    assert orjson.loads((tmp_path / FILE_NAME).read_bytes())["version"] == 2
+    assert orjson.loads((tmp_path / FILE_NAME).read_bytes())["version"] == 3
     (tmp_path / FILE_NAME).write_bytes(orjson.dumps({"version": 9, "voters": voters}))
-    with pytest.raises(FormationError, match="has version 9; this Barnabas knows 2"):
+    with pytest.raises(FormationError, match="has version 9; this Barnabas knows 3"):
         start(tmp_path)
     assert (tmp_path / "1" / IDENTITY).exists()

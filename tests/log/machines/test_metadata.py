@@ -35,6 +35,7 @@ from log.machines.plans import (
     EndMove,
     MoveReplicas,
     Plan,
+    RecoverPartition,
     RegisterBroker,
     Request,
     TakeProducerIds,
@@ -294,8 +295,8 @@ def test_a_snapshot_replaces_what_was_there() -> None:
 
 def test_a_snapshot_of_another_version_is_refused() -> None:
     value = orjson.loads(Metadata().encode())
-    with pytest.raises(UnknownFormat, match="a metadata snapshot of version 2; 1 is known here"):
-        Metadata().restore(orjson.dumps({**value, "version": 2}))
+    with pytest.raises(UnknownFormat, match="a metadata snapshot of version 3; 2 is known here"):
+        Metadata().restore(orjson.dumps({**value, "version": 3}))
 
 
 def _damaged() -> list[bytes]:
@@ -353,6 +354,7 @@ ANYTHING: st.SearchStrategy[Request] = st.one_of(
     st.builds(AlterConfigs, ID, NAME, CONFIGS, st.booleans()),
     st.builds(MoveReplicas, ID, NAME, NUMBER, REPLICAS),
     st.builds(EndMove, ID, st.sampled_from(["id-5", "id-7", "none"]), NUMBER, NUMBER, REPLICAS),
+    st.builds(RecoverPartition, ID, NAME, NUMBER, REPLICAS, st.integers(0, 2)),
     st.builds(RegisterBroker, ID, BROKER, st.sampled_from(["a", "b"]), st.just("localhost"), st.integers(1, 2)),
 )
 

@@ -49,6 +49,8 @@ class Group:
         """Who shall vote, as each broker last heard."""
         self.minority = len(self.wanted) - (len(self.wanted) // 2 + 1)
         self.generation: Membership | None = None
+        self.survivors: list[set[Voter]] = []
+        """Of each generation after the first."""
         """Which replicas go on without the others, as an operator last decided."""
         self.membership = Membership(tuple(Voter(broker, f"dir-{broker}") for broker in self.wanted))
         self.disks = {broker: MemoryFilesystem() for broker in self.brokers}
@@ -193,6 +195,7 @@ class Group:
         generation = 1 if self.generation is None else self.generation.generation + 1
         voters = tuple(Voter(broker, self.directories[broker]) for broker in survivors)
         self.generation = Membership(voters, generation=generation)
+        self.survivors.append(set(voters))
         self.acknowledged = {}
 
     def tell_generation(self, broker: int) -> None:
@@ -201,7 +204,9 @@ class Group:
             return
         self.note(f"tell {broker} of generation {decided.generation}")
         self.waiting[broker] = []
-        self.act(broker, lambda one: one.begin_generation(decided, self.now))
+        replica, known = Voter(broker, self.directories[broker]), member.node.membership.generation
+        keeps_log = all(replica in survivors for survivors in self.survivors[known:])
+        self.act(broker, lambda one: one.begin_generation(decided, self.now, keeps_log=keeps_log))
 
     def tick(self, broker: int) -> None:
         if broker in self.members:

@@ -112,7 +112,23 @@ def test_most_of_the_survivors_do_not_go_on_without_the_one_that_may_have_more()
     assert group.members[3].log.end_offset >= 5
 
 
-def test_a_survivor_that_missed_a_generation_drops_its_log_and_votes() -> None:
+def test_a_survivor_keeps_its_log_if_it_hears_of_two_generations_at_once() -> None:
+    """The first one began with it and a replica that was lost before it had a leader."""
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 3)
+    group.kill(1)
+    group.recover(2, 3)
+    learn(group, 2)  # and not 3, without which there is no leader
+    group.kill(2)
+    group.recover(3)
+    learn(group, 3)
+    assert group.members[3].node.generation == 2
+    elect(group, 3)
+    assert group.members[3].log.end_offset >= 3
+
+
+def test_a_replica_that_was_given_up_and_named_as_a_survivor_later_drops_its_log_and_votes() -> None:
     group = group_of()
     elect(group, 1)
     append_many(group, 1, 3)
@@ -220,7 +236,7 @@ def test_a_power_loss_while_a_generation_begins_leaves_one_or_the_other(seed: in
     assert group.members[leader].log.end_offset >= 3
 
 
-@pytest.mark.parametrize("seed", range(5000, 5040))
+@pytest.mark.parametrize("seed", [*range(5000, 5040), 11808, 12017, 12347])
 def test_logs_agree_in_the_end_whenever_generations_begin(seed: int) -> None:
     """Replicas hear of them at different times, and those that were given up go on among themselves until then."""
     rng = random.Random(seed)
@@ -270,7 +286,5 @@ def test_a_membership_without_generation_is_of_the_first() -> None:
     assert known == Membership((Voter(1, "a"),), 3, 0)
     later = Membership((Voter(1, "a"), Voter(2, "b")), 3, 4)
     assert Membership.decode(later.encode()) == later
-    assert (
-        later.without(2).generation == later.for_move(9).generation == later.with_voter(Voter(3, "c")).generation == 4
-    )
-    assert TERM_BITS == 26
+    changed = (later.without(2), later.for_move(9), later.with_voter(Voter(3, "c")))
+    assert {one.generation for one in changed} == {4}

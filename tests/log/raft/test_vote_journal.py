@@ -9,6 +9,7 @@ import pytest
 
 from log.errors import UnknownFormat
 from log.memory_filesystem import Fault, MemoryFilesystem
+from log.raft.generation import first_term
 from log.raft.ready import Vote
 from log.raft.vote_journal import TERMS_SKIPPED, VoteJournal, after_doubt
 
@@ -180,6 +181,20 @@ def test_a_broker_that_loses_the_whole_journal_goes_on_above_the_era_in_which_it
         told = Vote(beginning.term + 1, 1)
         journal.write({"t-2": told})
         journal.sync()
+
+
+def test_eras_are_those_of_terms_within_their_generation() -> None:
+    files, _ = written()
+    journal = VoteJournal(files, PATH, VOTES)
+    journal.write({"t-2": Vote(first_term(3) + 17, 3)})
+    journal.sync()
+    assert not files.exists(f"{PATH}.era"), "the generation alone begins no era"
+    told = Vote(first_term(3) + TERMS_SKIPPED + 17, 3)
+    journal.write({"t-2": told})
+    journal.sync()
+    files.remove(PATH)
+    beginning = after_doubt(VoteJournal(files, PATH, VOTES).get("t-2"), 5, 3)
+    assert told.term < beginning.term < first_term(4)
 
 
 def test_the_era_is_on_disk_before_a_vote_in_it_is() -> None:

@@ -1,0 +1,100 @@
+"""`topics recover`: what is left of partitions without leader, and the order to go on with it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from tools.cli import output
+from tools.client.json_client import JsonClient
+from tools.client.json_conversation import Refused
+
+HELP = "show what is left of partitions without leader, and go on without the lost replicas"
+_COLUMNS = (
+    "partition", "broker", "votes", "epoch", "log start", "log end", "high watermark", "complete", "generation",
+    "problems",
+)  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", nargs="?", help="one topic alone (default: all)")
+    parser.add_argument(
+        "partition", metavar="PARTITION", nargs="?", type=int, help="one partition (default: all without leader)"
+    )
+    parser.add_argument(
+        "--survivors",
+        metavar="BROKERS",
+        type=output.brokers,
+        help="the replicas that go on, as 1,2 (default: every voter that answers)",
+    )
+    parser.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="give up the other replicas, with the records that they alone have, also if they come back",
+    )
+
+
+def run(client: JsonClient, options: argparse.Namespace) -> int:
+    """Without --accept-loss nothing is changed."""
+    partitions = list(_partitions(client, options))
+    if not partitions:
+        output.tell(options, {"partitions": []}, "every partition has a leader; nothing has to be given up")
+        return 0
+    found = [
+        {"topic": name, "partition": number, **client.call("survivors", topic=name, partition=number)}
+        for name, number in partitions
+    ]
+    if not options.accept_loss:
+        _show(options, found)
+        return 0
+    for one in found:
+        name, number = one["topic"], one["partition"]
+        answer = client.call("recover", topic=name, partition=number, survivors=options.survivors)
+        brokers = ", ".join(map(str, answer["survivors"]))
+        output.tell(options, answer, f"{name}-{number} goes on with {brokers} in generation {answer['generation']}")
+    return 0
+
+
+def _partitions(client: JsonClient, options: argparse.Namespace) -> Iterator[tuple[str, int]]:
+    """A partition that is named, or all that have no leader."""
+    if options.partition is not None:
+        yield options.name, options.partition
+        return
+    topics = client.call("topics")["topics"]
+    if options.name is not None and options.name not in {topic["name"] for topic in topics}:
+        message = f"there is no topic {options.name!r}"
+        raise Refused({"error": {"code": 3, "name": "UNKNOWN_TOPIC_OR_PARTITION", "message": message}})
+    for topic in topics:
+        if options.name in (None, topic["name"]):
+            for one in topic["partitions"]:
+                if one["leader"] is None:
+                    yield topic["name"], one["partition"]
+
+
+def _show(options: argparse.Namespace, found: list[dict[str, Any]]) -> None:
+    if options.json:
+        print(orjson.dumps({"partitions": found}).decode())
+        return
+    rows = []
+    for one in found:
+        partition = f"{one['topic']}-{one['partition']}"
+        for each in one["survivors"]:
+            problem = f"leads: {partition} needs no recovery" if each["leads"] else each["waits_for"]
+            rows.append(
+                (partition, each["broker"], _yes(each["is_voter"]), each["last_epoch"], each["log_start_offset"],
+                 each["end_offset"], each["high_watermark"], _yes(each["is_complete"]), each["generation"], problem)
+            )  # fmt: skip
+        rows += [(partition, broker, *[""] * 7, "cannot be reached") for broker in one["missing"]]
+    output.table(_COLUMNS, rows, kind="survivor")
+    print(
+        "nothing was changed. With --accept-loss the voters above that answer go on, or those that --survivors names;"
+        " the one with the highest epoch and the longest log leads, and what the others alone have is lost, also if"
+        " they come back"
+    )
+
+
+def _yes(value: bool) -> str:  # noqa: FBT001 - a column
+    return "yes" if value else "no"
