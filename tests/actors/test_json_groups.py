@@ -245,6 +245,31 @@ def test_a_subscription_that_is_none_is_refused(clients: list[Lines], fields: di
     assert said in message
 
 
+def test_an_offset_that_is_no_object_is_refused(clients: list[Lines]) -> None:
+    name, said = clients[0].refused("commit", offsets=[5])
+    assert (name, said) == ("INVALID_REQUEST", "offsets[0]: must be an object, not 5")
+
+
+def test_a_committed_offset_that_the_log_does_not_have_is_as_none(clients: list[Lines], topic: str, group: str) -> None:
+    clients[0].ask("produce", topic=topic, partition=0, records=[{"value": "a"}, {"value": "b"}])
+    first = Member(clients[0], group, topic)
+    first.read_until(2)
+    committed = clients[0].ask("commit", offsets=[{"topic": topic, "partition": 0, "offset": 1000}])
+    assert "error" not in committed
+    clients[0].ask("unsubscribe")
+    second = Member(clients[1], group, topic)
+    second.read_until(2)
+    assert second.read == ["a", "b"]
+
+
+def test_a_poll_takes_no_more_than_it_asks_for(clients: list[Lines], topic: str, group: str) -> None:
+    for partition in range(PARTITIONS):
+        clients[0].ask("produce", topic=topic, partition=partition, records=[{"value": "a"}, {"value": "b"}])
+    member = Member(clients[0], group, topic)
+    while len(member.read) < 2 * PARTITIONS:
+        assert len(member.poll(max_records=3)) <= 3
+
+
 def test_it_is_told_why_a_group_rebalanced(clients: list[Lines], topic: str, group: str) -> None:
     member = Member(clients[0], group, topic)
     wait_until(lambda: member.owns(PARTITIONS), lambda: str(member.assigned))

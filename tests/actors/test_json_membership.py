@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -19,8 +19,22 @@ from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+T = TypeVar("T")
 
 
 class Coordinated:
@@ -36,15 +50,31 @@ class Coordinated:
         serving = SimpleNamespace(
             services=SimpleNamespace(rng=random.Random(1)), metadata=SimpleNamespace(topics=topics)
         )
-        connection = SimpleNamespace(now=0.0, serving=serving, later=lambda _seconds, then: self.later.append(then))
-        self.membership = Membership(cast("Any", connection), "g", ("orders",), 300.0, lambda: None)
+        self.connection = SimpleNamespace(
+            now=0.0, serving=serving, later=lambda _seconds, then: self.later.append(then)
+        )
+        self.membership = Membership(cast("Any", self.connection), "g", ("orders",), 300.0, lambda: None)
 
     def heartbeat(self) -> tuple[ConsumerGroupHeartbeatRequest, Callable[[Any, ErrorCode], None]]:
         """The next one, and how to answer it."""
-        while not any(isinstance(request, ConsumerGroupHeartbeatRequest) for request, _ in self.asked):
+        return self.next(ConsumerGroupHeartbeatRequest)
+
+    def next(self, kind: type[T]) -> tuple[T, Callable[[Any, ErrorCode], None]]:
+        """The next request of this kind, and how to answer it."""
+        while not any(isinstance(request, kind) for request, _ in self.asked):
             self.later.pop(0)()
-        at = next(at for at, (one, _) in enumerate(self.asked) if isinstance(one, ConsumerGroupHeartbeatRequest))
+        at = next(at for at, (one, _) in enumerate(self.asked) if isinstance(one, kind))
         return self.asked.pop(at)
+
+    def join(self, *numbers: int) -> None:
+        _, answer = self.heartbeat()
+        answer(assigned(*numbers), ErrorCode.NONE)
+
+    def commit(self, **offsets: int) -> list[dict[tuple[str, int], ErrorCode]]:
+        """Of topics whose first partition it is. Where the outcome will be."""
+        outcomes: list[dict[tuple[str, int], ErrorCode]] = []
+        self.membership.commit({(name, 0): offset for name, offset in offsets.items()}, outcomes.append)
+        return outcomes
 
 
 def assigned(*numbers: int) -> ConsumerGroupHeartbeatResponse:
@@ -69,3 +99,80 @@ def test_a_member_that_missed_an_answer_says_all_so_that_it_is_told_all(monkeypa
     assert [one.partitions for one in request.topic_partitions] == [[0]]
     answer(assigned(0, 1), ErrorCode.NONE)
     assert sorted(number for _, number in coordinated.membership.owned) == [0, 1]
+
+
+def test_a_member_that_was_fenced_gives_everything_up_and_joins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    coordinated = Coordinated(monkeypatch)
+    coordinated.join(0)
+    _, answer = coordinated.heartbeat()
+    answer(None, ErrorCode.FENCED_MEMBER_EPOCH)
+    assert not coordinated.membership.owned
+    request, answer = coordinated.heartbeat()
+    assert (request.member_epoch, request.topic_partitions) == (0, [])
+    answer(assigned(1), ErrorCode.NONE)
+    assert [number for _, number in coordinated.membership.owned] == [1]
+
+
+def test_a_member_that_is_refused_for_good_says_why_and_asks_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    coordinated = Coordinated(monkeypatch)
+    _, answer = coordinated.heartbeat()
+    refused = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_MAX_SIZE_REACHED, error_message="it is full")
+    answer(refused, ErrorCode.GROUP_MAX_SIZE_REACHED)
+    assert coordinated.membership.error == (ErrorCode.GROUP_MAX_SIZE_REACHED, "it is full")
+    coordinated.membership._beat()
+    assert (coordinated.asked, coordinated.later) == ([], [])
+
+
+def test_a_connection_that_does_not_poll_leaves_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    coordinated = Coordinated(monkeypatch)
+    coordinated.join(0)
+    _, answer = coordinated.heartbeat()
+    coordinated.connection.now = 301.0
+    answer(assigned(0), ErrorCode.NONE)
+    request, _ = coordinated.heartbeat()
+    assert request.member_epoch == -1
+    assert coordinated.membership.error is not None
+    assert "has not polled for 300 s" in coordinated.membership.error[1]
+    assert not coordinated.membership.owned
+
+
+def test_positions_that_could_not_be_found_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    coordinated = Coordinated(monkeypatch)
+    coordinated.join(0)
+    _, answer = coordinated.next(OffsetFetchRequest)
+    answer(None, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    _, answer = coordinated.next(OffsetFetchRequest)
+    partition = OffsetFetchResponsePartitions(partition_index=0, committed_offset=7)
+    topic = OffsetFetchResponseTopics(name="orders", partitions=[partition])
+    answer(OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g", topics=[topic])]), ErrorCode.NONE)
+    (owned,) = coordinated.membership.owned.values()
+    assert owned.position == 7
+
+
+def test_a_commit_of_what_is_not_assigned_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    coordinated = Coordinated(monkeypatch)
+    coordinated.join()
+    assert coordinated.commit(orders=5) == [{("orders", 0): ErrorCode.STALE_MEMBER_EPOCH}]
+
+
+def test_a_commit_that_nobody_answers_is_told_with_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    coordinated = Coordinated(monkeypatch)
+    coordinated.join(0)
+    outcomes = coordinated.commit(orders=5, bills=1)
+    _, answer = coordinated.next(OffsetCommitRequest)
+    answer(None, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert outcomes == [
+        {("orders", 0): ErrorCode.COORDINATOR_NOT_AVAILABLE, ("bills", 0): ErrorCode.STALE_MEMBER_EPOCH}
+    ]
+
+
+def test_a_commit_that_came_before_the_members_newer_epoch_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    coordinated = Coordinated(monkeypatch)
+    coordinated.join(0)
+    outcomes = coordinated.commit(orders=5)
+    for error in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.NONE):
+        assert outcomes == []
+        _, answer = coordinated.next(OffsetCommitRequest)
+        partition = OffsetCommitResponsePartition(partition_index=0, error_code=error)
+        answer(OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="orders", partitions=[partition])]), error)
+    assert outcomes == [{("orders", 0): ErrorCode.NONE}]
