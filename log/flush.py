@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from attrs import Factory
 
+from log import checkpoint
 from log.filesystem import File, Filesystem
 from protocol.late_attrs import define, frozen
 
@@ -39,9 +42,21 @@ class Flush:
     """How often the log's promise to acknowledge only what is synced had changed when this flush began."""
 
     def run(self, filesystem: Filesystem) -> None:
-        for file in self.files:
-            file.sync()
+        try:
+            for file in self.files:
+                file.sync()
+        except OSError:
+            self._note_failure(filesystem)
+            raise
         if self.directory is not None:
             filesystem.sync_directory(self.directory)
         if self.parent is not None:
             filesystem.sync_directory(self.parent)
+
+    def _note_failure(self, filesystem: Filesystem) -> None:
+        """Write down at once that a sync failed: the process may end before the log's owner hears of it.
+
+        Where that fails too, the owner still tries, and so does whatever opens the log next in this process.
+        """
+        with contextlib.suppress(OSError):
+            checkpoint.write_failed_sync(filesystem, self.log, self.since)

@@ -6,6 +6,8 @@ about to begin anew when a crash came, producers' tables, and syncs of which nob
 
 from __future__ import annotations
 
+import contextlib
+
 from attrs import Factory
 
 from log import checkpoint, losses
@@ -127,6 +129,8 @@ def _finish(opened: OpenLog, handles: Handles, directory: str, config: LogConfig
     opened.producers.forget_ended(found.high_watermark)
     suspect = _suspect_from(opened, handles, directory, config)
     if suspect is not None:
+        with contextlib.suppress(OSError):  # for want of room
+            checkpoint.write_failed_sync(files, directory, suspect)  # the next sync may fail, too
         _write_again(found.segments, suspect)
         checkpoint.forget_failed_sync(files, directory)
 

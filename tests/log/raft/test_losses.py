@@ -146,6 +146,33 @@ def test_a_sync_that_failed_unnoticed_does_not_make_a_later_one_count(config: Lo
     assert log_in(files).end_offset == 2
 
 
+def test_a_sync_that_failed_in_another_thread_is_noted_there() -> None:
+    """The process may end before the log hears of it, and the topic's settings may ask for no syncs any more."""
+    files = MemoryFilesystem()
+    log = log_in(files)
+    append(log, b"one")
+    files.faults.append(Fault("sync", errno.EIO, "*.log"))
+    with pytest.raises(OSError, match="Input/output"):
+        log.begin_flush().run(files)
+    files.crash(mode="keep_all")
+    log_in(files).flush()
+    files.crash()
+    assert log_in(files).end_offset == 1
+
+
+def test_a_sync_that_fails_while_a_log_is_written_again_is_noted() -> None:
+    files, config = MemoryFilesystem(), LogConfig(flush_messages=5)
+    append(PartitionLog.open("/data/t-0", config, Handles(files)), b"one")
+    files.crash(mode="keep_all")
+    files.faults.append(Fault("sync", errno.EIO, "*.log"))
+    with pytest.raises(LogOffline, match="Input/output"):
+        PartitionLog.open("/data/t-0", config, Handles(files))
+    files.crash(mode="keep_all")
+    log_in(files).flush()
+    files.crash()
+    assert log_in(files).end_offset == 1
+
+
 def test_a_flush_here_and_now_covers_one_that_is_under_way() -> None:
     files = MemoryFilesystem()
     log = log_in(files)
