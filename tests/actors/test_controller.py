@@ -16,8 +16,13 @@ from actors.controller_messages import OperationAnswer
 from actors.harness import Cluster
 from actors.process.config import KafkaConfig, TopicConfig
 from actors.replica_messages import group_name
+from log.config import LogConfig
+from log.handles import Handles
 from log.machines.plans import CreateTopic, DeleteTopic, MoveReplicas, Request
+from log.memory_filesystem import MemoryFilesystem
+from log.partition_log import PartitionLog
 from protocol.error_codes import ErrorCode
+from protocol.records import Record, build_batch, check_batches
 from tests.actors.conftest import ClusterFactory
 from tests.actors.topics import (
     UNREACHABLE,
@@ -430,3 +435,17 @@ def test_topics_of_the_file_are_made_at_start_and_never_changed(
         assert lasting({**after, "topics": after["topics"][:1]}) == lasting(before)
         assert values_of(cluster, "orders") == [b"one"]
     assert "topic 'orders' has 3 partitions with 3 replicas and keeps them; the file says 5 and 2" in caplog.text
+
+
+def test_where_a_metadata_log_begins_is_known_by_its_segments_if_its_offsets_are_damaged() -> None:
+    files = MemoryFilesystem()
+    assert controller._log_start(files, "/data/m") == 0
+    log = PartitionLog.open("/data/m", LogConfig(segment_bytes=100), Handles(files))
+    for _ in range(3):
+        log.append(check_batches(build_batch([Record(0, 1, None, b"x" * 50, ())])), epoch=0, now_ms=0)
+    log.high_watermark = 3
+    log.raise_log_start(2)
+    log.close()
+    assert controller._log_start(files, "/data/m") == 2
+    files.write_atomically("/data/m/offsets-checkpoint", b"damaged")
+    assert controller._log_start(files, "/data/m") == 2

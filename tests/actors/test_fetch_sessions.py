@@ -147,3 +147,11 @@ def test_a_partition_is_known_by_name_or_id() -> None:
     by_name = Wanted("t", bytes(16), FetchPartition(partition=1))
     by_id = Wanted("", b"1" * 16, FetchPartition(partition=1))
     assert by_name.key != by_id.key
+
+
+def test_no_two_sessions_have_one_id() -> None:
+    rng = random.Random(1)
+    drawn = iter((7, 7, 7, 8))
+    rng.randint = lambda *_: next(drawn)  # type: ignore[method-assign]
+    sessions = FetchSessions(rng)
+    assert [opened(sessions, 0), opened(sessions, 1)] == [7, 8]

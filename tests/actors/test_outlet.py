@@ -107,3 +107,25 @@ def test_at_the_end_goes_what_the_socket_takes_at_once(pair: tuple[Outlet, socke
     outlet.end()
     assert client.recv(100) == b"last words"
     assert client.recv(100) == b""
+
+
+async def test_what_is_written_after_the_end_goes_nowhere(pair: tuple[Outlet, socket.socket]) -> None:
+    outlet, client = pair
+    outlet.close()
+    outlet.write([b"late"])
+    outlet.flush()
+    assert (received(client), outlet.queued_bytes) == (b"", 0)
+
+
+def test_a_log_that_is_cut_while_it_is_sent_ends_the_connection(
+    pair: tuple[Outlet, socket.socket], numbers: Slice, tmp_path: Path
+) -> None:
+    """What was announced cannot be sent any more, and nothing else may be sent in its place."""
+    outlet, client = pair
+    (tmp_path / "log").write_bytes(NUMBERS[:500])
+    outlet.write([b"head", numbers, b"tail"])
+    for _ in range(2):  # what is left after the first one is not there any more
+        outlet.flush()
+    assert received(client) == b"head" + NUMBERS[100:500]
+    assert outlet.queued_bytes == 0
+    assert client.recv(1) == b"", "the connection has ended"
