@@ -74,22 +74,6 @@ class SeededScheduler(Scheduler):
         self._rng = rng
         self._trace = trace
 
-    def step(self) -> bool:
-        """Do one thing. False if nothing is left to do, ever."""
-        if self._dirty:
-            self.flush()
-            return True
-        if self._ready:
-            self.run_one(self._rng.randrange(len(self._ready)))
-            return True
-        if self.run_background():
-            return True
-        deadline = self.timers.next_deadline
-        if deadline is None:
-            return False
-        self.fire(deadline)
-        return True
-
     def run_one(self, at: int) -> None:
         """Let the ready actor in this place handle one message."""
         actor = self._ready[at]

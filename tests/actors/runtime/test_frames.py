@@ -211,3 +211,12 @@ def test_random_bytes_behind_good_frames_are_frames_or_a_frame_error(
     except FrameError:
         pass
     assert came[: len(good)] == good
+
+
+def test_few_buffers_are_kept_for_later() -> None:
+    reader = FrameReader()
+    for _ in range(read_buffer._SPARES_MAX + 5):
+        reader._keep_buffer(bytearray(10))
+    assert len(reader._spare) == read_buffer._SPARES_MAX
+    reader._keep_buffer(bytearray(read_buffer._SPARE_BYTES_MAX))
+    assert sum(map(len, reader._spare)) <= read_buffer._SPARE_BYTES_MAX

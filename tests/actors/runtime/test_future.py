@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pykka
@@ -11,6 +12,7 @@ import trio
 import trio.testing
 
 from actors.runtime import Future
+from actors.runtime import future as future_module
 from tests.actors.runtime.probes import (
     PATIENCE_SECONDS,
     Note,
@@ -178,3 +180,19 @@ def test_two_threads_may_wait_for_one_answer(monkeypatch: pytest.MonkeyPatch) ->
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
     assert answers == ["x", "x"]
+
+
+def test_a_future_shows_what_it_holds() -> None:
+    pending, done, failed = Future[int](), Future[int](), Future[int]()
+    done.set(7)
+    failed.fail(ValueError("no"))
+    assert [repr(one) for one in (pending, done, failed)] == [
+        "<Future pending>", "<Future 7>", "<Future ValueError('no')>",
+    ]  # fmt: skip
+
+
+def test_a_thread_that_waits_for_a_loop_that_has_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(future_module, "_LOOK_SECONDS", 0.001)
+    ended: Any = SimpleNamespace(on_thread=False, ended=True)
+    with pytest.raises(pykka.ActorDeadError, match="the loop that ran the actor has ended"):
+        Future[int](ended).get(timeout=PATIENCE_SECONDS)

@@ -447,3 +447,10 @@ def test_between_the_launcher_and_a_broker_silence_does_not_count(broker: int, p
     end = End(broker, peer)
     end.world.pass_time(100 * SILENCE_SECONDS)
     assert end.link.lost_because is None
+
+
+def test_a_link_shows_whom_it_joins_and_why_it_was_lost() -> None:
+    end = End()
+    assert repr(end.link) == "<Link 1→2>"
+    end.link.lose("the test is over")
+    assert repr(end.link) == "<Link 1→2 lost: the test is over>"

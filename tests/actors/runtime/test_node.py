@@ -4,6 +4,7 @@ import pykka
 import pytest
 
 from actors.runtime import Address, Ref, RemoteRef
+from actors.runtime import node as node_module
 from actors.runtime.simulation import Simulation
 from tests.actors.runtime.probes import Events, Fail, Local, Note, Owe, Probe, World
 
@@ -154,3 +155,24 @@ def test_a_failure_after_the_crash_restarts_nothing() -> None:
     world.node.crash()
     world.pass_time(100.0)
     assert world.node.addresses == []
+
+
+def test_refs_show_what_they_refer_to_and_the_inbox_of_a_remote_one_cannot_be_read() -> None:
+    world = World()
+    ref, _ = world.probe()
+    remote = world.node.ref(Address("probe", "x", 2))
+    assert isinstance(remote, RemoteRef)
+    assert [repr(ref), repr(remote)] == ["<Ref probe@1>", "<RemoteRef probe/x@2>"]
+    assert remote.actor_inbox.empty()
+    with pytest.raises(TypeError, match="is read in its own process"):
+        remote.actor_inbox.get()
+
+
+def test_the_memory_of_remote_refs_is_bounded_and_refs_in_use_live_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_module, "_REMOTE_REFS_MAX", 2)
+    node = World().node
+    first, *others = [node.ref(Address("probe", str(number), 2)) for number in range(4)]
+    assert node.ref(Address("probe", "3", 2)) is others[-1]
+    again = node.ref(Address("probe", "0", 2))
+    assert again is not first
+    assert str(again) == str(first)

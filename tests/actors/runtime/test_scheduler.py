@@ -8,7 +8,7 @@ import trio
 import trio.testing
 from attrs import frozen
 
-from actors.runtime import Actor, Ref, handles
+from actors.runtime import Actor, MailboxFull, Ref, handles
 from actors.runtime import scheduler as scheduler_module
 from actors.runtime.clock import VirtualClock
 from actors.runtime.scheduler import BATCH, HELD_AGAIN_SECONDS, HELD_SECONDS, SLOW_SECONDS, TURN_SECONDS
@@ -311,3 +311,16 @@ async def test_a_flood_does_not_keep_other_tasks_from_running(monkeypatch: pytes
         await trio.lowlevel.checkpoint()
         assert 0 < len(events.all) < 20 * BATCH
         await events.wait_until(lambda: len(events.all) == 20 * BATCH)
+
+
+def test_so_many_messages_of_other_threads_wait_for_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler_module, "THREAD_TELLS_MAX", 2)
+    scheduler, done = World().scheduler, list[int]()
+    for number in range(2):
+        scheduler.tell_soon(partial(done.append, number))
+    with pytest.raises(MailboxFull, match="2 messages of other threads wait for the loop; try again later"):
+        scheduler.tell_soon(partial(done.append, 2))
+    scheduler.turn()
+    scheduler.tell_soon(partial(done.append, 3))
+    scheduler.turn()
+    assert done == [0, 1, 3]

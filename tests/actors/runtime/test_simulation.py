@@ -117,7 +117,7 @@ def test_a_world_without_anything_to_do_comes_to_its_end() -> None:
     simulation.add_node(1).spawn(Probe, address=Address("probe", "", 1))
     simulation.run()
     assert simulation.clock.now() == 0.0
-    assert not simulation.scheduler.step()
+    assert not simulation.step()
 
 
 def test_a_run_may_be_bounded_by_steps() -> None:
