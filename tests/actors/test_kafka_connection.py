@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from actors import kafka_connection
 from actors.connection import Connection
 from actors.harness import Cluster
 from actors.json_connection import JsonConnection
@@ -17,7 +18,7 @@ from protocol.apis import FETCH, METADATA
 from protocol.error_codes import ErrorCode
 from protocol.framing import ClientConnection
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.actors.handlers.wire_client import WireClient
 from tests.actors.test_listener import asked, connected, connections, status
 from tests.actors.waiting import wait_until
@@ -40,6 +41,14 @@ def test_a_malformed_request_ends_its_connection_at_once(cluster: Cluster) -> No
         client.sendall(malformed)
         assert client.recv(1) == b""
         wait_until(lambda: connections(cluster) == 0, lambda: "the connection waits for an answer that never comes")
+
+
+def test_only_a_produce_may_be_large(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_connection, "SMALL_BYTES_MAX", 1000)
+    with WireClient(cluster) as client:
+        client.ask(MetadataRequest(topics=[MetadataRequestTopic(name="x" * 500)]), 4)
+        client.send(MetadataRequest(topics=[MetadataRequestTopic(name="x" * 1000)]), 4)
+        assert client.is_closed_by_peer()
 
 
 def waiting_fetch(cluster: Cluster) -> tuple[WireClient, FetchRequest]:

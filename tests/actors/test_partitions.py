@@ -9,15 +9,18 @@ from functools import partial
 from itertools import pairwise
 from typing import NoReturn
 
+import orjson
 import pytest
 from attrs import evolve
 
+from actors import controller
 from actors.background import Done, Work
 from actors.calendar import SUSPENDED_SECONDS
 from actors.cluster_facts import GROUP as METADATA
 from actors.cluster_facts import ClusterFacts
 from actors.group_member import GroupServices
 from actors.partitions import (
+    _GONE,
     LEADERLESS_MAX,
     LEADERLESS_SECONDS,
     LEADERLESS_SECONDS_MAX,
@@ -41,7 +44,7 @@ from actors.runtime.clock import VirtualClock
 from actors.runtime.simulation import Simulation
 from log import checkpoint, losses
 from log.machines.plans import CreateTopic, DeleteTopic
-from log.memory_filesystem import MemoryFilesystem
+from log.memory_filesystem import Fault, MemoryFilesystem
 from log.partition_log import PartitionLog
 from log.raft.membership import Voter
 from log.raft.vote_journal import TERMS_SKIPPED
@@ -63,8 +66,12 @@ class LaterBackground:
         self._timers.after(0.001, partial(self._work, work, done))
 
     def _work(self, work: Work, done: Done) -> None:
-        work()
-        done(None)
+        try:
+            work()
+        except OSError as error:
+            done(error)
+        else:
+            done(None)
 
 
 class Brokers:
@@ -399,3 +406,60 @@ def test_records_are_deleted_without_a_flush_on_the_loop(monkeypatch: pytest.Mon
     assert deleted.get() == RecordsDeleted(ErrorCode.NONE, 4)
     replicas = [brokers.sim.nodes[number]._alive[replica_address(group, number)] for number in brokers.numbers]
     assert [one._member.log.log_start_offset for one in replicas if isinstance(one, Replica)] == [4, 4, 4]
+
+
+def test_replicas_go_on_and_are_still_removed_after_the_actor_that_makes_them_failed() -> None:
+    brokers = Brokers(1)
+    groups = brokers.create(3)
+    before = actor_of(brokers, 1)
+    del before._services  # the next thing that it does fails
+    brokers.sim.run(seconds=10.0)
+    assert actor_of(brokers, 1) is not before
+    assert brokers.are_in_sync(groups)
+    brokers.tell_controller(DeleteTopic("delete it", "many"))
+    brokers.until(lambda: not directories(brokers.disks[1]))
+    assert brokers.replicas(1) == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "left"),
+    [(Fault("rename", path="/data/many-0*"), 1), (Fault("sync_directory", path=DATA), 0)],
+    ids=["one directory", "the data directory"],
+)
+def test_a_directory_that_cannot_be_removed_is_named_and_the_others_go(
+    caplog: pytest.LogCaptureFixture, fault: Fault, left: int
+) -> None:
+    brokers = Brokers(1)
+    brokers.create(3)
+    brokers.disks[1].faults.append(fault)
+    brokers.tell_controller(DeleteTopic("delete it", "many"))
+    brokers.until(lambda: brokers.replicas(1) == 0)
+    brokers.sim.run(seconds=1.0)
+    assert sum("was not removed" in line for line in caplog.messages) == 1
+    assert len([name for name in directories(brokers.disks[1]) if not name.endswith(_GONE)]) == left
+
+
+def test_what_an_earlier_process_did_not_finish_removing_is_named_if_it_stays(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    brokers = Brokers(1)
+    (group,) = brokers.create(1)
+    brokers.kill(1)
+    disk = brokers.disks[1]
+    disk.make_directory(f"{DATA}/{group}{_GONE}")
+    disk.create(f"{DATA}/{group}{_GONE}/file")
+    disk.faults.append(Fault("remove", path=f"*{_GONE}*"))
+    brokers.start(1)
+    brokers.sim.run(seconds=2.0)
+    assert any(f"{group}{_GONE} was not removed" in line for line in caplog.messages)
+
+
+def test_so_many_operations_wait_for_the_one_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Brokers(1)
+    monkeypatch.setattr(controller, "WAITING_MAX", 1)
+    ref = brokers.sim.nodes[1].ref(Address("controller", "", 1))
+    asked = [ref.ask(CreateTopic(f"{number}", f"t{number}", 1, 1), block=False) for number in range(4)]
+    brokers.until(lambda: all(one.done for one in asked))
+    told = [orjson.loads(one.get().answer) for one in asked]
+    assert ErrorCode.REQUEST_TIMED_OUT in [one["error"] for one in told]
+    assert {one["message"] for one in told if one["error"]} == {"too many operations wait; try again"}
