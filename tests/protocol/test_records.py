@@ -396,3 +396,10 @@ def test_a_later_control_type_is_unknown() -> None:
 def test_a_broken_control_record_is_invalid(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(InvalidRecord, match="offset 8"):
         read_control(Record(8, 0, key, value))
+
+
+def test_a_batch_whose_last_offset_is_none_is_damaged() -> None:
+    batch = build_batch([Record(number, START, None, b"v") for number in range(2)])
+    struct.pack_into(">q", batch, 0, (1 << 63) - 1)
+    with pytest.raises(CorruptBatch, match=f"ends at offset {1 << 63}"):
+        records(batch, limit=1 << 20)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from protocol.codec import decode, encode
+from protocol.errors import ProtocolError
 from protocol.schema import (
     Array,
     Float64,
     Int32,
     String,
     UInt32,
+    Uuid,
     Versions,
     declaration_of,
     field,
@@ -33,6 +35,12 @@ class Sample:
     inner: list[Inner] = field(factory=list)
     wide: UInt32 = 0
     real: Float64 = 0.0
+
+
+@message(Versions(0, 1), Versions.parse("0+"))
+class Seldom:
+    ids: list[Uuid] = field(factory=list)
+    inner: Inner = field("1+", factory=Inner)
 
 
 @message(Versions(0, 0), Versions.parse("none"))
@@ -88,3 +96,15 @@ def test_null_that_the_annotation_does_not_allow_is_refused() -> None:
 def test_class_that_is_no_message_is_refused() -> None:
     with pytest.raises(TypeError, match="Inner is not declared as a message"):
         declaration_of(Inner)
+
+
+def test_lists_of_ids_travel() -> None:
+    given = Seldom(ids=[bytes([number]) * 16 for number in range(3)])
+    data = b"".join(encode(given, 0))
+    assert decode(Seldom, 0, data) == (given, len(data))
+
+
+def test_a_struct_that_a_version_does_not_have_must_be_its_default() -> None:
+    assert encode(Seldom(inner=Inner()), 0)
+    with pytest.raises(ProtocolError, match="inner"):
+        encode(Seldom(inner=Inner(number=8)), 0)

@@ -8,10 +8,11 @@ from typing import Any
 import pykka
 import pytest
 
-from actors.handlers import describe_log_dirs, describe_quorum, list_groups, list_transactions
+from actors.handlers import describe_log_dirs, describe_quorum, elect_leaders, list_groups, list_transactions
 from actors.handlers.operations import Outcome, _outcome
 from actors.runtime.errors import MailboxFull
 from protocol.error_codes import ErrorCode
+from protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 from protocol.messages.list_transactions import ListTransactionsResponse
 
@@ -80,3 +81,24 @@ def test_an_operation_whose_controller_does_not_answer_has_an_error_of_its_own(
 
 def test_the_room_of_a_disk_that_cannot_be_asked_is_unknown() -> None:
     assert describe_log_dirs._room("/no/such/directory") == (-1, -1)
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "told"),
+    [((1, 2), ErrorCode.REQUEST_TIMED_OUT), ((2,), ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)],
+)
+def test_a_preferred_leader_that_does_not_lead_in_time_is_told(in_sync: tuple[int, ...], told: ErrorCode) -> None:
+    responses: list[Any] = []
+    topic = SimpleNamespace(id="id", name="orders", partitions=[SimpleNamespace(replicas=(1, 2))])
+    serving = SimpleNamespace(
+        node=SimpleNamespace(scheduler=SimpleNamespace(clock=SimpleNamespace(now=lambda: 5.0))),
+        metadata=SimpleNamespace(topic=lambda _name: topic),
+        led=lambda _topic, _number: SimpleNamespace(broker=2, in_sync=in_sync),
+    )
+    wanted = [TopicPartitions(topic="orders", partitions=[0])]
+    request = ElectLeadersRequest(election_type=0, timeout_ms=0, topic_partitions=wanted)
+    call: Any = SimpleNamespace(request=request, serving=serving, answer=responses.append)
+    for _ in elect_leaders.handle(call):
+        pass
+    (result,) = responses[0].replica_election_results[0].partition_result
+    assert result.error_code == told

@@ -1,0 +1,60 @@
+"""Batches on their way to a partition, while no controller gives producer ids or nobody leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from actors.json_handlers.at_leader import PAUSE_SECONDS_MAX
+from actors.json_handlers.lanes import Batch, Lanes
+from protocol.compression import Codec
+from protocol.error_codes import ErrorCode
+from protocol.records import Record
+
+
+class Written:
+    """A partition of which nobody knows the leader, and what became of the batches for it."""
+
+    def __init__(self) -> None:
+        self.later: list[Callable[[], None]] = []
+        self.takers: list[Callable[[int | None], None]] = []
+        self.outcomes: list[tuple[int, str]] = []
+        serving = SimpleNamespace(
+            led=lambda _topic, _number: None, take_producer_id=lambda _connection, then: self.takers.append(then)
+        )
+        self.connection = SimpleNamespace(
+            now=0.0,
+            address=SimpleNamespace(name="0"),
+            serving=serving,
+            later=lambda _seconds, then: self.later.append(then),
+            ask=lambda *_, **__: pytest.fail("there is nobody to ask"),
+        )
+        self._lanes = Lanes(cast("Any", self.connection))
+
+    def put(self, acks: int, seconds: float) -> None:
+        topic: Any = SimpleNamespace(id="id", name="orders", partitions=[None])
+        batch = Batch(
+            records=[Record(0, 0, None, b"v", ())], codec=Codec.NONE, acks=acks, deadline=seconds,
+            written=lambda error, message, _base: self.outcomes.append((error, message)),
+        )  # fmt: skip
+        self._lanes.put(topic, 0, batch)
+
+
+def test_a_batch_waits_for_a_producer_id_until_its_time_is_up() -> None:
+    written = Written()
+    written.put(acks=-1, seconds=3 * PAUSE_SECONDS_MAX)
+    written.takers.pop()(None)
+    assert written.outcomes == []
+    written.connection.now = 2.5 * PAUSE_SECONDS_MAX
+    written.later.pop()()
+    written.takers.pop()(None)
+    assert written.outcomes == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no controller gives a producer id")]
+
+
+def test_a_batch_that_nobody_confirms_is_not_kept_for_a_leader() -> None:
+    written = Written()
+    written.put(acks=0, seconds=10.0)
+    assert written.outcomes == [(ErrorCode.LEADER_NOT_AVAILABLE, "nobody leads orders-0")]
