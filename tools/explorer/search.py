@@ -117,7 +117,7 @@ class Search:
         after = settling(state, ways)
         if after is not None and (world.has_leader(after) or world.electable(after)):
             return after
-        self._settled[state] = tuple(after for _, after in ways)
+        self._settled[state] = tuple(after for move, after in ways if not move.is_fault)
         return _SETTLED
 
     def _check_liveness(self) -> int:

@@ -18,6 +18,7 @@ Event = tuple[Any, ...]
 BITS = 24
 MASK = (1 << BITS) - 1
 _NEED_NO_TIME = ("step", "vote_saved", "synced", "start", "leader_gone", "want")
+_FAULTS = ("lost", "repeated", "kill", "lose_power")
 
 
 def place(broker: int) -> int:
@@ -42,6 +43,7 @@ class Move:
     is_checked: bool
     """Does it lead now, has it committed more, or has its log changed?"""
     needs_no_time: bool
+    is_fault: bool
 
 
 @define(eq=False)
@@ -88,6 +90,9 @@ class Sites:
         brokers = range(scenario.brokers)
         self.peers = [[b for b in brokers if (a, b) in links] for a in brokers]
         self._empty: tuple[tuple[int, ...], ...] = ((),) * scenario.brokers
+        self._spoken: dict[tuple[int, tuple[tuple[int, int], ...]], tuple[tuple[int, int], ...]] = {}
+        self._kept: dict[tuple[tuple[int, ...], int], tuple[int, ...]] = {}
+        self._kinds: dict[tuple[int, ...], tuple[bool, bool]] = {(): (True, True)}
         self._words: dict[tuple[int, tuple[int, ...]], int] = {}
         self._by_word: list[tuple[int, tuple[int, ...]]] = []
         self._standings: dict[Any, int] = {}
@@ -106,15 +111,21 @@ class Sites:
     def _make(self, broker: int, local: int, queues: tuple[tuple[int, ...], ...]) -> Site:
         facts, sites = self._locals.facts[local], self.by_number[broker]
         assert len(sites) < MASK, "too many sites for a number's bits"
-        kinds = [[isinstance(self._locals.messages[one], ANSWERS) for one in queue] for queue in queues]
+        kinds = [self._kinds.get(queue) or self._kind(queue) for queue in queues]
         site = Site(
             len(sites), broker, local, queues, facts,
-            has_answers_only=tuple(all(queue) for queue in kinds),
-            has_questions_only=tuple(not any(queue) for queue in kinds),
+            has_answers_only=tuple([answers for answers, _ in kinds]),
+            has_questions_only=tuple([questions for _, questions in kinds]),
             standing=self._standing(facts), pushed={}, moves={},
         )  # fmt: skip
         sites.append(site)
         return site
+
+    def _kind(self, queue: tuple[int, ...]) -> tuple[bool, bool]:
+        """Is nothing but answers in this queue? Nothing but questions?"""
+        answers = [isinstance(self._locals.messages[one], ANSWERS) for one in queue]
+        self._kinds[queue] = all(answers), not any(answers)
+        return self._kinds[queue]
 
     def _standing(self, facts: Facts) -> int:
         is_whole = facts.watermark == len(facts.log)
@@ -149,34 +160,46 @@ class Sites:
         if not self._locals.facts[local].is_alive:
             queues = self._empty
         elif local != site.local:
-            queues = tuple(self._without_void(queue, local) for queue in queues)
+            queues = tuple([queue and self._without_void(queue, local) for queue in queues])
         return self._as_move(site, event, self.of(site.broker, local, queues), out)
 
     def _as_move(self, site: Site, event: Event, after: Site, out: tuple[tuple[int, int], ...]) -> Move:
         was, now = site.facts, after.facts
-        is_checked = now.is_alive and (
-            (now.leads and not was.leads) or now.watermark > was.watermark or now.log != was.log
+        is_checked = (
+            now is not was
+            and now.is_alive
+            and ((now.leads and not was.leads) or now.watermark > was.watermark or now.log != was.log)
         )
         return Move(
             event, site.broker, (after.number - site.number) << place(site.broker),
-            words=self._spoken(site.broker, out), term=now.term, before=site.local, after=after.local,
+            words=self._say(site.broker, out), term=now.term, before=site.local, after=after.local,
             is_checked=is_checked and event[0] != "start", needs_no_time=event[0] in _NEED_NO_TIME,
+            is_fault=event[0] in _FAULTS,
         )  # fmt: skip
 
     def _without_void(self, queue: tuple[int, ...], receiver: int) -> tuple[int, ...]:
-        return tuple(one for one in queue if not self._locals.is_void(one, receiver))
+        kept = self._kept.get((queue, receiver))
+        if kept is None:
+            kept = tuple(one for one in queue if not self._locals.is_void(one, receiver))
+            self._kept[queue, receiver] = kept
+        return kept
 
-    def _spoken(self, sender: int, out: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    def _say(self, sender: int, out: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
         """Receivers, each with the number of what it is sent."""
-        words = []
-        for receiver in self.peers[sender]:
-            messages = tuple(message for to, message in out if to == receiver)
-            if messages:
-                word = self._words.setdefault((sender, messages), len(self._by_word))
-                if word == len(self._by_word):
-                    self._by_word.append((sender, messages))
-                words.append((receiver, word))
-        return tuple(words)
+        if not out:
+            return ()
+        spoken = self._spoken.get((sender, out))
+        if spoken is None:
+            said = {to: tuple(message for other, message in out if other == to) for to, _ in out}
+            spoken = tuple((to, self._word(sender, said[to])) for to in self.peers[sender] if to in said)
+            self._spoken[sender, out] = spoken
+        return spoken
+
+    def _word(self, sender: int, messages: tuple[int, ...]) -> int:
+        word = self._words.setdefault((sender, messages), len(self._by_word))
+        if word == len(self._by_word):
+            self._by_word.append((sender, messages))
+        return word
 
     def push(self, site: Site, word: int) -> int:
         """What is added to the state of the group when this is sent to the site."""
