@@ -11,6 +11,7 @@ from typing import Any
 
 from attrs import frozen
 
+from log.raft.generation import generation_of
 from log.raft.messages import (
     Appended,
     BeatAnswer,
@@ -43,6 +44,7 @@ class Facts:
     is_alive: bool
     role: str = ""
     term: int = 0
+    generation: int = 0
     watermark: int = 0
     log: tuple[int, ...] = ()
     """The numbers of its batches: offset and epoch are part of a batch."""
@@ -143,6 +145,7 @@ class Locals:
             is_alive=True,
             role=type(role).__name__,
             term=node.term,
+            generation=node.generation,
             watermark=node.watermark,
             log=batches,
             last=(log.epochs.latest, log.end_offset),
@@ -161,10 +164,13 @@ class Locals:
         """Will this message change nothing and be answered with nothing, now and whatever happens before it arrives?
 
         Terms never go back, except in a crash, which also closes the link. A vote counts for a candidate of its term
-        alone, an acknowledgement for a leader of its term, and nobody becomes one of the same term twice. A
-        pre-candidate does not ask again before the answers to its last question have arrived.
+        alone, an acknowledgement for a leader of its term, and nobody becomes one of the same term twice. Messages
+        of an earlier generation are ignored. A pre-candidate does not ask again before the answers to its last question
+        have arrived.
         """
         said, facts = self.messages[message], self.facts[receiver]
+        if generation_of(said.term) < facts.generation:
+            return True
         if not isinstance(said, _WITHOUT_ANSWER):
             return False
         if said.term < facts.term:

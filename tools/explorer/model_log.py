@@ -21,7 +21,7 @@ class ModelFiles:
         pass
 
     def exists(self, _path: str) -> bool:
-        """No mark of a replica that is new to its group: these replicas never leave one."""
+        """No mark: the state of a replica says whether it counts, and whether it is new to its group."""
         return False
 
 
@@ -83,6 +83,11 @@ class ModelLog:
         del self.batches[offset:]
         self.epochs.cut_from(offset)
         self.flushed_offset = min(self.flushed_offset, offset)
+
+    def restart_at(self, offset: int) -> None:
+        assert offset == 0, "logs start at 0 here"
+        self.truncate(0)
+        self.high_watermark = 0
 
     def read(self, start: int, _bytes_max: int) -> ModelSlice:
         return ModelSlice(b"".join(self.batches[start:]))

@@ -117,6 +117,11 @@ class Replica:
     def _on_want(self, wanted: tuple[int, ...]) -> None:
         self._alive.want(wanted, (), NOW, move=1)
 
+    def _on_recover(self, survivors: tuple[int, ...]) -> None:
+        """An operator has given up the others."""
+        membership = Membership(tuple(_voter(broker) for broker in survivors), generation=1)
+        self._alive.begin_generation(membership, NOW, keeps_log=self.node.broker in survivors)
+
     def _on_leader_gone(self) -> None:
         self._alive.leader_gone(NOW)
 
@@ -139,17 +144,17 @@ class Replica:
         flushed = min(kept, log.flushed_offset) if node.config.flush_before_ack else 0
         self.disk = (
             node.broker, node.directory, tuple(log.batches[:kept]), flushed, node.history.encode(), eligible,
-            node.wanted, node.move, node.config.flush_before_ack,
+            node._is_new, node.wanted, node.move, node.config.flush_before_ack,
         )  # fmt: skip
         self.member = None
 
     def _on_start(self) -> None:
-        broker, directory, batches, flushed, history, eligible, wanted, move, flush = self.disk
+        broker, directory, batches, flushed, history, eligible, is_new, wanted, move, flush = self.disk
         del self.disk
         log = ModelLog(batches, flushed)
         self.member = _member(
             broker, directory, MembershipHistory.decode(history), self.saved, log,
-            eligible=eligible, wanted=wanted, move=move, flush=flush,
+            eligible=eligible, is_new=is_new, wanted=wanted, move=move, flush=flush,
         )  # fmt: skip
 
     @property
@@ -187,17 +192,21 @@ def _set(time: float | None) -> float | None:
     return time if time is None or time == math.inf else NOW
 
 
+def _voter(broker: int) -> Voter:
+    return Voter(broker, f"dir-{broker}")
+
+
 def _leader(node: RaftNode) -> Leader:
     assert isinstance(node.role, Leader)
     return node.role
 
 
 def first_replica(broker: int, scenario: Scenario) -> Replica:
-    voters = Membership(tuple(Voter(voter, f"dir-{voter}") for voter in scenario.voters))
+    voters = Membership(tuple(_voter(broker) for broker in scenario.voters))
     history = MembershipHistory([(-1, voters)])
     member = _member(
-        broker, f"dir-{broker}", history, Vote(), ModelLog(),
-        eligible=True, wanted=scenario.voters, move=0, flush=scenario.flush,
+        broker, _voter(broker).directory, history, Vote(), ModelLog(),
+        eligible=True, is_new=False, wanted=scenario.voters, move=0, flush=scenario.flush,
     )  # fmt: skip
     return Replica(member, Vote())
 
@@ -210,13 +219,15 @@ def _member(
     log: ModelLog,
     *,
     eligible: bool,
+    is_new: bool,
     wanted: tuple[int, ...],
     move: int,
     flush: bool,
 ) -> Member:
     node = RaftNode(
         broker, directory, history, vote, log,
-        config=_FLUSHING if flush else _CONFIG, rng=_RNG, now=NOW, eligible=eligible, wanted=wanted, move=move,
+        config=_FLUSHING if flush else _CONFIG, rng=_RNG, now=NOW,
+        eligible=eligible, is_new=is_new, wanted=wanted, move=move,
     )  # fmt: skip
     return Member(cast("PartitionLog", log), node, _wall_ms)
 

@@ -25,11 +25,13 @@ class Scenario:
     name: str
     brokers: int
     terms: int
-    """No timer leads to a later term than this one. What follows in later terms counts for liveness only."""
+    """No timer leads to a later term than this one of a generation. What follows in later terms counts for liveness."""
     links: frozenset[Link] = Factory(lambda self: all_links(self.brokers), takes_self=True)
     voters: tuple[int, ...] = Factory(lambda self: tuple(range(self.brokers)), takes_self=True)
     wanted: tuple[int, ...] = Factory(lambda self: self.voters, takes_self=True)
     """The voters after the membership change, which each replica hears of at any time; the same if there is none."""
+    survivors: tuple[int, ...] = ()
+    """An operator gives up all other replicas: each replica hears of the next generation at any time; () if none is."""
     batches: int = 0
     crashes: int = 0
     faults: int = 0

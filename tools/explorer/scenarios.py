@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
+from attrs import evolve
+
 from tools.explorer.scenario import Scenario, all_links
 
 SEED = 1
@@ -14,6 +16,7 @@ def small() -> Iterator[Scenario]:
     """Seconds in all."""
     yield Scenario("3 replicas, 2 terms, elections", brokers=3, terms=2, elections_only=True)
     yield _move("one voter joins two", (0, 1), (0, 1, 2))
+    yield evolve(generation(), name="3 replicas, two generations, 1 term each, elections", elections_only=True)
     yield star()
 
 
@@ -26,6 +29,7 @@ def all_scenarios() -> Iterator[Scenario]:
     """Minutes in all; the longest first, so that no process is left alone with one of them."""
     yield from _crashes_and_faults()
     yield from _moves()
+    yield from _generations()
     yield from _elections()
     yield from _partitions()
 
@@ -58,6 +62,21 @@ def _moves() -> Iterator[Scenario]:
     yield _move("the preferred one of three voters leaves", (0, 1, 2), (1, 2))
     yield joins_with_crash()
     yield _move("one voter is replaced", (0, 1), (0, 2))
+
+
+def _generations() -> Iterator[Scenario]:
+    """An operator gives up one of three replicas, which is alive all the time and hears of it last, or first."""
+    yield generation()
+    yield generation(crashes=1)
+    yield generation(faults=1)
+
+
+def generation(crashes: int = 0, faults: int = 0) -> Scenario:
+    what = "".join([", 1 crash"] * crashes + [", 1 lost or repeated message"] * faults)
+    return Scenario(
+        f"3 replicas, two generations, 1 term each, 1 batch, 2 timers{what}",
+        brokers=3, terms=1, timers=2, batches=1, survivors=(0, 1), crashes=crashes, faults=faults,
+    )  # fmt: skip
 
 
 def joins_with_crash() -> Scenario:

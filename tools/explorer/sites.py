@@ -11,13 +11,14 @@ from typing import Any
 
 from attrs import define
 
+from log.raft.generation import number_of
 from tools.explorer.locals import ANSWERS, Facts, Locals
 from tools.explorer.scenario import Scenario
 
 Event = tuple[Any, ...]
 BITS = 24
 MASK = (1 << BITS) - 1
-_NEED_NO_TIME = ("step", "vote_saved", "synced", "start", "leader_gone", "want")
+_NEED_NO_TIME = ("step", "vote_saved", "synced", "start", "leader_gone", "want", "recover")
 _FAULTS = ("lost", "repeated", "kill", "lose_power")
 
 
@@ -37,6 +38,7 @@ class Move:
     words: tuple[tuple[int, int], ...]
     """Receivers, and what is sent to each: a sender and its messages, numbered."""
     term: int
+    """Of its generation."""
     before: int
     after: int
     """The replica's local states."""
@@ -172,7 +174,7 @@ class Sites:
         )
         return Move(
             event, site.broker, (after.number - site.number) << place(site.broker),
-            words=self._say(site.broker, out), term=now.term, before=site.local, after=after.local,
+            words=self._say(site.broker, out), term=number_of(now.term), before=site.local, after=after.local,
             is_checked=is_checked and event[0] != "start", needs_no_time=event[0] in _NEED_NO_TIME,
             is_fault=event[0] in _FAULTS,
         )  # fmt: skip
@@ -245,6 +247,8 @@ class Sites:
             events.append(("synced",))
         if mine.is_alive and self._scenario.wanted != self._scenario.voters and not mine.moved:
             events.append(("want", self._scenario.wanted))
+        if mine.is_alive and self._scenario.survivors and not mine.generation:
+            events.append(("recover", self._scenario.survivors))
         return events
 
     def _timers(self, site: Site, *, leads: bool) -> list[tuple[Move, bool]]:

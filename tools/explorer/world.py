@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from attrs import evolve
 
+from log.raft.generation import number_of
 from tools.explorer.locals import BrokenInvariant, Facts, Locals
 from tools.explorer.past import Numbered, Past, Pasts
 from tools.explorer.scenario import NO_BOUND, Scenario
@@ -88,7 +89,7 @@ class World:
         for move, is_question in timed:
             if is_question and not is_answered:
                 continue
-            if move.event[0] != "timer" or site.facts.term < self.terms_max:
+            if move.event[0] != "timer" or number_of(site.facts.term) < self.terms_max:
                 yield move, self._after(state, move, sites, spent, past)
 
     def _of_leader(
@@ -232,11 +233,14 @@ class World:
 
     def _is_electable(self, facts: list[Facts], broker: int) -> bool:
         mine = facts[broker]
+        alive = [one for one in self._brokers if facts[one].is_alive]
         if not mine.is_alive or broker not in mine.voters:
             return False
-        near = [broker, *self.sites.peers[broker]]
+        near = {broker, *self.sites.peers[broker]}.intersection(alive)
         willing = [
-            voter for voter in mine.voters if voter in near and facts[voter].is_alive and facts[voter].last <= mine.last
+            voter
+            for voter in mine.voters
+            if voter in near and facts[voter].generation == mine.generation and facts[voter].last <= mine.last
         ]
         eligible = [voter for voter in willing if facts[voter].is_eligible]
         return len(eligible) > len(mine.voters) // 2 or len(willing) == len(mine.voters)
