@@ -22,7 +22,7 @@ from log.machines.plans import CreateTopic, DeleteTopic, MoveReplicas, Request
 from log.memory_filesystem import MemoryFilesystem
 from log.partition_log import PartitionLog
 from protocol.error_codes import ErrorCode
-from protocol.records import Record, build_batch, check_batches
+from protocol.records import Record, build_batch, check_batches, parse_batches
 from tests.actors.conftest import ClusterFactory
 from tests.actors.topics import (
     UNREACHABLE,
@@ -301,6 +301,30 @@ def test_what_was_refused_is_not_done_when_a_copy_of_it_comes_late(leaves_nothin
         made = cluster.admin.create_topic("orders")
         assert decoded(cluster.ask(controller, request)) == refused
         assert cluster.admin.topic("orders")["topic_id"] == made["topic_id"]
+
+
+def test_many_operations_that_change_nothing_are_few_batches_and_those_around_them_keep_their_order(
+    leaves_nothing: None, tmp_path: Path
+) -> None:
+    with Cluster(1, data_dir=tmp_path) as cluster:
+        cluster.admin.create_topic("others")
+        asked: list[Request] = [DeleteTopic(f"refused {number}", f"unknown-{number}") for number in range(300)]
+        asked.insert(200, CreateTopic("made", "orders", 1, 1))
+        asked.append(DeleteTopic("deleted", "orders"))
+        asked.append(DeleteTopic("deleted too late", "orders"))
+        before = metadata_batches(tmp_path)
+        ref = cluster.ref("controller@1")
+        futures = [ref.ask(request, block=False) for request in asked]
+        errors = [decoded(future.get(timeout=30))["error"] for future in futures]
+        refused = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert errors == [refused] * 200 + [ErrorCode.NONE] + [refused] * 100 + [ErrorCode.NONE, refused]
+        assert metadata_batches(tmp_path) - before < 100
+        assert decoded(cluster.ask("controller@1", asked[7]))["error"] == refused, "its answer is kept"
+
+
+def metadata_batches(data_dir: Path) -> int:
+    logs = sorted((data_dir / "1" / "__cluster_metadata-0").glob("*.log"))
+    return sum(len(parse_batches(log.read_bytes()).headers) for log in logs)
 
 
 @pytest.mark.slow
