@@ -17,6 +17,7 @@ from actors.calendar import Calendar
 from actors.flusher import LogSynced, SaveVote, SyncLog, VoteSaved
 from actors.heartbeats import Follows, LeaderGone, Leads
 from actors.leadership import Leadership
+from actors.pulse import WAKING_SECONDS, Pulse
 from actors.raft_messages import RAFT_MESSAGES
 from actors.replica_messages import (
     DescribeSurvivor,
@@ -78,6 +79,7 @@ class GroupServices:
         return self.calendar.wall_ms()
 
     refusals: Refusals = Factory(Refusals)
+    pulse: Pulse = Factory(Pulse)
 
 
 @frozen(slots=True)
@@ -371,6 +373,11 @@ class GroupMember(Actor):
     @handles(_Tick)
     def tick(self, _message: _Tick) -> None:
         self._tick_at = self._timer = None
+        if isinstance(self._member.node.role, Leader) and self._services.pulse.is_waking(self.now):
+            # It could not hear its followers. They get the chance to answer before their leader steps down.
+            self._tick_at = self.now + WAKING_SECONDS
+            self._timer = self.after(WAKING_SECONDS, _Tick())
+            return
         self._member.tick(self.now)
         self._after_event()
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 from zlib import crc32
 
 from actors.leadership import Leadership
+from actors.pulse import BEAT_SECONDS, Pulse
 from actors.runtime import LAUNCHER_ID, Actor, Address, Overflow, PeerDown, PeerUp, handles, wire
 from protocol.late_attrs import frozen
 
-BEAT_SECONDS = 0.25
 NEWS_SECONDS = 0.002
 """How long news waits for company."""
 _DOUBT_SECONDS = 3 * BEAT_SECONDS
@@ -90,9 +90,10 @@ class Heartbeats(Actor):
     mailbox_overflow = Overflow.DROP
     mailbox_capacity = 1 << 16
 
-    def __init__(self, heard: dict[int, float], leadership: Leadership) -> None:
+    def __init__(self, heard: dict[int, float], leadership: Leadership, pulse: Pulse) -> None:
         super().__init__()
         self._heard = heard
+        self._pulse = pulse
         self._leadership = leadership
         self._leading = Terms()
         self._has_news = False
@@ -157,6 +158,7 @@ class Heartbeats(Actor):
 
     @handles(_BeatNow)
     def beat_now(self, _message: _BeatNow) -> None:
+        self._pulse.beat(self._now)
         for peer in self._unsaid:
             self._beat(peer)
 

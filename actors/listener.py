@@ -28,7 +28,7 @@ from actors.kafka_connection import KafkaConnection
 from actors.outlet import Outlet
 from actors.request_memory import STALLED_SECONDS, RequestMemory
 from actors.runtime import Address, readers
-from actors.runtime.loop import Parking, drained
+from actors.runtime.loop import Parking, caught_up
 from protocol.errors import ProtocolError
 from protocol.framing import Dialect, dialect_of
 from protocol.json_lines import LineCutter
@@ -231,7 +231,7 @@ class _Edge:
             while is_behind or waiting or answers.are_many or memory.must_wait(self):
                 if is_behind:
                     is_behind = False
-                    await drained(scheduler, turns=_PATIENCE_TURNS)
+                    await caught_up(scheduler, _PATIENCE_TURNS)
                 elif answers.are_many:
                     await answers.changed.wait()
                 elif not waiting:

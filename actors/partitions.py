@@ -482,7 +482,7 @@ def start_partitions(
         cluster.transactions,
     )
     node.spawn(Flusher, journal, services.handles, syncs, address=Address("flusher", "", node.broker))
-    node.spawn(Heartbeats, heard, services.leadership, address=Address("heartbeats", "", node.broker))
+    node.spawn(Heartbeats, heard, services.leadership, services.pulse, address=Address("heartbeats", "", node.broker))
     node.spawn(Partitions, services, removals, address=Address("partitions", "", node.broker))
     node.spawn(Cleaner, cluster.retention_check_seconds, address=Address("cleaner", "", node.broker))
     snapshots = SnapshotWriter(filesystem, data_dir, removals)

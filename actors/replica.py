@@ -591,7 +591,8 @@ class Replica(GroupMember):
         role = node.role
         if self.authority.leads_alone:
             return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, node.term, "no other replica can be reached")
-        if not isinstance(role, Leader) or role.successor is not None or not leading.has_quorum(node, self.now):
+        is_heard = isinstance(role, Leader) and (leading.has_quorum(node, self.now) or self._may_be_heard(acks))
+        if not isinstance(role, Leader) or role.successor is not None or not is_heard:
             leader = "nobody known" if node.leader in (None, node.broker) else f"broker {node.leader}"
             return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, node.term, f"the leader is {leader}")
         if leader_epoch not in (-1, node.term):
@@ -602,6 +603,10 @@ class Replica(GroupMember):
         if len(self._appends) >= WAITING_MAX:
             return AppendResult(ErrorCode.REQUEST_TIMED_OUT, -1, node.term, "too many appends wait; try again")
         return None
+
+    def _may_be_heard(self, acks: int) -> bool:
+        """Its own process was asleep, and followers are about to answer. What needs them all is answered by them."""
+        return acks == ALL and self._services.pulse.is_waking(self.now)
 
     def _already_here(self, header: BatchHeader) -> tuple[int, int] | None:
         """Where a retried batch of an idempotent producer is, if it is here."""

@@ -71,12 +71,26 @@ async def run_scheduler(scheduler: Scheduler, *, task_status: trio.TaskStatus[No
         scheduler.detach_loop()
 
 
-async def drained(scheduler: Scheduler, turns: int | None = None) -> None:
-    """Wait until no actor has work left, or for so many turns."""
-    while scheduler.busy and turns != 0:
+async def drained(scheduler: Scheduler) -> None:
+    """Wait until nothing is left to do."""
+    while scheduler.busy:
         scheduler.turn()
-        turns = None if turns is None else turns - 1
         await trio.lowlevel.checkpoint()
+
+
+async def caught_up(scheduler: Scheduler, turns: int) -> None:
+    """Wait until actors have done what was brought to them, or for so many turns.
+
+    What is worked on in the background is not waited for: there may be some of it for as long as clients want.
+    """
+    while scheduler.is_behind and turns:
+        scheduler.turn(_nothing_more)
+        turns -= 1
+        await trio.lowlevel.checkpoint()
+
+
+def _nothing_more() -> None:
+    """Brought to a turn, so that it does nothing of the background's."""
 
 
 async def _run_timers(scheduler: Scheduler, earlier: Parking) -> None:

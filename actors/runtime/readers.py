@@ -26,15 +26,19 @@ Step = Callable[[], bool]
 _CLOSED = "this socket was closed meanwhile"
 
 
-async def serve(sock: socket.socket, step: Step) -> None:
-    """Call `step` whenever there is something to read, until it gives False. What it raises is raised here."""
+async def serve(sock: socket.socket, step: Step, *, first: bool = False) -> None:
+    """Call `step` whenever there is something to read, until it gives False. What it raises is raised here.
+
+    Of several sockets that have something, those that are to be read `first` are: links go before clients, since a
+    process that got no processor for a while must hear its peers before it decides that they are silent.
+    """
     if sock.fileno() < 0:
         raise trio.ClosedResourceError(_CLOSED)
     readers = _of_this_run.get(None)
     if readers is None:
         readers = Readers()
         _of_this_run.set(readers)
-    await readers.serve(sock, step)
+    await readers.serve(sock, step, first=first)
 
 
 def notify_closing(sock: socket.socket) -> None:
@@ -48,9 +52,10 @@ def notify_closing(sock: socket.socket) -> None:
 class _Reader:
     """A task that sleeps in `serve`, and what is called meanwhile."""
 
-    __slots__ = ("sock", "step", "task")
+    __slots__ = ("first", "sock", "step", "task")
 
-    def __init__(self, sock: socket.socket, step: Step, task: trio.lowlevel.Task) -> None:
+    def __init__(self, sock: socket.socket, step: Step, task: trio.lowlevel.Task, *, first: bool) -> None:
+        self.first = first
         self.sock = sock
         self.step = step
         self.task: trio.lowlevel.Task | None = task
@@ -70,11 +75,11 @@ class Readers(trio.abc.Instrument):
             self._selector.register(trios, selectors.EVENT_READ, None)
             trio.lowlevel.add_instrument(self)
 
-    async def serve(self, sock: socket.socket, step: Step) -> None:
+    async def serve(self, sock: socket.socket, step: Step, *, first: bool = False) -> None:
         if not self._sleeps_for_trio:
             await _serve_by_trio(sock, step)
             return
-        reader = _Reader(sock, step, trio.lowlevel.current_task())
+        reader = _Reader(sock, step, trio.lowlevel.current_task(), first=first)
         self._selector.register(sock, selectors.EVENT_READ, reader)
 
         def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
@@ -123,7 +128,10 @@ class Readers(trio.abc.Instrument):
     def _step_all(self, seconds: float) -> bool:
         """Wait so long at most, and let everybody read who can. True if there is something for trio, too."""
         for_trio = False
-        for key, _ in self._selector.select(seconds):
+        ready = self._selector.select(seconds)
+        if len(ready) > 1:
+            ready.sort(key=_comes_later)
+        for key, _ in ready:
             reader: _Reader | None = key.data
             if reader is None:
                 for_trio = True
@@ -152,6 +160,11 @@ class Readers(trio.abc.Instrument):
 
 
 _of_this_run: trio.lowlevel.RunVar[Readers | None] = trio.lowlevel.RunVar("readers", None)
+
+
+def _comes_later(event: tuple[selectors.SelectorKey, int]) -> bool:
+    reader: _Reader | None = event[0].data
+    return reader is None or not reader.first
 
 
 async def _serve_by_trio(sock: socket.socket, step: Step) -> None:

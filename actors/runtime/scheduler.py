@@ -79,6 +79,11 @@ class Scheduler:
         """Is there something to do right now?"""
         return bool(self._ready or self._dirty or self._from_threads or self._background)
 
+    @property
+    def is_behind(self) -> bool:
+        """Has an actor messages that it had no time for?"""
+        return bool(self._ready)
+
     def attach_loop(
         self, waker: Callable[[], None], timer_waker: Callable[[], None], thread_waker: Callable[[], None]
     ) -> None:

@@ -22,7 +22,7 @@ from actors.runtime import readers
 from actors.runtime.errors import FrameError, HandshakeRefused
 from actors.runtime.frames import LINK_VERSION, Frame, FrameReader, Kind, header
 from actors.runtime.link import Link
-from actors.runtime.loop import drained
+from actors.runtime.loop import caught_up
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ HANDSHAKE_SECONDS = 5.0
 SOCKET_BUFFER_BYTES = 1 << 20
 _JOIN_BELOW = 16 << 10
 _IOV_MAX = 512
-_READER_PATIENCE_TURNS = 20  # then it reads on beside a busy actor; mailboxes bound what that can bring
+_READER_PATIENCE_TURNS = 5  # then it reads on beside a busy actor; mailboxes bound what that can bring
 _MAGIC = b"BRNB"
 _HELLO = struct.Struct(">4sHiQ")
 
@@ -231,9 +231,9 @@ async def _read(node: Node, link: Link, sock: socket.socket, frames: FrameReader
         while link.lost_because is None:
             if reading.is_behind:
                 link.reading = reading.is_behind = False
-                await drained(node.scheduler, turns=_READER_PATIENCE_TURNS)
+                await caught_up(node.scheduler, _READER_PATIENCE_TURNS)
                 link.reading = True
-            await readers.serve(sock, reading.read)
+            await readers.serve(sock, reading.read, first=True)
             if reading.ended:
                 return "closed in the middle of a frame" if frames.unfinished else "closed by the peer"
     except (OSError, trio.ClosedResourceError) as error:

@@ -52,9 +52,9 @@ def _is_elected_by_half(self: RaftNode, role: PreCandidate | Candidate) -> bool:
 _write = Controller._write
 
 
-def _answer_when_written(self: Controller, made: list[MetadataRecord], waiting: _Waiting | None, answer: str) -> None:
-    _write(self, made, None, answer)
-    if waiting is not None:
+def _answer_when_written(self: Controller, made: list[MetadataRecord], answers: list[tuple[_Waiting, str]]) -> None:
+    _write(self, made, [])
+    for waiting, answer in answers:
         _answer(waiting, OperationAnswer(answer))
 
 

@@ -6,6 +6,8 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
 
 import pytest
 import trio
@@ -78,6 +80,31 @@ async def test_what_a_step_raises_is_raised_in_its_own_task_and_others_read_on(h
                 await readers.serve(ours, fails)
             others.send(b"end")
     assert got == [b"end"]
+
+
+async def test_of_those_that_have_something_links_are_read_first() -> None:
+    order: list[str] = []
+    with ExitStack() as open_sockets:
+        pairs = {name: socket.socketpair() for name in ("client 1", "link", "client 2")}
+        for ours, theirs in pairs.values():
+            ours.setblocking(False)
+            open_sockets.enter_context(ours)
+            open_sockets.enter_context(theirs)
+
+        def step(name: str) -> bool:
+            pairs[name][0].recv(1)
+            order.append(name)
+            return False
+
+        with trio.fail_after(PATIENCE_SECONDS):
+            async with trio.open_nursery() as nursery:
+                for name, (ours, _) in pairs.items():
+                    nursery.start_soon(partial(readers.serve, ours, partial(step, name), first=name == "link"))
+                await trio.testing.wait_all_tasks_blocked()
+                for name in ("client 2", "client 1", "link"):
+                    pairs[name][1].send(b"x")
+    assert order[0] == "link"
+    assert len(order) == len(pairs)
 
 
 async def test_a_reader_that_is_cancelled_reads_no_more(how: str, pair: Pair) -> None:

@@ -11,6 +11,7 @@ from attrs import frozen
 from actors.runtime import Actor, MailboxFull, Ref, handles
 from actors.runtime import scheduler as scheduler_module
 from actors.runtime.clock import VirtualClock
+from actors.runtime.loop import caught_up
 from actors.runtime.scheduler import BATCH, HELD_AGAIN_SECONDS, HELD_SECONDS, SLOW_SECONDS, TURN_SECONDS
 from tests.actors.runtime.probes import Events, Fail, Local, Note, Probe, World, make_node, probe_on, running
 
@@ -160,6 +161,20 @@ def test_what_is_done_in_the_background_takes_turns_and_never_delays_what_comes_
     while scheduler.busy:
         scheduler.turn()
     assert done == ["in", "a", "b", "c", "in", "a", "b", "c"]
+
+
+async def test_edges_wait_for_actors_and_not_for_what_clients_have_done_in_the_background() -> None:
+    scheduler = scheduler_module.Scheduler(VirtualClock())
+    pieces = 0
+
+    def for_ever() -> None:
+        nonlocal pieces
+        pieces += 1
+        scheduler.in_background(for_ever)
+
+    scheduler.in_background(for_ever)
+    await caught_up(scheduler, 1000)
+    assert pieces == 0
 
 
 class Writing(Actor):

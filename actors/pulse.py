@@ -1,0 +1,37 @@
+"""Whether this process got no processor for a while: it was stopped, or the machine had too much else to do.
+
+Such a process did not ask its peers whether they are there, and could not hear them. Their silence means nothing until
+it has asked again. Its own heartbeats, which are due at fixed intervals, tell how late it is.
+"""
+
+from __future__ import annotations
+
+import math
+
+BEAT_SECONDS = 0.25
+LATE_SECONDS = 0.25
+WAKING_SECONDS = 2 * BEAT_SECONDS
+"""How long its peers have to answer when it goes on."""
+
+
+class Pulse:
+    """Of one process."""
+
+    __slots__ = ("_beat_at", "_woke_at")
+
+    def __init__(self) -> None:
+        self._beat_at = math.inf
+        self._woke_at = -math.inf
+
+    def beat(self, now: float) -> None:
+        """A heartbeat goes out."""
+        if self._is_late(now):
+            self._woke_at = now
+        self._beat_at = now
+
+    def is_waking(self, now: float) -> bool:
+        """Did this process go on just now, after it got no processor for a while?"""
+        return self._is_late(now) or now < self._woke_at + WAKING_SECONDS
+
+    def _is_late(self, now: float) -> bool:
+        return now > self._beat_at + BEAT_SECONDS + LATE_SECONDS
