@@ -14,10 +14,13 @@ from actors.harness import Cluster
 from actors.kafka_connection import ELEMENTS_MAX
 from actors.process.config import KafkaConfig, TopicConfig
 from protocol.error_codes import ErrorCode
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.offset_commit import (
@@ -141,6 +144,42 @@ def test_offsets_of_five_thousand_partitions_are_committed_by_one_request(client
     (committed,) = group.topics
     last = {number: MANY // 4 - PARTITIONS + number for number in range(PARTITIONS)}
     assert {one.partition_index: one.committed_offset for one in committed.partitions} == last
+
+
+def test_very_many_members_leave_by_one_request_and_each_is_answered(client: WireClient) -> None:
+    client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["crowd"]))
+    join = JoinGroupRequest(
+        group_id="crowd",
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    join.member_id = client.ask(join).member_id
+    assert client.ask(join).error_code == ErrorCode.NONE
+    leaving = [join.member_id, *(f"stranger-{number}" for number in range(MANY - 1))]
+    request = LeaveGroupRequest(group_id="crowd", members=[MemberIdentity(member_id=one) for one in leaving])
+    answer = client.ask(request)
+    assert answer.error_code == ErrorCode.NONE
+    assert [one.member_id for one in answer.members] == leaving
+    assert [one.error_code for one in answer.members[:2]] == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+    assert client.ask(DescribeGroupsRequest(groups=["crowd"])).groups[0].members == []
+
+
+def test_a_member_that_names_more_topics_than_there_can_be_is_refused(client: WireClient) -> None:
+    client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["new"]))
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="new",
+        member_id="member",
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=[f"unknown-{number}" for number in range(MANY // 2)],
+        topic_partitions=[],
+    )
+    assert client.ask(request).error_code == ErrorCode.NONE
+    request.subscribed_topic_names = [f"unknown-{number}" for number in range(MANY // 2 + 1)]
+    answer = client.ask(request)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert answer.error_message == "SubscribedTopicNames has 10001 topics, of which 10000 are allowed."
 
 
 def test_a_request_with_more_elements_than_the_bound_ends_its_connection(client: WireClient) -> None:

@@ -11,6 +11,8 @@ from log.machines.group.consumer_member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_L
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
+TOPICS_MAX = 10_000
+"""That a member names, to subscribe to or as its own; of either it can have no more than there are partitions."""
 CLIENT_MADE_IDS_VERSION = 1
 """From this version on members make their ids themselves."""
 
@@ -31,6 +33,12 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
         ("RackId", request.rack_id),
     ):
         _refuse_if(value is not None and not value.strip(), f"{name} can't be empty.")
+    for what, named in (
+        ("SubscribedTopicNames", request.subscribed_topic_names),
+        ("TopicPartitions", request.topic_partitions),
+    ):
+        count = len(named or ())
+        _refuse_if(count > TOPICS_MAX, f"{what} has {count} topics, of which {TOPICS_MAX} are allowed.")
     epoch = request.member_epoch
     if epoch != JOIN_EPOCH or version >= CLIENT_MADE_IDS_VERSION:
         _refuse_if(not request.member_id.strip(), "MemberId can't be empty.")
