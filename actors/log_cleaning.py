@@ -101,6 +101,8 @@ class LogCleaning:
         if done:
             self._compaction = None
             message.reply.set(True)
+        elif compaction.long_call is not None:
+            replica.after_call(compaction.long_call, message)
         else:  # a flush in the background is waited for, not run against
             replica.after(FLUSH_WAIT_SECONDS if replica.member.log.is_flushing else 0.0, message)
 

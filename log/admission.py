@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from itertools import islice
 
+from log.batch_slices import COMPRESS_BYTES, DECOMPRESS_BYTES
 from log.config import CleanupPolicy, LogConfig, TimestampType
 from log.slices import Slices, called, finish
 from protocol.compression import Codec, decompress
@@ -40,10 +41,6 @@ PLAIN_BYTES_MAX = 16 << 20
 """What one batch may be once decompressed. A topic whose max.message.bytes is larger allows that much."""
 SLICE_RECORDS = 10_000
 """Records that are checked without a pause."""
-DECOMPRESS_BYTES = 1 << 20
-"""What is decompressed at once: gzip takes 4 ms for it. More is a LongCall."""
-COMPRESS_BYTES = 64 << 10
-"""What is compressed at once: gzip takes 2 ms for it. More is a LongCall."""
 _ATTRIBUTES_OF_CLIENTS = 0b1_0111  # the codec, and whether it is transactional
 
 

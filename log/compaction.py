@@ -15,37 +15,43 @@ stop anywhere: `abandon()`, a crash, or an I/O error loses at most the segment t
 is cut or loses segments under it, it gives up by itself.
 
 A step reads at most `bytes_max` and one batch more (and a little ahead), where a record counts as 100 bytes at least,
-so that well compressed batches do not make it long. It may do one thing that cannot be divided: the flush in the
-beginning, or a swap. Memory: the key map, one batch with its records, two small buffers, and the log's aborted
-transactions.
+so that well compressed batches do not make it long. A batch of very many records takes several steps, and megabytes are
+compressed and decompressed in a LongCall (`log/slices.py`), which another thread may run before the next step. A step
+may do one thing that cannot be divided: the flush in the beginning, or a swap. Memory: the key map, one batch with its
+records, two small buffers, and the log's aborted transactions.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from typing import TypeVar
 
 from log import checkpoint
+from log.batch_slices import SLICE_RECORDS, read_batch
 from log.cleanable import Cleanable, cleanable
-from log.config import DECOMPRESSED_BYTES_MAX, CleanupPolicy, LogConfig
+from log.config import CleanupPolicy, LogConfig
 from log.errors import CorruptSegment
 from log.key_map import KeyMap
 from log.partition_log import PartitionLog
 from log.record_filter import AbortedTransactions, RecordFilter
 from log.segment import RELATIVE_OFFSET_MAX, Segment
+from log.slices import LongCall
 from log.swap import CLEANED
 from protocol.compression import Bytes
 from protocol.errors import ProtocolError
-from protocol.records import HEADER, BatchHeader, RecordBatches, check_batches, read_header, records
+from protocol.records import HEADER, BatchHeader, RecordBatches, check_batches, read_header
 
 _READ_BYTES = 64 << 10
 _WRITE_BYTES = 256 << 10
 _SYNC_BYTES = 8 << 20  # so that the last sync before a swap does not take long
 _INDEX_ENTRY_BYTES = 12  # of the larger index, by time
 _RECORD_BYTES = 100  # what a record costs at least, however well it is compressed
+_SLICE_BYTES = _RECORD_BYTES * SLICE_RECORDS
 _NOT_NOW = 1 << 63  # more than any step may read, so that this one ends
 
-Steps = Iterator[int]  # bytes since the last one
+T = TypeVar("T")
+Steps = Generator[int | LongCall | None, None, T]  # bytes since the last one; None is a slice of a batch's records
 
 
 class Compaction:
@@ -53,7 +59,7 @@ class Compaction:
 
     __slots__ = (
         "_found", "_generation", "_log", "_memory_bytes", "_now_ms", "_output", "_removable_below", "_sources", "_work",
-        "abandoned", "done", "end_offset",
+        "abandoned", "done", "end_offset", "long_call",
     )  # fmt: skip
 
     def __init__(self, log: PartitionLog, *, now_ms: int, removable_below: int, memory_bytes: int) -> None:
@@ -67,10 +73,12 @@ class Compaction:
         self._generation = log.generation
         self._sources = list(self._found.segments)  # those that are not replaced yet
         self._output: CleanedSegment | None = None
-        self._work = self._run(self._found)
+        self._work: Iterator[int | LongCall | None] = self._run(self._found)
         self.end_offset = self._found.end_offset
         """Up to here the log is clean when it is done."""
         self.done = False
+        self.long_call: LongCall | None = None
+        """What another thread may run before the next step, which else does it itself."""
         self.abandoned: str | None = None
         """Why it gave up, if it did. What it had replaced by then stays replaced."""
 
@@ -85,10 +93,13 @@ class Compaction:
             self.abandon(reason)
         if self.done:
             return True
-        touched = 0
+        touched, self.long_call = 0, None
         try:
-            for size in self._work:
-                touched += size
+            for pause in self._work:
+                if isinstance(pause, LongCall):
+                    self.long_call = pause
+                    return False
+                touched += _SLICE_BYTES if pause is None else pause
                 if touched >= bytes_max:
                     return False
         except Exception as error:
@@ -102,7 +113,7 @@ class Compaction:
         if self.done:
             return
         self.done, self.abandoned = True, reason
-        self._work = iter(())
+        self._work, self.long_call = iter(()), None
         if self._output is not None:
             self._output.forget_handles()
             for path in self._output.paths:
@@ -127,7 +138,7 @@ class Compaction:
 
     # -- the work, in pieces ---------------------------------------------------------------------------------
 
-    def _run(self, found: Cleanable) -> Steps:
+    def _run(self, found: Cleanable) -> Steps[None]:
         if not found.segments:
             return
         log = self._log
@@ -151,7 +162,7 @@ class Compaction:
         if self.end_offset > found.first_dirty_offset:
             checkpoint.write_first_dirty(log.handles.filesystem, log.directory, self.end_offset)
 
-    def _read_keys(self, keys: KeyMap, aborted: AbortedTransactions) -> Steps:
+    def _read_keys(self, keys: KeyMap, aborted: AbortedTransactions) -> Steps[None]:
         """Fill the key map from the dirty part, and let `end_offset` be where it was full."""
         first_dirty_offset = self._found.first_dirty_offset
         for segment, end_offset in self._with_ends(self._sources):
@@ -159,13 +170,13 @@ class Compaction:
                 continue
             for position, header, batch in checked_batches(segment, end_offset):
                 if header.last_offset >= first_dirty_offset and not header.is_control and not aborted.hold(header):
-                    full_at = _put_keys(keys, segment, position, batch, first_dirty_offset)
+                    full_at = yield from _put_keys(keys, segment, position, header, batch, first_dirty_offset)
                     if full_at is not None:
                         self.end_offset = full_at
                         return
                 yield _cost(header)
 
-    def _rewrite(self, record_filter: RecordFilter) -> Steps:
+    def _rewrite(self, record_filter: RecordFilter) -> Steps[None]:
         """Write segments anew, as many into one as fit, and swap each that is complete."""
         sources = [source for source in self._with_ends(self._sources) if source[0].base_offset < self.end_offset]
         self._sources = [segment for segment, _ in sources]
@@ -178,7 +189,8 @@ class Compaction:
             output = self._output
             for position, header, batch in checked_batches(segment, end_offset):
                 is_last = is_last_segment and position + header.size == segment.size
-                output.take(batch, _filtered(record_filter, segment, position, header, batch, is_last=is_last))
+                kept = yield from _filtered(record_filter, segment, position, header, batch, is_last=is_last)
+                output.take(batch, kept)
                 yield _cost(header)
             output.write_out()
             for transaction in segment.transactions():
@@ -306,26 +318,31 @@ def checked_batches(segment: Segment, end_offset: int) -> Iterator[tuple[int, Ba
 
 
 def _cost(header: BatchHeader) -> int:
-    return max(header.size, header.record_count * _RECORD_BYTES)
+    """What a batch costs, apart from whole slices of its records, which were counted one by one."""
+    return max(header.size, header.record_count % SLICE_RECORDS * _RECORD_BYTES)
 
 
-def _put_keys(keys: KeyMap, segment: Segment, position: int, batch: Bytes, from_offset: int) -> int | None:
+def _put_keys(
+    keys: KeyMap, segment: Segment, position: int, header: BatchHeader, batch: Bytes, from_offset: int
+) -> Steps[int | None]:
     """Take the keys of a batch into the map. Gives the offset of the first record that found no room."""
-    try:
-        all_records = records(batch, limit=max(DECOMPRESSED_BYTES_MAX, len(batch)))
-    except ProtocolError as error:
-        raise CorruptSegment(segment.path, position, read_header(batch).base_offset, str(error)) from error
     put = keys.put
-    for offset, _, key, _, _ in all_records:
-        if key is not None and offset >= from_offset and not put(key, offset):
-            return offset
+    try:
+        for part in (yield from read_batch(header, batch)):
+            for offset, _, key, _, _ in part:
+                if key is not None and offset >= from_offset and not put(key, offset):
+                    return offset
+            if len(part) == SLICE_RECORDS:
+                yield None
+    except ProtocolError as error:
+        raise CorruptSegment(segment.path, position, header.base_offset, str(error)) from error
     return None
 
 
 def _filtered(
     record_filter: RecordFilter, segment: Segment, position: int, header: BatchHeader, batch: Bytes, *, is_last: bool
-) -> Bytes | None:
+) -> Steps[Bytes | None]:
     try:
-        return record_filter.keep(header, batch, is_last=is_last)
+        return (yield from record_filter.keep(header, batch, is_last=is_last))
     except ProtocolError as error:
         raise CorruptSegment(segment.path, position, header.base_offset, str(error)) from error

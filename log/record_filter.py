@@ -17,9 +17,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
+from log.batch_slices import SLICE_RECORDS, read_batch, rebuild
 from log.config import DECOMPRESSED_BYTES_MAX
 from log.key_map import KeyMap
 from log.producer_state import ProducerStates
+from log.slices import Slices
 from log.transaction_index import AbortedTransaction
 from protocol.compression import Bytes
 from protocol.records import BatchHeader, ControlType, Record, control_type, rebuild_batch, records
@@ -76,27 +78,36 @@ class RecordFilter:
         self.markers_kept: set[int] = set()
         """Offsets of abort markers whose transaction still had records when this compaction began."""
 
-    def keep(self, header: BatchHeader, batch: Bytes, *, is_last: bool) -> Bytes | None:
+    def keep(self, header: BatchHeader, batch: Bytes, *, is_last: bool) -> Slices[Bytes | None]:
         """The batch as it is to be written: unchanged (the same object), rebuilt, or None if it goes."""
         if header.is_control:
             return self._keep_control(header, batch, is_last=is_last)
         if header.is_transactional:
             self._open.add(header.producer_id)
         if self._aborted.hold(header):
-            found, kept = header.record_count, []
+            found, kept = header.record_count, list[Record]()
         elif header.base_offset >= self._end_offset:
             return batch
         else:
-            all_records = records(batch, limit=max(DECOMPRESSED_BYTES_MAX, len(batch)))
-            found, kept = len(all_records), self._keep_records(header, all_records)
+            found, kept = yield from self._kept_of(header, batch)
         if not kept:
             if not is_last and not self._is_last_of_producer(header):
                 return None
             return rebuild_batch(header, ()) if found else batch
         is_cleaned = header.last_offset < self._end_offset  # else its older values are still there
         if is_cleaned and not header.has_delete_horizon and any(record.value is None for record in kept):
-            return rebuild_batch(header, kept, delete_horizon=self._horizon_ms)
-        return batch if len(kept) == found else rebuild_batch(header, kept)
+            return (yield from rebuild(header, kept, delete_horizon=self._horizon_ms))
+        return batch if len(kept) == found else (yield from rebuild(header, kept))
+
+    def _kept_of(self, header: BatchHeader, batch: Bytes) -> Slices[tuple[int, list[Record]]]:
+        """How many records the batch has, and those that stay."""
+        found, kept = 0, list[Record]()
+        for part in (yield from read_batch(header, batch)):
+            found += len(part)
+            kept += self._keep_records(header, part)
+            if len(part) == SLICE_RECORDS:
+                yield None
+        return found, kept
 
     def _keep_records(self, header: BatchHeader, all_records: list[Record]) -> list[Record]:
         end_offset, newest = self._end_offset, self._keys.get

@@ -57,6 +57,7 @@ __all__ = [
     "read_control",
     "read_header",
     "rebuild_batch",
+    "rebuilt_header",
     "recompress",
     "records",
     "records_from",
@@ -67,6 +68,7 @@ __all__ = [
     "stamp_max_timestamp",
     "stamp_producer",
     "times_from",
+    "write_batch",
 ]
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -384,7 +386,9 @@ def build_batch(
         base_offset, 0, leader_epoch, MAGIC, 0, attributes, last_offset - base_offset, base_timestamp, max_timestamp,
         producer_id, producer_epoch, base_sequence, len(kept),
     )  # fmt: skip
-    return _write_batch(header, kept)
+    if kept and kept[-1].offset > last_offset:
+        raise ValueError(f"offset {kept[-1].offset} is beyond the batch's last, {last_offset}")
+    return write_batch(header, write_records(kept, base_offset, base_timestamp))
 
 
 def rebuild_batch(header: BatchHeader, retained: Sequence[Record], *, delete_horizon: int | None = None) -> bytearray:
@@ -395,7 +399,17 @@ def rebuild_batch(header: BatchHeader, retained: Sequence[Record], *, delete_hor
     """
     if not retained:
         attributes = header.attributes & (_APPEND_TIME | _TRANSACTIONAL | _CONTROL)
-        return _write_batch(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0), ())
+        return write_batch(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0), b"")
+    changed = rebuilt_header(header, retained, delete_horizon=delete_horizon)
+    return write_batch(changed, write_records(retained, header.base_offset, changed.base_timestamp))
+
+
+def rebuilt_header(
+    header: BatchHeader, retained: Sequence[Record], *, delete_horizon: int | None = None
+) -> BatchHeader:
+    """The header of rebuild_batch(), without length and CRC. One record at least is retained."""
+    if retained[-1].offset > header.last_offset:
+        raise ValueError(f"offset {retained[-1].offset} is beyond the batch's last, {header.last_offset}")
     header = header._replace(attributes=header.attributes & _ATTRIBUTES, record_count=len(retained))
     if delete_horizon is not None:
         header = header._replace(attributes=header.attributes | _DELETE_HORIZON, base_timestamp=delete_horizon)
@@ -403,27 +417,20 @@ def rebuild_batch(header: BatchHeader, retained: Sequence[Record], *, delete_hor
         header = header._replace(base_timestamp=retained[0].timestamp)
     if not header.is_log_append_time:
         header = header._replace(max_timestamp=max([record.timestamp for record in retained]))
-    return _write_batch(header, retained)
+    return header
 
 
 def recompress(header: BatchHeader, plain: Bytes, codec: Codec) -> RecordBatches:
     """The batch with this header, and its records (given without compression) in another codec."""
-    batch = bytearray(HEADER.size)
-    batch += plain if codec is Codec.NONE else compress(codec, plain)
-    attributes = header.attributes & ~_CODEC | codec
-    changed = header._replace(attributes=attributes, batch_length=len(batch) - _BEFORE_LENGTH_ENDS)
-    HEADER.pack_into(batch, 0, *changed)
-    view = memoryview(batch)
-    return RecordBatches(view, (changed._replace(crc=_write_crc(view)),))
+    batch = write_batch(header._replace(attributes=header.attributes & ~_CODEC | codec), plain)
+    return RecordBatches(memoryview(batch), (read_header(batch),))
 
 
-def _write_batch(header: BatchHeader, records: Sequence[Record]) -> bytearray:
+def write_batch(header: BatchHeader, plain: Bytes) -> bytearray:
+    """The batch with this header, which says nothing of length and CRC yet, and its records, given uncompressed."""
     if not 0 <= header.last_offset_delta <= _INT32_MAX:
         raise ValueError(f"a batch from offset {header.base_offset} cannot end at {header.last_offset}")
-    if records and records[-1].offset > header.last_offset:
-        raise ValueError(f"offset {records[-1].offset} is beyond the batch's last, {header.last_offset}")
     batch = bytearray(HEADER.size)
-    plain = write_records(records, header.base_offset, header.base_timestamp)
     batch += plain if header.codec is Codec.NONE else compress(header.codec, plain)
     HEADER.pack_into(batch, 0, *header._replace(batch_length=len(batch) - _BEFORE_LENGTH_ENDS))
     _write_crc(memoryview(batch))

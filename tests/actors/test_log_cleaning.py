@@ -8,13 +8,15 @@ from typing import Any, cast
 
 from attrs import evolve
 
-from actors.log_cleaning import LogCleaning
+from actors.log_cleaning import Compact, LogCleaning
 from actors.replica import Replica
 from actors.replica_messages import DescribeReplica
 from actors.runtime import Future
 from log.config import CleanupPolicy
 from log.memory_filesystem import MemoryFilesystem
-from tests.log.compaction_logs import open_log
+from log.slices import LongCall
+from protocol.compression import Codec
+from tests.log.compaction_logs import committed, open_log, put
 
 
 def test_a_log_whose_cleanup_policy_changes_while_the_other_replicas_answer_is_not_compacted() -> None:
@@ -33,3 +35,30 @@ def test_a_log_whose_cleanup_policy_changes_while_the_other_replicas_answer_is_n
         future.set(SimpleNamespace(cleaned_to=0))
         answered(future)
     assert reply.get(timeout=0) is False
+
+
+def test_large_batches_are_compacted_with_the_help_of_another_thread() -> None:
+    log = open_log(MemoryFilesystem())
+    put(log, (b"a", b"1"), (b"a", bytes(2 << 20)), codec=Codec.ZSTD)
+    log.roll()
+    messages, calls = list[Compact](), 0
+
+    def after_call(call: LongCall, message: Compact) -> None:
+        nonlocal calls
+        calls += 1
+        call.run()
+        messages.append(message)
+
+    replica = SimpleNamespace(
+        member=SimpleNamespace(log=log, node=SimpleNamespace(replicas=(1,))), node=SimpleNamespace(broker=1),
+        services=SimpleNamespace(wall_ms=lambda: 0), after=lambda _seconds, message: messages.append(message),
+        after_call=after_call,
+    )  # fmt: skip
+    reply: Future[bool] = Future()
+    cleaning = LogCleaning(cast("Replica", replica))
+    cleaning.begin(reply)
+    while messages:
+        cleaning.compact(messages.pop())
+    assert reply.get(timeout=0) is True
+    assert calls == 3  # to read the batch twice, and to write it
+    assert [record.offset for record in committed(log)] == [1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable, Sequence
 from itertools import count
 
 import pytest
@@ -17,7 +18,9 @@ from log.memory_filesystem import MemoryFile, MemoryFilesystem
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates
 from log.record_filter import AbortedTransactions, RecordFilter
+from log.slices import finish
 from protocol.compression import Codec
+from protocol.record import write_records
 from protocol.records import (
     ControlType,
     Record,
@@ -472,6 +475,52 @@ def test_a_step_reads_at_most_what_it_is_allowed_and_a_batch(
     assert steps >= 2 * 300 * 2000 // (10_000 + batch)  # all of it, once for the keys and once to rewrite it
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_batch_of_very_many_records_takes_many_steps(
+    files: MemoryFilesystem, codec: Codec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(files, max_message_bytes=8 << 20)
+    put(log, *((b"%d" % (number % 15_000), b"%d" % number) for number in range(20_000)), codec=codec)
+    log.roll()
+    handled = 0
+
+    def counted(method: Callable[..., object]) -> Callable[..., object]:
+        def call(self: object, *args: object) -> object:
+            nonlocal handled
+            handled += 1
+            return method(self, *args)
+
+        return call
+
+    def write_counted(made: Sequence[Record], *of: int) -> bytearray:
+        nonlocal handled
+        handled += len(made)
+        return write_records(made, *of)
+
+    monkeypatch.setattr(KeyMap, "put", counted(KeyMap.put))
+    monkeypatch.setattr(KeyMap, "get", counted(KeyMap.get))
+    monkeypatch.setattr("log.batch_slices.write_records", write_counted)
+    monkeypatch.setattr("log.batch_slices.DECOMPRESS_BYTES", 64 << 10)
+    compaction = Compaction(log, now_ms=0, removable_below=0, memory_bytes=1 << 20)
+    steps, calls = 0, 0
+    while not compaction.step(100_000):
+        assert handled <= 1000
+        handled, steps = 0, steps + 1
+        if compaction.long_call is not None:
+            calls += 1
+            compaction.long_call.run()
+    assert steps >= 20_000 // 1000 * 2 + 15_000 // 1000
+    assert calls == (3 if codec else 0)  # to read it twice, and to write it
+    assert [record.offset for record in committed(log)] == list(range(5000, 20_000))
+
+
+def test_a_long_call_that_nobody_runs_is_run_by_the_next_step(log: PartitionLog) -> None:
+    put(log, (b"a", b"1"), (b"a", bytes(2 << 20)), codec=Codec.ZSTD)
+    log.roll()
+    compact(log)
+    assert [record.offset for record in committed(log)] == [1]
+
+
 def test_appends_and_reads_go_on_between_the_steps(log: PartitionLog) -> None:
     for number in range(20):
         put(log, (b"%d" % (number % 3), b"1"), producer=(5, 0, number))
@@ -587,7 +636,7 @@ def keep_control(control: bytearray, *, end_offset: int = 100) -> bytes | None:
         KeyMap(1 << 10, 10), end_offset, AbortedTransactions([]), ProducerStates(),
         now_ms=0, delete_retention_ms=1000, removable_below=EVERYWHERE,
     )  # fmt: skip
-    kept = record_filter.keep(read_header(control), control, is_last=False)
+    kept = finish(record_filter.keep(read_header(control), control, is_last=False))
     return None if kept is None else bytes(kept)
 
 
