@@ -11,9 +11,10 @@ from typing import Any, Self
 from attrs import frozen
 
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig, TopicConfig
+from actors.process.config import KafkaConfig
 from protocol.apis import APIS, FIND_COORDINATOR, Api
 from protocol.framing import ClientConnection, Response
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tools.holds.largest import GROUP, NEW_GROUP, TRANSACTION, Answered, Case, Place, cases
@@ -21,6 +22,7 @@ from tools.holds.stopwatch import STOPWATCH, Hold, TellHolds
 
 HELD_MS_MAX = 50.0
 ANSWER_SECONDS = 120.0
+START_SECONDS = 300.0
 _LARGE = "large"
 _AFTER_SECONDS = 0.3
 """What a request leaves to do is measured with it."""
@@ -76,11 +78,11 @@ def measured(brokers: int, partitions: int, topics: int, only: str = "") -> Iter
     """Start a cluster, and give a row for each request whose name has `only` in it."""
     names = tuple(f"topic-{number}" for number in range(topics))
     config = KafkaConfig(auto_create_topics_enable=False)
-    given = [TopicConfig(_LARGE, partitions, 1)] + [TopicConfig(name, 1, 1) for name in names]
     with (
-        Cluster(brokers, processes=True, topics=given, config=config, actors=[STOPWATCH]) as cluster,
+        Cluster(brokers, processes=True, config=config, actors=[STOPWATCH]) as cluster,
         Client(_address(cluster, 1)) as client,
     ):
+        _make_topics(client, {_LARGE: partitions, **dict.fromkeys(names, 1)})
         for group in (GROUP, NEW_GROUP):
             _until_coordinated(client, group, 0)
         _until_coordinated(client, TRANSACTION, 1)
@@ -90,6 +92,21 @@ def measured(brokers: int, partitions: int, topics: int, only: str = "") -> Iter
         for case in cases(place):
             if only in case.name:
                 yield _measured(cluster, client, case, told)
+
+
+def _make_topics(client: Client, wanted: dict[str, int]) -> None:
+    """Make these, and wait until all their partitions are led."""
+    made = [CreatableTopic(name=name, num_partitions=count, replication_factor=1) for name, count in wanted.items()]
+    client.ask(CreateTopicsRequest(topics=made, timeout_ms=int(ANSWER_SECONDS * 1000)))
+    deadline = time.monotonic() + START_SECONDS
+    led = 0
+    while time.monotonic() < deadline:
+        topics = client.ask(MetadataRequest(topics=None)).topics
+        led = sum(one.leader_id >= 0 for topic in topics if topic.name in wanted for one in topic.partitions)
+        if led == sum(wanted.values()):
+            return
+        time.sleep(0.5)
+    raise TimeoutError(f"{led} of {sum(wanted.values())} partitions are led after {START_SECONDS:g} s")
 
 
 def _measured(cluster: Cluster, client: Client, case: Case, told: Answered) -> Row:
