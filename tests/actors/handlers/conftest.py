@@ -7,18 +7,21 @@ from collections.abc import Iterator
 import pytest
 
 from actors.harness import Cluster
-from actors.process.config import TopicConfig
+from actors.process.config import KafkaConfig, TopicConfig
 from tests.actors.handlers.wire_client import WireClient
 from tests.naming import unique
 
 BROKERS = (1, 2, 3)
+NEVER_MS = 1 << 40
+"""Between two looks at retention: the records of these tests are old, and on a busy machine a module takes minutes."""
 FIRST = TopicConfig("first", 1, 3)
 """A topic of the file is made once all brokers are registered: a cluster that has it is complete."""
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(len(BROKERS), topics=[FIRST], log_level="error") as cluster:
+    config = KafkaConfig(log_retention_check_interval_ms=NEVER_MS)
+    with Cluster(len(BROKERS), topics=[FIRST], config=config, log_level="error") as cluster:
         yield cluster
 
 

@@ -12,8 +12,10 @@ from protocol.compression import Codec
 from protocol.error_codes import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from protocol.messages.produce import PartitionProduceResponse
 from protocol.records import check_batches, records
-from tests.actors.handlers.test_produce import batch, produce
+from tests.actors.handlers.test_produce import batch
+from tests.actors.handlers.test_produce import produce as try_to_produce
 from tests.actors.handlers.wire_client import SECONDS, WireClient
 
 PARTITIONS = 3
@@ -32,6 +34,15 @@ def topic(cluster: Cluster, client: WireClient, name: str) -> MetadataResponseTo
 def leader(clients: dict[int, WireClient], topic: MetadataResponseTopic) -> WireClient:
     (broker,) = {partition.leader_id for partition in topic.partitions}
     return clients[broker]
+
+
+def produce(
+    client: WireClient, topic: MetadataResponseTopic, records: bytes, *, partition: int = 0, version: int = 13
+) -> PartitionProduceResponse:
+    """What is read later must have been written."""
+    answer = try_to_produce(client, topic, records, partition=partition, version=version)
+    assert answer.error_code == ErrorCode.NONE, answer
+    return answer
 
 
 def fetch(
