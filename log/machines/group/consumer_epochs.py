@@ -63,7 +63,8 @@ class ConsumerEpochs:
     def _found(self) -> dict[str, tuple[bytes, int]]:
         """The topics that members want, as far as they exist."""
         found: dict[str, tuple[bytes, int]] = {}
-        for name in {name for member in self._state.members.values() for name in self._state.wanted_by(member)}:
+        subscriptions = {self._state.wanted_by(member) for member in self._state.members.values()}
+        for name in frozenset[str]().union(*subscriptions):  # few, since most members want the same
             topic = self._metadata.topic(name)
             if topic is not None and topic.partitions:
                 found[name] = id_bytes(topic.id), len(topic.partitions)
@@ -95,9 +96,11 @@ class ConsumerEpochs:
         state = self._state
         if state.epoch == state.target_epoch:
             return
+        subscriptions = {member.member_id: state.wanted_by(member) for member in state.members.values()}
+        topic_ids = {names: state.topic_ids(names) for names in set(subscriptions.values())}
         subscribers = {
             member.member_id: Subscriber(
-                state.topic_ids(state.wanted_by(member)), state.target_of(member.member_id), member.instance_id
+                topic_ids[subscriptions[member.member_id]], state.target_of(member.member_id), member.instance_id
             )
             for member in state.members.values()
         }

@@ -49,7 +49,8 @@ class ConsumerState:
 
     def wanted_by(self, member: ConsumerMember) -> frozenset[str]:
         """The names of the topics that a member subscribes to, by name or by expression."""
-        return member.topics | self.matches.get(member.regex, frozenset())
+        matched = self.matches.get(member.regex)
+        return member.topics | matched if matched else member.topics
 
     def topic_ids(self, names: Iterable[str]) -> frozenset[bytes]:
         return frozenset(self.topics[name][0] for name in names if name in self.topics)

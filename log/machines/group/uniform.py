@@ -8,7 +8,7 @@ left that one could give to another who wants it and has at least two fewer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 
 from log.machines.group.assignment import Assignment, TopicPartition
 from log.machines.group.subscriber import Subscriber
@@ -73,11 +73,14 @@ def _balanced(members: Mapping[str, Subscriber], topics: Mapping[bytes, int]) ->
     for topic_id in order:
         share = shares[topic_id]
         taken = {number for numbers in share.values() for number in numbers}
+        least = [(sizes[member_id], member_id) for member_id in share]
+        heapify(least)
         for number in range(topics[topic_id]):
             if number not in taken:
-                least = min(share, key=lambda member_id: (sizes[member_id], member_id))
-                share[least].add(number)
-                sizes[least] += 1
+                size, member_id = least[0]
+                share[member_id].add(number)
+                sizes[member_id] = size + 1
+                heapreplace(least, (size + 1, member_id))
     while any(_was_uneven(shares[topic_id], sizes) for topic_id in order):
         pass  # every move makes the sum of the squares of the sizes less, so it ends
     given: dict[str, set[TopicPartition]] = {member_id: set() for member_id in members}
@@ -103,16 +106,34 @@ def _kept(members: Mapping[str, Subscriber], topics: Mapping[bytes, int]) -> dic
 
 
 def _was_uneven(share: dict[str, set[int]], sizes: dict[str, int]) -> bool:
-    """Move partitions of one topic from those who have much to those who have little. Was there one to move?"""
+    """Move partitions of one topic from those who have much to those who have little. Was there one to move?
+
+    A member that gets one has at most one more than any other by then, so it never has to give one: each heap needs to
+    know only its own side's changes.
+    """
+    ranked = sorted(share)
+    least = [(sizes[member_id], member_id) for member_id in ranked]
+    most = [(-sizes[member_id], -rank) for rank, member_id in enumerate(ranked) if share[member_id]]
+    heapify(least)
+    heapify(most)
+    numbers: dict[str, list[int]] = {}
     moved = False
-    while True:
-        least = min(share, key=lambda member_id: (sizes[member_id], member_id))
-        most = max((one for one in share if share[one]), key=lambda member_id: (sizes[member_id], member_id))
-        if sizes[most] <= sizes[least] + 1:
-            return moved
-        number = max(share[most])
-        share[most].remove(number)
-        share[least].add(number)
-        sizes[most] -= 1
-        sizes[least] += 1
+    while -most[0][0] > least[0][0] + 1:
+        size, taker = least[0]
+        giver = ranked[-most[0][1]]
+        if giver not in numbers:
+            numbers[giver] = sorted(share[giver])
+        number = numbers[giver].pop()
+        share[giver].remove(number)
+        share[taker].add(number)
+        sizes[giver] -= 1
+        sizes[taker] = size + 1
+        heapreplace(least, (size + 1, taker))
+        if share[giver]:
+            heapreplace(most, (-sizes[giver], most[0][1]))
+        else:
+            heappop(most)
         moved = True
+        if not most:
+            break
+    return moved
