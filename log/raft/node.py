@@ -388,6 +388,8 @@ class RaftNode:
         if request.pre:
             granted = granted and self._yields_to(request, now)
             self._answer_vote(request, granted=granted)
+            if not granted and self._is_called_up(request, now):
+                self._pre_campaign(now, called_up=True)
             return
         if request.term > self.term and (granted or not self._hears_leader(now)):
             self._enter_term(request.term, None, now)
@@ -408,6 +410,20 @@ class RaftNode:
         if not request.forced and self._hears_leader(now):
             return False
         return (request.last_epoch, request.last_end) >= (self.log.epochs.latest, self.log.end_offset)
+
+    def _is_called_up(self, request: VoteRequest, now: float) -> bool:
+        """Is this replica a voter of the candidate's membership alone, and the only one that can be elected?
+
+        After a power loss of all replicas, its log may be the best of all and lack the membership in which it votes:
+        nobody would stand for election whom it could grant its vote. It stands itself, and its leader batch has that
+        membership.
+        """
+        is_idle = isinstance(self.role, Follower) and not self._hears_leader(now)
+        if self.eligible or self.is_voter or self._is_stranger or self.retiring or not is_idle:
+            return False
+        if request.voter_directory != self.directory or self.membership.generation != self.generation:
+            return False
+        return (request.last_epoch, request.last_end) < (self.log.epochs.latest, self.log.end_offset)
 
     def _yields_to(self, request: VoteRequest, now: float) -> bool:
         """A voter that would grant its vote lets the other one try; of two pre-candidates, one yields.
@@ -477,9 +493,10 @@ class RaftNode:
 
         So it must be in every membership that may have committed something.
         """
-        return all(
+        electorates = self._electorates(role)
+        return any(one.has(self.broker, self.directory) for one in electorates) and all(
             len(role.sure.intersection(one.brokers)) >= one.majority or role.granted.issuperset(one.brokers)
-            for one in self._electorates(role)
+            for one in electorates
         )
 
     def _electorates(self, role: PreCandidate | Candidate) -> tuple[Membership, ...]:
@@ -505,8 +522,8 @@ class RaftNode:
     def _has_terms_left(self) -> bool:
         return self.term + 1 < generation.last_term(self.generation)
 
-    def _pre_campaign(self, now: float) -> None:
-        if not self.is_voter or not self._has_terms_left:
+    def _pre_campaign(self, now: float, *, called_up: bool = False) -> None:
+        if not (self.is_voter or called_up) or not self._has_terms_left:
             self._become(Follower(None, None))
             return
         role = PreCandidate(now + self._jitter())
@@ -554,15 +571,16 @@ class RaftNode:
     def _lead(self, now: float) -> None:
         self._retry_s = self.config.election_retry_s
         answered: set[int] = set()
+        elected_by = self.membership
         if isinstance(self.role, Candidate):
+            elected_by = next(one for one in self._electorates(self.role) if one.has(self.broker, self.directory))
             for voter in self.role.granted - {self.broker}:
                 self.heard[voter] = max(self.heard.get(voter, 0.0), self.role.asked_at)
             answered = self.role.granted - self.role.relinked
         role = Leader(self.log.end_offset, certain=self.watermark == self.log.end_offset)
         self._become(role)
-        elected_by = self.membership
         self._recover()
-        if self.membership != elected_by:  # what our log lost of it is written again
+        if self.membership != elected_by:  # what our log lost of it, or never had, is written again
             self.ready.leader_batches.append(LeaderBatch(elected_by))
         leading.begin(self, role, now)
         for voter in answered & role.progress.keys():

@@ -393,7 +393,13 @@ class Invariants:
         if not seen.leads or seen.membership_at <= at or epochs.epoch_at(seen.membership_at) != node.term:
             return
         text = f"broker {broker} in {node.term}, at {seen.membership_at} after {at}; {node.watermark} is committed"
-        if epochs.epoch_at(node.watermark - 1) != node.term:
+        is_first = epochs.epoch_at(seen.membership_at - 1) != node.term  # a membership that it was elected by, too
+        is_known = is_first and any(
+            other is not seen and other.membership == seen.membership
+            for (name, _), other in self.seen.items()
+            if name == group
+        )
+        if epochs.epoch_at(node.watermark - 1) != node.term and not is_known:
             self._violate("a leader commits something before it changes the membership", group, text)
         if at >= node.watermark:
             self._violate("the membership changes once at a time", group, text)

@@ -306,3 +306,29 @@ def test_the_only_voter_that_can_reach_a_majority_of_four_is_elected(centre: int
             group.tick(broker)
         pump(group)
     assert set(group.leaders.values()) == {centre}
+
+
+def test_a_voter_that_lost_the_membership_in_which_it_votes_leads_if_its_log_is_the_best() -> None:
+    """After a power loss, broker 1 knows of both voters. Broker 2 has the later log, in which it does not vote yet."""
+    group = Group(1, size=2, voters=1)
+    for broker, epochs in ((1, (1, 1, 1, 1)), (2, (1, 1, 2))):
+        group.kill(broker)
+        log = PartitionLog.open(DIRECTORY, group.log_config, Handles(group.disks[broker]))
+        for number, epoch in enumerate(epochs):
+            batch = build_batch([Record(0, 1, None, b"%d of %d" % (number, epoch), ())])
+            log.append(check_batches(batch), epoch=epoch, now_ms=0)
+        group.votes[broker] = Vote(2, 1)
+    history = MembershipHistory([(-1, ALONE), (3, BOTH)])
+    group.disks[1].write_atomically(f"{DIRECTORY}/{MEMBERSHIP_FILE}", history.encode())
+    for broker in (1, 2):
+        group.start(broker, lost=True)
+    assert not group.members[2].node.is_voter
+    group.connect(1, 2)
+    for _ in range(20):
+        group.now += 1.0
+        group.tick(1)
+        group.tick(2)
+        pump(group)
+    assert group.leaders == {3: 2, 4: 1}, "broker 2 brings broker 1 what it lacks, and hands over to it"
+    values = group.contents(group.members[1], group.members[1].log.end_offset)
+    assert [values[offset] for offset in range(3)] == [b"0 of 1", b"1 of 1", b"2 of 2"]
