@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import random
 from collections.abc import Mapping
+from typing import NoReturn
 
 from attrs import Factory, evolve
 
@@ -358,7 +359,6 @@ class GroupMember(Actor):
             member.log.end_flush(message.flush, message.error, self._now_ms)
         except LogOffline as error:
             self._go_offline(error)
-            return
         if self._loosens and not member.log.synced_first:
             self._loosens = False
             member.node.config = evolve(member.node.config, flush_before_ack=False)
@@ -512,7 +512,7 @@ class GroupMember(Actor):
         for reply in waiting:
             reply.set(True)
 
-    def _go_offline(self, error: LogOffline) -> None:
+    def _go_offline(self, error: LogOffline) -> NoReturn:
         """The disk failed: this member ends, its peers go on. Its supervisor tries again, with recovery."""
         self.refuse_waiting(error)
         raise error

@@ -228,12 +228,10 @@ class Heartbeats(Actor):
         if not doubts:
             return
         now = self._now
-        for group in list(doubts):
-            follows = self._follows.get(group)
-            if follows is None:
-                del doubts[group]
-            elif now - doubts[group] >= _DOUBT_SECONDS:
+        for group, since in list(doubts.items()):
+            if now - since >= _DOUBT_SECONDS:
                 doubts[group] = now
+                follows = self._follows[group]  # every leader that is doubted is followed
                 self.send(follows.replica, LeaderGone(follows.term))
 
 

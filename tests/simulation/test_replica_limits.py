@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from actors import log_starts, replica, transaction_gate
+from actors.flusher import LogSynced
 from actors.replica_messages import (
     ALL,
     AppendMarker,
@@ -20,6 +21,8 @@ from actors.replica_messages import (
 )
 from actors.runtime import Payload
 from log import verification
+from log.config import LogConfig
+from log.handles import Handles
 from log.memory_filesystem import Fault, MemoryFilesystem
 from log.partition_log import PartitionLog
 from protocol.error_codes import ErrorCode
@@ -164,6 +167,16 @@ def test_records_are_deleted_though_a_replica_goes_before_it_has_answered() -> N
     partition.unsilence(partition.followers[0])
     partition.run(5.0)
     assert partition.asker.answers == [RecordsDeleted(ErrorCode.NONE, 2)]
+
+
+def test_a_sync_that_a_replicas_predecessor_ordered_makes_nothing_durable() -> None:
+    partition = written(1)
+    log = log_of(partition, partition.leader)
+    flush, before = log.begin_flush(), log.flushed_offset
+    partition.replica._flush = flush
+    another = PartitionLog.open("/t-0", LogConfig(), Handles(MemoryFilesystem()))
+    partition.replica.log_synced(LogSynced(another.begin_flush(), None))
+    assert (partition.replica._flush, log.flushed_offset) == (flush, before)
 
 
 # -- disks that fail -------------------------------------------------------------------------------------------------
