@@ -19,6 +19,7 @@ import pykka
 import pytest
 import trio
 
+from actors import harness
 from actors.harness import START_SECONDS, Cluster, HarnessError
 from actors.process.broker import ExtraActor
 from actors.process.config import TopicConfig
@@ -597,3 +598,11 @@ def test_an_ask_to_a_cluster_that_has_ended_fails_and_does_not_wait(cluster_fact
         ref = cluster.ref("broker@1")
     with pytest.raises(pykka.ActorDeadError):
         ref.ask(HealLinks())
+
+
+def test_a_cluster_that_takes_too_long_to_start_says_so_and_leaves_nothing(
+    leaves_nothing: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(harness, "START_SECONDS", 0.0)
+    with pytest.raises(HarnessError, match="the cluster did not start within 0 s"):
+        Cluster(1).start()

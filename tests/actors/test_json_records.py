@@ -286,6 +286,8 @@ def test_only_what_is_committed_is_read_by_whoever_wants_that(
         assert client.values(topic) == ["aborted", "committed", "open"]
         answer = client.ask("fetch", topic=topic, partition=0, offset=0, isolation="read_committed")
         assert (answer["next_offset"], answer["last_stable_offset"], answer["high_watermark"]) == (4, 4, 5)
+        answer = client.ask("fetch", topic=topic, partition=0, offset=2, isolation="read_committed")
+        assert (answer["records"], answer["next_offset"]) == ([], 4), "markers are passed over"
         (told,) = client.ask("offsets", topic=topic, partition=0, isolation="read_committed")["partitions"]
         assert told["latest"] == 4
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
 import pytest
 
+from actors import serving as serving_module
 from actors.cluster_facts import ClusterFacts
 from actors.controller_messages import OperationAnswer
 from actors.fetch_sessions import FetchSessions
@@ -103,3 +105,11 @@ def test_without_a_controller_nothing_is_asked_and_nothing_remembered(
     serving.make_topic("orders")
     sim.run(seconds=0.1)
     assert names(asked) == ["orders"]
+
+
+def test_the_memory_of_replicas_addresses_is_bounded(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving_module, "_ADDRESSES_MAX", 2)
+    topic: Any = SimpleNamespace(id="id", name="orders")
+    told = [str(serving.replica(topic, number)) for number in (0, 1, 2, 0)]
+    assert told == [f"replica/orders-{number}.id@1" for number in (0, 1, 2, 0)]
+    assert len(serving._addresses) <= 2
