@@ -90,22 +90,32 @@ def operate(
     seen: Callable[[Facts], bool] | None = None,
 ) -> None:
     """Have this done within so many seconds. `seen(facts)` says whether this broker knows of it."""
-    connection, clock = call.connection, call.serving.node.scheduler.clock
-    deadline = clock.now() + seconds
+    _Operating(call, operation, call.connection.now + seconds, then, seen).ask()
 
-    def ask() -> None:
-        connection.ask(call.serving.controller, operation, answered, timeout=max(deadline - clock.now(), 0.0))
 
-    def answered(future: Future[Any]) -> None:
-        outcome = _outcome(future)
-        if outcome.error == ErrorCode.NOT_CONTROLLER and clock.now() + RETRY_SECONDS < deadline:
-            connection.later(RETRY_SECONDS, ask)
-        elif outcome.error or seen is None:
-            then(outcome)
+@frozen(slots=True)
+class _Operating:
+    """One operation until it is done. A class, since functions that refer to each other are garbage in a cycle."""
+
+    call: Call[Any]
+    operation: object
+    deadline: float
+    then: Callable[[Outcome], None]
+    seen: Callable[[Facts], bool] | None
+
+    def ask(self) -> None:
+        connection = self.call.connection
+        timeout = max(self.deadline - connection.now, 0.0)
+        connection.ask(self.call.serving.controller, self.operation, self._answered, timeout=timeout)
+
+    def _answered(self, future: Future[Any]) -> None:
+        outcome, connection = _outcome(future), self.call.connection
+        if outcome.error == ErrorCode.NOT_CONTROLLER and connection.now + RETRY_SECONDS < self.deadline:
+            connection.later(RETRY_SECONDS, self.ask)
+        elif outcome.error or self.seen is None:
+            self.then(outcome)
         else:
-            look_until(connection, partial(seen, outcome.facts), SEEN_SECONDS_MAX, partial(then, outcome))
-
-    ask()
+            look_until(connection, partial(self.seen, outcome.facts), SEEN_SECONDS_MAX, partial(self.then, outcome))
 
 
 def make_partitions(
@@ -132,16 +142,21 @@ def look_until(
     connection: KafkaConnection, condition: Callable[[], bool], seconds: float, then: Callable[[], None]
 ) -> None:
     """Go on once this holds, or after so many seconds. Looks less and less often: many may wait for the same."""
-    clock = connection.node.scheduler.clock
-    until = clock.now() + seconds
+    _look(connection, condition, connection.now + seconds, then, LOOK_SECONDS)
 
-    def look(pause: float) -> None:
-        if condition() or clock.now() >= until:
-            then()
-        else:
-            connection.later(pause, partial(look, min(2 * pause, LOOK_SECONDS_MAX)))
 
-    look(LOOK_SECONDS)
+def _look(
+    connection: KafkaConnection,
+    condition: Callable[[], bool],
+    until: float,
+    then: Callable[[], None],
+    pause: float,
+) -> None:
+    if condition() or connection.now >= until:
+        then()
+    else:
+        longer = min(2 * pause, LOOK_SECONDS_MAX)
+        connection.later(pause, partial(_look, connection, condition, until, then, longer))
 
 
 def _outcome(future: Future[Any]) -> Outcome:

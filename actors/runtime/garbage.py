@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import gc
 import time
+from contextlib import suppress
 
 import trio
 
-LOOK_SECONDS = 0.1
+from actors.runtime.loop import Parking
+
 YOUNG_PASSES_MAX = 3
 """Passes over the young generations between two over the old one. Each leaves it 7,700 objects at most."""
 NEVER = 1 << 30
@@ -55,8 +57,20 @@ class Garbage:
 
 
 async def collect_garbage() -> None:
-    """Look until cancelled."""
-    garbage = Garbage()
-    while True:
-        await trio.sleep(LOOK_SECONDS)
-        garbage.look()
+    """Look whenever Python has made enough passes over the young generations, between two steps of other tasks."""
+    garbage, due = Garbage(), Parking()
+    token = trio.lowlevel.current_trio_token()
+
+    def passed(phase: str, facts: dict[str, int]) -> None:
+        """Python's, after each pass, in the thread that made the objects."""
+        if phase == "stop" and facts["generation"] == 1 and gc.get_count()[2] >= YOUNG_PASSES_MAX:
+            with suppress(trio.RunFinishedError):
+                token.run_sync_soon(due.wake, idempotent=True)
+
+    gc.callbacks.append(passed)
+    try:
+        while True:
+            await due.wait()
+            garbage.look()
+    finally:
+        gc.callbacks.remove(passed)

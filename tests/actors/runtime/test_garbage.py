@@ -7,6 +7,8 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
+import trio
+import trio.testing
 
 from actors.runtime import garbage
 from actors.runtime.garbage import NEVER, YOUNG_PASSES_MAX, Garbage
@@ -63,3 +65,22 @@ def test_what_is_frozen_is_not_counted_at_every_look(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(gc, "get_freeze_count", lambda: pytest.fail("counted, though no look at everything is due"))
     age()
     assert looks.look()
+
+
+async def test_garbage_is_looked_for_when_enough_has_become_old_and_not_before() -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(garbage.collect_garbage)
+        await trio.testing.wait_all_tasks_blocked()
+        cycle = Cycle()
+        gone = weakref.ref(cycle)
+        gc.collect()
+        gc.collect(1)
+        del cycle
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert gone() is not None, "one pass leaves too little to be worth it"
+        age()
+        with trio.fail_after(10):
+            while gone() is not None:
+                await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    assert not [one for one in gc.callbacks if "collect_garbage" in getattr(one, "__qualname__", "")]
