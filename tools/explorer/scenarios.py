@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from attrs import evolve
-
 from tools.explorer.scenario import Scenario, all_links
 
 SEED = 1
@@ -16,7 +14,7 @@ def small() -> Iterator[Scenario]:
     """Seconds in all."""
     yield Scenario("3 replicas, 2 terms, elections", brokers=3, terms=2, elections_only=True)
     yield _move("one voter joins two", (0, 1), (0, 1, 2))
-    yield evolve(generation(), name="3 replicas, two generations, 1 term each, elections", elections_only=True)
+    yield generation()
     yield star()
 
 
@@ -66,16 +64,15 @@ def _moves() -> Iterator[Scenario]:
 
 def _generations() -> Iterator[Scenario]:
     """An operator gives up one of three replicas, which is alive all the time and hears of it last, or first."""
-    yield generation()
-    yield generation(crashes=1)
-    yield generation(faults=1)
+    yield generation(batches=1)
+    yield generation(crashes=1, faults=1)
 
 
-def generation(crashes: int = 0, faults: int = 0) -> Scenario:
-    what = "".join([", 1 crash"] * crashes + [", 1 lost or repeated message"] * faults)
+def generation(*, batches: int = 0, crashes: int = 0, faults: int = 0) -> Scenario:
+    what = [", 1 batch"] * batches + [", 1 crash"] * crashes + [", 1 lost or repeated message"] * faults
     return Scenario(
-        f"3 replicas, two generations, 1 term each, 1 batch, 2 timers{what}",
-        brokers=3, terms=1, timers=2, batches=1, survivors=(0, 1), crashes=crashes, faults=faults,
+        f"3 replicas, 2 generations, 1 term each, 2 timers{''.join(what)}",
+        brokers=3, terms=1, timers=2, survivors=(0, 1), batches=batches, crashes=crashes, faults=faults,
     )  # fmt: skip
 
 
