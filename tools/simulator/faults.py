@@ -83,6 +83,7 @@ class Faults:
         broker = self.victim()
         if broker is not None and KINDS[kind](self, broker):
             self.counts[kind] += 1
+            self.world.turns.begin(broker, self.world.brokers[broker].disk)  # what a fault did is no actor's turn
         self._plan()
 
     def _elected(self, _group: str, broker: int) -> None:
