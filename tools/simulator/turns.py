@@ -15,7 +15,7 @@ from actors.runtime import Actor, Address
 from log.memory_filesystem import MemoryFilesystem
 from tools.simulator.report import Violation
 
-OPERATIONS_MAX = 2000
+OPERATIONS_MAX = 5000  # a log may drop a thousand segments at once, each of them five files
 FRAMES_MAX = 1000
 
 
