@@ -51,6 +51,10 @@ class Call(Generic[Q]):
         """Send this. Once. It is encoded in slices, since it may have many elements."""
         self.connection.in_slices(self.answering(response))
 
+    def answer_at_once(self, response: object) -> None:
+        """Send this, which has few elements. Once."""
+        self._send(self.connection.protocol.respond(self.head, response))
+
     def go_on(self, work: Generator[Any, None, object]) -> None:
         """Do this in slices, and send what it gives, unless that is None."""
         self.connection.in_slices(self.answering_with(work))

@@ -46,6 +46,10 @@ READ_COMMITTED = 1
 ZSTD_FROM = 10
 LOOKED_AT_BYTES_MAX = 256 << 10
 """Of one partition, for clients so old that every batch has to be looked at for zstd, unless one batch is larger."""
+PAUSE_EVERY = 16
+"""So many partitions are soon done with, and most requests name fewer: a pause costs as much as the work."""
+ABORTED_AT_ONCE_MAX = 100
+"""Aborted transactions that an answer may name and still be encoded without a pause."""
 Slices = Generator[None, None, None]
 
 
@@ -94,17 +98,19 @@ class _Fetch:
         request, serving, session = self._call.request, self._call.serving, self._session
         if session is None:
             named: dict[Key, Wanted] = {}
-            for one in partitions_of(request):
+            for count, one in enumerate(partitions_of(request), 1):
                 named[one.key] = one
-                yield
+                if not count % PAUSE_EVERY:
+                    yield
         elif (yield from serving.sessions.update(session, request)):
             named = session.partitions
         else:
             yield from self._call.answering(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
             return
-        for one in list(named.values()):
+        for count, one in enumerate(list(named.values()), 1):
             self._reads.append(_Read(one, serving.topic_by(one.topic, one.topic_id), _nothing(one)))
-            yield
+            if not count % PAUSE_EVERY:
+                yield
         yield from self._read_all()
 
     # -- reading -----------------------------------------------------------------------------------------------
@@ -172,12 +178,13 @@ class _Fetch:
         if request.max_wait_ms <= 0 or not self._reads:
             return True
         size = 0
-        for read in self._reads:
+        for count, read in enumerate(self._reads, 1):
             answer = read.answer
             if answer.error_code != ErrorCode.NONE or answer.diverging_epoch is not None:
                 return True
             size += len(answer.records or b"") + read.beyond
-            yield
+            if not count % PAUSE_EVERY:
+                yield
         return size >= request.min_bytes
 
     # -- waiting -----------------------------------------------------------------------------------------------
@@ -242,36 +249,42 @@ class _Fetch:
             response.node_endpoints = [
                 NodeEndpoint(node_id=one.broker, host=one.host, port=one.port) for one in endpoints(serving, leaders)
             ]
-        yield from call.answering(response)
+        if len(told) < PAUSE_EVERY and sum(len(_aborted(read)) for read in told) <= ABORTED_AT_ONCE_MAX:
+            call.answer_at_once(response)
+        else:
+            yield from call.answering(response)
 
     def _news(self) -> Generator[None, None, list[_Read]]:
         """What the client is told: everything, or in a session what has changed."""
         session = self._session
         if session is None:
-            for read in self._reads:
+            for count, read in enumerate(self._reads, 1):
                 read.wanted.is_news(read.answer)
-                yield
+                if not count % PAUSE_EVERY:
+                    yield
             return self._reads
         told = []
-        for read in self._reads:
+        for count, read in enumerate(self._reads, 1):
             if read.wanted.is_news(read.answer):
                 told.append(read)
                 if read.answer.records and read.wanted.key in session.partitions:
                     session.partitions.move_to_end(read.wanted.key)  # the others come first next time
-            yield
+            if not count % PAUSE_EVERY:
+                yield
         return told
 
     def _keep_within(self, bytes_max: int) -> Slices:
         """What is too much goes, but for the first."""
         left, is_first = min(bytes_max, BYTES_MAX), True
-        for read in self._reads:
+        for count, read in enumerate(self._reads, 1):
             size = len(read.answer.records or b"")
             if size and not is_first and size > left:
                 read.answer.records = b""
             else:
                 left -= size
                 is_first = is_first and not size
-            yield
+            if not count % PAUSE_EVERY:
+                yield
 
     def _keep_from_zstd(self) -> Slices:
         """Clients that are so old could not read it."""
@@ -286,7 +299,7 @@ class _Fetch:
         """Put the answers in, by topic. Gives the leaders that are named in them."""
         leaders: set[int] = set()
         by_topic: dict[tuple[str, bytes], FetchableTopicResponse] = {}
-        for read in told:
+        for count, read in enumerate(told, 1):
             wanted, answer = read.wanted, read.answer
             if answer.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH) and read.topic:
                 led = self._call.serving.led(read.topic, answer.partition_index)
@@ -299,8 +312,13 @@ class _Fetch:
                 by_topic[wanted.topic, wanted.topic_id] = topic
                 response.responses.append(topic)
             topic.partitions.append(answer)
-            yield
+            if not count % PAUSE_EVERY:
+                yield
         return leaders
+
+
+def _aborted(read: _Read) -> list[AbortedTransaction]:
+    return read.answer.aborted_transactions or []
 
 
 def _nothing(wanted: Wanted) -> PartitionData:
