@@ -2,22 +2,26 @@
 
 Small frames are read in passing out of one buffer. A frame that does not fit is read straight into a larger one, so
 bulk bytes are copied once, by the kernel. A buffer that somebody still refers to is not written to: the reader takes
-another one, new or used before. Fresh memory is dear (the kernel clears every page of it), so a few are kept.
+another one, new or used before. Fresh memory is dear (the kernel clears every page of it), so a few are kept. A very
+large one is mapped instead: the kernel clears its pages as they are filled, and not all of them while others wait.
 """
 
 from __future__ import annotations
+
+import mmap
 
 _READ_BYTES = 256 << 10
 _LEND_ABOVE = 4096
 _SPARES_MAX = 32
 _SPARE_BYTES_MAX = 24 << 20
+_MAPPED_ABOVE = 4 << 20
 
 
 class ReadBuffer:
     """Ask for `space`, fill it, take what came from `_start` up to `_end`, and `_make_space` for what is missing."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray(_READ_BYTES)
+        self._buffer: bytearray | mmap.mmap = bytearray(_READ_BYTES)
         self._view = memoryview(self._buffer)
         self._start = 0
         self._end = 0
@@ -60,13 +64,18 @@ class ReadBuffer:
             self._buffer, self._view, self._lent = buffer, view, False
             self._start, self._end = 0, held
 
-    def _take_buffer(self, need: int) -> bytearray:
+    def _take_buffer(self, need: int) -> bytearray | mmap.mmap:
         for at, spare in enumerate(self._spare):
             if need <= len(spare) <= max(4 * need, _READ_BYTES) and not _lent_out(spare):
                 return self._spare.pop(at)
-        return bytearray(-(-need // _READ_BYTES) * _READ_BYTES)
+        size = -(-need // _READ_BYTES) * _READ_BYTES
+        if size > _MAPPED_ABOVE:
+            return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return bytearray(size)
 
-    def _keep_buffer(self, buffer: bytearray) -> None:
+    def _keep_buffer(self, buffer: bytearray | mmap.mmap) -> None:
+        if isinstance(buffer, mmap.mmap):
+            return  # it goes when nothing refers to it
         self._spare.append(buffer)
         while len(self._spare) > _SPARES_MAX or sum(map(len, self._spare)) > _SPARE_BYTES_MAX:
             del self._spare[0]

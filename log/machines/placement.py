@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 
 from log.machines.metadata import Metadata
 
@@ -25,10 +26,9 @@ class Load:
     __slots__ = ("leaders", "replicas")
 
     def __init__(self, assignments: Iterable[Sequence[int]] = ()) -> None:
-        self.replicas: Counter[int] = Counter()
-        self.leaders: Counter[int] = Counter()
-        for replicas in assignments:
-            self.add(replicas)
+        known = tuple(assignments)
+        self.replicas = Counter(chain.from_iterable(known))
+        self.leaders = Counter(replicas[0] for replicas in known)
 
     @classmethod
     def of(cls, metadata: Metadata) -> Load:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 
 import pytest
@@ -35,3 +36,20 @@ def test_a_frame_of_any_size_comes_out_whole_between_others(size: int) -> None:
     large = bytes(range(256)) * (size // 256) + bytes(size % 256)
     stream = b"".join(struct.pack(">i", len(frame)) + frame for frame in (b"before", large, b"after"))
     assert fed(FrameCutter(), stream) == [b"before", large, b"after"]
+
+
+def test_a_very_large_frame_is_kept_in_mapped_memory_and_what_follows_it_is_read_on() -> None:
+    cutter = FrameCutter()
+    size = (4 << 20) + 12_345
+    stream = memoryview(struct.pack(">i", size) + bytes(range(256)) * (size // 256) + bytes(size % 256) + b"\0\0\0\1x")
+    frames: list[memoryview] = []
+    while stream:
+        space = cutter.space
+        count = min(len(space), len(stream), 1 << 20)
+        space[:count] = stream[:count]
+        stream = stream[count:]
+        frames += cutter.received(count)
+    assert [len(frame) for frame in frames] == [size, 1]
+    assert isinstance(frames[0].obj, mmap.mmap)
+    assert bytes(frames[0][:512]) == bytes(range(256)) * 2
+    assert bytes(frames[1]) == b"x"
