@@ -31,6 +31,14 @@ class LogFull(LogError):
         self.directory = directory
 
 
+class TruncationUnderWay(LogError):
+    """The log was cut, and that is not on disk yet. It takes appends again after the flush that is under way."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(f"the log in {directory} was cut, and takes no records until that is on disk; try again")
+        self.directory = directory
+
+
 class OutOfOrderAppend(LogError):
     """A batch does not continue the log: its offset or its epoch goes back."""
 

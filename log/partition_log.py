@@ -25,7 +25,14 @@ from log import checkpoint, time_lookup
 from log.checkpoint import CleanStop, Offsets
 from log.config import LogConfig
 from log.epoch_cache import EpochCache, EpochEntry
-from log.errors import CorruptSegment, LogFull, LogOffline, OffsetOutOfRange, OutOfOrderAppend
+from log.errors import (
+    CorruptSegment,
+    LogFull,
+    LogOffline,
+    OffsetOutOfRange,
+    OutOfOrderAppend,
+    TruncationUnderWay,
+)
 from log.filesystem import File, Filesystem, parent_of
 from log.flush import Flush
 from log.handles import Handles
@@ -60,7 +67,7 @@ class PartitionLog:
     __slots__ = (
         "_flushed_at_ms", "_flushing", "_generation", "_handles", "_high_watermark", "_offline", "_promise",
         "_promises", "_saved", "_unsynced", "config", "cut", "directory", "end_offset", "epochs", "flushed_offset",
-        "log_start_offset", "producers", "segments", "synced_first", "uses_reserve",
+        "is_truncating", "log_start_offset", "producers", "segments", "synced_first", "uses_reserve",
     )  # fmt: skip
 
     def __init__(self, directory: str, config: LogConfig, handles: Handles, opened: OpenLog) -> None:
@@ -79,6 +86,8 @@ class PartitionLog:
         """May a file say, now or after a power loss, that every record was synced before it was acknowledged?"""
         self.uses_reserve = False
         """May its records take the room that is kept for a full disk?"""
+        self.is_truncating = False
+        """Was the log cut, and is that not on disk yet? Until it is, nothing is appended: see `truncate`."""
         self._promises = self.synced_first
         self._promise = 0
         self._handles = handles
@@ -178,7 +187,7 @@ class PartitionLog:
         With flush.messages=1 a new log is one to sync, too: others get their names on disk with their first flush.
         """
         waiting = self.end_offset - self.flushed_offset
-        if self._promises != self.synced_first:
+        if self.is_truncating or self._promises != self.synced_first:
             return True
         if self._unsynced.files or not waiting:
             return bool(self._unsynced.files) or (self._unsynced.is_new and self.config.flush_messages == 1)
@@ -203,8 +212,8 @@ class PartitionLog:
             stateful = stateful or header.producer_id >= 0
         if stateful:
             _check_markers(batches)
-        if self._handles.reserve.is_full:
-            self._must_have_room(batches)
+        if self.is_truncating or self._handles.reserve.is_full:
+            self._must_take(batches)
         segment = self._make_room(len(data), base_offset, offset - 1, max_timestamp, now_ms)
         try:
             segment.append(batches, base_offset, self.config.index_interval_bytes)
@@ -245,8 +254,8 @@ class PartitionLog:
                 hidden = ()
             return
         _check_markers(batches)
-        if self._handles.reserve.is_full:
-            self._must_have_room(batches)
+        if self.is_truncating or self._handles.reserve.is_full:
+            self._must_take(batches)
         max_timestamp = max(header.max_timestamp for header in batches.headers)
         segment = self._make_room(len(batches.data), first_offset, end_offset - 1, max_timestamp, now_ms)
         begun = self._begun(hidden, first_offset) if hidden else ()
@@ -268,8 +277,8 @@ class PartitionLog:
             position += header.size
 
     def roll(self) -> None:
-        """Seal the active segment and begin a new one."""
-        if self.active.size == 0:
+        """Seal the active segment and begin a new one; not while a truncation is not on disk."""
+        if self.active.size == 0 or self.is_truncating:
             return
         self._must_be_online()
         try:
@@ -335,7 +344,15 @@ class PartitionLog:
     # -- removing --------------------------------------------------------------------------------------------
 
     def truncate(self, offset: int) -> None:
-        """Remove everything at `offset` and above. A batch that holds `offset` goes as a whole."""
+        """Remove everything at `offset` and above. A batch that holds `offset` goes as a whole.
+
+        Readers see that at once. It is on disk after the next flush that begins from now on, which `needs_flush` asks
+        for. Until then the log `is_truncating` and takes no appends, so the order on disk is: the lower recovery point
+        and the epochs (small files, synced here), then the shorter segment and the removed names (the flush), and only
+        then new batches. A crash before the flush is done may bring back what was cut, as a crash before the truncation
+        does: nothing that was acknowledged since depends on it. If new batches were written before the flush, a crash
+        could leave some of them in front of old ones of a higher epoch, a log that no leader ever had.
+        """
         if offset >= self.end_offset:
             return
         self._must_be_online()
@@ -344,7 +361,7 @@ class PartitionLog:
         try:
             self._truncate(offset)
         except OSError as error:
-            self._note_failed_sync()  # it may have been one: then what is cut here is still on disk
+            self._note_failed_sync()  # it may have been one, of a small file
             raise self._take_offline(error) from error
 
     def restart_at(
@@ -355,8 +372,6 @@ class PartitionLog:
         try:
             self._become_dirty()
             checkpoint.write_restarting(self._handles.filesystem, self.directory)
-            if offset < self.end_offset:
-                self._truncate(max(offset, self.log_start_offset))
             self._generation += 1
             self._flushing = None
             checkpoint.forget_first_dirty(self._handles.filesystem, self.directory)
@@ -495,9 +510,14 @@ class PartitionLog:
         self._note_named(flush)
         if flush.promise == self._promise and self._promises != self.synced_first:
             self._settle_promise()
-        if flush.generation == self._generation:
-            self.flushed_offset = max(self.flushed_offset, flush.end_offset)
-            self._flushed_at_ms = now_ms
+        if flush.generation != self._generation:
+            return
+        self.flushed_offset = max(self.flushed_offset, flush.end_offset)
+        self._flushed_at_ms = now_ms
+        if self.is_truncating:
+            self.is_truncating = False
+            if self.active.size == 0:  # it may begin above a gap, which must not lie above the recovery point
+                self.checkpoint()
 
     def flush(self, now_ms: int = 0) -> None:
         """Make everything durable, here and now, also what another flush is at work on."""
@@ -658,16 +678,19 @@ class PartitionLog:
 
     def _roll_to(self, base_offset: int) -> None:
         """Seal the active segment and begin a new one here, at the end or above it."""
-        if self._saved.lacks_offsets:  # from the second segment on, a missing file is a lost one
-            self._saved.save_offsets(Offsets())
-        self._unsynced.files += self.active.seal()
         leaves_gap = base_offset > self.end_offset
-        self.end_offset = base_offset
-        self._saved.write_snapshot(self.end_offset, self.producers)
-        self._add_segment(base_offset)
+        self._begin_segment(base_offset)
         if leaves_gap:  # above the recovery point it would pass for a loss
             self.flush()
             self.checkpoint()
+
+    def _begin_segment(self, base_offset: int) -> None:
+        if self._saved.lacks_offsets:  # from the second segment on, a missing file is a lost one
+            self._saved.save_offsets(Offsets())
+        self._unsynced.files += self.active.seal()
+        self.end_offset = base_offset
+        self._saved.write_snapshot(self.end_offset, self.producers)
+        self._add_segment(base_offset)
 
     def _note_producer(self, segment: Segment, header: BatchHeader, offset: int, data: memoryview) -> None:
         if not header.is_control:
@@ -723,20 +746,21 @@ class PartitionLog:
         self.epochs.cut_from(offset)
         self._saved.write_epochs(self.epochs)
         checkpoint.lower_first_dirty(self._handles.filesystem, self.directory, offset)
-        for segment in reversed(self.segments[at + 1 :]):
+        self.is_truncating = self._unsynced.names_changed = True
+        removed = self.segments[at + 1 :]
+        for segment in reversed(removed):
             segment.remove()
         del self.segments[at + 1 :]
+        gone = {path for segment in removed for path in segment.paths}
+        self._unsynced.files = [file for file in self._unsynced.files if file.path not in gone]
         if found is not None:
             self.segments[at].truncate(found[0], offset, self.config.index_interval_bytes)
         self.segments[at].truncate_transactions(offset)
         self._saved.remove_snapshots(lambda snapshot: snapshot > offset)
-        # Durable at once: recovery looks only above the recovery point, and the next roll may put that behind the cut.
-        self.segments[at].file.sync()
-        self._handles.filesystem.sync_directory(self.directory)
         self.end_offset = self._end_of_last_batch(offset)
         self._load_producers()
         if self.end_offset < offset:  # in a gap: only a segment's name can keep that the log ends there
-            self._roll_to(offset)
+            self._begin_segment(offset)
 
     def _end_of_last_batch(self, offset: int) -> int:
         """Where the last batch ends, which lies below `offset`."""
@@ -837,7 +861,10 @@ class PartitionLog:
         except OSError as error:
             raise self._take_offline(error) from error
 
-    def _must_have_room(self, batches: RecordBatches) -> None:
+    def _must_take(self, batches: RecordBatches) -> None:
+        self._must_be_online()
+        if self.is_truncating:
+            raise TruncationUnderWay(self.directory)
         if not self._may_use_reserve(batches):
             raise LogFull(self.directory)
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from log import losses
 from log.epoch_cache import EpochCache
-from log.errors import CorruptSegment, LogFull
+from log.errors import CorruptSegment, LogFull, TruncationUnderWay
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates
 from log.raft import leading
@@ -41,6 +41,10 @@ FULL_PAUSE_SECONDS = 0.5
 """So long a follower whose disk is full ignores batches: an answer would make the leader send them again at once."""
 
 
+HELD_MAX = 64
+"""So many appends wait for a truncation. What comes after them is dropped, and the leader sends it again."""
+
+
 class Machine(Protocol):
     """What the records of a log make, if a group keeps that: it goes with a log that begins anew."""
 
@@ -54,8 +58,8 @@ class Member:
     """One replica of one partition."""
 
     __slots__ = (
-        "_full_until", "_parked", "_wall_ms", "committed", "damage", "log", "machine", "node", "outbox", "role_changed",
-        "unsaved_vote",
+        "_full_until", "_held", "_parked", "_wall_ms", "committed", "damage", "log", "machine", "node", "outbox",
+        "role_changed", "unsaved_vote",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +76,8 @@ class Member:
         self._parked: list[tuple[int, Message]] = []
         self._wall_ms = wall_ms
         self._full_until = float("-inf")
+        self._held: list[Append] = []
+        """Those of one term that came while our log was being cut. They are looked at again when that is on disk."""
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -80,7 +86,7 @@ class Member:
             self.node.step(message, now)
             self._work(now)
             return
-        if now < self._full_until:
+        if now < self._full_until or self._must_wait(message):
             return
         node, role = self.node, self.node.role
         verified, acknowledged = (role.verified, role.acknowledged) if isinstance(role, Follower) else (0, 0)
@@ -88,8 +94,12 @@ class Member:
         node.step(message, now)
         try:
             self._work(now)
-        except LogFull:  # it is as if this message had not come: the leader sends it again
-            self._full_until = now + FULL_PAUSE_SECONDS
+        except (LogFull, TruncationUnderWay) as error:
+            # It is as if this message had not come: the leader sends it again, or we look at it again after the sync.
+            if isinstance(error, LogFull):
+                self._full_until = now + FULL_PAUSE_SECONDS
+            else:
+                self._held = [message]
             if isinstance(node.role, Follower):
                 is_same = node.role is role
                 node.role.verified, node.role.acknowledged = (verified, acknowledged) if is_same else (0, 0)
@@ -165,6 +175,10 @@ class Member:
         """The log's `flushed_offset` has moved."""
         self.node.flushed(now)
         self._work(now)
+        if self._held and not self.log.is_truncating:
+            held, self._held = self._held, []
+            for message in held:
+                self.step(message, now)
 
     def vote_saved(self, vote: Vote, now: float) -> None:
         """This vote is durable: what was to be told after it may be told."""
@@ -193,6 +207,14 @@ class Member:
             for broker in ready.restarts:
                 self._send_restart(broker, now)
 
+    def _must_wait(self, message: Append) -> bool:
+        """Does it follow one that waits until our log is cut? An answer would make the leader send that again."""
+        if not (self._held and self.log.is_truncating) or message.term > self._held[0].term:
+            return False
+        if len(self._held) < HELD_MAX:
+            self._held.append(message)
+        return True
+
     def _persist(self, ready: Ready) -> None:
         if ready.vote is not None:
             self.unsaved_vote = ready.vote
@@ -204,6 +226,8 @@ class Member:
             self.log.truncate(ready.truncate)
             assert self.log.end_offset == ready.truncate, "batches are never split"
         self._save_history()
+        if ready.append and self.log.is_truncating:  # first that must be on disk: see `PartitionLog.truncate`
+            raise TruncationUnderWay(self.log.directory)
         hidden = EpochCache.decode(ready.epochs, "the leader's epochs") if ready.epochs else ()
         for batches in ready.append:
             # Before the log: a membership that a crash kept from it is taken back at the next start, and one that is in

@@ -58,6 +58,10 @@ class LogFacts(Protocol):
     @property
     def high_watermark(self) -> int: ...
 
+    @property
+    def is_truncating(self) -> bool:
+        """Was it cut, and does it take no appends until that is on disk?"""
+
 
 @frozen(slots=True)
 class RaftConfig:
@@ -526,6 +530,9 @@ class RaftNode:
         if not (self.is_voter or called_up) or not self._has_terms_left:
             self._become(Follower(None, None))
             return
+        if self.log.is_truncating:  # a leader could not append; the sync is soon done, or this disk is too slow to lead
+            self._become(Follower(None, now + self._jitter()))
+            return
         role = PreCandidate(now + self._jitter())
         self._become(role)
         self._vote_for_self(role)
@@ -600,7 +607,8 @@ class RaftNode:
         role.campaign_at = None
         if isinstance(message, TimeoutNow):
             following.note_watermark(self, role, message.watermark)
-            if self.eligible and self.is_voter and self._has_terms_left and not self.retiring:
+            is_able = self.eligible and self.is_voter and self._has_terms_left
+            if is_able and not self.retiring and not self.log.is_truncating:
                 self._campaign(now, forced=True)
         elif isinstance(message, Recovered):
             self._recover()

@@ -81,6 +81,12 @@ def follow(log: PartitionLog, part: bytes | bytearray, base_offset: int, epoch: 
     log.append_stamped(together([stamped(part, base_offset, epoch)]), now_ms=1000)
 
 
+def cut(log: PartitionLog, offset: int) -> None:
+    """Truncate, and have that on disk: then the log takes records again."""
+    log.truncate(offset)
+    log.flush()
+
+
 def contents(log: PartitionLog, bytes_max: int = 1 << 20) -> list[bytes]:
     """All batches that readers find, one by one."""
     found: list[bytes] = []

@@ -15,6 +15,7 @@ from log.memory_filesystem import Fault, MemoryFilesystem, SimulatedCrash
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates
 from protocol.records import Record, build_batch, check_batches
+from tests.log.log_model import cut
 
 DIRECTORY = "/data/t-0"
 CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=0)
@@ -86,7 +87,7 @@ def test_what_was_cut_does_not_come_back_if_the_sync_of_the_cut_failed() -> None
     log.checkpoint()
     files.faults.append(Fault("sync", errno.EIO, f"{DIRECTORY}/*.log"))
     with pytest.raises(LogOffline):
-        log.truncate(5)
+        cut(log, 5)
     log.release()
     files.faults.clear()
     files.crash(mode="keep_all")

@@ -49,6 +49,7 @@ from tests.log.compaction_logs import (
     put_control,
     reopened_without_snapshots,
 )
+from tests.log.log_model import cut
 
 
 @pytest.fixture
@@ -408,7 +409,7 @@ def test_what_is_appended_after_a_cut_is_dirty(files: MemoryFilesystem, log: Par
     put(log, (b"c", b"1"))
     log.roll()
     compact(log)
-    log.truncate(1)
+    cut(log, 1)
     for _ in range(5):
         put(log, (b"a", b"2"))
     log.roll()
@@ -609,7 +610,7 @@ def test_it_gives_up_when_the_log_changes_under_it(
     compaction = begun(log, steps)
     match what:
         case "truncate":
-            log.truncate(5)
+            cut(log, 5)
         case "restart":
             log.restart_at(3)
         case "remove":

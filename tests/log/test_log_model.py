@@ -15,7 +15,7 @@ from log.handles import Handles
 from log.memory_filesystem import CrashMode, MemoryFilesystem, SimulatedCrash
 from log.partition_log import PartitionLog
 from protocol.records import ControlType
-from tests.log.log_model import Batch, Model, batch, check, marker, open_log, placed, recovered, stamped, together
+from tests.log.log_model import Batch, Model, batch, check, cut, marker, open_log, placed, recovered, stamped, together
 
 PRODUCERS = (1, 2)
 TRANSACTIONAL = (11, 12)
@@ -81,8 +81,10 @@ class LogMachine(RuleBasedStateMachine):
         offset = max(self.model.end - back, self.model.start, self.model.high_watermark)
         after = self.model.copy()
         after.truncate(offset)
+        floor = after.end
+        after.flush()
         self.epoch += 1  # a follower truncates only what another leader wrote
-        self._perform(lambda: self.log.truncate(offset), after, floor=after.end)
+        self._perform(lambda: cut(self.log, offset), after, floor=floor)
 
     @rule(share=st.floats(0, 1))
     def raise_log_start(self, share: float) -> None:

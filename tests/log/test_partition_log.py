@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -14,7 +16,7 @@ import pytest
 
 from log import time_lookup
 from log.config import CleanupPolicy, LogConfig
-from log.errors import CorruptSegment, LogOffline, OffsetOutOfRange, OutOfOrderAppend
+from log.errors import CorruptSegment, LogOffline, OffsetOutOfRange, OutOfOrderAppend, TruncationUnderWay
 from log.filesystem import DiskFilesystem
 from log.handles import Handles
 from log.indexes import OFFSET_ENTRY, TIME_ENTRY
@@ -24,8 +26,16 @@ from log.producer_state import ProducerStates
 from log.segment import RELATIVE_OFFSET_MAX
 from log.time_lookup import TimedOffset
 from protocol.errors import ProtocolError
-from protocol.records import ControlType, build_batch, check_batches, control_record, parse_batches, times_from
-from tests.log.log_model import DIRECTORY, batch, contents, follow, marker, open_log, put, together
+from protocol.records import (
+    ControlType,
+    build_batch,
+    check_batches,
+    control_record,
+    parse_batches,
+    read_header,
+    times_from,
+)
+from tests.log.log_model import DIRECTORY, batch, contents, cut, follow, marker, open_log, put, together
 
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=150)
 GAPS = LogConfig(segment_bytes=700, index_interval_bytes=150, cleanup_policy=CleanupPolicy.COMPACT)
@@ -235,7 +245,7 @@ def test_records_without_a_timestamp_do_not_roll_a_segment(files: MemoryFilesyst
 def test_an_emptied_segment_counts_its_age_anew(files: MemoryFilesystem) -> None:
     log = open_log(files, LogConfig(segment_ms=100))
     put(log, batch(at_ms=1000))
-    log.truncate(0)
+    cut(log, 0)
     put(log, batch(at_ms=5000), epoch=1)
     put(log, batch(at_ms=5001), epoch=1)
     assert len(log.segments) == 1
@@ -416,7 +426,7 @@ def test_a_damaged_index_changes_no_answer(
     log = filled if stop == "open" else open_log(files, SMALL)
     assert all_answers(log) == expected
     put(log, batch(2, at_ms=1040), epoch=5)
-    log.truncate(78)
+    cut(log, 78)
     log.roll()
     assert all_answers(log)[0] == [reads[:] for reads in _expected_reads(log)]
     assert log.max_timestamp() == TimedOffset(76, 1038, 3)
@@ -438,7 +448,7 @@ def test_truncating_under_a_map_does_not_kill_the_process(tmp_path: Path) -> Non
     program = f"""
         from log.config import LogConfig
         from log.filesystem import DiskFilesystem
-        from tests.log.log_model import batch, contents, open_log, put
+        from tests.log.log_model import batch, contents, cut, open_log, put
         config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=0)
         log = open_log(DiskFilesystem(), config, {str(tmp_path / "t-0")!r})
         for number in range(3000):
@@ -446,7 +456,7 @@ def test_truncating_under_a_map_does_not_kill_the_process(tmp_path: Path) -> Non
         log.roll()
         assert log.read(2500, 1).size and log.offset_for_time(3000).offset == 2000  # both indexes are mapped now
         for end in (2000, 500, 10, 0):
-            log.truncate(end)
+            cut(log, end)
             assert len(contents(log)) == end == log.end_offset
             assert log.offset_for_time(9999) is None
             if end:
@@ -489,7 +499,7 @@ def test_a_truncation_into_a_gap_is_remembered(files: MemoryFilesystem, stop: Ca
     log = open_log(files, GAPS)
     for offset in (0, 20, 40):
         follow(log, batch(), offset)
-    log.truncate(15)
+    cut(log, 15)
     assert log.end_offset == 15
     follow(log, batch(), 17, epoch=1)
     stop(log)
@@ -497,7 +507,7 @@ def test_a_truncation_into_a_gap_is_remembered(files: MemoryFilesystem, stop: Ca
     log = open_log(files, GAPS)
     assert log.cut is None
     assert [offsets(one) for one in contents(log)] == [[0], [17]]
-    log.truncate(15)
+    cut(log, 15)
     stop(log)
     log.handles.close_all()
     log = open_log(files, GAPS)
@@ -598,9 +608,13 @@ def test_a_flush_that_was_overtaken_by_a_truncation_says_nothing(files: MemoryFi
     put(log, batch(5))
     flush = log.begin_flush()
     log.truncate(0)
-    put(log, batch(3), epoch=1)
     flush.run(files)
     log.end_flush(flush, None, 0)
+    assert log.flushed_offset == 0
+    assert log.is_truncating
+    assert log.needs_flush(0)
+    log.flush()
+    put(log, batch(3), epoch=1)
     assert log.flushed_offset == 0
     log.flush()
     assert log.flushed_offset == 3
@@ -633,3 +647,53 @@ def test_a_full_disk_while_opening_is_told_with_directory_and_cause() -> None:
     files.faults.append(Fault("create", 28, times=None))
     with pytest.raises(LogOffline, match=f"the log in {DIRECTORY} is offline: .*No space left on device"):
         PartitionLog.open(DIRECTORY, LogConfig(), Handles(files))
+
+
+def test_a_truncation_syncs_no_segment_itself_and_no_record_is_taken_before_it_is_on_disk(
+    files: MemoryFilesystem, filled: PartitionLog
+) -> None:
+    files.faults.append(Fault("sync", errno.EIO, f"{DIRECTORY}/*.log"))
+    filled.truncate(50)
+    assert filled.end_offset == 50
+    assert filled.needs_flush(0)
+    with pytest.raises(TruncationUnderWay):
+        put(filled, batch(), epoch=9)
+    with pytest.raises(TruncationUnderWay):
+        follow(filled, batch(), 50, epoch=9)
+    active = filled.active
+    filled.roll()
+    assert filled.active is active
+    files.faults.clear()
+    filled.flush()
+    assert not filled.needs_flush(0)
+    follow(filled, batch(), 50, epoch=9)
+
+
+def test_beginning_anew_syncs_nothing_of_what_it_drops(files: MemoryFilesystem, filled: PartitionLog) -> None:
+    kept = f"{DIRECTORY}/{filled.active.base_offset:020d}.log"
+    files.faults.append(Fault("sync", errno.EIO, kept))
+    filled.restart_at(7)
+    assert (filled.log_start_offset, filled.end_offset) == (7, 7)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_without_the_wait_a_crash_would_leave_records_of_two_logs_in_one(*, waits: bool) -> None:
+    """A leader of epoch 7 has records of epoch 3 where ours are of epoch 5: without the wait some of both survive."""
+    mixed, size = 0, 512 - len(batch(value=b"x" * 400)) + 400  # a disk keeps or loses sectors of 512 bytes
+    for seed in range(700, 900):
+        files = MemoryFilesystem()
+        log = open_log(files)
+        follow(log, batch(value=b"x" * size), 0, epoch=1)
+        for offset in (1, 2):
+            follow(log, batch(value=b"o" * size), offset, epoch=5)
+        log.flush()
+        log.truncate(1)
+        if waits:
+            log.flush()
+        log.is_truncating = False
+        follow(log, batch(value=b"n" * size), 1, epoch=3)
+        log.handles.close_all()
+        files.crash(random.Random(seed))
+        epochs = [read_header(one).leader_epoch for one in contents(open_log(files))]
+        mixed += epochs not in ([1, 5, 5][: len(epochs)], [1, 3])
+    assert (mixed == 0) is waits

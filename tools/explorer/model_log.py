@@ -40,6 +40,7 @@ class ModelLog:
     directory = "log"
     log_start_offset = 0
     first_offset = 0
+    is_truncating = False
 
     def __init__(self, batches: Iterable[bytes] = (), flushed_offset: int = 0) -> None:
         self.batches = list(batches)

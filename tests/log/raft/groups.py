@@ -66,6 +66,8 @@ class Group:
         self.acknowledged: dict[int, bytes] = {}
         self.waiting: dict[int, list[tuple[int, int, bytes]]] = {}
         self.appended = 0
+        self.syncs_late = False
+        """Is a truncation on disk only when `sync` says so?"""
         self.trace: list[str] = []
         for broker in self.brokers:
             self.start(broker)
@@ -133,6 +135,9 @@ class Group:
         """Let a member do something, send what it has to say, and look whether everything still holds."""
         member = self.members[broker]
         what(member)
+        if member.log.is_truncating and not self.syncs_late:
+            member.log.flush()
+            member.flushed(self.now)
         if member.unsaved_vote is not None and (
             not self.saving[broker] or self.saving[broker][-1] != member.unsaved_vote
         ):
@@ -162,7 +167,7 @@ class Group:
     def sync(self, broker: int) -> None:
         """Make a member's log durable."""
         member = self.members.get(broker)
-        if member is not None and member.log.flushed_offset < member.log.end_offset:
+        if member is not None and (member.log.is_truncating or member.log.flushed_offset < member.log.end_offset):
             member.log.flush()
             self.act(broker, lambda synced: synced.flushed(self.now))
 
@@ -315,6 +320,7 @@ class Group:
     def run(self, steps: int, *, moves: bool = False) -> None:
         """A random history. With `flush_before_ack` the power may fail, of a minority at a time."""
         rng = self.rng
+        self.syncs_late = True
         weights = {
             "deliver": 60.0, "save": 10, "propose": 14, "tick": 12, "beat": 2, "connect": 4, "disconnect": 1,
             "kill": 0.3, "start": 3, "transfer": 0.4, "drop": 1, "sync": 8,
