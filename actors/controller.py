@@ -434,6 +434,7 @@ class Controller(GroupMember):
                     touched |= self._apply_batch(batches.data, position)
                 metadata.applied = header.next_offset
         self._tell_partitions(frozenset(touched))
+        self._snapshot_at = min(self._snapshot_at, log.size)
         if self._snapshotting is None and log.size - self._snapshot_at > SNAPSHOT_LOG_BYTES:
             self._save_snapshot()
         self._finish()
@@ -484,7 +485,7 @@ class Controller(GroupMember):
         try:
             if message.error is not None:
                 raise message.error
-            log.raise_log_start(message.applied)
+            self.start_log_at(message.applied)
         except (OSError, LogError) as error:
             self._snapshot_failed(error)
         self._snapshot_at = log.size

@@ -156,6 +156,8 @@ class GroupMember(Actor):
         self._flush: Flush | None = None
         self._will_look = False
         self._wants_sync = False
+        self._start_at = 0
+        """Where the log is to start after the next flush, if it has to be flushed first."""
         self._loosens = False
         self._discarded = False
         self._damage_told = ""
@@ -364,6 +366,12 @@ class GroupMember(Actor):
             member.node.config = evolve(member.node.config, flush_before_ack=False)
         member.flushed(self.now)
         self._after_event()
+        start_at, self._start_at = self._start_at, 0
+        try:
+            self.start_log_at(start_at)
+        except LogOffline as error:
+            self._go_offline(error)
+            return
         self.on_flushed()
 
     @handles(Offline)
@@ -487,6 +495,16 @@ class GroupMember(Actor):
         self._wants_sync = True
         if self._flush is None:
             self._sync()
+
+    def start_log_at(self, offset: int) -> None:
+        """Let the log start here, as far as is committed; if it must be flushed for that, in the background first."""
+        log = self._member.log
+        start = min(offset, log.high_watermark, log.end_offset)
+        if log.must_flush_for(start):
+            self._start_at = max(self._start_at, start)
+            self.sync_soon()
+        elif start > log.log_start_offset:
+            log.raise_log_start(start)
 
     def _sync(self) -> None:
         self._wants_sync = False

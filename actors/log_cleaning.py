@@ -52,7 +52,7 @@ class LogCleaning:
         log.producers.expire(replica.now, replica.services.transactions.producer_id_expiration_ms)
         policy = log.config.cleanup_policy
         if retention and CleanupPolicy.DELETE in policy:
-            log.delete_old_segments(now_ms if is_sure else None)
+            replica.start_log_at(log.retained_from(now_ms if is_sure else None))
         if CleanupPolicy.COMPACT not in policy or self._compaction is not None or not is_sure:
             return True
         roll_if_overdue(log, now_ms)
@@ -83,7 +83,7 @@ class LogCleaning:
         if self._compaction is None and log.online and is_compacted:
             self._compaction = Compaction(
                 log, now_ms=replica.services.wall_ms(), removable_below=removable_below,
-                memory_bytes=KEY_MAP_BYTES,
+                memory_bytes=KEY_MAP_BYTES, flush_soon=replica.sync_soon,
             )  # fmt: skip
             replica.after(0.0, Compact(reply))
         else:

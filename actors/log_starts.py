@@ -48,15 +48,13 @@ def _given(reply: Future[RecordsDeleted]) -> Future[RecordsDeleted]:
 class LogStarts:
     """Of one replica."""
 
-    __slots__ = ("_deletions", "_leaders", "_replica", "_waiting")
+    __slots__ = ("_deletions", "_replica", "_waiting")
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._waiting: list[_Waiting] = []
         self._deletions: list[_Deletion] = []
         """Those that wait for a flush."""
-        self._leaders = 0
-        """Where the leader's log starts, if to follow it waits for a flush."""
 
     # -- as leader -----------------------------------------------------------------------------------------------
 
@@ -94,9 +92,6 @@ class LogStarts:
                 one.reply.set(answer)
         if self._deletions:
             self._replica.sync_soon()
-        leaders, self._leaders = self._leaders, 0
-        if isinstance(member.node.role, Follower):
-            self.follow(member, leaders)
         self.go_on(member)
 
     def refuse(self, error: Exception) -> None:
@@ -152,16 +147,6 @@ class LogStarts:
         self._waiting.append(_Waiting(request, self._replica.defer()))
         return None
 
-    def follow(self, member: Member, log_start: int) -> None:
-        """As far as that is known to be committed."""
-        log = member.log
-        start = min(log_start, log.high_watermark, log.end_offset)
-        if log.must_flush_for(start):
-            self._leaders = max(self._leaders, start)
-            self._replica.sync_soon()
-        elif start > log.log_start_offset:
-            log.raise_log_start(start)
-
     def go_on(self, member: Member) -> None:
         """More is committed, or another leads."""
         waiting, self._waiting = self._waiting, []
@@ -180,7 +165,7 @@ class LogStarts:
     def _is_done(self, member: Member, request: RaiseLogStart) -> bool:
         """If its leader is known here by now."""
         if isinstance(member.node.role, Follower) and request.leader_epoch == member.node.term:
-            self.follow(member, request.offset)
+            self._replica.start_log_at(request.offset)
         return member.log.log_start_offset >= request.offset
 
     @staticmethod

@@ -401,7 +401,7 @@ class Replica(GroupMember):
         node = self._member.node
         if isinstance(node.role, Follower) and message.term == node.term:
             try:
-                self._log_starts.follow(self._member, message.log_start)
+                self.start_log_at(message.log_start)
             except LogOffline as error:
                 self._go_offline(error)
 

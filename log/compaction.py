@@ -24,7 +24,7 @@ records, two small buffers, and the log's aborted transactions.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TypeVar
 
 from log import checkpoint
@@ -58,17 +58,29 @@ class Compaction:
     """One pass over one log. It touches neither the active segment nor anything that is not decided."""
 
     __slots__ = (
-        "_found", "_generation", "_log", "_memory_bytes", "_now_ms", "_output", "_removable_below", "_sources", "_work",
-        "abandoned", "done", "end_offset", "long_call",
+        "_flush_soon", "_found", "_generation", "_log", "_memory_bytes", "_now_ms", "_output", "_removable_below",
+        "_sources", "_work", "abandoned", "done", "end_offset", "long_call",
     )  # fmt: skip
 
-    def __init__(self, log: PartitionLog, *, now_ms: int, removable_below: int, memory_bytes: int) -> None:
-        """`removable_below`: every replica has compacted up to here, so tombstones and markers below it may go."""
+    def __init__(
+        self,
+        log: PartitionLog,
+        *,
+        now_ms: int,
+        removable_below: int,
+        memory_bytes: int,
+        flush_soon: Callable[[], None] | None = None,
+    ) -> None:
+        """`removable_below`: every replica has compacted up to here, so tombstones and markers below it may go.
+
+        `flush_soon` begins a flush of the log, unless it is to be flushed here and now.
+        """
         assert CleanupPolicy.COMPACT in log.config.cleanup_policy, log.config.cleanup_policy
         self._log = log
         self._now_ms = now_ms
         self._removable_below = removable_below
         self._memory_bytes = memory_bytes
+        self._flush_soon = log.flush if flush_soon is None else flush_soon
         self._found = cleanable(log, now_ms)
         self._generation = log.generation
         self._sources = list(self._found.segments)  # those that are not replaced yet
@@ -142,9 +154,10 @@ class Compaction:
         if not found.segments:
             return
         log = self._log
-        while log.is_flushing:  # somebody else's, perhaps in another thread: look again with the next step
+        if not log.is_flushing and log.must_flush_for(found.end_offset):
+            self._flush_soon()
+        while log.is_flushing or log.must_flush_for(found.end_offset):  # perhaps in another thread: look again later
             yield _NOT_NOW
-        log.flush()  # also if no record waits: the name of a new segment or a snapshot may
         log.checkpoint()
         aborted = AbortedTransactions(log.aborted_transactions(found.segments[0].base_offset, found.end_offset))
         keys = KeyMap(self._memory_bytes, max(found.end_offset - found.first_dirty_offset, 0))

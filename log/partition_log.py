@@ -421,16 +421,19 @@ class PartitionLog:
         """
         return offset > self.log_start_offset and (self.flushed_offset < offset or bool(self._unsynced.files))
 
-    def delete_old_segments(self, now_ms: int | None) -> int:
-        """Apply retention.ms, unless the time is not known, and retention.bytes. Gives how many segments went."""
+    def retained_from(self, now_ms: int | None) -> int:
+        """Where the log is to start by retention.ms, unless the time is not known, and retention.bytes.
+
+        If the active segment goes, too, a new one is begun. The start is the caller's to raise: `must_flush_for` says
+        whether that needs a flush first.
+        """
         self._must_be_online()
         count = deletable_segments(self.segments, self.end_offset, self.last_stable_offset, self.config, now_ms)
-        if count == 0:
-            return 0
+        if count == 0 or self.is_truncating:
+            return self.log_start_offset
         if count == len(self.segments):
             self.roll()
-        self.raise_log_start(self.segments[count].base_offset)
-        return count
+        return self.segments[count].base_offset
 
     def replace_segments(self, replaced: Sequence[Segment], cleaned: Segment) -> None:
         """Put a compacted segment, whose `.cleaned` files are synced, in the place of sealed ones that are neighbours.

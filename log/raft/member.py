@@ -149,7 +149,7 @@ class Member:
         losses.remark(files, directory, new=not is_survivor)
         if not keeps_log:
             self.log.restart_at(0)
-        self._parked = []
+        self._parked, self._held = [], []
         self.node.begin_generation(membership, now)
         self._save_history()
         self._work(now)

@@ -87,6 +87,11 @@ def cut(log: PartitionLog, offset: int) -> None:
     log.flush()
 
 
+def retain(log: PartitionLog, now_ms: int | None) -> None:
+    """Apply retention."""
+    log.raise_log_start(log.retained_from(now_ms))
+
+
 def contents(log: PartitionLog, bytes_max: int = 1 << 20) -> list[bytes]:
     """All batches that readers find, one by one."""
     found: list[bytes] = []

@@ -15,7 +15,20 @@ from log.handles import Handles
 from log.memory_filesystem import CrashMode, MemoryFilesystem, SimulatedCrash
 from log.partition_log import PartitionLog
 from protocol.records import ControlType
-from tests.log.log_model import Batch, Model, batch, check, cut, marker, open_log, placed, recovered, stamped, together
+from tests.log.log_model import (
+    Batch,
+    Model,
+    batch,
+    check,
+    cut,
+    marker,
+    open_log,
+    placed,
+    recovered,
+    retain,
+    stamped,
+    together,
+)
 
 PRODUCERS = (1, 2)
 TRANSACTIONAL = (11, 12)
@@ -100,7 +113,7 @@ class LogMachine(RuleBasedStateMachine):
         start = (*bases, self.model.end)[deletable]
         after = self.model.copy()
         after.raise_start(start)
-        self._perform(lambda: self.log.delete_old_segments(now_ms), after)
+        self._perform(lambda: retain(self.log, now_ms), after)
 
     # -- durability ------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from log.machines.topic_configs import TOPIC_CONFIGS, check, settings_of
 from log.memory_filesystem import MemoryFilesystem
 from log.partition_log import PartitionLog
 from tests.log.compaction_logs import compact, put
+from tests.log.log_model import retain
 
 HOUR_MS = 3_600_000
 COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": "0"}
@@ -67,19 +68,19 @@ def flushes_after_time(text: str) -> int:
 
 def kept_by_age(text: str) -> int:
     log = fill(log_with(retention_ms=text, segment_bytes="400"))
-    log.delete_old_segments(20_000)
+    retain(log, 20_000)
     return log.end_offset - log.log_start_offset
 
 
 def kept_by_size(text: str) -> int:
     log = fill(log_with(retention_bytes=text, retention_ms="-1", segment_bytes="400"))
-    log.delete_old_segments(20_000)
+    retain(log, 20_000)
     return log.end_offset - log.log_start_offset
 
 
 def kept_by_policy(text: str) -> int:
     log = fill(log_with(cleanup_policy=text, retention_ms="1", segment_bytes="400"))
-    log.delete_old_segments(HOUR_MS)
+    retain(log, HOUR_MS)
     return log.end_offset - log.log_start_offset
 
 

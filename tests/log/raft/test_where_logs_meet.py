@@ -54,6 +54,30 @@ def test_an_append_that_truncates_is_not_acknowledged_by_what_was_flushed_before
     assert [said.end for said in group.channels[3, 1] if isinstance(said, Appended) and said.ok] == [1]
 
 
+def test_a_follower_appends_and_says_nothing_until_its_truncation_is_on_disk() -> None:
+    group = group_of()
+    group.syncs_late = True
+    follower = group.members[3]
+    for _ in range(2):
+        stale = build_batch([Record(0, 1, None, b"stale", ())])
+        follower.log.append(check_batches(stale), epoch=1, now_ms=0)
+    for offset in range(2):
+        fresh = build_batch([Record(offset, 1, None, b"fresh", ())], base_offset=offset, leader_epoch=2)
+        message = Append(2, 1, offset, 2 if offset else -1, 0, 0, memoryview(fresh))
+        group.act(3, lambda member, message=message: member.step(message, group.now))  # type: ignore[misc]
+    group.save_vote(3)
+    assert follower.log.end_offset == 0
+    assert not [said for said in group.channels[3, 1] if isinstance(said, Appended)]
+    follower.node.leader_gone(group.now)
+    group.now += 5.0
+    group.tick(3)
+    assert isinstance(follower.node.role, Follower), "it does not stand for election with a log that takes no records"
+    group.act(3, lambda member: member.step(message, group.now))
+    group.sync(3)
+    assert values_of(follower.log) == [b"fresh", b"fresh"]
+    assert [said.end for said in group.channels[3, 1] if isinstance(said, Appended) and said.ok][-1] == 2
+
+
 def test_what_a_deposed_leader_left_does_not_live_on_in_a_gap_of_compaction() -> None:
     group = group_of()
     follower = group.members[3]
