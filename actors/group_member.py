@@ -371,7 +371,6 @@ class GroupMember(Actor):
             self.start_log_at(start_at)
         except LogOffline as error:
             self._go_offline(error)
-            return
         self.on_flushed()
 
     @handles(Offline)

@@ -49,7 +49,7 @@ class Syncs:
         if self.in_background:
             return
         frame: FrameType | None = sys._getframe(2)
-        names = []
+        names: list[str] = []
         while frame is not None and len(names) < 12:
             names.append(frame.f_code.co_name)
             frame = frame.f_back

@@ -69,6 +69,11 @@ def _watermark(offset: int) -> Step:
     return on_log, on_model
 
 
+def _cut_model(model: Model) -> None:
+    model.truncate(14)
+    model.flush()
+
+
 FLUSH: Step = (PartitionLog.flush, Model.flush)
 SAVE: Step = (PartitionLog.checkpoint, Model.save)
 WORKLOAD: list[Step] = [
@@ -85,7 +90,7 @@ WORKLOAD: list[Step] = [
     _append(2, 2, producer=12, kind=ControlType.COMMIT),
     _append(4, 2),
     FLUSH,
-    (lambda log: cut(log, 14), lambda model: (model.truncate(14), model.flush())),
+    (lambda log: cut(log, 14), _cut_model),
     _append(3, 3, producer=11, transactional=True),
     _append(1, 3, producer=11, kind=ControlType.ABORT),
     _append(3, 3, producer=1),
