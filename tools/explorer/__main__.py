@@ -17,6 +17,8 @@ from tools.explorer.search import Fault, Found, Search
 from tools.explorer.walks import Walked, walk
 
 _STEPS = 120
+_JOBS = 2
+"""Each may take some gigabytes."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--small", action="store_true", help="what takes seconds")
     parser.add_argument("--only", default="", metavar="TEXT", help="scenarios whose name contains this")
     parser.add_argument("--seed", type=int, default=SEED, help="of the random walks")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes, one scenario each at a time")
+    parser.add_argument("--jobs", type=int, default=min(_JOBS, os.cpu_count() or 1), help="processes, a scenario each")
     options = parser.parse_args(arguments)
     searched = [one for one in (small() if options.small else all_scenarios()) if options.only in one.name]
     taken = [] if options.small else [one for one in walked() if options.only in one[0].name]

@@ -26,17 +26,25 @@ def test_a_broker_with_many_logs_closes_all_of_them_before_it_ends(
 ) -> None:
     monkeypatch.setattr(broker, "STOP_SECONDS", 0.3)
     monkeypatch.setattr(broker, "STOP_REPORT_SECONDS", 0.05)
-    close = PartitionLog.close
+    close, hear = PartitionLog.close, launcher.Launcher._is_stopping
+    heard: list[int] = []
 
     def close_slowly(self: PartitionLog) -> None:
         time.sleep(CLOSE_SECONDS)
         close(self)
 
+    def note(self: launcher.Launcher, message: BrokerStopping) -> None:
+        heard.append(message.actors)
+        hear(self, message)
+
+    monkeypatch.setattr(launcher.Launcher, "_is_stopping", note)
     with Cluster(1, data_dir=tmp_path) as cluster:
         cluster.admin.create_topic("many", PARTITIONS, 1)
         monkeypatch.setattr(PartitionLog, "close", close_slowly)
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
     assert len(list(tmp_path.glob(f"1/many-*/{CLEAN}"))) == PARTITIONS
+    assert len(heard) > 1, "the launcher hears how many actors are left"
+    assert heard == sorted(heard, reverse=True)
 
 
 class Life:
