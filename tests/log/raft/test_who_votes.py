@@ -130,6 +130,22 @@ def test_a_replica_that_lost_a_membership_does_not_lead_as_if_it_had_never_been(
     assert not isinstance(member.node.role, Leader)
 
 
+@pytest.mark.parametrize(("wanted", "known", "yields"), [((2, 1), 3, False), ((2, 1), 4, True), ((1, 2), 5, True)])
+def test_of_two_pre_candidates_the_one_that_knows_less_of_the_membership_yields(
+    wanted: tuple[int, ...], known: int, yields: bool
+) -> None:
+    """Its log is as good, so both would be elected. Which of them is preferred counts only if they know the same."""
+    member = one_that_lost_a_membership(end=3, known_at=4)
+    member.want(wanted, (), 0.0)
+    member.tick(10.0)
+    assert type(member.node.role).__name__ == "PreCandidate"
+    member.outbox.clear()
+    member.step(VoteRequest(2, 2, "dir-1", 3, 1, pre=True, forced=False, membership=known), 10.0)
+    ((_, answer),) = member.outbox
+    assert isinstance(answer, VoteAnswer)
+    assert answer.granted == yields
+
+
 def test_what_a_leader_brings_takes_the_place_of_memberships_that_were_lost() -> None:
     member = one_that_lost_a_membership(end=3, known_at=4)
     batch = build_batch([Record(3, 1, None, b"of the leader", ())], base_offset=3, leader_epoch=1)
