@@ -33,6 +33,7 @@ from actors.controller_messages import (
 )
 from actors.group_member import GroupMember, GroupServices, GroupSpec, Offline, first_membership
 from actors.leader_waits import WAITS_MAX, LeaderWait, LeaderWaits
+from actors.leaderless import PATIENCE_SECONDS, WARN_AGAIN_SECONDS
 from actors.leadership import misled
 from actors.metadata_snapshots import SnapshotWriter
 from actors.replica_messages import TransferLeadership, group_name, replica_address
@@ -55,6 +56,7 @@ from log.machines.plans import Circumstances, CreateTopic, Plan, RegisterBroker,
 from log.raft.member import MEMBERSHIP_FILE
 from log.raft.membership import MembershipHistory, Voter
 from log.raft.roles import Follower, Leader
+from log.raft.waiting import waits_for
 from log.recovery import offset_in_name
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
@@ -67,6 +69,7 @@ HAND_ON_SECONDS = 10.0
 RETRY_SECONDS = 0.1
 LOOK_AROUND_SECONDS = 5.0
 REGISTER_SECONDS = 1.0
+RECOVER_COMMAND = "python -m tools.cli recover-metadata cluster.toml"
 _READ_BYTES = 1 << 20
 _SEGMENT_BYTES = 8 << 20
 OPERATION_BYTES_MAX = 4 << 20
@@ -124,6 +127,8 @@ class Controller(GroupMember):
         self._snapshotting: int | None = None
         """Up to where the snapshot goes that is under way."""
         self._end_at_start = 0
+        self._warn_at = self.now + PATIENCE_SECONDS
+        """When to say that there is no leader."""
         self._lacks_something = False
         """Did it lose some of what it had applied before? Until all of it is back, it acts on nothing of it."""
 
@@ -246,9 +251,24 @@ class Controller(GroupMember):
         """Do what is due by itself: register, form the cluster, make what cluster.toml wants."""
         self._look_around()
         self._look_for_the_rest()
+        self._warn_if_leaderless()
         if self.leads:
             self.tell_watermark()  # once more, to whoever has not heard it
         self.after(RETRY_SECONDS if self._unsettled() else LOOK_AROUND_SECONDS, _LookAround())
+
+    def _warn_if_leaderless(self) -> None:
+        """Without a controller nothing is made or changed, and an operator should know which voters are missing."""
+        if self._member.node.leader is not None:
+            self._warn_at = self.now + PATIENCE_SECONDS
+            return
+        reason = waits_for(self._member.node)
+        if reason and self.now >= self._warn_at:
+            self._warn_at = self.now + WARN_AGAIN_SECONDS
+            self.log.warning(
+                "controller: the metadata has no leader: it %s. Start those brokers with the data directories that they"
+                " had; if these are lost for ever, stop the cluster: `%s` shows what is left and can go on with it",
+                reason, RECOVER_COMMAND,
+            )  # fmt: skip
 
     def on_leads(self, *, leads: bool) -> None:
         if not leads:

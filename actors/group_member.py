@@ -547,6 +547,9 @@ class GroupMember(Actor):
         try:
             data = files.read(path)
         except FileNotFoundError:
+            if spec.generation and checkpoint.is_log(files, directory):
+                # It was here before there was a later generation: that writes the file first. So it begins it now.
+                return MembershipHistory([(-1, Membership(()))])
             first = MembershipHistory([(-1, first_membership(spec))])
             if not spec.first_voters or spec.generation:
                 # It was a voter once, and left. The metadata that this broker knows at its next start may be of before

@@ -38,21 +38,20 @@ class Identity:
     def of(cls, directory: Path, broker: int) -> Identity:
         """Read the directory's identity, or give it one."""
         directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
-        path = directory / FILE_NAME
         try:
-            text = path.read_text(encoding="utf-8", errors="replace")
+            identity, version = _read(directory, broker)
         except FileNotFoundError:
             identity = cls(broker, uuid.uuid4())
             identity.write(directory)
             return identity
-        identity, version = _parse(text, path)
-        if identity.broker != broker:
-            raise IdentityError(
-                f"{directory} belongs to broker {identity.broker}, not {broker}; give broker {broker} its own data_dir"
-            )
         if version != FORMAT_VERSION:  # before anything is written that an older Barnabas cannot read
             identity.write(directory)
         return identity
+
+    @classmethod
+    def known(cls, directory: Path, broker: int) -> Identity:
+        """The identity that the directory has. FileNotFoundError if it has none; nothing is written."""
+        return _read(directory, broker)[0]
 
     def with_port(self, port: int, directory: Path) -> Identity:
         """Remember the port that was found."""
@@ -66,6 +65,17 @@ class Identity:
         """Write it whole or not at all."""
         text = f"version={FORMAT_VERSION}\nnode.id={self.broker}\ndirectory.id={self.directory_id}\nport={self.port}\n"
         DiskFilesystem().write_atomically(str(directory / FILE_NAME), text.encode())
+
+
+def _read(directory: Path, broker: int) -> tuple[Identity, int]:
+    """With the version of the directory's formats."""
+    path = directory / FILE_NAME
+    identity, version = _parse(path.read_text(encoding="utf-8", errors="replace"), path)
+    if identity.broker != broker:
+        raise IdentityError(
+            f"{directory} belongs to broker {identity.broker}, not {broker}; give broker {broker} its own data_dir"
+        )
+    return identity, version
 
 
 def _parse(text: str, path: Path) -> tuple[Identity, int]:

@@ -42,6 +42,21 @@ def test_nothing_is_said_of_a_partition_that_is_led(caplog: pytest.LogCaptureFix
     assert not [record for record in caplog.records if "have no leader" in record.getMessage()]
 
 
+def test_a_warning_names_the_voters_that_the_metadata_waits_for(caplog: pytest.LogCaptureFixture) -> None:
+    world, _ = world_at_work(1)
+    voters = [voter.broker for voter in world.facts.first_voters]
+    for broker in voters[1:]:
+        world.kill(broker)
+    with caplog.at_level(logging.WARNING):
+        world.sim.run(seconds=70.0)
+    told = [record.getMessage() for record in caplog.records if "the metadata has no leader" in record.getMessage()]
+    lost = ", ".join(map(str, voters[1:]))
+    assert f"it waits for brokers {lost}: brokers {lost} cannot be reached" in told[0]
+    assert "`python -m tools.cli recover-metadata cluster.toml` shows what is left" in told[0]
+    living = len(world.living)
+    assert living <= len(told) <= 2 * living, "once a minute"
+
+
 def test_topics_describe_names_the_replicas_that_are_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
     with Cluster(3, log_level="error") as cluster:
         cluster.admin.create_topic("orders", assignment=((1, 2),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import orjson
 import pytest
 
 from actors.harness import Cluster
+from actors.process.config import KafkaConfig
 from tests.actors.waiting import wait_until
 from tools.cli.__main__ import main
 from tools.client.json_client import JsonClient
@@ -87,6 +89,31 @@ def test_survivors_of_a_power_loss_go_on_without_a_lost_disk_and_fill_it_when_it
             found = values(client)
         assert found == [*map(str, range(10)), "after", "with the disk that came back"]
         assert "every partition has a leader" in told("recover")
+
+
+def test_an_old_majority_that_comes_back_drops_what_it_had_and_follows_the_survivor(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Cluster(5, log_level="error", config=KafkaConfig(min_insync_replicas=1)) as cluster:
+        cluster.admin.create_topic(TOPIC, assignment=((3, 4, 5),))
+        with JsonClient(cluster.bootstrap) as client:
+            produce(client, "all")
+            cluster.kill(3)
+            produce(client, "majority")
+            cluster.kill(4)
+            cluster.kill(5)
+            cluster.restart(3)
+            wait_until(lambda: described(client)["leader"] is None, lambda: f"{described(client)}")
+            client.call("recover", topic=TOPIC, partition=0)
+            produce(client, "survivor")
+            with caplog.at_level(logging.WARNING):
+                cluster.restart(4)
+                cluster.restart(5)
+                wait_for_isr(client, [3, 4, 5])
+            assert len([one for one in caplog.messages if "this replica was given up: it drops its log" in one]) == 2
+            cluster.kill(3)
+            produce(client, "again")
+            assert values(client) == ["all", "survivor", "again"]
 
 
 def test_a_recovery_that_cannot_be_is_refused_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:

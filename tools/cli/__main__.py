@@ -6,7 +6,18 @@ import argparse
 import os
 import sys
 
-from tools.cli import brokers, consume, drain, dump_log, groups, move, produce, topics, transactions
+from tools.cli import (
+    brokers,
+    consume,
+    drain,
+    dump_log,
+    groups,
+    move,
+    produce,
+    recover_metadata,
+    topics,
+    transactions,
+)
 
 COMMANDS = {
     "topics": topics,
@@ -18,6 +29,7 @@ COMMANDS = {
     "move": move,
     "drain": drain,
     "dump-log": dump_log,
+    "recover-metadata": recover_metadata,
 }
 
 

@@ -1,0 +1,153 @@
+"""A majority of the disks with the metadata is lost for ever: the survivors begin a new generation of its group.
+
+This is for a cluster that is stopped. Nothing is written but `formation`, in one piece: brokers read it when they
+start, also those that were given up and come back later, and begin the generation (`Controller`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from attrs import evolve
+
+from actors.cluster_facts import GROUP
+from actors.process.config import ClusterConfig
+from actors.process.directory_lock import DirectoryLock
+from actors.process.formation import Formation, read_formation, write_formation
+from actors.process.identity import FILE_NAME as IDENTITY
+from actors.process.identity import Identity
+from log import losses
+from log.epoch_cache import EpochCache
+from log.errors import LogError
+from log.filesystem import DiskFilesystem
+from log.raft.generation import GENERATIONS_MAX
+from log.raft.member import MEMBERSHIP_FILE
+from log.raft.membership import Membership, MembershipHistory, Voter
+from log.recovery import EPOCHS_FILE
+from protocol.errors import ProtocolError
+from protocol.late_attrs import frozen
+from protocol.records import read_header
+
+
+class RecoveryRefused(Exception):
+    """With the reason, for an operator."""
+
+
+@frozen(slots=True)
+class MetadataCopy:
+    """What one broker's directory has of the metadata."""
+
+    voter: Voter
+    path: Path
+    generation: int
+    """The last one that it began."""
+    membership: Membership
+    known_at: int
+    """From which offset on that is its membership."""
+    is_complete: bool
+    """False if it may have lost what it had acknowledged."""
+    last_epoch: int
+    end_offset: int
+
+    def keeps_log(self, formed: Formation) -> bool:
+        """Is it no replica that was given up before? As GroupSpec.keeps_log, once its broker is started."""
+        since = dict(zip(formed.voters, formed.since, strict=False)).get(self.voter)
+        return self.generation >= formed.generation or (since is not None and self.generation >= since - 1)
+
+
+def copies_in(config: ClusterConfig) -> list[MetadataCopy]:
+    """Of every broker's directory that has one. Nothing is changed."""
+    found = (_copy_in(broker.data_dir, broker.id) for broker in config.brokers)
+    return sorted((one for one in found if one is not None), key=lambda one: (-one.last_epoch, -one.end_offset))
+
+
+def recover(config: ClusterConfig, survivors: Sequence[int]) -> Formation:
+    """Let these brokers, or all that were not given up and vote, begin a new generation. RecoveryRefused, or done."""
+    with ExitStack() as locks:
+        locks.enter_context(DirectoryLock(config.data_dir))
+        copies = copies_in(config)
+        for copy in copies:
+            locks.enter_context(DirectoryLock(copy.path))
+        formed = read_formation(config.data_dir) or Formation((), {})
+        made = _next_formation(formed, copies, survivors)
+        write_formation(config.data_dir, made)
+        return made
+
+
+def _next_formation(formed: Formation, copies: Sequence[MetadataCopy], named: Sequence[int]) -> Formation:
+    usable = {one.voter.broker: one for one in copies if one.keeps_log(formed)}
+    membership = _membership(formed, list(usable.values()))
+    voting = [one for one in usable.values() if one.voter in membership.voters]
+    survivors = list(named) or sorted(one.voter.broker for one in voting)
+    if not survivors:
+        raise RecoveryRefused("no directory has a copy of the metadata whose broker votes; restore one from a backup")
+    _refuse_majority(membership, voting)
+    for broker in survivors:
+        if broker not in usable:
+            was = "was given up before" if any(one.voter.broker == broker for one in copies) else "has no metadata"
+            raise RecoveryRefused(f"the directory of broker {broker} {was}; leave it out of the survivors")
+    if len(set(survivors)) != len(survivors):
+        raise RecoveryRefused(f"{survivors} are not different brokers")
+    generation = max(formed.generation, *(one.generation for one in usable.values())) + 1
+    if generation > GENERATIONS_MAX:
+        raise RecoveryRefused(f"the metadata was recovered {generation - 1} times and cannot be recovered again")
+    voters = tuple(usable[broker].voter for broker in survivors)
+    known = dict(zip(formed.voters, formed.since, strict=False))
+    since = tuple(known.get(voter, generation) for voter in voters)
+    return evolve(formed, voters=voters, generation=generation, since=since)
+
+
+def _membership(formed: Formation, copies: Sequence[MetadataCopy]) -> Membership:
+    """Who votes now: in a generation that no directory has begun yet, those with whom it begins."""
+    latest = max(copies, key=lambda one: (one.generation, one.known_at), default=None)
+    if latest is None or latest.generation < formed.generation:
+        return Membership(formed.voters, generation=formed.generation)
+    return latest.membership
+
+
+def _refuse_majority(membership: Membership, voting: Sequence[MetadataCopy]) -> None:
+    whole = [one for one in voting if one.is_complete and one.generation == membership.generation]
+    if len(whole) >= membership.majority or len(voting) == len(membership.voters):
+        have = ", ".join(str(one.voter.broker) for one in voting)
+        of = ", ".join(map(str, membership.brokers))
+        raise RecoveryRefused(
+            f"the directories of brokers {have} are enough of the voters {of}; start the cluster, nothing has to be"
+            " given up (a directory that is of no use must be moved away first)"
+        )
+
+
+def _copy_in(directory: Path, broker: int) -> MetadataCopy | None:
+    group = directory / GROUP
+    if not (directory / IDENTITY).exists() or not (group / MEMBERSHIP_FILE).exists():
+        return None
+    try:
+        history = MembershipHistory.decode((group / MEMBERSHIP_FILE).read_bytes())
+        epoch, end = _end_of(group)
+    except LogError as error:
+        raise RecoveryRefused(f"{group} cannot be read: {error}; move {directory} away to go on without it") from error
+    voter = Voter(broker, str(Identity.known(directory, broker).directory_id))
+    is_complete = not losses.is_marked(DiskFilesystem(), str(group))
+    latest = history.latest
+    return MetadataCopy(
+        voter, directory, latest.generation, latest, history.latest_offset, is_complete, epoch, end
+    )  # fmt: skip
+
+
+def _end_of(group: Path) -> tuple[int, int]:
+    """The last epoch and the end of a log, as its files say; a batch that is torn is not counted."""
+    epoch, end = -1, 0
+    if (group / EPOCHS_FILE).exists():
+        epoch = EpochCache.decode((group / EPOCHS_FILE).read_bytes(), str(group / EPOCHS_FILE)).latest
+    for path in sorted(group.glob("*.log"))[-2:]:  # the last one may be empty
+        data, at, end = path.read_bytes(), 0, max(end, int(path.stem))
+        while at < len(data):
+            try:
+                header = read_header(data, at)
+            except ProtocolError:
+                break
+            if at + header.size > len(data):
+                break
+            at, end, epoch = at + header.size, header.next_offset, max(epoch, header.leader_epoch)
+    return epoch, end

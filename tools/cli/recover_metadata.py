@@ -1,0 +1,68 @@
+"""Show what the directories of a stopped cluster have of its metadata, and let survivors go on without lost ones.
+
+For a cluster that has lost a majority of the disks with `__cluster_metadata` for ever. Nothing is changed without
+--accept-loss; with it, the brokers that are named, or all whose directories are there, vote alone when the cluster is
+started again. Other directories that come back drop what they have of the metadata and get it from the leader.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from actors.process.config import ClusterConfig, ConfigError, load
+from actors.process.directory_lock import DirectoryInUse
+from actors.process.errors import FormationError
+from actors.process.formation import Formation, read_formation
+from actors.process.identity import IdentityError
+from actors.process.metadata_recovery import MetadataCopy, RecoveryRefused, copies_in, recover
+from tools.cli import output
+
+HELP = "show what is left of a stopped cluster's metadata, and go on without lost disks"
+_COLUMNS = ("broker", "directory", "epoch", "log end", "complete", "generation", "voters", "problems")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "example:\n  python -m tools.cli recover-metadata cluster.toml --accept-loss"
+    parser.add_argument("file", metavar="FILE", type=Path, help="the cluster's file, as cluster.toml")
+    parser.add_argument(
+        "--survivors",
+        metavar="BROKERS",
+        type=output.brokers,
+        help="those that go on (default: every voter that is there)",
+    )
+    parser.add_argument("--accept-loss", action="store_true", help="give up the others, with what only they have")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Gives the exit code."""
+    try:
+        config = load(options.file)
+        if options.accept_loss:
+            made = recover(config, options.survivors or ())
+            brokers = ", ".join(str(voter.broker) for voter in made.voters)
+            print(f"generation {made.generation} of the metadata begins with {brokers} when the cluster is started")
+        else:
+            _show(config, copies_in(config), read_formation(config.data_dir) or Formation((), {}))
+    except (ConfigError, DirectoryInUse, FormationError, IdentityError, RecoveryRefused, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _show(config: ClusterConfig, copies: list[MetadataCopy], formed: Formation) -> None:
+    rows: list[output.Row] = [
+        (one.voter.broker, one.path, one.last_epoch, one.end_offset, "yes" if one.is_complete else "no", one.generation,
+         one.membership.brokers, "" if one.keeps_log(formed) else "was given up before")
+        for one in copies
+    ]  # fmt: skip
+    there = {one.voter.broker for one in copies}
+    rows += [
+        (broker.id, broker.data_dir, *[""] * 5, "has no metadata")
+        for broker in config.brokers
+        if broker.id not in there
+    ]
+    output.table(_COLUMNS, rows, kind="metadata")
+    print("nothing was changed; --accept-loss goes on with the voters that are there, or with those of --survivors")
