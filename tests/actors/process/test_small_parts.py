@@ -14,7 +14,7 @@ import trio.testing
 
 from actors import cluster
 from actors.cluster import FAILED, main
-from actors.process import hosts, launcher
+from actors.process import disks, hosts, launcher
 from actors.process.broker import ExtraActor, dialled
 from actors.process.directory_lock import DirectoryInUse
 from actors.process.errors import FormationError
@@ -111,3 +111,18 @@ def test_a_damaged_formation_is_not_taken_for_a_new_cluster(tmp_path: Path, data
     (tmp_path / FILE_NAME).write_bytes(data)
     with pytest.raises(FormationError, match=f"{FILE_NAME} is damaged .*; restore it from a copy"):
         read_formation(tmp_path)
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b'{"version":1}'])
+def test_a_damaged_note_of_where_the_data_was_is_named(tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "cluster.toml"
+    (tmp_path / f"cluster.toml{disks.SUFFIX}").write_bytes(data)
+    with pytest.raises(FormationError, match=f"cluster.toml{disks.SUFFIX} is damaged .*; remove it if"):
+        disks._noted_mount(disks._note_beside(file), tmp_path / "data")
+
+
+def test_a_note_of_a_later_version_is_not_read(tmp_path: Path) -> None:
+    note = disks._note_beside(tmp_path / "cluster.toml")
+    note.write_bytes(b'{"version":99}')
+    with pytest.raises(FormationError, match="has version 99; this Barnabas knows"):
+        disks._noted_mount(note, tmp_path / "data")

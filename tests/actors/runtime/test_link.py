@@ -454,3 +454,12 @@ def test_a_link_shows_whom_it_joins_and_why_it_was_lost() -> None:
     assert repr(end.link) == "<Link 1→2>"
     end.link.lose("the test is over")
     assert repr(end.link) == "<Link 1→2 lost: the test is over>"
+
+
+def test_a_link_that_was_replaced_takes_nothing_down_with_it() -> None:
+    end = End()
+    newer = Link(end.node, 2, 78, Tape())
+    newer.up()
+    assert end.node.links[2] is newer
+    end.node.link_down(end.link, "it was lost long ago")
+    assert end.node.links[2] is newer
