@@ -193,7 +193,9 @@ def test_a_seed_of_the_larger_simulator_that_once_broke_a_promise_keeps_it(seed:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [100_456, 101_162, 102_523])
+@pytest.mark.parametrize(
+    "seed", [100_456, 101_162, 101_496, 102_523, 103_023, 103_236, 103_374, 103_664, 103_716, 104_215]
+)
 def test_a_seed_of_the_soak_that_once_broke_a_promise_keeps_it(seed: int) -> None:
     check(seed, without=tuple(OWN_SHARES))  # as it was then
 

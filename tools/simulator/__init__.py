@@ -16,7 +16,8 @@ group_view.py   what is committed of groups, and what must not be found in it; g
 transactor.py   the steps of a transaction, by scripts (transaction_client.py): transactional_producer.py,
                 transactional_copier.py (consume, transform, produce), transaction_reader.py; transaction_world.py
 transaction_view.py   what is committed of transactions, and what must not be found in it; transaction_faults.py;
-                late_requests.py: what arrives when its transaction has ended; late_vouching.py: word of it, too
+                late_requests.py: what arrives when its transaction has ended; late_vouching.py: word of it, too;
+                forged_markers.py: what no coordinator sent
 unreplicated.py partitions with one replica: their clients, moves and promises
 invariants.py   what must hold after every event
 faults.py       what goes wrong, and how it heals; disk_faults.py: with disks and clocks; vote_faults.py: with votes;

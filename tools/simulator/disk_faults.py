@@ -6,6 +6,7 @@ import contextlib
 import errno
 from typing import TYPE_CHECKING
 
+from actors.cluster_facts import GROUP as METADATA
 from log import checkpoint
 from log.checkpoint import Offsets
 from log.errors import LogOffline
@@ -23,8 +24,6 @@ _AHEAD_SECONDS_MAX = 40_000.0
 def crash(faults: Faults, broker: int) -> bool:
     """The process dies in the middle of whatever it does with its disk."""
     disk = faults.world.brokers[broker].disk
-    if not faults.world.settings.asks_for_syncs and any(_is_of_a_log(fault) for fault in disk.faults):
-        return False
     disk.crash_at = disk.operations + faults.rng.choice((0, 1, 2, 5, 10, 30))
     disk.crash_share = faults.rng.choice((0.0, 0.5, 1.0))
     return True
@@ -55,18 +54,14 @@ def sync_error(faults: Faults, broker: int) -> bool:
     """One sync fails, of a log or of the votes; what it was for is never written.
 
     Whoever dies then before that is noted leaves a log whose next sync succeeds and writes nothing. It is written anew
-    all the same where syncs are asked for; elsewhere that would cost more than it is worth, and does not happen here.
+    all the same where syncs are asked for. Elsewhere that would cost more than it is worth, and no sync fails here.
     """
-    path = faults.rng.choice((JOURNAL, f"{DATA}/{faults.rng.choice(faults.world.all_groups)}/*.log"))
-    disk, fault = faults.world.brokers[broker].disk, Fault("sync", errno.EIO, path)
-    if not faults.world.settings.asks_for_syncs and disk.crash_at is not None and _is_of_a_log(fault):
+    group = faults.rng.choice((None, faults.rng.choice(faults.world.all_groups)))
+    if group not in (None, METADATA) and not faults.world.settings.asks_for_syncs:
         return False
-    disk.faults.append(fault)
+    path = JOURNAL if group is None else f"{DATA}/{group}/*.log"
+    faults.world.brokers[broker].disk.faults.append(Fault("sync", errno.EIO, path))
     return True
-
-
-def _is_of_a_log(fault: Fault) -> bool:
-    return fault.operation == "sync" and fault.times != 0 and fault.path != JOURNAL
 
 
 def missing_index(faults: Faults, broker: int) -> bool:

@@ -25,11 +25,12 @@ DIRECTED_FAULTS = (
 )  # fmt: skip
 LASTING_FAULTS = ("full-disk", "slow-disk", "calendar", "configure")
 LASTING_SHARE = 0.25
-OWN_SHARES = {"lost-votes": 0.2}
+OWN_SHARES = {"lost-votes": 0.2, "forged-marker": 0.4}
 """Faults that draw from generators of their own whether a seed has them, and in which share of the seeds they are."""
 DISK_LOSSES = ("empty", "bit-flip", "lost-votes")
 """Faults after which a disk does not have all that was synced to it."""
 EVENTS_MAX = 300_000
+TINY_SEGMENT_BYTES = 5000
 FAULTS = (*LINK_FAULTS, *PROCESS_FAULTS, *DISK_FAULTS, *OTHER_FAULTS, *DIRECTED_FAULTS, *LASTING_FAULTS, *OWN_SHARES)
 
 
@@ -76,6 +77,11 @@ class Settings:
     def flushes(self) -> bool:
         """Is everything on disk before it is acknowledged?"""
         return self.raft.flush_before_ack
+
+    @property
+    def has_tiny_segments(self) -> bool:
+        """May a segment hold only a batch or two?"""
+        return "configure" in self.faults or int(dict(self.topic_defaults)["segment.bytes"]) < TINY_SEGMENT_BYTES
 
     @property
     def asks_for_syncs(self) -> bool:

@@ -19,6 +19,7 @@ from actors.coordinator_messages import (
 )
 from actors.replica_messages import AppendMarker, replica_address
 from tools.simulator.faults import Faults, clog_way
+from tools.simulator.forged_markers import ForgedMarkers
 from tools.simulator.group_faults import GroupFaults
 from tools.simulator.late_requests import KIND as LATE_REQUEST
 from tools.simulator.late_requests import WRITES, LateRequests
@@ -49,11 +50,13 @@ class TransactionFaults(GroupFaults):
         self._slow = random.Random(f"slow markers {self._world.settings.seed}")
         self._late = LateRequests(faults)
         self._vouching = LateVouching(faults)
+        self._forged = ForgedMarkers(faults, transactions)
 
     def begin(self) -> None:
         super().begin()
         self._transactions.view.on_state = self._changed
         self._transactions.view.holds = self._holds
+        self._forged.begin()
         if self._world.settings.faults:
             self._transactions.view.on_marker = self._marked
 
@@ -96,6 +99,7 @@ class TransactionFaults(GroupFaults):
         """This was committed a moment ago, and not even its coordinator knows."""
         self._late.changed(transactional_id, state)
         self._vouching.changed(transactional_id, state)
+        self._forged.changed(transactional_id, state)
         is_allowed = "slow-marker" in self._world.settings.faults
         if is_allowed and state in (PREPARE_COMMIT, PREPARE_ABORT) and self._slow.random() < _SLOW_SHARE:
             self._faults.later(0.0, lambda: self._clog_markers(transactional_id))

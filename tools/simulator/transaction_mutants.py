@@ -10,14 +10,18 @@ from attrs import evolve
 from actors import group_coordinator, transaction_gate
 from actors.confirmations import Confirmations
 from actors.coordinator import Coordinator
+from actors.handlers import write_txn_markers
+from actors.leadership import Leadership
 from actors.replica import Replica
 from actors.replica_messages import AppendMarker, LeadershipConfirmed, ReadSlice, SliceRead
+from actors.runtime import Future
 from actors.transaction_coordinator import TransactionCoordinator, _Send
 from actors.transaction_gate import TransactionGate
 from log.machines.coordination import Effects, Moment
 from log.machines.group.machine import GroupMachine
 from log.machines.group.marker_guards import MarkerGuards
 from log.machines.group.offset_requests import OffsetRequests
+from log.machines.metadata import Metadata
 from log.machines.transaction import ending
 from log.machines.transaction.effects import Markers, TransactionEffects
 from log.machines.transaction.machine import TransactionMachine
@@ -34,6 +38,7 @@ from tools.simulator.mutant import Mutant
 
 _LATE = ("late-request",)
 _VOUCHING = ("late-vouching",)
+_FORGED = ("forged-marker", "kill", "transfer")
 _FAULTS = ("kill", "isolate", "reconnect", "transfer")
 
 
@@ -244,7 +249,23 @@ def _confirmed_by_itself(self: Confirmations, leader_epoch: int) -> LeadershipCo
     return LeadershipConfirmed(self._replica.authority.problem(leader_epoch))
 
 
+def _any_epoch(_metadata: Metadata, _leadership: Leadership, _topic_name: str) -> int:
+    return (1 << 31) - 1
+
+
+def _give_up_fenced(_self: TransactionCoordinator, _one: _Send, _epoch: int, _future: Future[Any]) -> None:
+    pass
+
+
 TRANSACTION_MUTANTS = {
+    "forged-marker-written": Mutant(
+        "a marker of a coordinator epoch that no coordinator has is written",
+        write_txn_markers, "highest_epoch", _any_epoch, faults=_FORGED, transactions=True, writers=1,
+    ),
+    "fenced-coordinator-gives-up": Mutant(
+        "a coordinator whose marker is fenced gives up, though it leads",
+        TransactionCoordinator, "_confirmed", _give_up_fenced, faults=_FORGED, transactions=True, writers=1,
+    ),
     "dedupe-forgotten": Mutant(
         "whoever leads anew has forgotten what was written: a retry is written twice",
         Replica, "on_leads", _lead_without_memory, faults=_FAULTS, transactions=True, writers=1,

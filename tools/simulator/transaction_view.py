@@ -233,6 +233,10 @@ class TransactionView:
             self.violate("a producer's epoch never goes back", text)
         partition.epochs[header.producer_id] = header.producer_epoch
 
+    def prepared(self, name: str) -> Prepared:
+        """How the transaction of this id, which is prepared, ends."""
+        return self._prepared[self.ids[name].identity]
+
     # -- replicas --------------------------------------------------------------------------------------------------
 
     def _compare(self, place: Place, group: str, broker: int, log: PartitionLog) -> None:

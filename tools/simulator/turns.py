@@ -15,15 +15,18 @@ from actors.runtime import Actor, Address
 from log.memory_filesystem import MemoryFilesystem
 from tools.simulator.report import Violation
 
-OPERATIONS_MAX = 5000  # a log may drop a thousand segments at once, each of them five files
+OPERATIONS_MAX = 2000
+OPERATIONS_MAX_OF_TINY_SEGMENTS = 20_000
+"""Where a segment holds a batch or two: what is written, deleted or compacted at once is in hundreds of files then."""
 FRAMES_MAX = 1000
 
 
 class Turns:
     """Counts what each turn does."""
 
-    def __init__(self, report: Callable[[Violation], None], fetches_per_window: int) -> None:
+    def __init__(self, report: Callable[[Violation], None], fetches_per_window: int, *, tiny: bool) -> None:
         self._report = report
+        self._operations_max = OPERATIONS_MAX_OF_TINY_SEGMENTS if tiny else OPERATIONS_MAX
         self._frames_max = FRAMES_MAX + fetches_per_window
         self._operations: dict[int, int] = {}
         """Per broker: how many its disk had done when its last turn ended."""
@@ -49,6 +52,6 @@ class Turns:
         is_first, self._begun[actor.address] = self._begun.get(actor.address) is not actor, actor
         if is_first:
             return
-        if operations > OPERATIONS_MAX or frames > self._frames_max:
+        if operations > self._operations_max or frames > self._frames_max:
             text = f"{actor.address}: {operations} operations on the disk, {frames} frames"
             self._report(Violation("the work of one turn is bounded", "", text))

@@ -191,7 +191,9 @@ class World:
         )  # fmt: skip
         if self.consumers is not None:
             self.consumers.view.was_followed = lambda log, epoch: self.invariants.was_followed(log, epoch, self.now)
-        self.turns = Turns(self.report, settings.raft.window_bytes // settings.raft.fetch_bytes)
+        self.turns = Turns(
+            self.report, settings.raft.window_bytes // settings.raft.fetch_bytes, tiny=settings.has_tiny_segments
+        )
         self.vote_faults = VoteFaults(settings.seed, settings.faults, DATA, JOURNAL, self.note)
         self.sim.on_sent = self._sent
         self.sync_s_max = self.rng.choice((0.0005, 0.005, 0.02))
