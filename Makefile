@@ -5,7 +5,7 @@ SEEDS ?= 10000
 TALLY ?= .cache/soak-$(shell git rev-parse --short HEAD 2>/dev/null || echo unknown).json
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help cluster test test-fast test-long coverage check bench soak explore chaos fuzz compat-java clean
+.PHONY: help cluster test test-fast test-long coverage check bench soak explore chaos fuzz holds compat-java clean
 
 help:  ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -63,6 +63,9 @@ chaos: .venv/installed-test  ## kill, stop and cut off real brokers for five min
 
 fuzz: .venv/installed  ## send garbage to a cluster for three minutes while good clients use it
 	@$(BIN)/python -m tools.fuzz --seconds 180
+
+holds: .venv/installed  ## measure how long the largest request of each API holds a broker's loop
+	@$(BIN)/python -m tools.holds
 
 compat-java: .venv/installed  ## Apache Kafka's own command-line tools against a cluster; needs Java 17 and, once, Maven
 	@PYTHON=$(BIN)/python tests/compat/java/run.sh

@@ -17,7 +17,7 @@ import trio
 
 from actors.runtime.loop import Parking
 
-YOUNG_PASSES_MAX = 3
+YOUNG_PASSES_MAX = 2
 """Passes over the young generations between two over the old one. Each leaves it 7,700 objects at most."""
 NEVER = 1 << 30
 EVERYTHING_SECONDS = 600.0

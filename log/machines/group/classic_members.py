@@ -21,6 +21,8 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 NAME_BYTES_MAX = 32_000
 """Of a client's id or an instance's: with what is added to make it a member's id, it is still a string of Kafka's."""
+PROTOCOLS_MAX = 1000
+"""That a member offers. Each is looked at for every member that joins."""
 _MEMBER_BYTES = 128
 _OFFERS = 4
 """Kafka's consumers offer up to so many protocols, of which one is written down."""

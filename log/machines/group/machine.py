@@ -15,7 +15,7 @@ from log.machines.coordination import RECORD_BYTES_MAX, Caller, Effects, Moment
 from log.machines.deadlines import Deadlines
 from log.machines.group import classic_speakers
 from log.machines.group.classic_group import ClassicGroup, refused_join
-from log.machines.group.classic_members import NO_MEMBER
+from log.machines.group.classic_members import NO_MEMBER, PROTOCOLS_MAX
 from log.machines.group.config import GroupConfig
 from log.machines.group.consumer_description import described
 from log.machines.group.consumer_group import ConsumerGroup
@@ -216,6 +216,8 @@ class GroupMachine:
             error = ErrorCode.INVALID_GROUP_ID
         elif not low <= request.session_timeout_ms <= high:
             error = ErrorCode.INVALID_SESSION_TIMEOUT
+        elif len(request.protocols) > PROTOCOLS_MAX:
+            error = ErrorCode.INVALID_REQUEST
         elif request.member_id != NO_MEMBER and (
             group is None or (group.is_empty and isinstance(group, ConsumerGroup))
         ):

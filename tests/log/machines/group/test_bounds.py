@@ -106,6 +106,17 @@ def test_names_that_make_no_member_id_are_refused(client_id: str) -> None:
     assert kafka.ask(request, 1, client_id).error_code == ErrorCode.INVALID_REQUEST
 
 
+def test_a_member_of_a_classic_group_offers_at_most_a_thousand_protocols() -> None:
+    kafka = Small()
+    many = {f"p{number}": b"" for number in range(1001)}
+    refused = kafka.join(version=3, protocols=many)
+    assert kafka.answers[refused].error_code == ErrorCode.INVALID_REQUEST
+    del many["p0"]
+    allowed = kafka.join(version=3, protocols=many)
+    kafka.wait_for_members()
+    assert kafka.answers[allowed].error_code == ErrorCode.NONE
+
+
 def test_a_group_has_at_most_group_max_size_members_and_as_many_ids_given_out() -> None:
     kafka = Small(GroupConfig(group_max_size=3, group_initial_rebalance_delay_ms=1000))
     joins = [kafka.join(version=3) for _ in range(4)]
