@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from actors.json_handlers import membership
+from actors.json_handlers import groups, membership
 from actors.json_handlers.membership import Membership
 from log.machines.topic_ids import id_bytes
 from protocol.error_codes import ErrorCode
@@ -176,3 +176,29 @@ def test_a_commit_that_came_before_the_members_newer_epoch_is_repeated(monkeypat
         partition = OffsetCommitResponsePartition(partition_index=0, error_code=error)
         answer(OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="orders", partitions=[partition])]), error)
     assert outcomes == [{("orders", 0): ErrorCode.NONE}]
+
+
+def test_a_connection_that_was_taken_out_of_its_group_commits_nothing() -> None:
+    told: list[tuple[object, ...]] = []
+    gone = (ErrorCode.UNKNOWN_MEMBER_ID, "it was taken out of its group")
+    reader = SimpleNamespace(membership=SimpleNamespace(error=gone))
+    call: Any = SimpleNamespace(connection=SimpleNamespace(group=reader), refuse=lambda *said: told.append(said))
+    groups._commit(call, {("orders", 0): 5})
+    assert told == [gone]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ErrorCode.GROUP_ID_NOT_FOUND, "there is no group 'g'"),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator of 'g' cannot be asked"),
+    ],
+)
+def test_rebalances_that_are_not_told_are_refused_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, error: ErrorCode, said: str
+) -> None:
+    told: list[tuple[object, ...]] = []
+    monkeypatch.setattr(groups, "AtCoordinator", lambda *asked: asked[-1](None, error))
+    call: Any = SimpleNamespace(connection=SimpleNamespace(now=0.0), refuse=lambda *said: told.append(said))
+    groups._rebalances(call, "g", 1000)
+    assert told == [(error, said)]
