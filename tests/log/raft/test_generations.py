@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
+from attrs import evolve
 
 from log import losses
 from log.raft import generation
-from log.raft.generation import GENERATIONS_MAX, first_term, generation_of, last_term
+from log.raft.generation import GENERATIONS_MAX, first_term, generation_of, last_term, number_of
 from log.raft.membership import Membership, Voter
-from log.raft.messages import Append, VoteRequest
-from log.raft.node import RaftConfig
+from log.raft.messages import Append, Message, VoteRequest
+from log.raft.node import RaftConfig, RaftNode
 from log.raft.ready import Vote
 from log.raft.vote_journal import TERMS_SKIPPED, after_doubt
 from tests.log.raft.groups import DIRECTORY, Group
@@ -249,6 +251,25 @@ def test_logs_agree_in_the_end_whenever_generations_begin(seed: int) -> None:
             group.heal()  # else the next one may begin with a survivor that missed this one
     group.check_acknowledged(group.settle(60.0))
     assert agree(group)
+
+
+def test_replicas_that_answer_earlier_generations_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted bug, which shows that the histories above can find what they look for."""
+    step = RaftNode.step
+
+    def step_with_all(node: RaftNode, message: Message, now: float) -> None:
+        step(node, evolve(message, term=first_term(node.generation) + number_of(message.term)), now)
+
+    monkeypatch.setattr(RaftNode, "step", step_with_all)
+    failed = ""
+    for seed in range(5000, 5040):
+        try:
+            test_logs_agree_in_the_end_whenever_generations_begin(seed)
+        except AssertionError as error:
+            failed = str(error)
+        if re.search("two leaders in term|below its watermark|and is now", failed):
+            return  # not only that nobody is elected in the end
+    pytest.fail(failed or "no history fails")
 
 
 # -- terms -----------------------------------------------------------------------------------------------------------
