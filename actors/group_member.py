@@ -7,6 +7,7 @@ what the member has to say goes out in the same turn. What the log means is for 
 from __future__ import annotations
 
 import abc
+import math
 import random
 from collections.abc import Mapping
 from typing import NoReturn
@@ -15,6 +16,7 @@ from attrs import Factory, evolve
 
 from actors.background import Background
 from actors.calendar import Calendar
+from actors.elections import Claim, Elections
 from actors.flusher import LogSynced, SaveVote, SyncLog, VoteSaved
 from actors.heartbeats import Follows, LeaderGone, Leads
 from actors.leadership import Leadership
@@ -46,13 +48,15 @@ from log.raft.messages import Appended, Message
 from log.raft.node import RaftConfig, RaftNode
 from log.raft.pacer import Pacer
 from log.raft.ready import Vote
-from log.raft.roles import Follower, Leader
+from log.raft.roles import Candidate, Follower, Leader, PreCandidate
 from log.raft.vote_journal import VoteJournal, after_doubt
 from log.raft.waiting import waits_for
 from log.refusals import Refusals
 from protocol.late_attrs import frozen
 
 WATERMARK_SECONDS = 0.05
+HOPELESS_SECONDS = 5.0
+"""How often an election is tried for which too few voters can be reached, unless one of them comes back."""
 
 
 @frozen(slots=True)
@@ -81,6 +85,7 @@ class GroupServices:
 
     refusals: Refusals = Factory(Refusals)
     pulse: Pulse = Factory(Pulse)
+    elections: Elections = Factory(Elections)
 
 
 @frozen(slots=True)
@@ -119,6 +124,11 @@ class _Tick:
 
 
 @frozen(slots=True)
+class _MayElect:
+    """The election of this group may begin now."""
+
+
+@frozen(slots=True)
 class _TellWatermark:
     pass
 
@@ -150,7 +160,12 @@ class GroupMember(Actor):
         self._handed_over: list[Future[bool]] = []
         self._tick_at: float | None = None
         self._timer: Timer | None = None
+        self._elect_from = -math.inf
+        """Until then its election is not tried again, though it is due."""
+        self._stands = False
+        """Does it have a place among the elections of this process, or wait for one?"""
         self._announced: tuple[int | None, int, set[int]] | None = None
+        self._follows_told = False
         self._watermark_told = True
         self._saving: Vote | None = None
         self._flush: Flush | None = None
@@ -260,6 +275,7 @@ class GroupMember(Actor):
             return  # it never began
         self.refuse_waiting(None)
         self._tell_handed_over()
+        self._services.elections.ended(self.group, self.now)
         self.send(self._heartbeats, Leads(self.group, -1, ()))
         self.send(self._heartbeats, Follows(self.group, None, 0, self.address))
         if self._discarded:
@@ -268,6 +284,7 @@ class GroupMember(Actor):
             self._member.log.close()
 
     def on_failure(self, *_: object) -> None:
+        self._services.elections.ended(self.group, self.now)
         self.send(self._heartbeats, Leads(self.group, -1, ()))
         if self._log is not None:
             self._log.release()
@@ -323,6 +340,7 @@ class GroupMember(Actor):
 
     @handles(PeerUp)
     def peer_up(self, message: PeerUp) -> None:
+        self._expect_no_answer()
         self._member.peer_up(message.broker, self.now)
         self._after_event()
 
@@ -330,6 +348,7 @@ class GroupMember(Actor):
     def member_started(self, message: MemberStarted) -> None:
         """As after a new link: nothing that was sent before has to have arrived, and a leader asks again at once."""
         if message.broker in self._member.node.online:
+            self._expect_no_answer()
             self._member.peer_up(message.broker, self.now)
             self._after_event()
 
@@ -385,8 +404,47 @@ class GroupMember(Actor):
             self._tick_at = self.now + WAKING_SECONDS
             self._timer = self.after(WAKING_SECONDS, _Tick())
             return
-        self._member.tick(self.now)
+        if not self._member.node.wants_election(self.now) or self._may_elect():
+            self._member.tick(self.now)
         self._after_event()
+
+    @handles(_MayElect)
+    def may_elect(self, _message: _MayElect) -> None:
+        self._elect_from = -math.inf
+        if self._services.elections.has_place(self.group) and self._member.node.wants_election(self.now):
+            self._member.tick(self.now)
+        self._after_event()
+
+    def _may_elect(self) -> bool:
+        """May its election begin, or be tried again? If not, it is known when to ask again."""
+        node, now = self._member.node, self.now
+        if self._elect_from > now:
+            return False
+        if not node.reaches_majority:
+            self._elect_from = now + HOPELESS_SECONDS
+            return True
+        if not isinstance(node.role, Follower) and not node.awaits_votes:  # it has failed: all answers are here
+            self._services.elections.ended(self.group, now)
+        self._stands = True
+        self._elect_from = self._services.elections.begin(self.group, now, _claim_of(node), self._tell_it_may_elect)
+        return self._elect_from <= now
+
+    def _expect_no_answer(self) -> None:
+        """A voter is there that may not have been asked: an election that is under way may be tried again when due."""
+        if not isinstance(self._member.node.role, Follower) or not self._stands:
+            self._stands, self._elect_from = False, -math.inf
+            self._services.elections.ended(self.group, self.now)
+
+    def _tell_it_may_elect(self) -> None:
+        self.node.tell_local(self.address, _MayElect())
+
+    def _look_at_election(self) -> None:
+        """Give up the place among the elections of this process once this replica does not stand any more."""
+        node = self._member.node
+        if isinstance(node.role, PreCandidate | Candidate) or node.wants_election(self.now):
+            return
+        self._stands, self._elect_from = False, -math.inf
+        self._services.elections.ended(self.group, self.now)
 
     @handles(_TellWatermark)
     def tell_watermark(self, _message: _TellWatermark | None = None) -> None:
@@ -439,6 +497,8 @@ class GroupMember(Actor):
             self.on_membership()
         if self._flush is None:
             self._sync_if_due()
+        if self._stands:
+            self._look_at_election()
         self._arrange_tick()
 
     def _role_changed(self) -> None:
@@ -449,7 +509,9 @@ class GroupMember(Actor):
         if leads:
             self.log.info("%s: this broker leads %s in epoch %d", self.address.kind, self.group, node.term)
         leader = None if leads else node.leader
-        self.send(self._heartbeats, Follows(self.group, leader, node.term, self.address))
+        if leader is not None or self._follows_told:
+            self._follows_told = leader is not None
+            self.send(self._heartbeats, Follows(self.group, leader, node.term, self.address))
         if leader is not None:
             self._tell_handed_over()
         self.on_leads(leads=leads)
@@ -512,7 +574,10 @@ class GroupMember(Actor):
 
     def _arrange_tick(self) -> None:
         """One timer at a time: a deadline that went further away is found out when it fires."""
-        deadline = self._member.node.next_deadline
+        node = self._member.node
+        deadline = node.next_deadline
+        if deadline is not None and deadline < self._elect_from and not isinstance(node.role, Leader):
+            deadline = None if self._elect_from == math.inf else self._elect_from
         if deadline is not None and (self._tick_at is None or deadline < self._tick_at):
             if self._timer is not None:
                 self._timer.cancel()
@@ -562,3 +627,9 @@ class GroupMember(Actor):
 
 def first_membership(spec: GroupSpec) -> Membership:
     return Membership(spec.first_voters, spec.first_move, spec.generation)
+
+
+def _claim_of(node: RaftNode) -> Claim:
+    if not isinstance(node.role, Follower):
+        return Claim.REPEATED
+    return Claim.PREFERRED if node.is_first_reached else Claim.SUBSTITUTE

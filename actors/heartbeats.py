@@ -12,6 +12,7 @@ node shares). When the answer is looked at says nothing: a process that was stop
 
 from __future__ import annotations
 
+import math
 from zlib import crc32
 
 from actors.leadership import Leadership
@@ -20,8 +21,12 @@ from actors.runtime import LAUNCHER_ID, Actor, Address, Overflow, PeerDown, Peer
 from protocol.late_attrs import frozen
 
 NEWS_SECONDS = 0.002
-"""How long news waits for company."""
+"""How long news waits for company…"""
+NEWS_AGAIN_SECONDS = 0.02
+"""…and how long after the last news were sent it is sent at the earliest: of a thousand elections, many go together."""
 _DOUBT_SECONDS = 3 * BEAT_SECONDS
+_DOUBT_SECONDS_MAX = 20 * BEAT_SECONDS
+"""So long a process that has news with each beat may leave out what a replica here believes: it is behind."""
 
 
 @wire(0x0210)
@@ -89,6 +94,7 @@ class Heartbeats(Actor):
 
     mailbox_overflow = Overflow.DROP
     mailbox_capacity = 1 << 16
+    urgent = True  # behind a thousand replicas that are ready, beats would come too late for all of them
 
     def __init__(self, heard: dict[int, float], leadership: Leadership, pulse: Pulse) -> None:
         super().__init__()
@@ -97,6 +103,7 @@ class Heartbeats(Actor):
         self._leadership = leadership
         self._leading = Terms()
         self._has_news = False
+        self._news_at = -math.inf
         self._unsaid: dict[int, dict[str, Leads] | None] = {}
         """Per peer: what changed since the last beat; None if it must be told everything."""
         self._told: dict[int, Terms] = {}
@@ -137,7 +144,7 @@ class Heartbeats(Actor):
                 changes[message.group] = message
         if not self._has_news:
             self._has_news = True
-            self.after(NEWS_SECONDS, _NewsNow())
+            self.after(max(NEWS_SECONDS, self._news_at + NEWS_AGAIN_SECONDS - self._now), _NewsNow())
 
     @handles(Follows)
     def follows(self, message: Follows) -> None:
@@ -151,7 +158,7 @@ class Heartbeats(Actor):
 
     @handles(_NewsNow)
     def news_now(self, _message: _NewsNow) -> None:
-        self._has_news = False
+        self._has_news, self._news_at = False, self._now
         for peer, changes in self._unsaid.items():
             if changes:
                 self._beat(peer)
@@ -173,7 +180,7 @@ class Heartbeats(Actor):
         agreed = len(told.groups) == message.count and told.checksum == message.checksum
         self.send(Address("heartbeats", "", message.broker), BeatsHeard(self.node.broker, message.sent_at, not agreed))
         if agreed:
-            self._doubt_on(message.broker)
+            self._doubt_on(message.broker, _DOUBT_SECONDS_MAX if message.changes else _DOUBT_SECONDS)
 
     @handles(BeatsHeard)
     def beats_heard(self, message: BeatsHeard) -> None:
@@ -222,14 +229,14 @@ class Heartbeats(Actor):
         else:
             doubts.setdefault(follows.group, self._now)
 
-    def _doubt_on(self, peer: int) -> None:
+    def _doubt_on(self, peer: int, patience_s: float) -> None:
         """Another beat came, and it still does not lead what some replicas here believe."""
         doubts = self._doubts.get(peer)
         if not doubts:
             return
         now = self._now
         for group, since in list(doubts.items()):
-            if now - since >= _DOUBT_SECONDS:
+            if now - since >= patience_s:
                 doubts[group] = now
                 follows = self._follows[group]  # every leader that is doubted is followed
                 self.send(follows.replica, LeaderGone(follows.term))

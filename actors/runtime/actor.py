@@ -81,6 +81,8 @@ class Actor(pykka.Actor):
     mailbox_capacity: ClassVar[int] = 4096
     mailbox_overflow: ClassVar[Overflow] = Overflow.REFUSE
     restart: ClassVar[Restart | None] = Restart()
+    urgent: ClassVar[bool] = False
+    """Does it go before all others that are ready? For an actor with little to do, which all others depend on."""
 
     node: Node
     address: Address

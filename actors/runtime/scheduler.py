@@ -100,7 +100,10 @@ class Scheduler:
         self._waker = self._timer_waker = self._thread_waker = None
 
     def make_ready(self, actor: Actor) -> None:
-        self._ready.append(actor)
+        if actor.urgent:
+            self._ready.appendleft(actor)
+        else:
+            self._ready.append(actor)
         if not self._in_turn:
             self._wake()
 

@@ -249,11 +249,11 @@ def in_sync(node: RaftNode, role: Leader, now: float) -> set[int]:
     return found
 
 
-def has_quorum(node: RaftNode, now: float, *, patience_s: float = 0.0) -> bool:
+def has_quorum(node: RaftNode, now: float) -> bool:
     """Was a majority heard within the leader timeout? Only then may a leader answer as one.
 
     A broker that is heard may be there without its replica, or with one that has followed another since its link was
-    lost. It counts once that replica has answered over this link; with patience, for a while before that, too.
+    lost. It counts once that replica has answered over this link.
     """
     role = node.role
     assert isinstance(role, Leader), "only a leader keeps a quorum"
@@ -263,8 +263,24 @@ def has_quorum(node: RaftNode, now: float, *, patience_s: float = 0.0) -> bool:
             count += 1
         elif broker in node.online and node.heard.get(broker, -1.0) >= oldest:
             progress = role.progress.get(broker)
-            if progress is not None and (progress.answered or now < progress.linked_at + patience_s):
+            if progress is not None and progress.answered:
                 count += 1
+    return count >= membership.majority
+
+
+def _may_regain_quorum(node: RaftNode, role: Leader, now: float) -> bool:
+    """Do links to a majority stand over which the replicas have answered, or have had too little time to answer?
+
+    As long as they do, a leader that is not heard does not step down: the others still follow it, and its process or
+    theirs is only behind. A process that is gone or silent loses its link.
+    """
+    membership, count = node.membership, 0
+    for broker in membership.brokers:
+        progress = role.progress.get(broker)
+        if broker == node.broker:
+            count += 1
+        elif progress is not None and broker in node.online:
+            count += progress.answered or now < progress.linked_at + node.config.leader_timeout_s
     return count >= membership.majority
 
 
@@ -279,7 +295,7 @@ def tick(node: RaftNode, role: Leader, now: float) -> None:
 
     And go on with replicas that are being made, which get so much a second.
     """
-    if not role.alone and not has_quorum(node, now, patience_s=node.config.leader_timeout_s):
+    if not role.alone and not _may_regain_quorum(node, role, now):
         node.step_down(now)
         return
     if role.successor is not None and now >= role.successor_until:
@@ -316,10 +332,8 @@ def next_deadline(node: RaftNode, role: Leader) -> float | None:
                 deadline = min(deadline, progress.sent_at + node.config.append_timeout_s)
             if progress.not_before:
                 deadline = min(deadline, progress.not_before)
-    for broker in () if role.alone else node.membership.brokers:
-        if broker not in node.online and broker != node.broker:
-            deadline = min(deadline, _quorum_is_lost_at(node))
-            break
+    if not role.alone and not node.reaches_majority:
+        deadline = min(deadline, _quorum_is_lost_at(node))
     if unanswered and not role.alone:
         deadline = min(deadline, _patience_ends_at(node, role))
     return None if deadline == math.inf else deadline

@@ -202,6 +202,36 @@ class RaftNode:
         at = role.campaign_at if isinstance(role, Follower) else role.retry_at
         return None if at == math.inf else at
 
+    def wants_election(self, now: float) -> bool:
+        """Would `tick` begin an election now, or try it again?"""
+        role = self.role
+        if isinstance(role, Leader):
+            return False
+        at = role.campaign_at if isinstance(role, Follower) else role.retry_at
+        return at is not None and now >= at
+
+    @property
+    def reaches_majority(self) -> bool:
+        """Do links stand to so many voters that one of them could be elected?"""
+        membership = self.membership
+        reached = sum(broker == self.broker or broker in self.online for broker in membership.brokers)
+        return reached >= membership.majority
+
+    @property
+    def is_first_reached(self) -> bool:
+        """Is no voter that can be reached preferred to this one as leader?"""
+        rank = self.rank(self.broker)
+        return not any(broker in self.online and self.rank(broker) < rank for broker in self.membership.brokers)
+
+    @property
+    def awaits_votes(self) -> bool:
+        """Has a voter that can be reached not answered yet?"""
+        role = self.role
+        if not isinstance(role, PreCandidate | Candidate):
+            return False
+        asked = self.online.intersection(self.membership.brokers)
+        return not asked <= role.granted | role.refused
+
     def take_ready(self) -> Ready:
         """What must be done now. Do it, in order, before the node is used again."""
         ready, self.ready = self.ready, Ready()

@@ -339,3 +339,20 @@ def test_so_many_messages_of_other_threads_wait_for_the_loop(monkeypatch: pytest
     scheduler.tell_soon(partial(done.append, 3))
     scheduler.turn()
     assert done == [0, 1, 3]
+
+
+class Urgent(Probe):
+    urgent = True
+
+
+def test_an_urgent_actor_goes_before_all_that_are_ready() -> None:
+    world = World()
+    events = Events()
+    others = [world.spawn(Probe, events, name=f"{number}") for number in range(3)]
+    urgent = world.spawn(Urgent, events, name="urgent")
+    world.run()
+    for other in others:
+        other.tell(Note("other"))
+    urgent.tell(Note("urgent"))
+    world.run()
+    assert events.all == ["urgent", "other", "other", "other"]

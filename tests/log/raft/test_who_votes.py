@@ -262,6 +262,23 @@ def test_a_broker_that_is_heard_makes_no_quorum_without_its_replica() -> None:
     assert at == pytest.approx(asked_at + node.config.leader_timeout_s, abs=0.01)
 
 
+def test_a_leader_that_is_not_heard_answers_nobody_and_steps_down_when_its_links_are_gone() -> None:
+    """As long as links stand, the others follow it, and no other one could be elected: a process is only behind."""
+    group = group_of(3)
+    elect(group, 1)
+    node = group.members[1].node
+    node.peer_down(3, group.now)
+    later = group.now + 10 * node.config.leader_timeout_s
+    assert not leading.has_quorum(node, later)
+    node.tick(later)
+    assert role_of(group, 1) == "Leader"
+    node.peer_down(2, later)
+    assert node.next_deadline is not None
+    assert node.next_deadline <= later
+    node.tick(later)
+    assert role_of(group, 1) == "Follower"
+
+
 def is_alone(group: Group) -> bool:
     role = group.members[1].node.role
     return isinstance(role, Leader) and role.alone
