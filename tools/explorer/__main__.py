@@ -13,7 +13,7 @@ from typing import Any
 
 from tools.explorer.scenario import Scenario
 from tools.explorer.scenarios import SEED, all_scenarios, small, walked
-from tools.explorer.search import Fault, Found, Search
+from tools.explorer.search import Fault, Found, search
 from tools.explorer.walks import Walked, walk
 
 _STEPS = 120
@@ -33,8 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began, total = time.monotonic(), 0
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         running: dict[Future[Any], Scenario]
-        running = {pool.submit(_search, scenario): scenario for scenario in searched}
-        running |= {pool.submit(_walk, scenario, walks, options.seed): scenario for scenario, walks in taken}
+        running = {pool.submit(search, scenario): scenario for scenario in searched}
+        running |= {
+            pool.submit(walk, scenario, walks=walks, steps=_STEPS, seed=options.seed): scenario
+            for scenario, walks in taken
+        }
         for done in as_completed(running):
             name = running[done].name
             try:
@@ -47,14 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{name}: {found}", flush=True)
     print(f"{total:,} states in {time.monotonic() - began:.0f} s; every promise held")
     return 0
-
-
-def _search(scenario: Scenario) -> Found:
-    return Search(scenario).run()
-
-
-def _walk(scenario: Scenario, walks: int, seed: int) -> Walked:
-    return walk(scenario, walks=walks, steps=_STEPS, seed=seed)
 
 
 if __name__ == "__main__":

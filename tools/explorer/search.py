@@ -58,6 +58,11 @@ class Found:
         )
 
 
+def search(scenario: Scenario) -> Found:
+    """Raises Fault if a promise is broken."""
+    return Search(scenario).run()
+
+
 class Search:
     """One scenario."""
 
