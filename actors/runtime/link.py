@@ -64,19 +64,18 @@ class RemoteAnswer:
     __slots__ = ("_ask_id", "_link", "done")
 
     def __init__(self, link: Link, ask_id: int) -> None:
-        self._link, self._ask_id = link, ask_id
+        self._link: Link | None = link
+        self._ask_id = ask_id
         self.done = False
 
     def set(self, value: Any = None) -> None:
         self._check_first()
         message_id, body, payload = encode(value)
-        self._link.answer(Kind.ANSWER, message_id, self._ask_id, body, payload)
-        self.done = True
+        self._say(Kind.ANSWER, message_id, body, payload)
 
     def fail(self, error: BaseException) -> None:
         self._check_first()
-        self.done = True
-        self._link.answer(Kind.FAILURE, 0, self._ask_id, _to_bytes(f"{type(error).__name__}\n{error}"), b"")
+        self._say(Kind.FAILURE, 0, _to_bytes(f"{type(error).__name__}\n{error}"), b"")
 
     def set_exception(self, exc_info: ExcInfo) -> None:
         error = exc_info[1]
@@ -86,6 +85,12 @@ class RemoteAnswer:
     @property
     def answered(self) -> bool:
         return self.done
+
+    def _say(self, kind: Kind, message_id: int, body: bytes, payload: Buffer) -> None:
+        """Answer, and hold the link no longer: actors keep some answers for a while after they were given."""
+        assert self._link is not None, "an answer is given once"
+        self._link.answer(kind, message_id, self._ask_id, body, payload)
+        self._link, self.done = None, True
 
     def _check_first(self) -> None:
         if self.done:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import queue
 from typing import Any
@@ -188,6 +189,21 @@ def test_a_second_answer_to_an_ask_of_the_peer_raises_and_is_not_sent() -> None:
         reply.set("second")
     with pytest.raises(queue.Full):
         reply.fail(ValueError("third"))
+    assert len(end.answers()) == 1
+
+
+@pytest.mark.parametrize("answer", ["value", "failure"])
+def test_an_answer_that_was_given_holds_no_link(answer: str) -> None:
+    """An actor keeps a few answers after they were given: lost links would stay with them, for as long as it lives."""
+    end = End()
+    end.receive(Kind.ASK, Owe("x"), ask_id=5)
+    reply = actor_of(end.ref).owed[0]
+    assert end.link in gc.get_referents(reply)
+    if answer == "value":
+        reply.set("done")
+    else:
+        reply.fail(ValueError("no"))
+    assert end.link not in gc.get_referents(reply)
     assert len(end.answers()) == 1
 
 
