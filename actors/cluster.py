@@ -33,6 +33,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logs.configure(options.log_level)
     try:
+        return _main(options)
+    finally:
+        logs.drain()
+
+
+def _main(options: argparse.Namespace) -> int:
+    try:
         config = load(options.file)
         problems = check_machine(config)
         if problems:

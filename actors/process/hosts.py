@@ -162,6 +162,8 @@ def run_broker_process(spec: BrokerSpec) -> None:
         for error in group.exceptions:
             _log_failure(spec.id, error)
         sys.exit(1)
+    finally:
+        logs.drain()
 
 
 def _allow_descriptors() -> None:

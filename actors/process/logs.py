@@ -5,14 +5,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
+import os
 import sys
+import threading
 import time
+from collections import deque
 from typing import TextIO
 
 from actors.runtime.address import LAUNCHER_ID
 
 LEVELS = ("debug", "info", "warning", "error")
+LINES_MAX = 10_000
+"""Lines that wait to be written; more are dropped and counted."""
+LINE_CHARACTERS_MAX = 20_000
+DRAIN_SECONDS = 1.0
+_DROPPED = "log: %d lines were dropped: nobody read them in time"
 _COLOURS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
 
 
@@ -36,11 +46,77 @@ class LineFormatter(logging.Formatter):
         return line
 
 
+class LineQueue(logging.Handler):
+    """Gives lines to a thread, which writes them to a descriptor.
+
+    A pipe that nobody reads takes 64 KB, and then a write waits for ever. It is the thread that waits then, and no
+    actor. What does not fit into the queue is dropped and counted, and the count is written when lines flow again.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._lines: deque[str] = deque()
+        self._changed = threading.Condition()
+        self._dropped = 0
+        self._is_writing = False
+        threading.Thread(target=self._run, name="log lines", daemon=True).start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record)
+        except Exception:  # noqa: BLE001  as in logging itself: a bad line is reported, and ends nobody
+            self.handleError(record)
+            return
+        with self._changed:
+            if len(self._lines) >= LINES_MAX:
+                self._dropped += 1
+                return
+            self._lines.append(line[:LINE_CHARACTERS_MAX])
+            self._changed.notify_all()
+
+    def drain(self, seconds: float) -> bool:
+        """Wait until everything is written, for so long at most. Is it?"""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._lines and not self._is_writing, seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._is_writing = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._lines)
+                line, self._is_writing = self._lines.popleft(), True
+            self._write(line)
+            with self._changed:
+                dropped, self._dropped = self._dropped, 0
+            if dropped:
+                record = logging.LogRecord("barnabas", logging.WARNING, "", 0, _DROPPED, (dropped,), None)
+                self._write(self.format(record))
+
+    def _write(self, line: str) -> None:
+        data = memoryview((line + "\n").encode(errors="backslashreplace"))
+        with contextlib.suppress(OSError):  # the reader is gone: there is nobody to tell
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+
+
 def configure(level: str, stream: TextIO | None = None) -> None:
     """Send this process's log to stderr. `level` is one of LEVELS."""
     stream = stream or sys.stderr
-    handler = logging.StreamHandler(stream)
+    handler: logging.Handler
+    try:
+        handler = LineQueue(stream.fileno())
+    except io.UnsupportedOperation:  # it is in memory, where nothing waits
+        handler = logging.StreamHandler(stream)
     handler.setFormatter(LineFormatter(colours=stream.isatty()))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+
+
+def drain(seconds: float = DRAIN_SECONDS) -> None:
+    """This process is about to end: let its last lines be written, for so long at most."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LineQueue):
+            handler.drain(seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -495,3 +496,30 @@ def test_the_requests_of_a_client_are_logged_if_asked_for_and_no_others(start: S
             assert sock.recv(1)
     command.logged("request: api=ApiVersions version=0 correlation=0 client=order-service from=127.0.0.1:")
     assert "client=somebody" not in command.stderr
+
+
+def test_a_cluster_whose_log_nobody_reads_serves_and_stops(tmp_path: Path) -> None:
+    """Its stderr is a pipe that is full from the beginning, as of a harness that does not read it."""
+    file = written(tmp_path, brokers=3)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, bytes(4096))
+    os.set_blocking(writer, True)
+    out = tmp_path / "out"
+    with out.open("wb") as output:
+        command = [sys.executable, "-m", "actors.cluster", str(file), "--log-level", "debug"]
+        launcher = psutil.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=writer)
+    try:
+        wait_until(lambda: READY.fullmatch(out.read_text()) is not None, out.read_text, seconds=60)
+        addresses = out.read_text().split()[-1].split(",")
+        assert [len(status(address)["linked"]) for address in addresses] == [2, 2, 2]
+        launcher.send_signal(signal.SIGTERM)
+        assert launcher.wait(timeout=30) == 0
+    finally:
+        for process in [*(launcher.children(recursive=True) if launcher.is_running() else []), launcher]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        os.close(reader)
+        os.close(writer)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import re
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -82,3 +84,32 @@ def test_configuring_again_replaces_what_was_there(root: logging.Logger) -> None
     log_of(1).info("x")
     assert first.getvalue() == ""
     assert second.getvalue().count("\n") == 1
+
+
+def test_a_pipe_that_nobody_reads_holds_up_nobody_and_what_was_dropped_is_counted(
+    root: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "LINES_MAX", 100)
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stream, os.fdopen(reader, "rb") as output:
+        logs.configure("info", stream)
+        log = logging.getLogger("barnabas")
+        for number in range(1000):
+            log.info("line %d %s", number, "x" * 1000)  # a pipe holds 64 KB: the rest would wait for ever
+        queue = root.handlers[0]
+        assert isinstance(queue, logs.LineQueue)
+        assert not queue.drain(0.01)
+        lines: list[bytes] = []
+        while not lines or b"dropped" not in lines[-1]:
+            lines.append(output.readline())
+        reading = threading.Thread(target=lambda: lines.extend(iter(output.readline, b"")))
+        reading.start()
+        log.info("the last word")
+        assert queue.drain(10.0)
+        stream.close()
+        reading.join(10.0)
+    assert b"the last word" in lines[-1]
+    dropped = sum(int(line.split(b"log: ")[1].split()[0]) for line in lines if b"dropped" in line)
+    kept = sum(b" line " in line for line in lines)
+    assert kept >= 100
+    assert dropped + kept == 1000
