@@ -12,7 +12,7 @@ from actors.json_handlers.handler import TIMEOUT_MS, Handler
 from actors.runtime import LAUNCHER_ID
 from log.machines.metadata import INTERNAL_TOPICS
 from protocol.error_codes import ErrorCode
-from protocol.json_fields import Field, Fields, word, words
+from protocol.json_fields import BadField, Field, Fields, word, words
 from protocol.json_lines import DEPTH_MAX, LINE_BYTES_MAX, Facts, refusal
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from actors.json_handlers.handler import Served
     from actors.serving import Serving
     from log.machines.metadata import Topic
+
+NAMES_MAX = 10_000
+"""Of topics in one request. Each is described once."""
 
 
 def _status(call: Call) -> None:
@@ -57,7 +60,7 @@ def _metadata(call: Call, names: tuple[str, ...] | None) -> None:
     if names is None:
         told = [_topic(serving, topic) for topic in sorted(topics, key=lambda topic: topic.name)]
     else:
-        told = [_topic_named(serving, name) for name in names]
+        told = [_topic_named(serving, name) for name in dict.fromkeys(names)]
     brokers = sorted(metadata.brokers.values(), key=lambda one: one.broker)
     call.answer(
         {
@@ -72,7 +75,14 @@ def _metadata(call: Call, names: tuple[str, ...] | None) -> None:
     )
 
 
-METADATA = Handler(Fields({"topics": Field(words, None)}), _metadata)
+def _names(path: str, given: Any) -> tuple[str, ...]:
+    names = words(path, given)
+    if len(names) > NAMES_MAX:
+        raise BadField(f"{path}: has {len(names)} names, of which {NAMES_MAX} are allowed; ask in several requests")
+    return names
+
+
+METADATA = Handler(Fields({"topics": Field(_names, None)}), _metadata)
 
 
 def _describe_topic(call: Call, name: str, timeout_ms: int) -> None:

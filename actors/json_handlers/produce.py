@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from actors.json_handlers.handler import Served
     from log.machines.metadata import Topic
 
+RECORDS_MAX = 10_000
+"""Of one request: they are read and encoded in one turn. A fetch gives as many at most."""
 _INT32_MAX = (1 << 31) - 1
 _OF_ONE_RECORD = ("key", "value", "headers", "timestamp", "partition")
 
@@ -78,6 +80,8 @@ def _records(given: Facts) -> list[NewRecord]:
     many = given["records"]
     if not isinstance(many, list) or not many:
         raise BadField(f'records: must be a list, such as [{{"key":"k","value":"v"}}], not {quoted(many)}')
+    if len(many) > RECORDS_MAX:
+        raise BadField(f"records: has {len(many)}, of which {RECORDS_MAX} are allowed; send several requests")
     for name in _OF_ONE_RECORD[:-1]:
         if name in given:
             raise BadField(f"{name}: belongs into each of the records")

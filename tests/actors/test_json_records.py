@@ -124,6 +124,16 @@ def test_many_records_go_where_they_belong(client: Lines, topic: str, compressio
         assert client.values(topic, partition, **{"as": "json"}) == [value for _, value in mine]
 
 
+def test_one_request_names_a_topic_once_and_has_a_bound_on_names_and_records(client: Lines, topic: str) -> None:
+    (told,) = client.ask("metadata", topics=[topic] * 1000)["topics"]
+    assert told["name"] == topic
+    assert len(client.ask("metadata", topics=[f"n{number}" for number in range(10_000)])["topics"]) == 10_000
+    name, text = client.refused("metadata", topics=["n"] * 10_001)
+    assert (name, text.split(";")[0]) == ("INVALID_REQUEST", "topics: has 10001 names, of which 10000 are allowed")
+    name, text = client.refused("produce", topic=topic, records=[{"value": 1}] * 10_001)
+    assert (name, text.split(";")[0]) == ("INVALID_REQUEST", "records: has 10001, of which 10000 are allowed")
+
+
 def test_records_without_a_key_are_spread(client: Lines, topic: str) -> None:
     for partition in range(3):
         client.ask("produce", topic=topic, partition=partition, value="")  # now it is known who leads

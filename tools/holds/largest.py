@@ -482,14 +482,14 @@ def _lines(place: Place) -> Iterator[Case]:
     for op in ("status", "versions", "metadata", "topics", "brokers", "elect_leaders"):
         yield _always(f"JSON {op}", _line(op=op))
     yield _always("JSON metadata naming the large topic often", _line(op="metadata", topics=[place.large] * 1000))
-    yield _always("JSON metadata of unknown topics", _line(op="metadata", topics=_names("unknown")))
+    yield _always("JSON metadata of unknown topics", _line(op="metadata", topics=_names("unknown", MANY // 2)))
     yield _always("JSON describe_topic", _line(op="describe_topic", topic=place.large))
     yield _always("JSON survivors", _line(op="survivors", topic=place.large))
     yield _always("JSON offsets of every partition", _line(op="offsets", topic=place.large, timestamp=_TIME + 5))
-    one = [{"value": "x", "partition": at % place.partitions} for at in range(MANY)]
-    yield _always("JSON produce of 20,000 records", _line(op="produce", topic=place.large, records=one))
-    small = [{"value": None}] * 40_000
-    yield _always("JSON produce of 40,000 nulls", _line(op="produce", topic=place.large, records=small))
+    one = [{"value": "x", "partition": at % place.partitions} for at in range(MANY // 2)]
+    yield _always("JSON produce of 10,000 records", _line(op="produce", topic=place.large, records=one))
+    small = [{"value": None}] * 10_000
+    yield _always("JSON produce of 10,000 nulls", _line(op="produce", topic=place.large, records=small))
     yield _always(
         "JSON produce of one large record", _line(op="produce", topic=place.large, value="x" * 1_000_000, partition=0)
     )
