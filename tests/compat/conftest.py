@@ -39,6 +39,9 @@ WAITING = evolve(SHORT_SESSIONS, group_initial_rebalance_delay_ms=500)
 """For kafka-python: members that start together wait for each other, as with Kafka's own default. If its SyncGroup is
 refused because another one joins at that moment, kafka-python 3.0.12 now and then says nothing more after the next one
 is answered: no heartbeat, no request at all."""
+LONG_SESSION_MS = 300_000
+LONG_SESSIONS = evolve(WAITING, group_consumer_session_timeout_ms=LONG_SESSION_MS)
+"""For those that come back before their sessions end, however busy the machine is."""
 
 
 class Topics(Protocol):
@@ -92,6 +95,12 @@ def mortal() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def mortal_and_waiting() -> Iterator[Cluster]:
     with Cluster(3, processes=True, config=WAITING, log_level="error") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def patient() -> Iterator[Cluster]:
+    with Cluster(3, processes=True, config=LONG_SESSIONS, log_level="error") as cluster:
         yield cluster
 
 

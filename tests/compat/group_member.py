@@ -30,6 +30,11 @@ def assigned(partitions: Iterable[int]) -> None:
     tell(assigned=sorted(partitions))
 
 
+def heartbeat_ms(session_ms: int) -> int:
+    """A member hears of a rebalance with its next heartbeat: also one with a long session soon does."""
+    return min(session_ms // 4, 500)
+
+
 def confluent(protocol: str, bootstrap: str, group: str, topic: str, session_ms: int, instance: str) -> None:
     from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415  only one client is needed
 
@@ -41,7 +46,7 @@ def confluent(protocol: str, bootstrap: str, group: str, topic: str, session_ms:
         "topic.metadata.refresh.interval.ms": 1000,
     }  # fmt: skip
     if protocol != "consumer":
-        config |= {"session.timeout.ms": session_ms, "heartbeat.interval.ms": session_ms // 4}
+        config |= {"session.timeout.ms": session_ms, "heartbeat.interval.ms": heartbeat_ms(session_ms)}
     if protocol == "cooperative":
         config["partition.assignment.strategy"] = "cooperative-sticky"
     if instance:
@@ -76,7 +81,7 @@ def kafka_python(_protocol: str, bootstrap: str, group: str, topic: str, session
 
     consumer = KafkaConsumer(
         topic, bootstrap_servers=bootstrap.split(","), group_id=group, auto_offset_reset="earliest",
-        enable_auto_commit=False, session_timeout_ms=session_ms, heartbeat_interval_ms=session_ms // 4,
+        enable_auto_commit=False, session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms(session_ms),
         group_instance_id=instance or None, metadata_max_age_ms=1000,
     )  # fmt: skip
     seen: set[int] | None = None
@@ -105,7 +110,7 @@ def aiokafka(_protocol: str, bootstrap: str, group: str, topic: str, session_ms:
     async def consume() -> None:
         consumer = AIOKafkaConsumer(
             topic, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest",
-            enable_auto_commit=False, session_timeout_ms=session_ms, heartbeat_interval_ms=session_ms // 4,
+            enable_auto_commit=False, session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms(session_ms),
             rebalance_timeout_ms=10_000, group_instance_id=instance or None, metadata_max_age_ms=1000,
         )  # fmt: skip
         await consumer.start()
@@ -139,8 +144,8 @@ def own(protocol: str, bootstrap: str, group: str, topic: str, session_ms: int, 
         bootstrap, group_id=group, auto_offset_reset="earliest", auto_commit_interval=None,
         group_protocol="consumer" if protocol == "consumer" else "classic",
         assignors=["cooperative-sticky"] if protocol == "cooperative" else ["range"],
-        session_timeout=session_ms / 1000, heartbeat_interval=session_ms / 4000, group_instance_id=instance or None,
-        patience=Patience(metadata_age=1.0), block=10.0,
+        session_timeout=session_ms / 1000, heartbeat_interval=heartbeat_ms(session_ms) / 1000,
+        group_instance_id=instance or None, patience=Patience(metadata_age=1.0), block=10.0,
     ) as consumer:  # fmt: skip
         consumer.subscribe([topic])
         seen: list[int] | None = None

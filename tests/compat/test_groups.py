@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from actors.harness import Cluster
 from tests.actors.topics import leader_of
 from tests.actors.waiting import wait_until
 from tests.compat.confluent import Confluent
-from tests.compat.conftest import SESSION_MS, Topics
+from tests.compat.conftest import LONG_SESSION_MS, SESSION_MS, Topics
 from tests.naming import unique
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -43,11 +43,13 @@ COOPERATIVE = ("confluent-kafka", "cooperative")
 class Member:
     """A process that is a member of a group once it is let go, and what it has told."""
 
-    def __init__(self, kind: Kind, bootstrap: str, group: str, topic: str, instance: str = "") -> None:
+    def __init__(
+        self, kind: Kind, bootstrap: str, group: str, topic: str, instance: str = "", *, session_ms: int = SESSION_MS
+    ) -> None:
         more = [instance] if instance else []
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed in `end`
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.compat.group_member", *kind, bootstrap, group, topic, str(SESSION_MS), *more],
+            [sys.executable, "-m", "tests.compat.group_member", *kind, bootstrap, group, topic, str(session_ms), *more],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, cwd=Path(__file__).parents[2],
         )  # fmt: skip
         self.is_ready = False
@@ -187,14 +189,26 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 @pytest.fixture
 def group(kind: Kind, make_topic: Topics, request: pytest.FixtureRequest) -> Iterator[Group]:
     cluster: Cluster = request.getfixturevalue("waiting_victims" if kind[0] == "kafka-python" else "victims")
+    with group_of(kind, cluster, make_topic(cluster, PARTITIONS), SESSION_MS) as group:
+        yield group
+
+
+@pytest.fixture
+def group_with_long_sessions(kind: Kind, make_topic: Topics, patient: Cluster) -> Iterator[Group]:
+    with group_of(kind, patient, make_topic(patient, PARTITIONS), LONG_SESSION_MS) as group:
+        yield group
+
+
+@contextmanager
+def group_of(kind: Kind, cluster: Cluster, topic: str, session_ms: int) -> Iterator[Group]:
     with ExitStack() as stack:
 
         def start(kind: Kind, group: str, topic: str, instance: str) -> Member:
-            member = Member(kind, cluster.bootstrap, group, topic, instance)
+            member = Member(kind, cluster.bootstrap, group, topic, instance, session_ms=session_ms)
             stack.callback(member.end, signal.SIGKILL)
             return member
 
-        yield Group(cluster, make_topic(cluster, PARTITIONS), kind, start)
+        yield Group(cluster, topic, kind, start)
 
 
 def test_members_join_leave_crash_and_sleep(group: Group) -> None:
@@ -254,7 +268,8 @@ def test_a_group_goes_on_when_its_coordinator_and_leaders_are_killed(group: Grou
     )
 
 
-def test_a_static_member_that_comes_back_soon_finds_its_partitions(group: Group, kind: Kind) -> None:
+def test_a_static_member_that_comes_back_soon_finds_its_partitions(group_with_long_sessions: Group, kind: Kind) -> None:
+    group = group_with_long_sessions
     first, second = group.join("one"), group.join("two")
     group.wait_until_shared(first, second)
     group.write()
