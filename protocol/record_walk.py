@@ -5,13 +5,14 @@ deltas are 0, 1, 2, …, each record is as long as it says, and the last one end
 wrong in one of these would stop every reader of the partition for ever.
 
 Records that follow each other in one shape are compared with that shape all together (`record_shapes.py`). All other
-records are walked one by one, field by field.
+records are walked one by one: those of the usual form with two looks each (`usual_records.py`), others field by field.
 """
 
 from __future__ import annotations
 
 from protocol.errors import BatchTooLarge, CorruptBatch, InvalidRecord
 from protocol.record_shapes import TIMESTAMP_BYTES_MAX, Shape, delta_size, remembered, same_size_until, shape_of
+from protocol.usual_records import pass_usual
 from protocol.varint import decode_unsigned
 
 _COUNT_MAX = 1 << 20  # offset deltas of three bytes end here
@@ -21,6 +22,7 @@ _RUN_MIN = 8  # a search for a run costs as much as so many records
 _RUN_FIRST = 256  # records that are first compared with a shape, since a run may be short
 _RUN_GROWTH = 8
 _RUN_MAX = 2048  # so that the bytes of all of them stay in the processor's cache from column to column
+_UNUSUAL_MIN, _UNUSUAL_MAX = 4, 1024  # records that are walked field by field before usual ones are looked for again
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
@@ -93,11 +95,27 @@ class RecordWalk:
             start, taken = self.index, 0
             if tries_from <= start <= self._count - _RUN_MIN:
                 taken = self._take_run(remembered(self._data, self.at, start))
-            if not taken and self._one_by_one(until, tries_from):
+            if not taken and self._walk(until, tries_from):
                 taken = self._take_run(shape_of(self._data, self.last_at, self.at, self.index - 1))
             # Where shapes change all the time, the search for runs must not cost more than it saves.
             if taken < _RUN_MIN:
                 tries_from = self.index + max(2 * (self.index - start), _RUN_MIN)
+
+    def _walk(self, until: int, tries_from: int) -> bool:
+        """Walk record by record: to `until`, or until some neighbours, from `tries_from` on, were equally long."""
+        pause, tries = _UNUSUAL_MIN, range(tries_from, self._count - _RUN_MIN + 1)
+        while self.index < until:
+            passed = pass_usual(self._data, self.at, self.index, until, tries, keyless=self._keyless is None)
+            if passed.records:
+                self.at, self.index, self.last_at = passed.at, self.index + passed.records, passed.last_at
+            if passed.are_same:
+                return True
+            # Where few records are usual, the search for them must not cost more than it saves.
+            pause = _UNUSUAL_MIN if passed.records >= _UNUSUAL_MIN else min(2 * pause, _UNUSUAL_MAX)
+            end = min(until, self.index + pause)
+            if self.index < end and self._one_by_one(end, tries_from):
+                return True
+        return False
 
     def _one_by_one(self, until: int, tries_from: int) -> bool:  # noqa: C901
         """Walk record by record: to `until`, or until some neighbours, from `tries_from` on, were equally long."""

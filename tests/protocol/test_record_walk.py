@@ -110,6 +110,56 @@ def test_remembered_shapes_change_nothing(others: list[Record], made: list[Recor
         assert problem(bytes(data), len(made), base, len(made)) == expected
 
 
+@st.composite
+def usual_records(draw: st.DrawFn) -> list[Record]:
+    """Records of different lengths, most of which have the form that takes two looks."""
+    keys = st.one_of(st.none(), st.binary(max_size=9), st.binary(min_size=62, max_size=66))
+    sizes = st.one_of(st.integers(60, 130), st.sampled_from([0, 63, 64, 8000, 8191, 8192]))
+    count = draw(st.sampled_from([1, 2, 20, 63, 64, 65, 150]))
+    seen = draw(st.lists(st.tuples(keys, sizes, st.sampled_from([0, 1, 63, 64, -1])), min_size=1, max_size=7))
+    made = [(at, *seen[at * at % len(seen)]) for at in range(count)]
+    return [Record(at, NOW + (since if at else 0), key, bytes(size)) for at, key, size, since in made]
+
+
+@given(usual_records(), st.randoms(use_true_random=False))
+def test_usual_records_are_accepted_exactly_if_they_can_be_read(made: list[Record], rng: random.Random) -> None:
+    good = bytes(write_records(made, 0, NOW))
+    keyless: list[int] = []
+    walk = RecordWalk(good, len(made), NOW, elements_max=ELEMENTS_MAX, keyless=keyless)
+    while not walk.step(50):
+        pass
+    assert keyless == [at for at, one in enumerate(made) if one.key is None]
+    assert walk.last_timestamp == made[-1].timestamp
+    walk = RecordWalk(good, len(made), NOW, elements_max=ELEMENTS_MAX)
+    assert walk.step(len(made))
+    assert walk.last_timestamp == made[-1].timestamp
+    begins = [len(write_records(made[:number], 0, NOW)) for number in {0, len(made) // 2, len(made) - 1}]
+    for _ in range(10):
+        data = bytearray(good)
+        at = rng.choice(begins) + rng.randrange(12)
+        data[at % len(data)] = rng.choice([0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFF, rng.randrange(256)])
+        assert is_accepted(bytes(data), len(made), NOW) == is_good(bytes(data), len(made), NOW)
+        cut = bytes(data[: -rng.randrange(1, 200)])
+        assert is_accepted(cut, len(made), NOW) == is_good(cut, len(made), NOW)
+
+
+@pytest.mark.parametrize("key", [None, b"key"])
+@pytest.mark.parametrize("since", [0, 100])
+def test_every_byte_that_states_a_length_is_looked_at_in_records_of_different_lengths(
+    key: bytes | None, since: int
+) -> None:
+    made = [Record(at, NOW + since, key, bytes(100 + at * 7 % 5)) for at in range(90)]
+    good = bytes(write_records(made, 0, NOW))
+    for number in (1, 5, 40, 63, 64, 70, 89):
+        begin, end = (len(write_records(made[:until], 0, NOW)) for until in (number, number + 1))
+        for at in (*range(begin, begin + 13), end - 1):
+            for byte in {0, 1, 2, 0x7F, 0x80, 0x81, 0xFF, good[at] ^ 0x80, good[at] ^ 1, good[at] ^ 2}:
+                data = bytearray(good)
+                data[at] = byte
+                accepted = problem(bytes(data), len(made), NOW, len(made)) is None
+                assert accepted == is_good(bytes(data), len(made), NOW), (number, at - begin, byte)
+
+
 def test_few_shapes_are_remembered() -> None:
     for size in range(3000):
         made = [Record(at, NOW, None, bytes(size)) for at in range(12)]
