@@ -149,6 +149,8 @@ def _cut_for(node: RaftNode, role: Follower, first: BatchHeader, end: int) -> in
 
 def _append(node: RaftNode, cut: int, batches: RecordBatches) -> None:
     if cut < node.log.end_offset:
+        if not node.eligible and cut < node.watermark:  # all voters lost committed records, and this is a learner
+            node.watermark = cut
         assert cut >= node.watermark, (
             f"broker {node.broker} would truncate to {cut}, below its watermark {node.watermark}"
         )

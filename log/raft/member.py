@@ -103,7 +103,7 @@ class Member:
             if isinstance(node.role, Follower):
                 is_same = node.role is role
                 node.role.verified, node.role.acknowledged = (verified, acknowledged) if is_same else (0, 0)
-            node.watermark = watermark
+            node.watermark = min(watermark, self.log.end_offset)
             node.cut_history(self.log.end_offset)
             self._save_history()
             self.role_changed = True  # it may have been a new leader's first

@@ -641,6 +641,8 @@ class RaftNode:
             if is_able and not self.retiring and not self.log.is_truncating:
                 self._campaign(now, forced=True)
         elif isinstance(message, Recovered):
+            if not self.eligible:  # what all voters lost may have been committed before, and goes here, too
+                self.watermark = min(self.watermark, role.verified)
             self._recover()
             following.say_how_far(self, role, message.leader)  # or it would not be known to count
         elif isinstance(message, Append):

@@ -365,3 +365,31 @@ def test_a_voter_that_lost_the_membership_in_which_it_votes_leads_if_its_log_is_
     assert group.leaders == {3: 2, 4: 1}, "broker 2 brings broker 1 what it lacks, and hands over to it"
     values = group.contents(group.members[1], group.members[1].log.end_offset)
     assert [values[offset] for offset in range(3)] == [b"0 of 1", b"1 of 1", b"2 of 2"]
+
+
+def test_a_learner_follows_a_voter_that_lost_committed_records() -> None:
+    """After a power loss, broker 1 votes alone and lost its tail; broker 2 has it, and knows that it was committed."""
+    group = Group(1, size=2, voters=1)
+    for broker, values in ((1, 2), (2, 4)):
+        group.kill(broker)
+        log = PartitionLog.open(DIRECTORY, group.log_config, Handles(group.disks[broker]))
+        for number in range(values):
+            log.append(check_batches(build_batch([Record(0, 1, None, b"%d" % number, ())])), epoch=1, now_ms=0)
+        log.high_watermark = values
+        log.flush()
+        log.checkpoint()
+        group.votes[broker] = Vote(1, 1)
+        group.told[broker] = group.wanted = (1, 2)
+    for broker in (1, 2):
+        group.start(broker, lost=True)
+    elect(group, 1)
+    group.connect(1, 2)
+    pump(group)
+    for broker in (1, 2):
+        group.sync(broker)
+    pump(group)
+    append_many(group, 1, 1)
+    logs = [group.members[broker].log for broker in (1, 2)]
+    assert logs[0].end_offset == logs[1].end_offset
+    assert group.contents(group.members[1], 2) == group.contents(group.members[2], 2)
+    assert group.members[2].node.watermark <= logs[1].end_offset
