@@ -52,7 +52,7 @@ def test_large_batches_are_compacted_with_the_help_of_another_thread() -> None:
     replica = SimpleNamespace(
         member=SimpleNamespace(log=log, node=SimpleNamespace(replicas=(1,))), node=SimpleNamespace(broker=1),
         services=SimpleNamespace(wall_ms=lambda: 0), after=lambda _seconds, message: messages.append(message),
-        after_call=after_call,
+        after_call=after_call, sync_soon=log.flush,
     )  # fmt: skip
     reply: Future[bool] = Future()
     cleaning = LogCleaning(cast("Replica", replica))

@@ -10,14 +10,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from actors.process.config import ClusterConfig, ConfigError, load
-from actors.process.directory_lock import DirectoryInUse
-from actors.process.errors import FormationError
-from actors.process.formation import Formation, read_formation
-from actors.process.identity import IdentityError
-from actors.process.metadata_recovery import MetadataCopy, RecoveryRefused, copies_in, recover
 from tools.cli import output
+
+if TYPE_CHECKING:
+    from actors.process.config import ClusterConfig
+    from actors.process.formation import Formation
+    from actors.process.metadata_recovery import MetadataCopy
 
 HELP = "show what is left of a stopped cluster's metadata, and go on without lost disks"
 _COLUMNS = ("broker", "directory", "epoch", "log end", "complete", "generation", "voters", "problems")
@@ -38,6 +38,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Gives the exit code."""
+    # The other commands, which talk to brokers, do not wait for what brokers are made of.
+    from actors.process.config import ConfigError, load  # noqa: PLC0415
+    from actors.process.directory_lock import DirectoryInUse  # noqa: PLC0415
+    from actors.process.errors import FormationError  # noqa: PLC0415
+    from actors.process.formation import Formation, read_formation  # noqa: PLC0415
+    from actors.process.identity import IdentityError  # noqa: PLC0415
+    from actors.process.metadata_recovery import RecoveryRefused, copies_in, recover  # noqa: PLC0415
+
     try:
         config = load(options.file)
         if options.accept_loss:
