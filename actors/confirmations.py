@@ -15,8 +15,9 @@ from log.raft.roles import Leader
 from protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actors.replica import Replica
-    from actors.runtime import Future
 
 _NOT_LEADER = LeadershipConfirmed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -28,11 +29,13 @@ class Confirmations:
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
-        self._waiting: deque[tuple[int, int, Future[LeadershipConfirmed]]] = deque()
+        self._waiting: deque[tuple[int, int, Callable[[LeadershipConfirmed], None]]] = deque()
         """The term and the number of a question, in order."""
 
-    def begin(self, leader_epoch: int) -> LeadershipConfirmed | None:
-        """Ask the others; None if their answers are to be waited for."""
+    def begin(
+        self, leader_epoch: int, then: Callable[[], Callable[[LeadershipConfirmed], None]]
+    ) -> LeadershipConfirmed | None:
+        """Ask the voters. None if their answers must be waited for: what `then` makes is called with the outcome."""
         replica = self._replica
         problem = replica.authority.problem(leader_epoch)
         if problem != ErrorCode.NONE:
@@ -42,7 +45,7 @@ class Confirmations:
         number = replica.member.confirm(replica.now)
         if confirming.reached(node, node.role) >= number:
             return LeadershipConfirmed(ErrorCode.NONE)
-        self._waiting.append((node.term, number, replica.defer()))
+        self._waiting.append((node.term, number, then()))
         return None
 
     def go_on(self) -> None:
@@ -53,11 +56,9 @@ class Confirmations:
         role = node.role
         reached = confirming.reached(node, role) if isinstance(role, Leader) else 0
         while self._waiting:
-            term, number, reply = self._waiting[0]
+            term, number, then = self._waiting[0]
             if isinstance(role, Leader) and term == node.term and number > reached:
                 return
             self._waiting.popleft()
             good = isinstance(role, Leader) and term == node.term
-            if reply.done:  # the turn that asked has failed after that, as on a full disk: its asker was told
-                continue
-            reply.set(LeadershipConfirmed(ErrorCode.NONE) if good else _NOT_LEADER)
+            then(LeadershipConfirmed(ErrorCode.NONE) if good else _NOT_LEADER)

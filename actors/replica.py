@@ -254,7 +254,34 @@ class Replica(GroupMember):
         except (ProtocolError, LogError) as error:
             if isinstance(error, LogOffline | LogFull | TooManyOpen):
                 self.refused_for_now(request)
+            return self._refused_for_good(header, error, defer)
+
+    def _refused_for_good(
+        self, header: BatchHeader, error: Exception, defer: Callable[[], Future[AppendResult]]
+    ) -> AppendResult | None:
+        """The answer to a batch that is refused with this error; None if a majority is asked first.
+
+        A client that is told OUT_OF_ORDER_SEQUENCE_NUMBER counts its batches afresh under another epoch and sends them
+        again, written or not. A leader that was deposed and has not heard of it lacks what its successor has written,
+        so it would cause duplicates. Only a leader that a majority confirms reports a missing batch.
+        """
+        if not isinstance(error, OutOfOrderSequence):
             return self._refused(error)
+        refused = self._refused(error)
+
+        def result(confirmed: LeadershipConfirmed) -> AppendResult:
+            if confirmed.error == ErrorCode.NONE:
+                return refused
+            self._note_refused(header)
+            return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, refused.leader_epoch, "another replica may lead")
+
+        def answer() -> Callable[[LeadershipConfirmed], None]:
+            reply = defer()
+            return lambda confirmed: _set_once(reply, result(confirmed))
+
+        confirmed = self._confirmations.begin(-1, answer)
+        self._after_event()
+        return None if confirmed is None else result(confirmed)
 
     def _park(self, request: AppendRecords, admitted: Admitted, reply: Future[AppendResult]) -> None:
         try:
@@ -263,7 +290,9 @@ class Replica(GroupMember):
             self.refused_for_now(request)
             reply.set(self._refused(error))
         except LogError as error:
-            reply.set(self._refused(error))
+            result = self._refused_for_good(admitted.batches.headers[0], error, lambda: reply)
+            if result is not None:
+                reply.set(result)
 
     def refused_for_now(self, request: AppendRecords) -> None:
         """Whoever sent this will send it again, and may have sent more behind it."""
@@ -296,7 +325,7 @@ class Replica(GroupMember):
             except (ProtocolError, LogError) as error:
                 if isinstance(error, LogOffline | LogFull | TooManyOpen):
                     self.refused_for_now(request)
-                result = self._refused(error)
+                result = self._refused_for_good(header, error, lambda: reply)
         if result is not None:
             reply.set(result)
 
@@ -369,9 +398,13 @@ class Replica(GroupMember):
 
     @handles(ConfirmLeadership)
     def confirm_leadership(self, request: ConfirmLeadership) -> LeadershipConfirmed | None:
-        told = self._confirmations.begin(request.leader_epoch)
+        def answer() -> Callable[[LeadershipConfirmed], None]:
+            reply: Future[LeadershipConfirmed] = self.defer()
+            return lambda confirmed: _set_once(reply, confirmed)
+
+        confirmed = self._confirmations.begin(request.leader_epoch, answer)
         self._after_event()
-        return told
+        return confirmed
 
     @handles(FindEpochEnd)
     def find_epoch_end(self, request: FindEpochEnd) -> EpochEnd:
@@ -660,6 +693,12 @@ class Replica(GroupMember):
         self._reads.send_away()
         if error is not None:
             self._log_starts.refuse(error)
+
+
+def _set_once(reply: Future[Any], answer: Any) -> None:
+    """Unless the turn that asked has failed after it took the answer over, as on a full disk: its asker knows that."""
+    if not reply.done:
+        reply.set(answer)
 
 
 def _writable(data: Payload) -> memoryview:

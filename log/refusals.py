@@ -16,6 +16,8 @@ client's connection too.
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from log.errors import LogError
 from log.producer_state import ProducerStates
 from protocol.late_attrs import frozen
@@ -34,10 +36,12 @@ class Overtakes(LogError):
 
 @frozen(slots=True)
 class Refusal:
-    """The first batch of a producer that was refused and has not come again."""
+    """The sequences of a producer that were refused and have not come again: from the first missing one to the last."""
 
     epoch: int
     first_sequence: int
+    end_sequence: int
+    """The sequence after the last batch that was refused. The log may already hold the first batches of the range."""
     until: float
 
 
@@ -58,17 +62,22 @@ class Refusals:
             return
         key = (group, header.producer_id)
         missing = self._missing(key, producers, now)
-        if missing is not None and (
-            missing.epoch > header.producer_epoch
-            or (missing.epoch == header.producer_epoch and _is_behind(header.base_sequence, missing.first_sequence))
-            # It was refused after it was written. Another leader may cut it off; until then, the other one is missing.
-            or _is_written(producers, header.producer_id, header.producer_epoch, header.base_sequence)
-        ):
-            return
+        end = (header.base_sequence + header.last_offset_delta + 1) % _SEQUENCES
+        if missing is not None:
+            if missing.epoch > header.producer_epoch:
+                return
+            if missing.epoch == header.producer_epoch:
+                if _is_behind(missing.end_sequence, end):
+                    end = missing.end_sequence
+                if _is_behind(header.base_sequence, missing.first_sequence):
+                    self._refused[key] = evolve(missing, end_sequence=end)
+                    return
+            if _is_written(producers, header.producer_id, header.producer_epoch, header.base_sequence):
+                return  # It was refused after it was written. Until another leader cuts it off, the other is missing.
         self._refused.pop(key, None)  # the oldest are first
         if len(self._refused) >= PRODUCERS_MAX:
             del self._refused[next(iter(self._refused))]
-        self._refused[key] = Refusal(header.producer_epoch, header.base_sequence, now + SECONDS_MAX)
+        self._refused[key] = Refusal(header.producer_epoch, header.base_sequence, end, now + SECONDS_MAX)
 
     def check(self, group: str, header: BatchHeader, now: float, producers: ProducerStates) -> None:
         """May this batch be looked at, or was one before it refused that has not come again?"""
@@ -87,14 +96,24 @@ class Refusals:
             )
 
     def _missing(self, key: tuple[str, int], producers: ProducerStates, now: float) -> Refusal | None:
-        """What of this producer was refused lately and is not in the log."""
+        """What of this producer was refused lately and is not in the log.
+
+        The log may hold the first of the refused batches all the same: an earlier leader has written it, and the client
+        has not heard that. Then the batch that follows the log's last one is the first that is missing.
+        """
         refused = self._refused.get(key)
         if refused is None:
             return None
-        if refused.until <= now or _is_written(producers, key[1], refused.epoch, refused.first_sequence):
-            del self._refused[key]
-            return None
-        return refused
+        if refused.until > now and not _is_written(producers, key[1], refused.epoch, refused.first_sequence):
+            return refused
+        known = producers.get(key[1])
+        if refused.until > now and known is not None and known.epoch == refused.epoch:
+            following = (known.last_sequence + 1) % _SEQUENCES
+            if _is_behind(refused.end_sequence, following):
+                self._refused[key] = refused = evolve(refused, first_sequence=following)
+                return refused
+        del self._refused[key]
+        return None
 
 
 def _is_written(producers: ProducerStates, producer_id: int, epoch: int, first_sequence: int) -> bool:

@@ -56,6 +56,35 @@ def test_what_lies_behind_waits_until_the_refused_batch_has_come_again() -> None
     assert len(table) == 0
 
 
+def test_if_the_first_that_was_refused_is_in_the_log_the_next_is_waited_for() -> None:
+    """An earlier leader has written the first one, and the client has not heard that."""
+    table = refused(0)
+    for sequence in (1, 2):
+        table.note(GROUP, header(sequence), 0.0)
+    assert overtakes(table, header(3), written(0)), "1 and 2 are missing"
+    assert not overtakes(table, header(0), written(0)), "it is known, and the log says where it is"
+    assert overtakes(table, header(3), written(0))
+    assert not overtakes(table, header(1), written(0))
+    assert not overtakes(table, header(2), written(1))
+    assert len(table) == 0
+
+
+def test_nothing_is_missing_once_the_log_holds_all_that_was_refused() -> None:
+    table = refused(0)
+    table.note(GROUP, header(1, count=3), 0.0)
+    assert not overtakes(table, header(9), written(3)), "whether it follows is for the log to say"
+    assert len(table) == 0
+
+
+def test_what_was_refused_is_counted_across_the_last_sequence() -> None:
+    last = (1 << 31) - 1
+    table = refused(last)
+    for sequence in (0, 1):
+        table.note(GROUP, header(sequence), 0.0)
+    assert overtakes(table, header(2), written(last))
+    assert not overtakes(table, header(0), written(last))
+
+
 def test_of_several_that_were_refused_the_first_is_waited_for() -> None:
     table = refused(3)
     for sequence in (4, 2, 5):

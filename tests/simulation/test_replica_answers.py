@@ -296,6 +296,22 @@ def test_a_leader_that_steps_down_is_not_confirmed() -> None:
     assert partition.asker.answers == [LeadershipConfirmed(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
 
 
+def test_only_a_leader_that_a_majority_confirms_reports_a_missing_batch() -> None:
+    """A deposed leader that has not heard of its successor lacks what that one has written."""
+    partition = Partition(min_insync_replicas=1)
+    for sequence in (0, 5):
+        partition.append_numbered(sequence)
+        partition.run(0.1)
+    assert partition.errors == [ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    for follower in partition.followers:
+        partition.world.sim.blocked.update(((follower, partition.leader), (partition.leader, follower)))
+    partition.append_numbered(5)
+    partition.run(0.5)
+    assert len(partition.errors) == 2, "its links stand, and no follower confirms that it leads"
+    partition.run(5.0)
+    assert partition.errors[2:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
 def test_two_who_watch_on_one_connection_are_both_told() -> None:
     partition = Partition(min_insync_replicas=2)
     watcher = partition.asker_at(partition.leader)

@@ -110,6 +110,8 @@ def test_a_seed_with_unreplicated_partitions_that_once_broke_a_promise_keeps_it(
         (9_000_553, None),
         (9_001_280, None),
         (7_037_722_582_043, 1.5),
+        (500_818, None),
+        (504_458, None),
     ],
 )
 def test_a_seed_whose_pipelined_writer_once_found_a_broken_promise_keeps_it(seed: int, seconds: float | None) -> None:

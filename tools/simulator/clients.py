@@ -201,7 +201,12 @@ class Writer(Client):
             )  # fmt: skip
 
     def _is_wrong(self, group: str, result: AppendResult) -> bool:
-        """A leader that does not know yet that another was elected may lack the batches before this one."""
+        """A leader that does not know yet that another was elected may lack what it judges by.
+
+        It never says that a batch is missing: a majority has confirmed a leader that does.
+        """
+        if result.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            return True
         return result.error in _NEVER and not self.services.was_followed(group, result.leader_epoch, self.now)
 
     def _needs_nobody(self, operation: Operation, result: AppendResult) -> bool:
