@@ -118,6 +118,11 @@ def test_a_seed_whose_pipelined_writer_once_found_a_broken_promise_keeps_it(seed
     check(seed, seconds=seconds)
 
 
+@pytest.mark.slow
+def test_a_seed_whose_replicas_were_looked_at_with_a_gap_after_a_blackout_keeps_every_promise() -> None:
+    check(504_131)
+
+
 STRUCK_WITHIN = 24
 """Seeds within which each kind of fault strikes a cluster. Which seed does so first changes with the brokers."""
 

@@ -80,6 +80,8 @@ class Invariants:
         self._flushes = flushes
         self.seen: dict[tuple[str, int], Seen] = {}
         self.committed: dict[str, dict[int, CommittedBatch]] = {}
+        self._found: dict[str, set[int]] = {}
+        """Per partition: the offsets of the committed batches that a look at some replica found."""
         self.values: dict[str, dict[int, bytes]] = {}
         """Every record that was ever committed."""
         self._sequences: dict[str, dict[tuple[int, int], list[tuple[int, int, int]]]] = {}
@@ -276,7 +278,7 @@ class Invariants:
             self._violate("what the watermark covers is held by a majority", group, text)
 
     def _compare(self, group: str, broker: int, seen: Seen, log: PartitionLog) -> None:
-        committed = self.committed.setdefault(group, {})
+        committed, found = self.committed.setdefault(group, {}), self._found.setdefault(group, set())
         offset = max(seen.checked, log.log_start_offset)
         while offset < seen.watermark:
             data = log.read(offset, 1 << 20, up_to=seen.watermark).read()
@@ -296,6 +298,7 @@ class Invariants:
                 known = committed.get(header.base_offset)
                 if known is None:
                     committed[header.base_offset] = batch
+                    found.update(range(header.base_offset, header.next_offset))
                     self._note_values(group, batches.data, position, header)
                 elif _is_compacted(group):
                     self._compare_values(group, broker, batches.data, position, header)
@@ -327,7 +330,12 @@ class Invariants:
             insort(written, (header.base_sequence, header.last_sequence, header.last_offset), key=itemgetter(2))
 
     def _compare_producers(self, group: str, broker: int, watermark: int, log: PartitionLog) -> None:
-        """Each replica knows the last batches of each producer, those above its watermark included."""
+        """Each replica knows the last batches of each producer, those above its watermark included.
+
+        After a blackout, a table may hold batches that no look has found yet: this log has deleted them, and the other
+        logs that were looked at end before them. Nothing is known of those; of all others, the last ones must be there.
+        """
+        found = None if self._kept in (None, group) else self._found.get(group, set())
         for (producer_id, epoch), written in self._sequences.get(group, {}).items():
             producer = log.producers.get(producer_id)
             if producer is not None and producer.epoch > epoch:
@@ -335,10 +343,9 @@ class Invariants:
             at = bisect_left(written, watermark, key=itemgetter(2))
             batches = () if producer is None or producer.epoch != epoch else producer.batches
             known = [(one.first_sequence, one.last_sequence, one.last_offset) for one in batches]
-            committed = [one for one in known if one[2] < watermark]
-            expected = written[max(at - (BATCHES_KEPT - len(known) + len(committed)), 0) : at]
-            if self._kept not in (None, group):  # what was deleted before the blackout is not looked at again
-                committed = committed[len(committed) - len(expected) :]
+            committed = [one for one in known if one[2] < watermark and (found is None or one[2] in found)]
+            room = BATCHES_KEPT - (len(known) - len(committed))
+            expected = written[max(at - room, 0) : at]
             if committed != expected:
                 text = f"broker {broker}, producer {producer_id} below {watermark}: {committed}, not {expected}"
                 self._violate("every replica knows the same producers", group, text)
@@ -408,8 +415,8 @@ class Invariants:
         """Of every group but one, whatever was committed may be gone. Votes and what was synced may not."""
         self._kept = keep
         of_groups: tuple[dict[str, Any], ...] = (
-            self.committed, self.values, self._sequences, self.committed_end, self._memberships, self._committed_by,
-            self._sole,
+            self.committed, self._found, self.values, self._sequences, self.committed_end, self._memberships,
+            self._committed_by, self._sole,
         )  # fmt: skip
         for table in of_groups:
             for group in [group for group in table if group != keep]:
