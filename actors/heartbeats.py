@@ -6,6 +6,8 @@ whoever disagrees asks for it again. So a thousand groups at rest cost one small
 every process knows who leads what (leadership.py). A follower learns that its leader leads no longer when the leader's
 process no longer says so; that the process itself is gone, its link tells.
 
+A beat also says whether the disk of its broker is full, so that no leader hands over to a replica without space.
+
 An answer also tells a leader that it still had its quorum when the beat was sent (`heard`, which every replica of this
 node shares). When the answer is looked at says nothing: a process that was stopped finds many of them at once.
 """
@@ -18,6 +20,7 @@ from zlib import crc32
 from actors.leadership import Leadership
 from actors.pulse import BEAT_SECONDS, Pulse
 from actors.runtime import LAUNCHER_ID, Actor, Address, Overflow, PeerDown, PeerUp, handles, wire
+from log.reserve import Reserve
 from protocol.late_attrs import frozen
 
 NEWS_SECONDS = 0.002
@@ -50,6 +53,8 @@ class Beats:
     changes: tuple[Leads, ...]
     count: int
     checksum: int
+    is_disk_full: bool
+    """Does the broker refuse records, because its disk has no space?"""
 
 
 @wire(0x0212)
@@ -96,8 +101,9 @@ class Heartbeats(Actor):
     mailbox_capacity = 1 << 16
     urgent = True  # behind a thousand replicas that are ready, beats would come too late for all of them
 
-    def __init__(self, heard: dict[int, float], leadership: Leadership, pulse: Pulse) -> None:
+    def __init__(self, heard: dict[int, float], leadership: Leadership, pulse: Pulse, reserve: Reserve) -> None:
         super().__init__()
+        self._reserve = reserve
         self._heard = heard
         self._pulse = pulse
         self._leadership = leadership
@@ -171,6 +177,7 @@ class Heartbeats(Actor):
 
     @handles(Beats)
     def beats(self, message: Beats) -> None:
+        self._leadership.told_of_disk(message.broker, is_full=message.is_disk_full)
         told = self._told.setdefault(message.broker, Terms())
         if message.full:
             for group in sorted(told.groups.keys() - {change.group for change in message.changes}):
@@ -197,8 +204,9 @@ class Heartbeats(Actor):
         full = changes is None
         said = self._leading.groups if changes is None else changes
         beat = Beats(
-            self.node.broker, self._now, full, tuple(said.values()), len(self._leading.groups), self._leading.checksum
-        )
+            self.node.broker, self._now, full, tuple(said.values()), len(self._leading.groups), self._leading.checksum,
+            self._reserve.is_full,
+        )  # fmt: skip
         if self.send(Address("heartbeats", "", peer), beat):
             self._unsaid[peer] = {}
 

@@ -26,9 +26,11 @@ class Led:
 class Leadership:
     """What one node has heard."""
 
-    __slots__ = ("_awaited", "_groups", "_led_until")
+    __slots__ = ("_awaited", "_groups", "_led_until", "full")
 
     def __init__(self) -> None:
+        self.full: set[int] = set()
+        """Other brokers that say that their disks are full: they take no records, so they should lead nothing."""
         self._groups: dict[str, Led] = {}
         self._awaited: dict[str, list[Callable[[], None]]] = {}
         """What to call when a group is next led."""
@@ -75,8 +77,16 @@ class Leadership:
 
     def lost(self, broker: int) -> None:
         """The link to this broker is gone."""
+        self.full.discard(broker)
         for group, led in self.led_by(broker):
             self._groups[group] = Led(None, led.epoch, ())
+
+    def told_of_disk(self, broker: int, *, is_full: bool) -> None:
+        """This broker says whether its disk is full."""
+        if is_full:
+            self.full.add(broker)
+        else:
+            self.full.discard(broker)
 
     def forget(self, group: str) -> None:
         """The group is no more."""
@@ -104,11 +114,13 @@ class Misled:
 
 
 def misled(metadata: Metadata, leadership: Leadership, topic_name: str = "") -> Iterator[Misled]:
-    """The partitions of a topic, or of all, whose preferred leader is in sync and does not lead."""
+    """The partitions of a topic, or of all, whose preferred leader does not lead, is in sync and takes records."""
     for topic, number, partition in metadata.partitions():
         if topic_name and topic.name != topic_name:
             continue
         group, preferred = group_name(topic.name, number, topic.id), partition.replicas[0]
+        if preferred in leadership.full:
+            continue
         led = leadership.of(group)
         if led is not None and led.broker not in (None, preferred) and preferred in led.in_sync:
             assert led.broker is not None

@@ -33,7 +33,7 @@ from actors.leadership import Leadership, misled
 from actors.machine_boot import machine_boot
 from actors.metadata_snapshots import SnapshotWriter, check_snapshot
 from actors.replica import Replica
-from actors.replica_messages import Discard, TransferLeadership, group_name, parts_of, replica_address
+from actors.replica_messages import Discard, DiskIsFull, TransferLeadership, group_name, parts_of, replica_address
 from actors.runtime import Actor, Address, Node, Terminated, handles
 from actors.transaction_coordinator import TransactionCoordinator
 from log import checkpoint
@@ -143,7 +143,11 @@ class Partitions(Actor):
 
     @handles(_LookAtDisk)
     def look_at_disk(self, _message: _LookAtDisk) -> None:
-        """One line a minute while the disk is full: clients are told so for each request."""
+        """While the disk is full: one line a minute, as clients are told so for each request; and let others lead.
+
+        A replica whose append is refused hands over by itself. Others may have nothing to append, and yet be of no use:
+        the coordinator of their partition may wait for the controller of this broker, which cannot write either.
+        """
         reserve, now = self._services.handles.reserve, self.node.scheduler.clock.now()
         if reserve.is_full and now >= self._tell_full_at:
             self._tell_full_at = now + TELL_FULL_SECONDS
@@ -153,6 +157,15 @@ class Partitions(Actor):
         if not reserve.is_full and self._tell_full_at > -math.inf:
             self._tell_full_at = -math.inf
             self.log.warning("disk: %s has space again; records are taken", self._services.data_dir)
+        if reserve.is_full:
+            self._let_others_lead()
+
+    def _let_others_lead(self) -> None:
+        """Ask the replicas here to hand over that lead with a broker in sync that takes records."""
+        leadership, broker = self._services.leadership, self.node.broker
+        for group, led in leadership.led_by(broker):
+            if group in self._here and any(one != broker and one not in leadership.full for one in led.in_sync):
+                self.node.tell_local(replica_address(group, broker), DiskIsFull())
 
     @handles(MetadataChanged)
     def metadata_changed(self, message: MetadataChanged) -> None:
@@ -482,7 +495,9 @@ def start_partitions(
         cluster.transactions,
     )
     node.spawn(Flusher, journal, services.handles, syncs, address=Address("flusher", "", node.broker))
-    node.spawn(Heartbeats, heard, services.leadership, services.pulse, address=Address("heartbeats", "", node.broker))
+    node.spawn(
+        Heartbeats, heard, services.leadership, services.pulse, reserve, address=Address("heartbeats", "", node.broker)
+    )
     node.spawn(Partitions, services, removals, address=Address("partitions", "", node.broker))
     node.spawn(Cleaner, cluster.retention_check_seconds, address=Address("cleaner", "", node.broker))
     snapshots = SnapshotWriter(filesystem, data_dir, removals)

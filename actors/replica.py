@@ -31,6 +31,7 @@ from actors.replica_messages import (
     DescribeLog,
     DescribeProducers,
     DescribeReplica,
+    DiskIsFull,
     EpochEnd,
     FindEpochEnd,
     FindOffset,
@@ -498,6 +499,10 @@ class Replica(GroupMember):
         member.want(spec.wanted, spec.observers, self.now, move=spec.move)
         self._after_event()
 
+    @handles(DiskIsFull)
+    def disk_is_full(self, _message: DiskIsFull) -> None:
+        self._give_way_if_full()
+
     @handles(_Expire)
     def expire(self, _message: _Expire) -> None:
         self._expire_at = None
@@ -654,6 +659,7 @@ class Replica(GroupMember):
             self.after(0.0, Offline(error))  # raised here, it would be answered to this client and forgotten
             return AppendResult(ErrorCode.KAFKA_STORAGE_ERROR, -1, term, str(error))
         if isinstance(error, LogFull):
+            self._give_way_if_full()
             return AppendResult(ErrorCode.KAFKA_STORAGE_ERROR, -1, term, str(error))
         if isinstance(error, OutOfOrderSequence):
             return AppendResult(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, term, str(error))
@@ -668,6 +674,19 @@ class Replica(GroupMember):
         if isinstance(error, ProtocolError):
             return AppendResult(error.code, -1, term, str(error), blamed=error.records)
         raise error
+
+    def _give_way_if_full(self) -> None:
+        """A leader without space takes no records: hand over to a replica that is in sync and whose broker does.
+
+        Brokers that say that their disks are full are passed over. If all of them are, which often share one disk,
+        leadership stays where it is.
+        """
+        if not self._services.handles.reserve.is_full:
+            return
+        node, full = self._member.node, self._services.leadership.full
+        if self._member.give_way([broker for broker in node.membership.brokers if broker not in full], self.now):
+            self.log.info("replica: %s hands over, because the disk of this broker is full", self.group)
+        self._after_event()
 
     @property
     def _too_few_in_sync(self) -> bool:

@@ -154,6 +154,11 @@ class TransferLeadership:
     to: int
 
 
+@frozen(slots=True)
+class DiskIsFull:
+    """To a replica, from its own broker: let another one lead that is in sync and takes records, if there is one."""
+
+
 @wire(0x0227)
 @frozen(slots=True)
 class HandOver:

@@ -6,6 +6,9 @@ write of records finds no space, the disk counts as full (`is_full`), and record
 there is room for the whole reserve and as much again. Everything else that finds no space (votes, checkpoints, control
 batches, the metadata log) takes the reserve piece by piece and is tried again.
 
+Free bytes alone do not say that there is room: a quota may be used up, or the table of files. So a disk counts as full
+until a trial file could be written, too.
+
 `release` may be called from any thread: of two at once, each tries again if the other one took its piece.
 """
 
@@ -19,6 +22,7 @@ from typing import TypeVar
 from log.filesystem import Buffer, File, Filesystem, Map, Names, write_through_temporary
 
 FILE_NAME = "reserve"
+TRIAL_SUFFIX = ".trial"
 PIECE_BYTES = 64 << 10
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
@@ -76,8 +80,24 @@ class Reserve:
 
     def look(self) -> None:
         """While the disk is full: is there room again?"""
-        if self.is_full and self._files.free_bytes(os.path.dirname(self._path)) >= 2 * self._size - self.size:
+        if not self.is_full or self._files.free_bytes(os.path.dirname(self._path)) < 2 * self._size - self.size:
+            return
+        if self._takes_trial():
             self.hold()
+
+    def _takes_trial(self) -> bool:
+        """Can a file be written that is as large as a piece of the reserve?"""
+        path = f"{self._path}{TRIAL_SUFFIX}"
+        try:
+            file = self._files.create(path)
+            try:
+                file.allocate(PIECE_BYTES)
+            finally:
+                file.close()
+                self._files.remove(path)
+        except OSError:
+            return False
+        return True
 
 
 def may_use_reserve(path: str) -> bool:

@@ -154,6 +154,11 @@ class Member:
         self._save_history()
         self._work(now)
 
+    def give_way(self, among: Sequence[int], now: float) -> bool:
+        handing_over = self.node.give_way(among, now)
+        self._work(now)
+        return handing_over
+
     def retire(self, now: float) -> bool:
         handing_over = self.node.retire(now)
         self._work(now)

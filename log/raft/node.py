@@ -401,6 +401,14 @@ class RaftNode:
         leading.wait_for(self, role, broker, now)
         return True
 
+    def give_way(self, among: Sequence[int], now: float) -> bool:
+        """As leader: hand over to one of these that is in sync. False if there is none, or a hand-over is under way."""
+        role = self.role
+        if not isinstance(role, Leader) or role.successor is not None:
+            return False
+        in_sync = leading.in_sync(self, role, now)
+        return leading.hand_over(self, role, now, among=[broker for broker in among if broker in in_sync])
+
     def retire(self, now: float) -> bool:
         """This replica is about to stop: it stands for no election any more. True if it has begun to hand over."""
         self.retiring = True

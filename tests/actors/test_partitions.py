@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import random
 from collections.abc import Callable
@@ -21,9 +22,11 @@ from actors.cluster_facts import ClusterFacts
 from actors.group_member import GroupServices
 from actors.partitions import (
     _GONE,
+    BALANCE_SECONDS,
     LEADERLESS_MAX,
     LEADERLESS_SECONDS,
     LEADERLESS_SECONDS_MAX,
+    LOOK_AT_DISK_SECONDS,
     LOOKS_AT_ONCE,
     Partitions,
     start_partitions,
@@ -290,29 +293,100 @@ def test_a_replica_that_acknowledges_only_what_is_synced_counts_after_a_power_lo
     assert not losses.is_marked(brokers.disks[3], directory)
 
 
+def leader_of(brokers: Brokers, group: str) -> int:
+    """The broker that leads this group, as soon as all of them agree on it."""
+
+    def leaders() -> set[int | None]:
+        found = [one.leadership.of(group) for one in brokers.services.values()]
+        return {None if led is None else led.broker for led in found}
+
+    brokers.until(lambda: len(leaders()) == 1 and leaders() != {None})
+    (leader,) = leaders()
+    assert leader is not None
+    return leader
+
+
+def append_at_leader(brokers: Brokers, group: str) -> AppendResult:
+    """Append a record of 10,000 bytes, again and again as long as leadership changes."""
+    while True:
+        leader = leader_of(brokers, group)
+        batch = Payload(memoryview(build_batch([Record(0, 1, None, bytes(10_000), ())])))
+        replica = brokers.sim.nodes[leader].ref(replica_address(group, leader))
+        answer = replica.ask(AppendRecords(-1, 500, batch), block=False)
+        brokers.until(lambda: answer.done)  # noqa: B023 - it is called in this turn of the loop only
+        result: AppendResult = answer.get()
+        if result.error != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            return result
+        brokers.sim.run(seconds=0.01)
+
+
+def fill(brokers: Brokers, number: int) -> None:
+    """Let no write to this broker's disk find space, as with a quota: the disk itself has free bytes."""
+    brokers.disks[number].faults.append(Fault("write", errno.ENOSPC, f"{DATA}/*", times=None))
+    brokers.services[number].handles.reserve.is_full = True
+
+
+def test_a_leader_that_refuses_a_record_for_lack_of_space_hands_over() -> None:
+    brokers = Brokers(3)
+    (group,) = brokers.create(1)
+    leader = leader_of(brokers, group)
+    brokers.disks[leader].faults.append(Fault("write", errno.ENOSPC, f"{DATA}/{group}/*.log", times=None))
+    assert append_at_leader(brokers, group).error == ErrorCode.KAFKA_STORAGE_ERROR
+    brokers.sim.run(seconds=0.2)
+    assert leader_of(brokers, group) != leader
+    assert append_at_leader(brokers, group).error == ErrorCode.NONE
+
+
+def test_a_leader_on_a_full_disk_hands_over_though_nothing_is_appended_and_leads_again_when_there_is_space() -> None:
+    """A coordinator that waits for the controller of its broker appends nothing, and its controller cannot write."""
+    brokers = Brokers(3)
+    groups = brokers.create(3)
+    led = [leader_of(brokers, group) for group in groups]
+    assert sorted(led) == [1, 2, 3]
+    fill(brokers, 1)
+    brokers.sim.run(seconds=2 * LOOK_AT_DISK_SECONDS)
+    assert 1 not in {leader_of(brokers, group) for group in groups}
+    assert brokers.services[2].leadership.full == brokers.services[3].leadership.full == {1}
+    brokers.sim.run(seconds=3 * BALANCE_SECONDS)
+    assert 1 not in {leader_of(brokers, group) for group in groups}, "its preferred partition is not given back"
+    brokers.disks[1].faults.clear()
+    brokers.sim.run(seconds=3 * BALANCE_SECONDS)
+    assert [leader_of(brokers, group) for group in groups] == led
+    assert brokers.services[2].leadership.full == set()
+
+
+def test_leadership_stays_where_it_is_when_all_disks_are_full() -> None:
+    brokers = Brokers(3)
+    groups = brokers.create(3)
+    for number in brokers.numbers:
+        fill(brokers, number)
+    brokers.sim.run(seconds=2 * LOOK_AT_DISK_SECONDS)
+    before = [brokers.services[1].leadership.of(group) for group in groups]
+    brokers.sim.run(seconds=3 * BALANCE_SECONDS)
+    assert [brokers.services[1].leadership.of(group) for group in groups] == before
+
+
+def test_a_broker_that_is_gone_does_not_count_as_full() -> None:
+    brokers = Brokers(3)
+    brokers.create(1)
+    brokers.services[3].handles.reserve.is_full = True
+    brokers.until(lambda: brokers.services[1].leadership.full == {3})
+    brokers.kill(3)
+    brokers.until(lambda: brokers.services[1].leadership.full == set())
+
+
 def test_a_topic_is_deleted_on_full_disks_and_its_room_is_used_again() -> None:
     brokers = Brokers(3, reserve_bytes=4 * PIECE_BYTES)
     (group,) = brokers.create(1)
-    led = brokers.services[1].leadership.of(group)
-    assert led is not None
-    assert led.broker is not None
-    node, address = brokers.sim.nodes[led.broker], replica_address(group, led.broker)
     for disk in brokers.disks.values():
         used = sum(len(file.data) for file in disk._root.files())
         disk.capacity = used + 100_000
-
-    def append() -> AppendResult:
-        batch = Payload(memoryview(build_batch([Record(0, 1, None, bytes(10_000), ())])))
-        answer = node.ref(address).ask(AppendRecords(-1, 500, batch), block=False)
-        brokers.until(lambda: answer.done)
-        result: AppendResult = answer.get()
-        return result
-
-    found = [append().error for _ in range(30)]
+    found = [append_at_leader(brokers, group).error for _ in range(30)]
     assert found.count(ErrorCode.NONE) > 5
     assert found[-1] == ErrorCode.KAFKA_STORAGE_ERROR
-    assert brokers.services[led.broker].handles.reserve.is_full
-    assert brokers.sim.nodes[led.broker].ref(address).is_alive(), "it can be read"
+    leader = leader_of(brokers, group)
+    assert brokers.services[leader].handles.reserve.is_full
+    assert brokers.sim.nodes[leader].ref(replica_address(group, leader)).is_alive(), "it can be read"
     brokers.tell_controller(DeleteTopic("delete it", "many"))
     brokers.until(lambda: not any(directories(disk) for disk in brokers.disks.values()))
     for disk in brokers.disks.values():

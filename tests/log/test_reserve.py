@@ -139,6 +139,21 @@ def test_records_are_taken_again_when_there_is_room_for_the_reserve_and_as_much_
     assert (reserve.is_full, reserve.size) == (False, SIZE)
 
 
+def test_a_disk_with_free_bytes_counts_as_full_until_a_write_succeeds() -> None:
+    """As with a quota that is used up."""
+    files, reserve = disk()
+    log = log_on(files, reserve)
+    files.faults.append(Fault("write", errno.EDQUOT, "/data/*", times=None))
+    fill(log)
+    reserve.look()
+    assert (reserve.size, reserve.is_full) == (SIZE, True)
+    files.faults.clear()
+    reserve.look()
+    assert (reserve.size, reserve.is_full) == (SIZE, False)
+    assert sorted(files.list("/data")) == ["reserve", "t-0"], "the trial is removed"
+    append(log)
+
+
 def test_a_broker_that_starts_on_a_full_disk_has_what_it_held_before() -> None:
     files, reserve = disk(room=20_000)
     fill(log_on(files, reserve))

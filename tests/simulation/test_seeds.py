@@ -69,6 +69,7 @@ def test_more_pinned_seeds_keep_every_promise(seed: int) -> None:
     [
         500_334,
         500_459,
+        502_814,
         1_001_053,
         1_030_031,
         1_040_703,
