@@ -52,6 +52,8 @@ def run(settings: Settings, *, show: bool = False) -> Outcome:
         logger.setLevel(level)
         logger.propagate = propagate
     faults.counts.update(world.vote_faults.counts)
+    if world.passing is not None:
+        faults.counts.update(world.passing.counts)
     if world.sim.lost:
         faults.counts["drop"] = world.sim.lost
     violations = world.history.violations

@@ -25,7 +25,7 @@ DIRECTED_FAULTS = (
 )  # fmt: skip
 LASTING_FAULTS = ("full-disk", "slow-disk", "calendar", "configure")
 LASTING_SHARE = 0.25
-OWN_SHARES = {"lost-votes": 0.2, "forged-marker": 0.4}
+OWN_SHARES = {"lost-votes": 0.2, "forged-marker": 0.4, "passing-topics": 0.3}
 """Faults that draw from generators of their own whether a seed has them, and in which share of the seeds they are."""
 DISK_LOSSES = ("empty", "bit-flip", "lost-votes")
 """Faults after which a disk does not have all that was synced to it."""

@@ -33,6 +33,8 @@ from tools.simulator.group_view import GroupView
 from tools.simulator.group_world import GroupWorld
 from tools.simulator.history import ALL, IDEMPOTENT, ONE, History
 from tools.simulator.invariants import Invariants
+from tools.simulator.passing_topics import KIND as PASSING_TOPICS
+from tools.simulator.passing_topics import REMAKER, PassingTopics, TopicRemaker
 from tools.simulator.pipelined_writer import PipelinedWriter
 from tools.simulator.report import TraceKeeper, Violation
 from tools.simulator.settings import Settings
@@ -177,6 +179,7 @@ class World:
             self.consumers = GroupWorld(settings.groups, settings.seed, view)
             internal = self.consumers.internal_topics(settings.replication_factor)
             self.facts = evolve(self.facts, groups=settings.groups.config, internal_topics=internal)
+        self.passing: PassingTopics | None = None
         self.transactions: TransactionWorld | None = None
         if settings.transactions is not None:
             self.transactions = self._with_transactions(settings.transactions)
@@ -205,6 +208,9 @@ class World:
 
     def _with_transactions(self, settings: TransactionSettings) -> TransactionWorld:
         made = TransactionWorld(settings, self.settings.seed, TransactionView(self.report, self.note))
+        if PASSING_TOPICS in self.settings.faults:
+            made.passing = self.passing = PassingTopics(self.settings.seed)
+            made.view.group_at = self._group_at
         factor, facts = self.settings.replication_factor, self.facts
         internal = made.internal_topics(facts.internal_topics, factor)
         self.facts = evolve(
@@ -248,6 +254,12 @@ class World:
         """What somebody knows who knows most."""
         known = [replica._services.metadata for replica in self.controllers()]
         return max(known, key=lambda metadata: metadata.applied, default=None)
+
+    def _group_at(self, place: tuple[str, int]) -> str | None:
+        """The partition of that name and number, by the newest metadata."""
+        metadata = self.metadata()
+        topic = None if metadata is None else metadata.topic(place[0])
+        return None if topic is None else group_name(topic.name, place[1], topic.id)
 
     def keepers(self, group: str) -> tuple[int, ...]:
         """The brokers that shall have a copy."""
@@ -476,6 +488,9 @@ class World:
             known = self.metadata()
             assert known is not None
             self.transactions.start(nodes, services, TOPIC, len(self.groups), known)
+        if self.passing is not None:
+            blocks, factor = self.blocks, settings.replication_factor
+            admins.append(self.spawn(nodes[0], TopicRemaker, REMAKER, services, blocks, factor, self.passing))
         if self.unreplicated is not None:
             clients += self.unreplicated.start(nodes, services, self.spawn)
         return clients + readers + admins
