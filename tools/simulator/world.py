@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from typing import cast
 
@@ -36,6 +36,8 @@ from tools.simulator.invariants import Invariants
 from tools.simulator.passing_topics import KIND as PASSING_TOPICS
 from tools.simulator.passing_topics import REMAKER, PassingTopics, TopicRemaker
 from tools.simulator.pipelined_writer import PipelinedWriter
+from tools.simulator.recoveries import BROKERS_MIN, Recoveries
+from tools.simulator.recoveries import KIND as RECOVERY
 from tools.simulator.report import TraceKeeper, Violation
 from tools.simulator.settings import Settings
 from tools.simulator.settled import unsettled
@@ -183,6 +185,13 @@ class World:
         self.transactions: TransactionWorld | None = None
         if settings.transactions is not None:
             self.transactions = self._with_transactions(settings.transactions)
+        self.kept_down: set[int] = set()
+        """Brokers that nobody starts for now."""
+        self.is_finishing = False
+        self.client_nodes = CLIENT_NODES
+        self.recoveries: Recoveries | None = None
+        if RECOVERY in settings.faults and settings.brokers >= BROKERS_MIN:
+            self.recoveries = Recoveries(self)
         self.unreplicated: Unreplicated | None = None
         if settings.unreplicated:
             self.unreplicated = Unreplicated(settings.unreplicated, settings.seed)
@@ -293,6 +302,8 @@ class World:
             return False
         if self.unreplicated is not None and not self.unreplicated.is_ready(self):
             return False
+        if self.recoveries is not None and not self.recoveries.is_ready():
+            return False
         self.note("formed")
         self.clients = self._start_clients()
         return True
@@ -327,6 +338,8 @@ class World:
     def start(self, number: int) -> None:
         """A process for this broker."""
         broker = self.brokers[number]
+        if number in self.kept_down:
+            return
         broker.alive, broker.is_stopping = True, False
         broker.lives += 1
         self.note(f"start {number}")
@@ -493,6 +506,8 @@ class World:
             admins.append(self.spawn(nodes[0], TopicRemaker, REMAKER, services, blocks, factor, self.passing))
         if self.unreplicated is not None:
             clients += self.unreplicated.start(nodes, services, self.spawn)
+        if self.recoveries is not None:
+            clients += self.recoveries.start(nodes, services)
         return clients + readers + admins
 
     def spawn(self, node: Node, kind: type[Client], name: str, services: ClientServices, *more: object) -> Client:
@@ -504,7 +519,7 @@ class World:
         return actor
 
     def _is_committed(self, group: str, end: int) -> bool:
-        return end <= self.invariants.committed_end.get(group, 0)
+        return end <= self.invariants.committed_end.get(self.invariants.newest(group), 0)
 
     # -- the end -----------------------------------------------------------------------------------------------
 
@@ -512,6 +527,7 @@ class World:
         """Everybody lives, every link may stand, no disk fails."""
         self.note("heal")
         sim = self.sim
+        self.kept_down.clear()
         for number, broker in self.brokers.items():
             broker.disk.faults.clear()
             broker.disk.crash_at = None
@@ -545,12 +561,17 @@ class World:
 
     def finish(self) -> None:
         """Let clients come to their end."""
-        for client in self.clients:
-            client.ref.tell(Finish())
+        self.is_finishing = True
+        self.tell_finish(self.clients)
         if self.consumers is not None:
             self.consumers.finish()
         if self.transactions is not None:
             self.transactions.finish()
+
+    @staticmethod
+    def tell_finish(clients: Iterable[Client]) -> None:
+        for client in clients:
+            client.ref.tell(Finish())
 
     def unfinished(self) -> str | None:
         """What is still to be done, if anything."""
@@ -574,7 +595,8 @@ class World:
             lagging = self._lagging(group, log.end_offset)
             if lagging is not None:
                 return lagging
-        return self.unread() or unsettled(self)
+        recovering = None if self.recoveries is None else self.recoveries.unfinished()
+        return recovering or self.unread() or unsettled(self)
 
     def unread(self) -> str | None:
         """What groups and transactions still have to do."""
@@ -616,6 +638,8 @@ class World:
                 client.check(metadata)
         if self.transactions is not None:
             self.transactions.check(self)
+        if self.recoveries is not None:
+            self.recoveries.check()
         self.history.check({group: self.invariants.values.get(group, {}) for group in self.data_groups})
 
 
