@@ -116,7 +116,7 @@ class TransactionCoordinator(Coordinator):
         if one.pause < (RETRY_SECONDS_MAX if one.question else ASK_AFTER_SECONDS):
             self._again(one)
             return
-        asked = AlterConfigs(self._question(), one.partition[0], (), validate_only=True)
+        asked = AlterConfigs(self._question(), one.partition[0], ())  # changes nothing; its answer is written
 
         def answered(future: Future[Any]) -> None:
             told = orjson.loads(future.get().answer)["error"] if future.exception is None else ErrorCode.NOT_CONTROLLER

@@ -9,13 +9,15 @@ import orjson
 import pytest
 
 from actors.calendar import Calendar
+from actors.controller import _nothing_done, _Waiting
 from actors.controller_messages import OperationAnswer
 from actors.coordinator_messages import TRANSACTIONS_TOPIC
 from actors.replica_messages import group_name, replica_address
 from actors.runtime import Actor, Address, handles
 from actors.runtime.simulation import Simulation
 from actors.transaction_coordinator import TransactionCoordinator, _Send
-from log.machines.plans import AlterConfigs
+from log.machines.metadata_records import RequestDone
+from log.machines.plans import AlterConfigs, Plan
 from log.machines.transaction.config import TransactionConfig
 from log.machines.transaction.effects import Markers, TopicPartition
 from protocol.error_codes import ErrorCode
@@ -35,7 +37,8 @@ class Controller(Actor):
 
     @handles(AlterConfigs)
     def answer(self, message: AlterConfigs) -> OperationAnswer:
-        assert message.validate_only
+        assert not message.configs
+        assert isinstance(_nothing_done(_Waiting(message, cast("Any", object())), Plan(self.error)), RequestDone)
         self.asked.append(message.request_id)
         return OperationAnswer(orjson.dumps({"error": self.error, "message": ""}).decode())
 

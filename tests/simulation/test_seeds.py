@@ -29,6 +29,9 @@ from tools.simulator.run import run_seed
 from tools.simulator.settings import FAULTS, OWN_SHARES, choose
 from tools.simulator.world import World
 
+NEWER = ("passing-topics", "recovery")
+"""Faults that there were not when the seeds below broke a promise."""
+
 
 def check(seed: int, **how: object) -> Outcome:
     outcome = run_seed(seed, how)
@@ -91,13 +94,13 @@ def test_more_pinned_seeds_keep_every_promise(seed: int) -> None:
     ],
 )
 def test_a_seed_that_once_broke_a_promise_keeps_it(seed: int) -> None:
-    check(seed, unreplicated=0)  # as it was then
+    check(seed, unreplicated=0, without=NEWER)  # as it was then
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [2_200_026, 2_300_057])
 def test_a_seed_with_unreplicated_partitions_that_once_broke_a_promise_keeps_it(seed: int) -> None:
-    check(seed)
+    check(seed, without=NEWER)
 
 
 @pytest.mark.slow
@@ -116,7 +119,7 @@ def test_a_seed_with_unreplicated_partitions_that_once_broke_a_promise_keeps_it(
     ],
 )
 def test_a_seed_whose_pipelined_writer_once_found_a_broken_promise_keeps_it(seed: int, seconds: float | None) -> None:
-    check(seed, seconds=seconds)
+    check(seed, seconds=seconds, without=NEWER)
 
 
 @pytest.mark.slow
@@ -197,7 +200,7 @@ def test_clusters_with_other_numbers_of_replicas_keep_every_promise(seed: int) -
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [80_013, 81_153, 81_181, 81_197])
 def test_a_seed_of_the_larger_simulator_that_once_broke_a_promise_keeps_it(seed: int) -> None:
-    check(seed)
+    check(seed, without=NEWER)
 
 
 @pytest.mark.slow

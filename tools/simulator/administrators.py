@@ -92,6 +92,10 @@ class Administrator(Client):
 
     @handles(_Next)
     def next(self, _message: _Next) -> None:
+        self.step()
+
+    def step(self) -> None:
+        """What it does next, if anything."""
         if self._finishing:
             self.finished = True
             return

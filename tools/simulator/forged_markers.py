@@ -79,6 +79,7 @@ class ForgedMarkers:
             (place, producer_id, coordinator_epoch)
             for place, partition in sorted(self._view.partitions.items())
             for producer_id, coordinator_epoch in sorted(partition.coordinators.items())
+            if place not in self._view.incarnations  # the next topic of its name knows no earlier marker
         ]
         if not known:
             return

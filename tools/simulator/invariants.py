@@ -32,6 +32,8 @@ from tools.simulator.vote_invariants import VoteInvariants
 
 _RECORDS_BYTES_MAX = 1 << 20
 _PAST_LOGS = 4
+_GENERATION = "#"
+"""Between a group's name and its generation, where that is not the first."""
 
 
 @frozen(slots=True)
@@ -91,6 +93,8 @@ class Invariants:
         self.elected_at: dict[str, list[tuple[int, float]]] = {}
         self.on_elected: Callable[[str, int], None] | None = None
         self.on_cut: Callable[[str, int], None] | None = None
+        self._generations: dict[str, int] = {}
+        """Of partitions that were recovered: the newest one that any replica is in."""
         self._memberships: dict[str, dict[int, Membership]] = {}
         """Per group: the memberships that were committed, by their offsets."""
         self._committed_by: dict[str, list[tuple[int, int]]] = {}
@@ -116,7 +120,8 @@ class Invariants:
             return
         actor = cast("GroupMember", actor)  # nobody else has one; to ask costs more
         node, log = member.node, member.log
-        group, broker = actor.group, actor.address.broker
+        broker = actor.address.broker
+        group = self._in_generation(actor.group, broker, node.generation)
         seen = self.seen.get((group, broker))
         if actor.actor_inbox.closed:
             if seen is not None and seen.actor is actor:
@@ -144,11 +149,35 @@ class Invariants:
             seen.watermark = node.watermark
             self._advanced(group, broker, seen, log)
         if cut and self.on_cut is not None:
-            self.on_cut(group, broker)
+            self.on_cut(actor.group, broker)
         self._compare_disk(group, broker, seen, log)
         self._compare_recovery_point(group, broker, seen, log)
         self._compare_membership(group, broker, seen)
         self._compare_eligible(group, broker, seen)
+
+    def newest(self, group: str) -> str:
+        """The name here of a group's newest generation. Each is a group of its own: the loss before it is accepted."""
+        generation = self._generations.get(group, 0)
+        return f"{group}{_GENERATION}{generation}" if generation else group
+
+    def _in_generation(self, group: str, broker: int, generation: int) -> str:
+        """This replica is in a generation, perhaps in a later one than before. Gives the name of that."""
+        if not generation or group == METADATA:
+            return group
+        name = f"{group}{_GENERATION}{generation}"
+        if (name, broker) not in self.seen:
+            self._generations[group] = max(generation, self._generations.get(group, 0))
+            for before in (group, *(f"{group}{_GENERATION}{number}" for number in range(1, generation))):
+                self.seen.pop((before, broker), None)
+        return name
+
+    def _is_fresh(self, group: str) -> bool:
+        """May some of what was committed before be gone, and not looked at any more?"""
+        return self._kept not in (None, group) or _GENERATION in group
+
+    def values_of(self, group: str) -> dict[int, bytes]:
+        """Every record that was ever committed in the newest generation of a group, with those that survived before."""
+        return self.values.get(self.newest(group), {})
 
     def _note_term(self, group: str, broker: int, member: Member) -> None:
         """What is saved must be there after a restart; and note who leads alone."""
@@ -172,7 +201,7 @@ class Invariants:
         leads = isinstance(node.role, Leader)
         if leads and (not seen.leads or node.term != seen.term):
             self._elected(group, broker, node.term, log)
-            if self._kept not in (None, group) and node.watermark > self.committed_end.get(group, 0):
+            if self._is_fresh(group) and node.watermark > self.committed_end.get(group, 0):
                 self.committed_end[group] = node.watermark  # it was committed once, and may be held by fewer now
         elif leads and log.generation != seen.generation:
             self._violate("a leader never truncates", group, f"broker {broker} did, in epoch {node.term}")
@@ -185,7 +214,7 @@ class Invariants:
         if node.term < known:
             text = f"broker {broker} came back with {node.term} after {known}"
             self._violate("an epoch never goes down", group, text)
-        told = self.votes.told.get((group, node.term, broker, node.directory))
+        told = self.votes.told.get((_raw(group), node.term, broker, node.directory))
         if told is not None and node.vote.voted_for != told:
             text = f"broker {broker} told in {node.term} that it votes for {told}, and came back with {node.vote}"
             self._violate("a vote that was told is remembered", group, text)
@@ -210,13 +239,13 @@ class Invariants:
         self._look_for_overlooked(group, broker, seen)
         if node.watermark > 0:
             seen.watermark = node.watermark
-            if self._kept in (None, group):
+            if not self._is_fresh(group):
                 self._advanced(group, broker, seen, log)
         return seen
 
     def _look_for_overlooked(self, group: str, broker: int, seen: Seen) -> None:
         """Whoever comes back knows the last membership that its log holds."""
-        known = self._memberships.get(group, {}) if self._kept in (None, group) else {}
+        known = {} if self._is_fresh(group) else self._memberships.get(group, {})
         held = [at for at in known if self._holds(seen.log, group, at + 1, seen.log.end_offset)]
         if held and seen.membership_at < max(held):
             text = f"broker {broker} came back with {seen.membership} of {seen.membership_at}; {max(held)} brought "
@@ -227,7 +256,7 @@ class Invariants:
         known = self.leaders.setdefault((group, term), broker)
         if known != broker:
             self._violate("at most one leader per epoch", group, f"brokers {known} and {broker} in {term}")
-        self.votes.elected(group, broker, term, _memory_of(log.filesystem))
+        self.votes.elected(_raw(group), broker, term, _memory_of(log.filesystem))
         self.elected_at.setdefault(group, []).append((term, self._now()))
         # What a later leader committed, this one need not have: it may have been elected long ago and not known it.
         end = max((end for end, by in self._committed_by.get(group, ()) if by < term), default=0)
@@ -235,7 +264,7 @@ class Invariants:
             text = f"broker {broker} in {term} has {log.end_offset} of epoch {log.epochs.latest}; {end} is committed"
             self._violate("a leader holds everything committed", group, text)
         if self.on_elected is not None:
-            self.on_elected(group, broker)
+            self.on_elected(_raw(group), broker)
 
     def _advanced(self, group: str, broker: int, seen: Seen, log: PartitionLog) -> None:
         """A watermark has moved: what it covers is the same everywhere, and a majority holds it."""
@@ -312,7 +341,7 @@ class Invariants:
         """Of a compacted topic, which has fewer records in the end: those that are left are as they were."""
         values = self.values.setdefault(group, {})
         for record in () if header.is_control else records(data, position, limit=_RECORDS_BYTES_MAX):
-            if self._kept not in (None, group):  # the first that was looked at since may have compacted it away
+            if self._is_fresh(group):  # the first that was looked at since may have compacted it away
                 values.setdefault(record.offset, record.value or b"")
             if values.get(record.offset) != (record.value or b""):
                 text = f"offset {record.offset} at broker {broker} holds another record than was committed"
@@ -335,7 +364,7 @@ class Invariants:
         After a blackout, a table may hold batches that no look has found yet: this log has deleted them, and the other
         logs that were looked at end before them. Nothing is known of those; of all others, the last ones must be there.
         """
-        found = None if self._kept in (None, group) else self._found.get(group, set())
+        found = self._found.get(group, set()) if self._is_fresh(group) else None
         for (producer_id, epoch), written in self._sequences.get(group, {}).items():
             producer = log.producers.get(producer_id)
             if producer is not None and producer.epoch > epoch:
@@ -394,7 +423,7 @@ class Invariants:
         """Raft's rules for a leader that changes one voter at a time."""
         node, epochs = seen.actor._member.node, seen.log.epochs
         at, seen.membership, seen.membership_at = seen.membership_at, node.membership, node.history.latest_offset
-        self.votes.believed(group, seen.membership)
+        self.votes.believed(_raw(group), seen.membership)
         if 0 <= seen.membership_at < node.watermark:
             self._memberships.setdefault(group, {}).setdefault(seen.membership_at, seen.membership)
         if not seen.leads or seen.membership_at <= at or epochs.epoch_at(seen.membership_at) != node.term:
@@ -426,11 +455,12 @@ class Invariants:
 
     def voters(self, group: str) -> Membership | None:
         """Who votes in a group, by the last membership that is committed and was not its first."""
-        known = self._memberships.get(group)
+        known = self._memberships.get(self.newest(group))
         return known[max(known)] if known else None
 
     def compare_all(self, group: str, broker: int) -> None:
         """Everything that this replica knows to be committed, once more."""
+        group = self.newest(group)
         seen = self.seen[group, broker]
         seen.checked = 0
         self._compare(group, broker, seen, seen.log)
@@ -438,6 +468,7 @@ class Invariants:
     def look_at_all(self, group: str, broker: int) -> None:
         """Everything that this leader holds, once more."""
         self.compare_all(group, broker)
+        group = self.newest(group)
         seen = self.seen[group, broker]
         if seen.watermark < self.committed_end.get(group, 0):
             text = f"broker {broker} leads with {seen.watermark}; {self.committed_end[group]} was committed"
@@ -453,18 +484,19 @@ class Invariants:
 
     def holders(self, group: str, end: int) -> int:
         """How many brokers have, or had before they were started anew, everything up to there."""
+        group = self.newest(group)
         voters = {Voter(broker, seen.directory) for (name, broker), seen in self.seen.items() if name == group}
         voters |= {voter for name, voter in self._past if name == group}
         return len({voter.broker for voter in voters if self._is_holder(group, voter, end)})
 
     def votes_alone(self, group: str, broker: int, since: float) -> bool:
         """Has this broker been the only voter since then?"""
-        sole, at = self._sole.get(group, (-1, 0.0))
+        sole, at = self._sole.get(self.newest(group), (-1, 0.0))
         return sole == broker and at <= since
 
     def led_alone(self, group: str, broker: int, since: float) -> bool:
         """Did this broker lead, since then, without a link to any other voter? Such a one may show what is old."""
-        return self._alone_at.get((group, broker), -1.0) >= since
+        return self._alone_at.get((self.newest(group), broker), -1.0) >= since
 
     def expect_same(self, broker: int, groups: Iterable[str]) -> None:
         """This broker is killed, and its disk stays as it is."""
@@ -497,13 +529,14 @@ class Invariants:
 
     def committed_before(self, group: str, term: int) -> Beat | None:
         """What the last leader before this term that committed anything has said of it."""
+        group = self.newest(group)
         ends = self._committed_by.get(group, ())
         by, end = max(((by, end) for end, by in ends if by < term and (group, by) in self.leaders), default=(0, 0))
         return Beat(by, self.leaders[group, by], end, certain=True) if end else None
 
     def was_followed(self, group: str, epoch: int, before: float) -> bool:
         """Was somebody elected in a later epoch, before that time?"""
-        return any(term > epoch and at < before for term, at in self.elected_at.get(group, ()))
+        return any(term > epoch and at < before for term, at in self.elected_at.get(self.newest(group), ()))
 
     def leaders_epoch(self, group: str, end: int) -> int | None:
         """The epoch of the committed batch that holds the offset before this end, if anybody saw it."""
@@ -514,11 +547,16 @@ class Invariants:
         return None
 
     def _directory_of(self, group: str, broker: int) -> str:
-        seen = self.seen.get((group, broker))
+        seen = self.seen.get((self.newest(group), broker)) or self.seen.get((group, broker))
         return "" if seen is None else seen.directory
 
     def _violate(self, promise: str, group: str, text: str) -> None:
         self._report(Violation(promise, group, text))
+
+
+def _raw(group: str) -> str:
+    """A group as brokers call it, without its generation: votes have epochs, which say that."""
+    return group.partition(_GENERATION)[0]
 
 
 def _is_compacted(group: str) -> bool:

@@ -5,6 +5,7 @@ log_mutants       logs, and what a replica answers from them
 metadata_mutants  controllers, topics, moves
 group_mutants     consumer groups and their coordinators
 transaction_mutants  transactions, their coordinators, and what partitions and readers make of them
+recovery_mutants  what replicas make of a new generation
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from tools.simulator.log_mutants import LOG_MUTANTS
 from tools.simulator.metadata_mutants import METADATA_MUTANTS
 from tools.simulator.mutant import Mutant
 from tools.simulator.raft_mutants import RAFT_MUTANTS
+from tools.simulator.recovery_mutants import RECOVERY_MUTANTS
 from tools.simulator.transaction_mutants import TRANSACTION_MUTANTS
 
-SUBJECTS = (RAFT_MUTANTS, LOG_MUTANTS, METADATA_MUTANTS, GROUP_MUTANTS, TRANSACTION_MUTANTS)
+SUBJECTS = (RAFT_MUTANTS, LOG_MUTANTS, METADATA_MUTANTS, GROUP_MUTANTS, TRANSACTION_MUTANTS, RECOVERY_MUTANTS)
 MUTANTS: dict[str, Mutant] = {name: mutant for subject in SUBJECTS for name, mutant in subject.items()}
 
 

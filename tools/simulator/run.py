@@ -52,6 +52,10 @@ def run(settings: Settings, *, show: bool = False) -> Outcome:
         logger.setLevel(level)
         logger.propagate = propagate
     faults.counts.update(world.vote_faults.counts)
+    if world.passing is not None:
+        faults.counts.update(world.passing.counts)
+    if world.recoveries is not None:
+        faults.counts.update(world.recoveries.counts)
     if world.sim.lost:
         faults.counts["drop"] = world.sim.lost
     violations = world.history.violations
@@ -181,6 +185,8 @@ def _disturb(world: World, faults: Faults) -> None:
         GroupFaults(faults, world.consumers).begin()
     if world.unreplicated is not None:
         world.unreplicated.move_about(faults)
+    if world.recoveries is not None:
+        world.recoveries.begin(faults)
     if world.transactions is not None:
         TransactionFaults(faults, world.transactions).begin()
 

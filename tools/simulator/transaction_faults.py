@@ -67,7 +67,7 @@ class TransactionFaults(GroupFaults):
     def _mark_once_more(self, place: Place, marker: AppendMarker) -> None:
         """Classic markers are told from each other by their coordinators' epochs alone: that is Kafka's own flaw."""
         metadata, partition = self._world.metadata(), self._transactions.view.partitions[place]
-        is_outdated = partition.coordinators[marker.producer_id] > marker.coordinator_epoch
+        is_outdated = partition.coordinators.get(marker.producer_id, -1) > marker.coordinator_epoch
         if metadata is None or (marker.transaction_version < _BUMPS_EPOCH and not is_outdated):
             return
         groups = groups_of(metadata, place[0])

@@ -38,6 +38,7 @@ from tools.simulator.mutant import Mutant
 
 _LATE = ("late-request",)
 _VOUCHING = ("late-vouching",)
+_PASSING = ("passing-topics",)
 _FORGED = ("forged-marker", "kill", "transfer")
 _FAULTS = ("kill", "isolate", "reconnect", "transfer")
 
@@ -257,7 +258,29 @@ def _give_up_fenced(_self: TransactionCoordinator, _one: _Send, _epoch: int, _fu
     pass
 
 
+def _look_for_ever(self: TransactionCoordinator, one: _Send) -> None:
+    self._again(one)
+
+
+def _is_of_this(_self: OffsetRequests, _name: str, _topic_id: str) -> bool:
+    return False
+
+
+def _keep_all_offsets(_self: OffsetRequests) -> None:
+    pass
+
+
 TRANSACTION_MUTANTS = {
+    "gone-topic-not-given-up": Mutant(
+        "a coordinator goes on looking for a topic that was deleted, and its transaction never ends",
+        TransactionCoordinator, "_look_for", _look_for_ever, faults=_PASSING, transactions=True, writers=1,
+        seconds=3.0,
+    ),
+    "old-offsets-count": Mutant(
+        "offsets of a deleted topic count for the next topic of its name",
+        OffsetRequests, "_is_of_another", _is_of_this, also=((OffsetRequests, "metadata_changed", _keep_all_offsets),),
+        faults=_PASSING, transactions=True, writers=1, seconds=3.0,
+    ),
     "forged-marker-written": Mutant(
         "a marker of a coordinator epoch that no coordinator has is written",
         write_txn_markers, "highest_epoch", _any_epoch, faults=_FORGED, transactions=True, writers=1,

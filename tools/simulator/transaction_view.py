@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 TOPIC = "x"
 """That transactions write to."""
+PASSING = "y-"
+"""How the names of topics begin that come and go while transactions write to them (passing_topics.py)."""
 READ_BYTES = 1 << 20
 RECORD_BYTES_MAX = 1 << 20
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
@@ -38,6 +40,7 @@ _FOLLOWS = {
     EMPTY: _IDLE, ONGOING: (*_IDLE, ONGOING), PREPARE_COMMIT: (ONGOING,), PREPARE_ABORT: (ONGOING,),
     COMPLETE_COMMIT: (PREPARE_COMMIT,), COMPLETE_ABORT: (*_IDLE, PREPARE_ABORT),
 }  # fmt: skip
+_TOPICS = (TOPIC, GROUPS_TOPIC, TRANSACTIONS_TOPIC)
 Place = tuple[str, int]
 Identity = tuple[int, int]
 """Producer id and epoch."""
@@ -100,6 +103,12 @@ class TransactionView:
         self._prepared: dict[Identity, Prepared] = {}
         self._given: dict[Identity, str] = {}
         self._applied: dict[str, int] = {}
+        self.incarnations: dict[Place, str] = {}
+        """Of topics that come and go: the group that has this place, or had it last."""
+        self._former: set[str] = set()
+        """Groups whose places others have had since."""
+        self.group_at: Callable[[Place], str | None] = lambda _place: None
+        """Which group the newest metadata has at a place."""
         self._looked: dict[tuple[str, int], tuple[PartitionLog, int]] = {}
         """By replica: the log and the last stable offset that were looked at."""
         self.on_commit: Callable[[str], None] | None = None
@@ -119,14 +128,29 @@ class TransactionView:
         if type(actor) is not Replica or getattr(actor, "_member", None) is None:
             return
         topic = actor._services.metadata.topics.get(actor._topic_id)
-        if topic is None or topic.name not in (TOPIC, GROUPS_TOPIC, TRANSACTIONS_TOPIC):
+        if topic is None or not (topic.name in _TOPICS or topic.name.startswith(PASSING)):
             return
         place = (topic.name, actor._number)
+        if topic.name not in _TOPICS and not self._is_there(place, actor.group):
+            return
         end = actor._member.node.watermark
         if end > self._applied.get(actor.group, 0):
             self._read_on(actor.group, place, actor._member.log, end)
-        if topic.name == TOPIC:
+        if topic.name == TOPIC or topic.name not in _TOPICS:
             self._compare(place, actor.group, actor.address.broker, actor._member.log)
+
+    def _is_there(self, place: Place, group: str) -> bool:
+        """Is this group of the newest topic of its name? What a broker still does in an older one is not looked at."""
+        known = self.incarnations.get(place)
+        if known == group:
+            return True
+        if group in self._former or self.group_at(place) != group:
+            return False
+        if known is not None:
+            self._former.add(known)
+        self.incarnations[place] = group
+        self.partitions[place] = PartitionState()
+        return True
 
     def _read_on(self, group: str, place: Place, log: PartitionLog, end: int) -> None:
         offset = self._applied.get(group, 0)
@@ -168,6 +192,8 @@ class TransactionView:
             self.violate("a producer's epoch never goes back", where)
         if state in (COMPLETE_COMMIT, COMPLETE_ABORT) and known.state in (PREPARE_COMMIT, PREPARE_ABORT):
             for place in sorted(known.partitions):  # where it wrote nothing, there is nothing to mark
+                if place in self.incarnations:
+                    continue  # it may have been deleted by now
                 begun = self.partitions[place].open.get(known.identity[0])
                 if begun is not None:
                     text = f"{where}; {place} is open since {begun}"
@@ -196,7 +222,11 @@ class TransactionView:
         self._check_epoch(place, partition, header)
         if (identity, place) not in self._ongoing:
             self.violate("a transaction is known to its coordinator", f"{identity} in {place} at {header.base_offset}")
-        elif header.producer_id not in partition.open and (header.producer_id, place) not in self._unended:
+        elif (
+            header.producer_id not in partition.open
+            and (header.producer_id, place) not in self._unended
+            and place not in self.incarnations
+        ):
             text = f"{identity} in {place} at {header.base_offset}: nobody will end that"
             self.violate("what has ended does not begin again", text)
         partition.open.setdefault(header.producer_id, (header.base_offset, header.producer_epoch))

@@ -18,6 +18,8 @@ from log.machines.topic_ids import id_bytes
 from tools.checker.check import check
 from tools.checker.history import READ_COMMITTED, Operation, Poll, Settled
 from tools.simulator.clients import ClientServices, Finish
+from tools.simulator.passing_producer import PassingProducer
+from tools.simulator.passing_topics import PassingTopics
 from tools.simulator.report import Violation
 from tools.simulator.transaction_client import ScriptedClient, TransactionalClient, TransactionServices
 from tools.simulator.transaction_reader import ISOLATIONS, TransactionReader
@@ -42,6 +44,7 @@ class TransactionWorld:
         self.readers: list[TransactionReader] = []
         self.history: list[Operation] = []
         self.skipped: set[tuple[int, int]] = set()
+        self.passing: PassingTopics | None = None
         self._seed = seed
 
     @contextmanager
@@ -91,16 +94,20 @@ class TransactionWorld:
             one = self._spawn(nodes[at % len(nodes)], kind, member.name, services, member)
             assert isinstance(one, TransactionalClient)
             self.members.append(one)
+        for at, member in enumerate(() if self.passing is None else self.passing.members):
+            script = self._spawn(nodes[at % len(nodes)], PassingProducer, member.name, services, member, self.passing)
+            assert isinstance(script, TransactionalClient)
+            self.members.append(script)
         for at, isolation in enumerate(ISOLATIONS):
             reader = self._spawn(nodes[at % len(nodes)], TransactionReader, isolation, services, isolation)
             assert isinstance(reader, TransactionReader)
             self.readers.append(reader)
 
     def _spawn(
-        self, node: Node, kind: type[ScriptedClient], name: str, services: TransactionServices, more: object
+        self, node: Node, kind: type[ScriptedClient], name: str, services: TransactionServices, *more: object
     ) -> Actor:
         rng = random.Random(f"transactional {name} {self._seed}")
-        ref = node.spawn(kind, services, rng, more, address=Address("transactor", name, node.broker))
+        ref = node.spawn(kind, services, rng, *more, address=Address("transactor", name, node.broker))
         actor: Actor | None = ref._actor_weakref()
         assert actor is not None
         return actor
@@ -118,17 +125,19 @@ class TransactionWorld:
         for name, known in sorted(self.view.ids.items()):
             if known.state in _UNSETTLED:
                 return f"the transaction of {name} is still in state {known.state}: {known}"
-        self._check_nothing_hangs()
         metadata = world.metadata()
         assert metadata is not None
+        self._check_nothing_hangs()
+        for group in () if self.passing is None else self.passing.groups(world):
+            if (unstable := _unstable(world, group)) is not None:
+                return unstable
         for number, group in enumerate(groups_of(metadata, TOPIC)):
+            if (unstable := _unstable(world, group)) is not None:
+                return unstable
             leader = world.leader(group)
             replica = None if leader is None else world.replica(group, leader)
-            if replica is None:
-                return f"{group} has no leader"
+            assert replica is not None
             log = replica._member.log
-            if not log.end_offset == replica._member.node.watermark == log.last_stable_offset:
-                return f"{group}: {log.last_stable_offset} stable, {replica._member.node.watermark} of {log.end_offset}"
             for reader in self.readers:
                 if not reader.finishing:
                     reader.ref.tell(Finish())
@@ -139,6 +148,8 @@ class TransactionWorld:
     def _check_nothing_hangs(self) -> None:
         """No transaction is under way: whatever is still open somewhere stays so for ever."""
         for place, partition in sorted(self.view.partitions.items()):
+            if place in self.view.incarnations:
+                continue  # it may be gone; what is left of such topics has to become stable
             for producer_id, (first, epoch) in partition.open.items():
                 text = f"that of {(producer_id, epoch)} is open in {place} since {first}, and nobody will end it"
                 self.view.violate("no transaction hangs", text)
@@ -149,6 +160,8 @@ class TransactionWorld:
         for anomaly in check([*self.history, Settled(now, now)]):
             world.report(Violation(anomaly.kind.value, "", anomaly.text, tuple(map(str, anomaly.operations))))
         self._check_copies(world)
+        if self.passing is not None:
+            self.passing.check(world)
 
     def _check_copies(self, world: World) -> None:
         """Every record of the source is copied exactly once, up to where the group has got to."""
@@ -172,6 +185,18 @@ class TransactionWorld:
             if missing:
                 text = f"{[(offset, there[offset]) for offset in missing[:5]]} of partition {number} were not copied"
                 world.report(Violation("exactly once", "", text))
+
+
+def _unstable(world: World, group: str) -> str | None:
+    """What is open, or not committed yet, in this partition."""
+    leader = world.leader(group)
+    replica = None if leader is None else world.replica(group, leader)
+    if replica is None:
+        return f"{group} has no leader"
+    log, watermark = replica._member.log, replica._member.node.watermark
+    if log.end_offset == watermark == log.last_stable_offset:
+        return None
+    return f"{group}: {log.last_stable_offset} stable, {watermark} of {log.end_offset}"
 
 
 def groups_of(metadata: Metadata, name: str) -> list[str]:

@@ -27,6 +27,8 @@ from tools.simulator.transaction_client import (
 from tools.simulator.transaction_settings import TransactionalMember
 
 NEVER = float("inf")
+TOPIC_IDS_FROM = 13
+"""The version of Produce that names topics by their ids."""
 _PRODUCE_MS = 500
 _VANISH_AT_END_SHARE = 0.02
 
@@ -44,6 +46,9 @@ class Batch:
     """Has nobody said, of some attempt, what became of it?"""
     error: ErrorCode | None = None
     offset: int = -1
+    topic: str | None = None
+    topic_id: bytes = b""
+    """Of a topic that comes and goes."""
 
     @property
     def outcome(self) -> str:
@@ -155,7 +160,7 @@ class Transactor(TransactionalClient):
         responses = yield AskAll(asks)
         missing: set[int] = set()
         for one, response in zip(batches, responses, strict=True):
-            one.error, one.offset = _told(response)
+            one.error, one.offset = told(response)
             is_behind = one.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and one.partition in missing
             if one.error is None or one.error in AGAIN:
                 one.unsure = True
@@ -170,8 +175,9 @@ class Transactor(TransactionalClient):
             made, producer_id=self.producer_id, producer_epoch=self.epoch, base_sequence=batch.sequence,
             transactional=True,
         )  # fmt: skip
-        version, topic = self._produce_version, self.services.topic
-        place = {"topic_id": self.services.topic_ids[topic]} if version >= 13 else {"name": topic}
+        version, topic = self._produce_version, batch.topic or self.services.topic
+        topic_id = batch.topic_id or self.services.topic_ids.get(topic)
+        place = {"topic_id": topic_id} if version >= TOPIC_IDS_FROM else {"name": topic}
         partition = PartitionProduceData(index=batch.partition, records=memoryview(data))
         request = ProduceRequest(
             transactional_id=self.member.transactional_id, acks=-1, timeout_ms=_PRODUCE_MS,
@@ -210,7 +216,7 @@ class Transactor(TransactionalClient):
         return error
 
 
-def _told(response: ProduceResponse | None) -> tuple[ErrorCode | None, int]:
+def told(response: ProduceResponse | None) -> tuple[ErrorCode | None, int]:
     if response is None:
         return None, -1
     one = response.responses[0].partition_responses[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from typing import cast
 
@@ -33,7 +33,11 @@ from tools.simulator.group_view import GroupView
 from tools.simulator.group_world import GroupWorld
 from tools.simulator.history import ALL, IDEMPOTENT, ONE, History
 from tools.simulator.invariants import Invariants
+from tools.simulator.passing_topics import KIND as PASSING_TOPICS
+from tools.simulator.passing_topics import REMAKER, PassingTopics, TopicRemaker
 from tools.simulator.pipelined_writer import PipelinedWriter
+from tools.simulator.recoveries import BROKERS_MIN, Recoveries
+from tools.simulator.recoveries import KIND as RECOVERY
 from tools.simulator.report import TraceKeeper, Violation
 from tools.simulator.settings import Settings
 from tools.simulator.settled import unsettled
@@ -177,9 +181,17 @@ class World:
             self.consumers = GroupWorld(settings.groups, settings.seed, view)
             internal = self.consumers.internal_topics(settings.replication_factor)
             self.facts = evolve(self.facts, groups=settings.groups.config, internal_topics=internal)
+        self.passing: PassingTopics | None = None
         self.transactions: TransactionWorld | None = None
         if settings.transactions is not None:
             self.transactions = self._with_transactions(settings.transactions)
+        self.kept_down: set[int] = set()
+        """Brokers that nobody starts for now."""
+        self.is_finishing = False
+        self.client_nodes = CLIENT_NODES
+        self.recoveries: Recoveries | None = None
+        if RECOVERY in settings.faults and settings.brokers >= BROKERS_MIN:
+            self.recoveries = Recoveries(self)
         self.unreplicated: Unreplicated | None = None
         if settings.unreplicated:
             self.unreplicated = Unreplicated(settings.unreplicated, settings.seed)
@@ -205,6 +217,9 @@ class World:
 
     def _with_transactions(self, settings: TransactionSettings) -> TransactionWorld:
         made = TransactionWorld(settings, self.settings.seed, TransactionView(self.report, self.note))
+        if PASSING_TOPICS in self.settings.faults:
+            made.passing = self.passing = PassingTopics(self.settings.seed)
+            made.view.group_at = self._group_at
         factor, facts = self.settings.replication_factor, self.facts
         internal = made.internal_topics(facts.internal_topics, factor)
         self.facts = evolve(
@@ -249,6 +264,12 @@ class World:
         known = [replica._services.metadata for replica in self.controllers()]
         return max(known, key=lambda metadata: metadata.applied, default=None)
 
+    def _group_at(self, place: tuple[str, int]) -> str | None:
+        """The partition of that name and number, by the newest metadata."""
+        metadata = self.metadata()
+        topic = None if metadata is None else metadata.topic(place[0])
+        return None if topic is None else group_name(topic.name, place[1], topic.id)
+
     def keepers(self, group: str) -> tuple[int, ...]:
         """The brokers that shall have a copy."""
         metadata = self.metadata()
@@ -280,6 +301,8 @@ class World:
         if self.transactions is not None and not self.transactions.is_ready(self):
             return False
         if self.unreplicated is not None and not self.unreplicated.is_ready(self):
+            return False
+        if self.recoveries is not None and not self.recoveries.is_ready():
             return False
         self.note("formed")
         self.clients = self._start_clients()
@@ -315,6 +338,8 @@ class World:
     def start(self, number: int) -> None:
         """A process for this broker."""
         broker = self.brokers[number]
+        if number in self.kept_down:
+            return
         broker.alive, broker.is_stopping = True, False
         broker.lives += 1
         self.note(f"start {number}")
@@ -476,8 +501,13 @@ class World:
             known = self.metadata()
             assert known is not None
             self.transactions.start(nodes, services, TOPIC, len(self.groups), known)
+        if self.passing is not None:
+            blocks, factor = self.blocks, settings.replication_factor
+            admins.append(self.spawn(nodes[0], TopicRemaker, REMAKER, services, blocks, factor, self.passing))
         if self.unreplicated is not None:
             clients += self.unreplicated.start(nodes, services, self.spawn)
+        if self.recoveries is not None:
+            clients += self.recoveries.start(nodes, services)
         return clients + readers + admins
 
     def spawn(self, node: Node, kind: type[Client], name: str, services: ClientServices, *more: object) -> Client:
@@ -489,7 +519,7 @@ class World:
         return actor
 
     def _is_committed(self, group: str, end: int) -> bool:
-        return end <= self.invariants.committed_end.get(group, 0)
+        return end <= self.invariants.committed_end.get(self.invariants.newest(group), 0)
 
     # -- the end -----------------------------------------------------------------------------------------------
 
@@ -497,6 +527,7 @@ class World:
         """Everybody lives, every link may stand, no disk fails."""
         self.note("heal")
         sim = self.sim
+        self.kept_down.clear()
         for number, broker in self.brokers.items():
             broker.disk.faults.clear()
             broker.disk.crash_at = None
@@ -530,12 +561,17 @@ class World:
 
     def finish(self) -> None:
         """Let clients come to their end."""
-        for client in self.clients:
-            client.ref.tell(Finish())
+        self.is_finishing = True
+        self.tell_finish(self.clients)
         if self.consumers is not None:
             self.consumers.finish()
         if self.transactions is not None:
             self.transactions.finish()
+
+    @staticmethod
+    def tell_finish(clients: Iterable[Client]) -> None:
+        for client in clients:
+            client.ref.tell(Finish())
 
     def unfinished(self) -> str | None:
         """What is still to be done, if anything."""
@@ -559,7 +595,8 @@ class World:
             lagging = self._lagging(group, log.end_offset)
             if lagging is not None:
                 return lagging
-        return self.unread() or unsettled(self)
+        recovering = None if self.recoveries is None else self.recoveries.unfinished()
+        return recovering or self.unread() or unsettled(self)
 
     def unread(self) -> str | None:
         """What groups and transactions still have to do."""
@@ -601,6 +638,8 @@ class World:
                 client.check(metadata)
         if self.transactions is not None:
             self.transactions.check(self)
+        if self.recoveries is not None:
+            self.recoveries.check()
         self.history.check({group: self.invariants.values.get(group, {}) for group in self.data_groups})
 
 

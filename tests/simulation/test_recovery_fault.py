@@ -1,0 +1,50 @@
+"""A majority of a partition's replicas is lost by chance, and an administrator orders the survivors to go on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.simulator.hunt import hunt
+from tools.simulator.recoveries import KIND
+from tools.simulator.report import Outcome
+from tools.simulator.run import run_seed
+from tools.simulator.settings import DISK_LOSSES, choose
+
+ALONE = {
+    "brokers": 4, "replication_factor": 3, "groups": (), "transactions": False, "writers": 1, "admins": 0,
+    "unreplicated": 0, "seconds": 3.0,
+}  # fmt: skip
+
+
+def check(seed: int, *faults: str) -> Outcome:
+    outcome = run_seed(seed, {**ALONE, "faults": (KIND, *faults)})
+    assert outcome.ok, f"seed {seed}: {outcome.violation}"
+    return outcome
+
+
+def test_the_survivors_go_on_and_what_only_the_others_had_is_counted() -> None:
+    outcomes = [check(seed) for seed in range(4)]
+    assert all(one.faults[KIND] == 1 for one in outcomes)
+    assert {bool(one.faults.get("acknowledged-and-lost")) for one in outcomes} == {True, False}
+
+
+@pytest.mark.parametrize("seed", [13, 14, 15, 21])
+def test_recoveries_beside_other_faults_keep_every_promise(seed: int) -> None:
+    assert check(seed, "kill", "transfer", "isolate", "kill-all").faults[KIND] == 1
+
+
+@pytest.mark.parametrize(
+    ("mutant", "promise"),
+    [
+        ("survivor-drops-log", "what the survivors had is kept"),
+        ("given-up-goes-on", "everything goes on once it is healed"),
+    ],
+)
+def test_a_planted_bug_is_found(mutant: str, promise: str) -> None:
+    assert hunt(mutant, range(8), promise=promise).seed is not None
+
+
+def test_no_disk_is_lost_and_no_power_goes_everywhere_beside_a_recovery() -> None:
+    some = [one for one in map(choose, range(300)) if KIND in one.faults]
+    assert 30 < len(some) < 80
+    assert not any(one.blackout or set(DISK_LOSSES) & set(one.faults) for one in some)
