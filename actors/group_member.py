@@ -18,7 +18,7 @@ from actors.background import Background
 from actors.calendar import Calendar
 from actors.elections import Claim, Elections
 from actors.flusher import LogSynced, SaveVote, SyncLog, VoteSaved
-from actors.heartbeats import Follows, LeaderGone, Leads
+from actors.heartbeats import Follows, GenerationHeard, LeaderGone, Leads
 from actors.leadership import Leadership
 from actors.pulse import WAKING_SECONDS, Pulse
 from actors.raft_messages import RAFT_MESSAGES
@@ -42,6 +42,7 @@ from log.machines.metadata import Metadata
 from log.machines.transaction.config import TransactionConfig
 from log.partition_log import PartitionLog
 from log.raft import leading
+from log.raft.generation import generation_of
 from log.raft.member import MEMBERSHIP_FILE, Machine, Member
 from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.messages import Appended, Message
@@ -176,6 +177,7 @@ class GroupMember(Actor):
         self._loosens = False
         self._discarded = False
         self._damage_told = ""
+        self._superseded_told = 0
         self._log: PartitionLog | None = None
         self._member: Member
         self.group = ""
@@ -252,6 +254,7 @@ class GroupMember(Actor):
         if doubted:
             self._member.unsaved_vote = vote
         self.begin_generation(spec)
+        self._look_at_generations()
         self.node.watch_peers(self.address)
         for broker in sorted(node.replicas & self.node.links.keys()):
             self.send(self._peer(broker), MemberStarted(self.node.broker))
@@ -364,6 +367,30 @@ class GroupMember(Actor):
             self._member.leader_gone(self.now)
             self._after_event()
 
+    @handles(GenerationHeard)
+    def generation_heard(self, message: GenerationHeard) -> None:
+        self._member.hear_generation(message.generation, self.now)
+        self._after_event()
+
+    @property
+    def is_superseded(self) -> bool:
+        """Does this broker know of a later generation than this replica's own? Then the replica acknowledges nothing.
+
+        Word of that may be in the replica's mailbox still.
+        """
+        return self.known_generation() > self._member.node.generation
+
+    def known_generation(self) -> int:
+        """The latest generation of this group of which this broker has heard."""
+        led = self._services.leadership.of(self.group)
+        told = 0 if led is None else generation_of(led.epoch)
+        return max(told, self._member.node.latest_generation)
+
+    def _look_at_generations(self) -> None:
+        """What was known before this replica was made, or is not told to it yet."""
+        if self.is_superseded:
+            self._member.hear_generation(self.known_generation(), self.now)
+
     @handles(VoteSaved)
     def vote_saved(self, message: VoteSaved) -> None:
         self._saving = None
@@ -404,6 +431,7 @@ class GroupMember(Actor):
             self._tick_at = self.now + WAKING_SECONDS
             self._timer = self.after(WAKING_SECONDS, _Tick())
             return
+        self._look_at_generations()
         if not self._member.node.wants_election(self.now) or self._may_elect():
             self._member.tick(self.now)
         self._after_event()
@@ -411,6 +439,7 @@ class GroupMember(Actor):
     @handles(_MayElect)
     def may_elect(self, _message: _MayElect) -> None:
         self._elect_from = -math.inf
+        self._look_at_generations()
         if self._services.elections.has_place(self.group) and self._member.node.wants_election(self.now):
             self._member.tick(self.now)
         self._after_event()
@@ -506,6 +535,12 @@ class GroupMember(Actor):
         leads = isinstance(node.role, Leader)
         if not leads:
             self._announce()
+        if node.is_superseded and self._superseded_told < node.latest_generation:
+            self._superseded_told = node.latest_generation
+            text = (
+                "%s: generation %d of %s has begun elsewhere; this replica waits for the metadata that tells its part"
+            )
+            self.log.warning(text, self.address.kind, node.latest_generation, self.group)
         if leads:
             self.log.info("%s: this broker leads %s in epoch %d", self.address.kind, self.group, node.term)
         leader = None if leads else node.leader

@@ -19,7 +19,10 @@ from zlib import crc32
 
 from actors.leadership import Leadership
 from actors.pulse import BEAT_SECONDS, Pulse
+from actors.replica_messages import replica_address
 from actors.runtime import LAUNCHER_ID, Actor, Address, Overflow, PeerDown, PeerUp, handles, wire
+from log.raft.generation import first_term, generation_of
+from log.raft.messages import BeatAnswer
 from log.reserve import Reserve
 from protocol.late_attrs import frozen
 
@@ -82,6 +85,13 @@ class LeaderGone:
     """To a replica: your leader's process says that it leads no longer."""
 
     term: int
+
+
+@frozen(slots=True)
+class GenerationHeard:
+    """To a replica: its group has a leader of this generation (log/raft/generation.py)."""
+
+    generation: int
 
 
 @frozen(slots=True)
@@ -212,8 +222,28 @@ class Heartbeats(Actor):
 
     def _heard_of(self, broker: int, told: Terms, change: Leads) -> None:
         told.put(change)
+        if change.term >= 0:
+            self._compare_generations(broker, change)
         self._note(broker, change)
         self._reconsider(change.group)
+
+    def _compare_generations(self, broker: int, leads: Leads) -> None:
+        """A replica here, or one that another broker says leads, may be of an earlier generation and not know it."""
+        known, told = self._leadership.of(leads.group), generation_of(leads.term)
+        here = 0 if known is None else generation_of(known.epoch)
+        if told < here:
+            self._refuse_generation(broker, leads.group, here)
+        elif told > here:
+            self.node.tell_local(replica_address(leads.group, self.node.broker), GenerationHeard(told))
+            for peer, said in self._told.items():
+                other = said.groups.get(leads.group)
+                if other is not None and generation_of(other.term) < told:
+                    self._refuse_generation(peer, leads.group, told)
+
+    def _refuse_generation(self, broker: int, group: str, latest: int) -> None:
+        """In the words of a voter of that generation: see `RaftNode.step`."""
+        answer = BeatAnswer(first_term(latest), self.node.broker, "", 0, eligible=False)
+        self.send(replica_address(group, broker), answer)
 
     def _note(self, broker: int, change: Leads) -> None:
         if change.term >= 0:

@@ -164,6 +164,10 @@ class Replica(GroupMember):
             leads_alone=topic.name not in KINDS,  # a coordinator answers for nobody without its quorum
         )
 
+    def known_generation(self) -> int:
+        topic, heard = self._services.metadata.topics.get(self._topic_id), super().known_generation()
+        return heard if topic is None else max(topic.partitions[self._number].generation, heard)
+
     def on_start(self) -> None:
         if self._topic_id not in self._services.metadata.topics:
             self._stop()  # its topic was deleted since this was made: there is nothing to do, and nobody to tell
@@ -591,6 +595,8 @@ class Replica(GroupMember):
         node = self._member.node
         if not isinstance(node.role, Leader) or end > node.watermark:
             return None
+        if self.is_superseded:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self._too_few_in_sync:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE if leading.holders(node, node.role, end) >= self._min_insync_replicas else None
@@ -621,7 +627,9 @@ class Replica(GroupMember):
     ) -> AppendResult:
         if error != ErrorCode.NONE:
             self._note_refused(header)
-            return AppendResult(error, base, term, "written, and not held by enough replicas")
+            is_late = error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            text = "a later generation has begun" if is_late else "written, and not held by enough replicas"
+            return AppendResult(error, base, term, text)
         return AppendResult(ErrorCode.NONE, base, term, "", self._member.log.log_start_offset, append_time_ms)
 
     def _refusal(self, acks: int, leader_epoch: int) -> AppendResult | None:
@@ -630,7 +638,7 @@ class Replica(GroupMember):
         if self.authority.leads_alone:
             return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, node.term, "no other replica can be reached")
         is_heard = isinstance(role, Leader) and (leading.has_quorum(node, self.now) or self._may_be_heard(acks))
-        if not isinstance(role, Leader) or role.successor is not None or not is_heard:
+        if not isinstance(role, Leader) or role.successor is not None or not is_heard or self.is_superseded:
             leader = "nobody known" if node.leader in (None, node.broker) else f"broker {node.leader}"
             return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, node.term, f"the leader is {leader}")
         if leader_epoch not in (-1, node.term):

@@ -133,6 +133,10 @@ class Member:
         self.node.want(wanted, observers, now, move=move)
         self._work(now)
 
+    def hear_generation(self, latest: int, now: float) -> None:
+        self.node.hear_generation(latest)
+        self._work(now)
+
     def begin_generation(self, membership: Membership, now: float, *, keeps_log: bool) -> None:
         """An operator gave up replicas that are not in this membership. See RaftNode.begin_generation.
 

@@ -36,6 +36,7 @@ from protocol.late_attrs import frozen
 
 _PATIENCE_AT_FIRST = 10
 _ANSWERS = (Appended, BeatAnswer)
+_OF_LEADERS = (Append, Beat, Restart, Confirm, TimeoutNow)
 
 
 class LogFacts(Protocol):
@@ -125,6 +126,8 @@ class RaftNode:
         self.ready = Ready()
         if generation.generation_of(vote.term) < history.latest.generation:
             self._set_vote(Vote(generation.first_term(history.latest.generation)))
+        self.latest_generation = self.generation
+        """The latest generation that this replica has heard of, from others or from outside."""
         self.retiring = False
         """Is this replica about to stop? Then it hands over what it leads, and stands for no election."""
         self.watermark = log.high_watermark
@@ -161,6 +164,11 @@ class RaftNode:
     @property
     def generation(self) -> int:
         return generation.generation_of(self.vote.term)
+
+    @property
+    def is_superseded(self) -> bool:
+        """Has a later generation begun elsewhere, in which this replica has not been told its part yet?"""
+        return self.latest_generation > self.generation
 
     @property
     def membership(self) -> Membership:
@@ -283,8 +291,12 @@ class RaftNode:
             self._become(Follower(None, self._campaign_at(now)))
 
     def step(self, message: Message, now: float) -> None:
-        """A message of a peer has come. One of another generation is as good as lost (generation.py)."""
-        if generation.generation_of(message.term) != self.generation:
+        """A message of a peer has come. One of another generation only tells that there is one (generation.py)."""
+        told = generation.generation_of(message.term)
+        if told != self.generation or told < self.latest_generation:
+            self.hear_generation(told)
+            if told < self.latest_generation:
+                self._refuse_old_generation(message)
             return
         if isinstance(message, VoteRequest):
             self._on_vote_request(message, now)
@@ -370,6 +382,15 @@ class RaftNode:
             leading.follow_membership(self, self.role, now)
             leading.reconcile(self, self.role, now)
 
+    def hear_generation(self, latest: int) -> None:
+        """A group of this generation exists. If it is a later one, take no part in our own generation any more.
+
+        Neither its term nor its voters are taken over: those are told from outside (`begin_generation`).
+        """
+        if latest > self.latest_generation:
+            self.latest_generation = latest
+            self._become(Follower(None, None))
+
     def begin_generation(self, membership: Membership, now: float) -> None:
         """Go on without those that an operator gave up. The others of this membership have begun or will begin it, too.
 
@@ -386,6 +407,7 @@ class RaftNode:
         self._retry_s = self.config.election_retry_s
         if generation.generation_of(self.term) < membership.generation:
             self._set_vote(Vote(generation.first_term(membership.generation)))
+        self.latest_generation = max(self.latest_generation, membership.generation)
         self._become(Follower(None, self._campaign_at(now)))
 
     def transfer_to(self, broker: int, now: float) -> bool:
@@ -565,7 +587,7 @@ class RaftNode:
         return self.term + 1 < generation.last_term(self.generation)
 
     def _pre_campaign(self, now: float, *, called_up: bool = False) -> None:
-        if not (self.is_voter or called_up) or not self._has_terms_left:
+        if not (self.is_voter or called_up) or not self._has_terms_left or self.is_superseded:
             self._become(Follower(None, None))
             return
         if self.log.is_truncating:  # a leader could not append; the sync is soon done, or this disk is too slow to lead
@@ -682,6 +704,17 @@ class RaftNode:
         if isinstance(message, Append | Beat | Restart | Confirm):
             self.send(message.leader, BeatAnswer(self.term, self.broker, self.directory, 0, self.eligible))
 
+    def _refuse_old_generation(self, message: Message) -> None:
+        """A replica that still leads an older generation, or wants to, learns that there is a later one, and no more.
+
+        The term of this answer is one in which nobody is ever elected.
+        """
+        to = message.leader if isinstance(message, _OF_LEADERS) else None
+        to = message.candidate if isinstance(message, VoteRequest) else to
+        if to is not None:
+            term = generation.first_term(self.latest_generation)
+            self.send(to, BeatAnswer(term, self.broker, self.directory, 0, eligible=False))
+
     def _enter_term(self, term: int, voted_for: int | None, now: float) -> None:
         assert term > self.term, f"a term never goes back: {term} after {self.term}"
         self._set_vote(Vote(term, voted_for))
@@ -698,7 +731,7 @@ class RaftNode:
 
     def _campaign_at(self, now: float, *, patience: int = 0) -> float | None:
         """When to stand for election if nobody else leads by then: the preferred leader first."""
-        if not self.is_voter or self.retiring:
+        if not self.is_voter or self.retiring or self.is_superseded:
             return None
         rank = self.rank(self.broker) + patience
         if self.term == 0 and rank:

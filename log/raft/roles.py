@@ -2,7 +2,8 @@
 
     Follower ──► PreCandidate ──► Candidate ──► Leader
        ▲  ▲            │              │            │
-       │  └────────────┴──────────────┴────────────┘   a newer term, a leader's append, a lost quorum
+       │  └────────────┴──────────────┴────────────┘   a newer term, a leader's append, a lost quorum,
+       │                                               a later generation
        └─ Follower of another leader
 
 A pre-candidate asks whether it would win before it disturbs anybody with a new term. A leader that hands over lets its

@@ -14,6 +14,10 @@ def waits_for(node: RaftNode) -> str:
     """For an operator. Empty if there is a leader, or nothing is known that is in the way of one."""
     if isinstance(node.role, Leader) or node.leader is not None:
         return ""
+    if node.is_superseded:
+        return (
+            f"waits for the metadata, to learn its part in generation {node.latest_generation}, which began elsewhere"
+        )
     unreachable, replaced, incomplete = _voters_by_obstacle(node)
     told = []
     if unreachable:

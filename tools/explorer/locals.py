@@ -164,12 +164,12 @@ class Locals:
         """Will this message change nothing and be answered with nothing, now and whatever happens before it arrives?
 
         Terms never go back, except in a crash, which also closes the link. A vote counts for a candidate of its term
-        alone, an acknowledgement for a leader of its term, and nobody becomes one of the same term twice. Messages
-        of an earlier generation are ignored. A pre-candidate does not ask again before the answers to its last question
-        have arrived.
+        alone, an acknowledgement for a leader of its term, and nobody becomes one of the same term twice. Answers of
+        an earlier generation are ignored; leaders and candidates of one are told of the later one. A pre-candidate does
+        not ask again before the answers to its last question have arrived.
         """
         said, facts = self.messages[message], self.facts[receiver]
-        if generation_of(said.term) < facts.generation:
+        if generation_of(said.term) < facts.generation and isinstance(said, (*ANSWERS, Recovered)):
             return True
         if not isinstance(said, _WITHOUT_ANSWER):
             return False

@@ -205,7 +205,12 @@ class Invariants:
                 self.committed_end[group] = node.watermark  # it was committed once, and may be held by fewer now
         elif leads and log.generation != seen.generation:
             self._violate("a leader never truncates", group, f"broker {broker} did, in epoch {node.term}")
-        elif not leads and node.term == seen.term and node.membership.brokers == (broker,) and not node.retiring:
+        elif leads and node.is_superseded:
+            text = f"broker {broker} leads in epoch {node.term} and has heard of generation {node.latest_generation}"
+            self._violate("a leader that hears of a later generation leads no more", group, text)
+        elif leads or node.term != seen.term or node.retiring or node.is_superseded:
+            return
+        elif node.membership.brokers == (broker,):
             self._violate("whoever votes alone goes on leading", group, f"broker {broker}, in epoch {node.term}")
 
     def _begin(self, group: str, broker: int, actor: GroupMember) -> Seen:

@@ -14,9 +14,10 @@ from log.config import LogConfig
 from log.handles import Handles
 from log.memory_filesystem import MemoryFilesystem
 from log.partition_log import PartitionLog
+from log.raft.generation import generation_of
 from log.raft.member import MEMBERSHIP_FILE, Member
 from log.raft.membership import Membership, MembershipHistory, Voter
-from log.raft.messages import Message
+from log.raft.messages import Append, Message
 from log.raft.node import RaftConfig, RaftNode
 from log.raft.pacer import Pacer
 from log.raft.ready import Vote
@@ -57,6 +58,8 @@ class Group:
         self.directories = {broker: f"dir-{broker}" for broker in self.brokers}
         self.votes: dict[int, Vote] = {broker: Vote() for broker in self.brokers}
         self.members: dict[int, Member] = {}
+        self.heard: dict[int, int] = {}
+        """The latest generation of which each replica has had a message since it was started."""
         self.links: set[frozenset[int]] = set()
         self.channels: dict[tuple[int, int], deque[Message]] = {}
         self.saving: dict[int, deque[Vote]] = {broker: deque() for broker in self.brokers}
@@ -91,6 +94,7 @@ class Group:
         )  # fmt: skip
         self.members[broker] = Member(log, node, lambda: int(self.now * 1000))
         self.waiting[broker] = []
+        self.heard[broker] = 0
         self.saving[broker].clear()
         self.note(f"start {broker} end={log.end_offset} hw={log.high_watermark} cut={log.cut}")
 
@@ -162,6 +166,10 @@ class Group:
         if channel:
             message = channel.popleft()
             self.note(f"deliver {a}→{b} {message!r:.150}")
+            if not isinstance(
+                message, Append
+            ):  # which is not looked at while the disk is full, or the log is being cut
+                self.heard[b] = max(self.heard[b], generation_of(message.term))
             self.act(b, lambda member: member.step(message, self.now))
 
     def sync(self, broker: int) -> None:
@@ -238,6 +246,8 @@ class Group:
         if isinstance(node.role, Leader):
             known = self.leaders.setdefault(node.term, broker)
             assert known == broker, f"two leaders in term {node.term}: {known} and {broker}"
+            heard = self.heard[broker]
+            assert node.generation >= heard, f"{broker} leads generation {node.generation} and has heard of {heard}"
         if member.committed is not None:
             member.committed = None
             self.check_committed(member)

@@ -12,10 +12,11 @@ from log import losses
 from log.raft import generation
 from log.raft.generation import GENERATIONS_MAX, first_term, generation_of, last_term, number_of
 from log.raft.membership import Membership, Voter
-from log.raft.messages import Append, Message, VoteRequest
+from log.raft.messages import Append, Beat, BeatAnswer, Message, VoteAnswer, VoteRequest
 from log.raft.node import RaftConfig, RaftNode
 from log.raft.ready import Vote
 from log.raft.vote_journal import TERMS_SKIPPED, after_doubt
+from log.raft.waiting import waits_for
 from tests.log.raft.groups import DIRECTORY, Group
 from tests.log.raft.steps import append_many
 from tests.log.raft.test_paper_claims import elect, group_of, pump, role_of
@@ -149,19 +150,123 @@ def test_a_replica_that_was_given_up_and_named_as_a_survivor_later_drops_its_log
     assert group.members[3].log.end_offset == group.members[1].log.end_offset >= 4
 
 
-def test_a_message_of_another_generation_is_not_answered() -> None:
+def messages_of(term: int) -> list[Message]:
+    """As a leader or a candidate says them, broker 1."""
+    return [
+        VoteRequest(term, 1, "dir-3", 100, term - 1, True, True),
+        VoteRequest(term, 1, "dir-3", 100, term - 1, False, True),
+        Append(term, 1, 0, -1, 0, 0, memoryview(b"")),
+        Beat(term, 1, 0),
+    ]
+
+
+def test_a_leader_of_an_earlier_generation_is_told_that_there_is_a_later_one_and_not_its_term() -> None:
     group = group_of()
     elect(group, 1)
     group.recover(3)
     learn(group, 3)
+    elect(group, 3)
     node = group.members[3].node
     before = (node.vote, node.log.end_offset)
-    for term in (node.term - first_term(1) + 5, first_term(2) + 5):
-        for pre in (True, False):
-            node.step(VoteRequest(term, 1, "dir-3", 100, term - 1, pre, True), group.now)
-        node.step(Append(term, 1, 0, -1, 0, 0, memoryview(b"")), group.now)
+    for message in messages_of(5):
+        node.step(message, group.now)
+        (answer,) = node.take_ready().messages
+        assert answer == (1, BeatAnswer(first_term(1), 3, "dir-3", 0, eligible=False))
+    answers = (VoteAnswer(5, 1, "dir-1", True, False, True), BeatAnswer(5, 1, "dir-1", 9, True))
+    for told in answers:
+        node.step(told, group.now)
     assert not node.take_ready().messages
     assert (node.vote, node.log.end_offset) == before
+    assert role_of(group, 3) == "Leader"
+
+
+def test_a_message_of_a_later_generation_is_not_answered_and_its_term_is_not_taken_over() -> None:
+    group = group_of()
+    elect(group, 1)
+    node = group.members[3].node
+    before = (node.vote, node.log.end_offset)
+    for message in messages_of(first_term(1) + 5):
+        node.step(message, group.now)
+    assert not node.take_ready().messages
+    assert (node.vote, node.log.end_offset) == before
+
+
+@pytest.mark.parametrize("count", [3, 1], ids=["three voters", "one voter"])
+def test_a_leader_that_hears_of_a_later_generation_ceases_to_lead_and_stands_no_more(count: int) -> None:
+    group = group_of(count)
+    elect(group, 1)
+    append_many(group, 1, 2)
+    node = group.members[1].node
+    group.act(1, lambda member: member.step(Beat(first_term(1) + 7, 9, 0), group.now))
+    assert role_of(group, 1) == "Follower"
+    assert generation_of(node.term) == 0
+    assert "generation 1, which began elsewhere" in waits_for(node)
+    for _ in range(50):
+        group.now += 1.0
+        group.act(1, lambda member: member.leader_gone(group.now))
+        group.act(1, lambda member: member.peer_up(2, group.now))
+        group.tick(1)
+        pump(group)
+        assert role_of(group, 1) == "Follower"
+
+
+@pytest.mark.parametrize("pre", [True, False], ids=["pre-candidate", "candidate"])
+def test_a_candidate_that_hears_of_a_later_generation_is_not_elected(pre: bool) -> None:
+    group = group_of()
+    group.now += 1.0
+    group.tick(1)
+    if not pre:
+        while role_of(group, 1) != "Candidate":
+            for pair in list(group.channels):
+                group.deliver(*pair)
+    assert role_of(group, 1) == ("PreCandidate" if pre else "Candidate")
+    group.act(1, lambda member: member.step(Beat(first_term(1), 9, 0), group.now))
+    pump(group)
+    assert role_of(group, 1) == "Follower"
+
+
+def test_a_follower_that_hears_of_a_later_generation_acknowledges_and_votes_no_more_and_says_why() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 1)
+    group.kill(3)
+    watermark = group.members[1].node.watermark
+    group.act(2, lambda member: member.hear_generation(1, group.now))
+    group.propose(1)
+    pump(group)
+    assert group.members[1].node.watermark == watermark
+    assert role_of(group, 1) == "Follower", "its follower has told it"
+    assert group.members[1].node.is_superseded
+
+
+def test_a_leader_that_is_linked_to_a_survivor_without_a_leader_hears_of_the_later_generation() -> None:
+    group = group_of()
+    elect(group, 1)
+    cut_off(group, 3)
+    group.recover(2, 3)
+    learn(group, 3)  # and not 2, without which there is no leader
+    append_many(group, 1, 1)
+    group.connect(1, 3)
+    group.propose(1)
+    pump(group)
+    assert role_of(group, 1) == "Follower"
+    group.settle()
+
+
+def test_a_replica_that_has_heard_takes_part_again_when_it_is_told_its_part() -> None:
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 3)
+    for broker in group.brokers:
+        group.act(broker, lambda member: member.hear_generation(2, group.now))
+    group.recover(1, 2)
+    learn(group, 1, 2, 3)
+    assert all(member.node.is_superseded for member in group.members.values()), "by the second one"
+    group.recover(1, 2)
+    leader = group.settle()
+    assert group.members[leader].node.generation == 2
+    assert group.members[leader].log.end_offset >= 3
+    assert agree(group)
 
 
 def test_an_old_majority_that_comes_back_cannot_disturb_and_then_gets_the_survivors_log() -> None:
@@ -176,9 +281,9 @@ def test_an_old_majority_that_comes_back_cannot_disturb_and_then_gets_the_surviv
     append_many(group, 3, 2)
     for broker in (1, 2):
         group.connect(3, broker)
-    append_many(group, 1, 2)  # they have not heard of it
+    group.propose(1)  # it has not heard of it
     pump(group)
-    assert role_of(group, 3) == "Leader"
+    assert [role_of(group, broker) for broker in group.brokers] == ["Follower", "Follower", "Leader"]
     leader = group.settle()
     group.check_acknowledged(leader)
     assert agree(group)
