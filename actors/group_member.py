@@ -32,6 +32,7 @@ from actors.replica_messages import (
 )
 from actors.runtime import Actor, Address, Future, PeerDown, PeerUp, Restart, handles
 from actors.runtime.timers import Timer
+from actors.time_lookups import OneAtATime
 from log import checkpoint, losses
 from log.config import NEVER, LogConfig
 from log.errors import LogOffline, UnknownFormat
@@ -86,6 +87,7 @@ class GroupServices:
     refusals: Refusals = Factory(Refusals)
     pulse: Pulse = Factory(Pulse)
     elections: Elections = Factory(Elections)
+    lookups: OneAtATime = Factory(OneAtATime)
 
 
 @frozen(slots=True)

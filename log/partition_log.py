@@ -43,6 +43,7 @@ from log.reserve import NO_SPACE
 from log.retention import deletable_segments
 from log.segment import RELATIVE_OFFSET_MAX, Segment, segment_at
 from log.slice import EMPTY, Slice
+from log.slices import finish
 from log.swap import commit_swap, finish_swap, may_be_decided
 from log.time_lookup import TimedOffset
 from log.transaction_index import AbortedTransaction, overlapping
@@ -319,11 +320,11 @@ class PartitionLog:
 
     def offset_for_time(self, timestamp: int, *, up_to: int | None = None) -> TimedOffset | None:
         """The first record with this timestamp or a later one, below `up_to`."""
-        return time_lookup.offset_for_time(self, timestamp, self.end_offset if up_to is None else up_to)
+        return finish(time_lookup.offset_for_time(self, timestamp, self.end_offset if up_to is None else up_to))
 
     def max_timestamp(self) -> TimedOffset | None:
         """The largest timestamp in the log, and the first record that has it."""
-        return time_lookup.max_timestamp(self)
+        return finish(time_lookup.max_timestamp(self))
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that a reader of [start, end) must know. Their markers may lie anywhere above."""
