@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_a_batch_of_many_records_is_looked_through_in_slices(looks: list[int]) -
     log = open_log(MemoryFilesystem())
     put(log, large())
     last = TimedOffset(COUNT - 1, 999 + COUNT, 0)
-    for look in (lambda: offset_for_time(log, 999 + COUNT, COUNT), lambda: max_timestamp(log)):
+    for look in (partial(offset_for_time, log, 999 + COUNT, COUNT), partial(max_timestamp, log)):
         looks[:] = [0]
         assert done(look(), looks) == last
         assert len(looks) >= 5
