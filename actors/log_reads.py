@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from actors.runtime import Future
 
 WAITING_MAX = 100_000
+COPIED_BYTES_MAX = 64 << 10
+"""What a reader gets in memory where it cannot have a slice of a file, unless the first batch is larger."""
 _first_offset = attrgetter("first_offset")
 
 
@@ -106,10 +108,15 @@ class LogReads:
             if epoch != request.last_fetched_epoch or end < request.offset:
                 return SliceRead(ErrorCode.NONE, *facts, EMPTY, diverged=(epoch, end))
         up_to = facts[1] if request.read_committed else facts[0]
+        bytes_max = min(request.bytes_max, COPIED_BYTES_MAX) if request.copied else request.bytes_max
         try:
-            found = log.read(request.offset, request.bytes_max, up_to=up_to)
+            found = log.read(request.offset, bytes_max, up_to=up_to)
         except OffsetOutOfRange:
             return SliceRead(ErrorCode.OFFSET_OUT_OF_RANGE, *facts, EMPTY)
+        if request.copied:
+            found = found.copied()
+        elif found.size and self._replica.services.handles.are_many_lent:
+            return SliceRead(ErrorCode.NONE, *facts, found.withheld(), withheld=True)
         aborted = self._aborted(request.offset, found) if request.read_committed and found.size else None
         return SliceRead(ErrorCode.NONE, *facts, found, aborted)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import random
 import re
+import resource
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from actors.controller import Controller
 from actors.controller_messages import MetadataChanged, TellMetadata
 from actors.coordinator import Coordinator
 from actors.coordinator_messages import GROUPS_TOPIC, KINDS, TRANSACTIONS_TOPIC, coordinator_address
+from actors.doorkeeper import lent_for
 from actors.flusher import Flusher, ForgetVotes
 from actors.group_coordinator import GroupCoordinator
 from actors.group_member import GroupServices
@@ -421,10 +423,12 @@ def on_disk(node: Node, data_dir: str, directory_id: str, cluster: ClusterFacts)
     removals = ThreadBackground(node.scheduler, f"remover-{node.broker}")
     codecs = ThreadBackground(node.scheduler, f"codec-{node.broker}")
     try:
-        yield start_partitions(
+        services = start_partitions(
             node, data_dir, directory_id, cluster, DiskFilesystem(), syncs, removals, codecs, random.Random(),
             boot=machine_boot(), raft=RaftConfig(catch_up_bytes_per_s=cluster.catch_up_bytes_per_s),
         )  # fmt: skip
+        services.handles.lent_max = lent_for(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        yield services
     finally:
         syncs.close()
         removals.close()

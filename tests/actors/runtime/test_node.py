@@ -218,7 +218,7 @@ def test_news_of_a_peer_costs_a_few_calls_for_each_of_many_actors(count: int) ->
         simulation.cut(1, 2)
         simulation.run(seconds=0.1)
     assert len(events.of(PeerUp)) == len(events.of(PeerDown)) == count
-    counted(lambda: node.addresses.clear())
+    counted(node.addresses.clear)
     assert max(calls) < 10 * count + 200
 
 
