@@ -15,6 +15,7 @@ import resource
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from actors.background import Background, ThreadBackground
 from actors.calendar import Calendar
@@ -30,6 +31,7 @@ from actors.flusher import Flusher, ForgetVotes
 from actors.group_coordinator import GroupCoordinator
 from actors.group_member import GroupServices
 from actors.heartbeats import Heartbeats
+from actors.last_syncs import LastSyncs
 from actors.leaderless import Leaderless
 from actors.leadership import Leadership, misled
 from actors.machine_boot import machine_boot
@@ -422,10 +424,12 @@ def on_disk(node: Node, data_dir: str, directory_id: str, cluster: ClusterFacts)
     syncs = ThreadBackground(node.scheduler, f"flusher-{node.broker}")
     removals = ThreadBackground(node.scheduler, f"remover-{node.broker}")
     codecs = ThreadBackground(node.scheduler, f"codec-{node.broker}")
+    last_syncs = LastSyncs(partial(node.log.error, "partitions: %s/%s was not synced: %s"))
     try:
         services = start_partitions(
             node, data_dir, directory_id, cluster, DiskFilesystem(), syncs, removals, codecs, random.Random(),
             boot=machine_boot(), raft=RaftConfig(catch_up_bytes_per_s=cluster.catch_up_bytes_per_s),
+            last_syncs=last_syncs,
         )  # fmt: skip
         services.handles.lent_max = lent_for(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         yield services
@@ -433,6 +437,7 @@ def on_disk(node: Node, data_dir: str, directory_id: str, cluster: ClusterFacts)
         syncs.close()
         removals.close()
         codecs.close()
+        last_syncs.close()
 
 
 def start_partitions(
@@ -448,6 +453,7 @@ def start_partitions(
     *,
     boot: str,
     raft: RaftConfig | None = None,
+    last_syncs: LastSyncs | None = None,
 ) -> GroupServices:
     """Spawn the actors that a broker has: those that are shared, its controller, and its partitions.
 
@@ -484,6 +490,7 @@ def start_partitions(
         Pacer(raft.catch_up_bytes_per_s),
         cluster.groups,
         cluster.transactions,
+        last_syncs=last_syncs,
     )
     node.spawn(Flusher, journal, services.handles, syncs, address=Address("flusher", "", node.broker))
     node.spawn(Heartbeats, heard, services.leadership, services.pulse, address=Address("heartbeats", "", node.broker))
