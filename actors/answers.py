@@ -25,6 +25,9 @@ REQUEST_BYTES_MAX = 16 << 20
 UNSENT_BYTES_MAX = 16 << 20
 """Of answers, those that wait for an earlier one among them."""
 
+UNSENT_SLICES_MAX = 64
+"""Of files, in answers. One answer may have more."""
+
 
 @define(slots=True, eq=False)
 class Slot:
@@ -61,6 +64,7 @@ class Answers:
             or self._request_bytes > REQUEST_BYTES_MAX
             or len(self._slots) > REQUESTS_MAX
             or self.early_bytes + self.outlet.queued_bytes > UNSENT_BYTES_MAX
+            or self.outlet.queued_slices > UNSENT_SLICES_MAX
         )
 
     @property

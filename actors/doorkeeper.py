@@ -14,6 +14,7 @@ import trio
 
 from actors.runtime.loop import Parking
 from actors.seldom import Seldom
+from log.handles import LENT_MAX
 from log.handles import LIMIT as FILES_MAX
 
 RESERVED_DESCRIPTORS = FILES_MAX + 128
@@ -25,7 +26,15 @@ def connections_for(descriptors: int) -> int:
     """How many connections leave enough descriptors for the rest of a broker."""
     if descriptors == resource.RLIM_INFINITY:
         return 1 << 30
-    return max(descriptors - RESERVED_DESCRIPTORS, CONNECTIONS_MIN)
+    return max(descriptors - RESERVED_DESCRIPTORS - 2 * lent_for(descriptors), CONNECTIONS_MIN)
+
+
+def lent_for(descriptors: int) -> int:
+    """How many files slices may hold that are on their way to clients, beside those that are kept open anyway.
+
+    When those kept open are replaced by others, as many more may be held for a while.
+    """
+    return LENT_MAX if descriptors == resource.RLIM_INFINITY else min(descriptors // 16, LENT_MAX)
 
 
 class Doorkeeper(trio.abc.Listener[trio.SocketStream]):

@@ -19,6 +19,7 @@ from actors.calendar import Calendar
 from actors.elections import Claim, Elections
 from actors.flusher import LogSynced, SaveVote, SyncLog, VoteSaved
 from actors.heartbeats import Follows, GenerationHeard, LeaderGone, Leads
+from actors.last_syncs import LastSyncs
 from actors.leadership import Leadership
 from actors.pulse import WAKING_SECONDS, Pulse
 from actors.raft_messages import RAFT_MESSAGES
@@ -32,6 +33,7 @@ from actors.replica_messages import (
 )
 from actors.runtime import Actor, Address, Future, PeerDown, PeerUp, Restart, handles
 from actors.runtime.timers import Timer
+from actors.time_lookups import OneAtATime
 from log import checkpoint, losses
 from log.config import NEVER, LogConfig
 from log.errors import LogOffline, UnknownFormat
@@ -87,6 +89,8 @@ class GroupServices:
     refusals: Refusals = Factory(Refusals)
     pulse: Pulse = Factory(Pulse)
     elections: Elections = Factory(Elections)
+    lookups: OneAtATime = Factory(OneAtATime)
+    last_syncs: LastSyncs | None = None
 
 
 @frozen(slots=True)
@@ -284,7 +288,8 @@ class GroupMember(Actor):
         if self._discarded:
             self._member.log.release()
         else:
-            self._member.log.close()
+            last_syncs = self._services.last_syncs if self.node.ending else None
+            self._member.log.close(None if last_syncs is None else last_syncs.add)
 
     def on_failure(self, *_: object) -> None:
         self._services.elections.ended(self.group, self.now)

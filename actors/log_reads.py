@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from actors.replica_messages import (
     EARLIEST,
     LATEST,
-    MAX_TIMESTAMP,
     Aborted,
     EpochEnd,
     FindEpochEnd,
@@ -26,6 +25,7 @@ from actors.replica_messages import (
     WatchLog,
 )
 from actors.runtime import Address, Payload
+from actors.time_lookups import TimeLookups
 from log.errors import OffsetOutOfRange
 from log.raft.roles import Leader
 from log.slice import EMPTY, Slice
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from actors.runtime import Future
 
 WAITING_MAX = 100_000
+COPIED_BYTES_MAX = 64 << 10
+"""What a reader gets in memory where it cannot have a slice of a file, unless the first batch is larger."""
 _first_offset = attrgetter("first_offset")
 
 
@@ -53,10 +55,11 @@ class WaitingRead:
 class LogReads:
     """Of one replica."""
 
-    __slots__ = ("_replica", "waiting", "watches")
+    __slots__ = ("_replica", "by_time", "waiting", "watches")
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
+        self.by_time = TimeLookups(replica)
         self.waiting: list[WaitingRead] = []
         self.watches: dict[tuple[Address, int], WatchLog] = {}
 
@@ -105,10 +108,15 @@ class LogReads:
             if epoch != request.last_fetched_epoch or end < request.offset:
                 return SliceRead(ErrorCode.NONE, *facts, EMPTY, diverged=(epoch, end))
         up_to = facts[1] if request.read_committed else facts[0]
+        bytes_max = min(request.bytes_max, COPIED_BYTES_MAX) if request.copied else request.bytes_max
         try:
-            found = log.read(request.offset, request.bytes_max, up_to=up_to)
+            found = log.read(request.offset, bytes_max, up_to=up_to)
         except OffsetOutOfRange:
             return SliceRead(ErrorCode.OFFSET_OUT_OF_RANGE, *facts, EMPTY)
+        if request.copied:
+            found = found.copied()
+        elif found.size and self._replica.services.handles.are_many_lent:
+            return SliceRead(ErrorCode.NONE, *facts, found.withheld(), withheld=True)
         aborted = self._aborted(request.offset, found) if request.read_committed and found.size else None
         return SliceRead(ErrorCode.NONE, *facts, found, aborted)
 
@@ -118,7 +126,8 @@ class LogReads:
 
     # -- places --------------------------------------------------------------------------------------------------
 
-    def find_offset(self, request: FindOffset) -> OffsetFound:
+    def find_offset(self, request: FindOffset) -> OffsetFound | None:
+        """None if that takes long: it is answered later."""
         node, log, authority = self._replica.member.node, self._replica.member.log, self._replica.authority
         role, epoch = node.role, node.term
         problem_of = authority.reading_problem if request.timestamp == EARLIEST else authority.problem
@@ -130,16 +139,10 @@ class LogReads:
             return OffsetFound(ErrorCode.NONE, log.log_start_offset, -1, log.epochs.epoch_at(log.log_start_offset))
         if not role.certain:  # what an earlier leader committed may lie above what is known to be committed here
             return OffsetFound(ErrorCode.OFFSET_NOT_AVAILABLE, -1, -1, epoch)
-        end = log.last_stable_offset if request.read_committed else node.watermark
         if request.timestamp == LATEST:
+            end = log.last_stable_offset if request.read_committed else node.watermark
             return OffsetFound(ErrorCode.NONE, end, -1, epoch)
-        if request.timestamp == MAX_TIMESTAMP:
-            found = log.max_timestamp()
-        else:
-            found = log.offset_for_time(request.timestamp, up_to=end)
-        if found is None or found.offset >= end:
-            return OffsetFound(ErrorCode.NONE, -1, -1, -1)
-        return OffsetFound(ErrorCode.NONE, found.offset, found.timestamp, found.leader_epoch)
+        return self.by_time.find(request)
 
     def find_epoch_end(self, request: FindEpochEnd) -> EpochEnd:
         problem = self._replica.authority.problem(request.known_epoch)

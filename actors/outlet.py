@@ -57,6 +57,8 @@ class Outlet:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
         self.sock = sock
         self.queued_bytes = 0
+        self.queued_slices = 0
+        """Each may hold a descriptor."""
         self.sent_bytes = 0
         """Since the beginning."""
         self.closed = False
@@ -73,6 +75,7 @@ class Outlet:
             self.queued_bytes += size
             if isinstance(part, Slice):
                 self._join()
+                self.queued_slices += 1
                 self._queue.append(_Rest(part, part.position, size, part.position + _SENDFILE_BYTES))
             elif size < _JOIN_BELOW:
                 self._small.append(part)
@@ -180,6 +183,7 @@ class Outlet:
         self._went(sent)
         if not rest.size:
             self._queue.popleft()
+            self.queued_slices -= 1
         return sent == wanted
 
     def _went(self, size: int) -> None:
@@ -189,4 +193,4 @@ class Outlet:
     def _drop(self) -> None:
         self._queue.clear()
         self._small = []
-        self.queued_bytes = 0
+        self.queued_bytes = self.queued_slices = 0

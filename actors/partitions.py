@@ -11,9 +11,11 @@ from __future__ import annotations
 import math
 import random
 import re
+import resource
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from actors.background import Background, ThreadBackground
 from actors.calendar import Calendar
@@ -24,10 +26,12 @@ from actors.controller import Controller
 from actors.controller_messages import MetadataChanged, TellMetadata
 from actors.coordinator import Coordinator
 from actors.coordinator_messages import GROUPS_TOPIC, KINDS, TRANSACTIONS_TOPIC, coordinator_address
+from actors.doorkeeper import lent_for
 from actors.flusher import Flusher, ForgetVotes
 from actors.group_coordinator import GroupCoordinator
 from actors.group_member import GroupServices
 from actors.heartbeats import Heartbeats
+from actors.last_syncs import LastSyncs
 from actors.leaderless import Leaderless
 from actors.leadership import Leadership, misled
 from actors.machine_boot import machine_boot
@@ -433,15 +437,20 @@ def on_disk(node: Node, data_dir: str, directory_id: str, cluster: ClusterFacts)
     syncs = ThreadBackground(node.scheduler, f"flusher-{node.broker}")
     removals = ThreadBackground(node.scheduler, f"remover-{node.broker}")
     codecs = ThreadBackground(node.scheduler, f"codec-{node.broker}")
+    last_syncs = LastSyncs(partial(node.log.error, "partitions: %s/%s was not synced: %s"))
     try:
-        yield start_partitions(
+        services = start_partitions(
             node, data_dir, directory_id, cluster, DiskFilesystem(), syncs, removals, codecs, random.Random(),
             boot=machine_boot(), raft=RaftConfig(catch_up_bytes_per_s=cluster.catch_up_bytes_per_s),
+            last_syncs=last_syncs,
         )  # fmt: skip
+        services.handles.lent_max = lent_for(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        yield services
     finally:
         syncs.close()
         removals.close()
         codecs.close()
+        last_syncs.close()
 
 
 def start_partitions(
@@ -457,6 +466,7 @@ def start_partitions(
     *,
     boot: str,
     raft: RaftConfig | None = None,
+    last_syncs: LastSyncs | None = None,
 ) -> GroupServices:
     """Spawn the actors that a broker has: those that are shared, its controller, and its partitions.
 
@@ -493,6 +503,7 @@ def start_partitions(
         Pacer(raft.catch_up_bytes_per_s),
         cluster.groups,
         cluster.transactions,
+        last_syncs=last_syncs,
     )
     node.spawn(Flusher, journal, services.handles, syncs, address=Address("flusher", "", node.broker))
     node.spawn(

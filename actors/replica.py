@@ -50,6 +50,7 @@ from actors.replica_messages import (
     group_name,
 )
 from actors.runtime import Address, Future, Payload, handles
+from actors.time_lookups import GoOnLooking
 from actors.transaction_gate import TransactionGate
 from log.admission import Admitted
 from log.config import LogConfig
@@ -184,7 +185,12 @@ class Replica(GroupMember):
 
     def on_stop(self) -> None:
         self._cleaning.abandon("the replica stops")
+        self._reads.by_time.stop()
         super().on_stop()
+
+    def on_failure(self, *why: object) -> None:
+        self._reads.by_time.stop()
+        super().on_failure(*why)
 
     # -- what clients ask --------------------------------------------------------------------------------------
 
@@ -398,8 +404,12 @@ class Replica(GroupMember):
         self._reads.watches.pop((request.watcher, request.number), None)
 
     @handles(FindOffset)
-    def find_offset(self, request: FindOffset) -> OffsetFound:
+    def find_offset(self, request: FindOffset) -> OffsetFound | None:
         return self._reads.find_offset(request)
+
+    @handles(GoOnLooking)
+    def go_on_looking(self, _message: GoOnLooking) -> None:
+        self._reads.by_time.go_on()
 
     @handles(ConfirmLeadership)
     def confirm_leadership(self, request: ConfirmLeadership) -> LeadershipConfirmed | None:

@@ -225,11 +225,16 @@ class ReadSlice:
     read_committed: bool
     leader_epoch: int = -1
     last_fetched_epoch: int = -1
+    copied: bool = False
+    """In memory, and no more than a little: readers that are slow hold too many files open."""
 
 
 @frozen(slots=True)
 class SliceRead:
-    """A slice of a log, or why there is none. `diverged`: the reader's log parts from this one at (epoch, end)."""
+    """A slice of a log, or why there is none. `diverged`: the reader's log parts from this one at (epoch, end).
+
+    `withheld`: there is something to read, but too many files are held open by slices that are being sent.
+    """
 
     error: int
     high_watermark: int
@@ -238,6 +243,7 @@ class SliceRead:
     slice: Slice
     aborted: list[AbortedTransaction] | None = None
     diverged: tuple[int, int] | None = None
+    withheld: bool = False
 
 
 @frozen(slots=True)

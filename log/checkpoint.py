@@ -12,7 +12,7 @@ sparse               there only in a log that was filled by a leader who had com
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from crc32c import crc32c
 
@@ -106,8 +106,12 @@ def read_offsets(files: Filesystem, directory: str) -> Offsets | None:
     return Offsets(*(_whole(values, name, path) for name in ("recovery-point", "log-start-offset", "high-watermark")))
 
 
-def write_clean_stop(files: Filesystem, directory: str, stop: CleanStop) -> None:
-    """Say that the log is whole. Everything in it is on disk by now."""
+SyncLater = Callable[[Filesystem, str, str], None]
+"""Makes a file durable, and its name: in this directory, with this name."""
+
+
+def write_clean_stop(files: Filesystem, directory: str, stop: CleanStop, sync_later: SyncLater | None = None) -> None:
+    """Say that the log is whole. Everything in it is on disk by now. With `sync_later`, that is made durable later."""
     values: dict[str, object] = {
         "version": FORMAT_VERSION,
         "end-offset": stop.end_offset,
@@ -122,10 +126,14 @@ def write_clean_stop(files: Filesystem, directory: str, stop: CleanStop) -> None
     try:
         file.truncate(0)
         file.pwrite(_encode(values), 0)
-        file.sync()
+        if sync_later is None:
+            file.sync()
     finally:
         file.close()
-    files.sync_directory(directory)
+    if sync_later is None:
+        files.sync_directory(directory)
+    else:
+        sync_later(files, directory, CLEAN)
 
 
 def read_clean_stop(files: Filesystem, directory: str) -> CleanStop | None:

@@ -142,7 +142,7 @@ class DiskFile:
     to a client through sendfile while the log has long forgotten the file.
     """
 
-    __slots__ = ("_descriptor", "path")
+    __slots__ = ("__weakref__", "_descriptor", "path")
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path

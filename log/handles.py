@@ -5,18 +5,21 @@ a log asks `Handles` for a file each time it needs it, and keeps none but the se
 
 Dropping a handle only drops the reference that is held here. A `File` that nobody else holds is closed by that, at
 once; one that somebody holds (a slice on its way to a client) stays readable until they let go. Nothing here closes a
-file that is in use, and nothing has to know whether one is.
+file that is in use, and nothing has to know whether one is. But those that outlive their place here are counted, so
+that slow clients do not take all descriptors of the process: while too many do, no more slices are handed out.
 
 Nobody keeps a `Map`: it is used within the call that asked for it. `forget` closes it even if it is held, because the
 next thing to happen may be a truncation, and to touch a mapped page behind the new end kills the process.
 """
 
+import weakref
 from collections import OrderedDict
 
 from log.filesystem import File, Filesystem, Map
 from log.reserve import Reserve
 
 LIMIT = 512  # well below the common limit of 1,024 descriptors per process; connections want some too
+LENT_MAX = 512
 
 
 class Handles:
@@ -26,7 +29,9 @@ class Handles:
     removal or rename. Whoever gets a file or map here must not close it.
     """
 
-    __slots__ = ("_handles", "filesystem", "limit", "open_count", "reserve", "unnamed", "unnoted_syncs")
+    __slots__ = (
+        "_handles", "_lent", "filesystem", "lent_max", "limit", "open_count", "reserve", "unnamed", "unnoted_syncs",
+    )  # fmt: skip
 
     def __init__(self, filesystem: Filesystem, limit: int = LIMIT, reserve: Reserve | None = None) -> None:
         # A lookup goes through the offset index or the time index and then the log: they must fit side by side.
@@ -40,6 +45,18 @@ class Handles:
         self.unnamed: dict[str, set[str]] = {}
         """Directories of logs whose names may not be on disk yet, by parent: one sync of that is for all of them."""
         self._handles: OrderedDict[str, _Handle] = OrderedDict()  # the least recently used first
+        self._lent: set[weakref.ref[File]] = set()
+        self.lent_max = LENT_MAX
+
+    @property
+    def lent_count(self) -> int:
+        """Files that are not kept here any more and that somebody holds."""
+        return len(self._lent)
+
+    @property
+    def are_many_lent(self) -> bool:
+        """Should nobody take a file from here who may hold it for long?"""
+        return len(self._lent) >= self.lent_max
 
     def note_failed_sync(self, directory: str, flushed_offset: int) -> None:
         """A sync of this log failed, and so far only we know: it is written down when the log is opened anew."""
@@ -72,7 +89,7 @@ class Handles:
         """Drop the file and unmap the map, if there are any: what `path` stands for is about to change."""
         handle = self._handles.pop(path, None)
         if handle is not None:
-            self.open_count -= handle.count()
+            self._let_go(handle)
             if handle.map is not None:
                 handle.map.close()
 
@@ -94,8 +111,14 @@ class Handles:
 
     def _evict(self) -> None:
         while self.open_count > self.limit:
-            _, handle = self._handles.popitem(last=False)
-            self.open_count -= handle.count()
+            self._let_go(self._handles.popitem(last=False)[1])
+
+    def _let_go(self, handle: "_Handle") -> None:
+        """This was taken out. Its file is counted as long as somebody holds it; most are closed at once."""
+        self.open_count -= handle.count()
+        if handle.file is not None:
+            self._lent.add(weakref.ref(handle.file, self._lent.discard))
+            handle.file = None
 
 
 class _Handle:

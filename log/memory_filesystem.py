@@ -341,7 +341,7 @@ class Interrupt(NamedTuple):
 class MemoryFile:
     """An open file of a `MemoryFilesystem`; invalid after a crash."""
 
-    __slots__ = ("_era", "_filesystem", "_node", "path")
+    __slots__ = ("__weakref__", "_era", "_filesystem", "_node", "path")
 
     def __init__(self, filesystem: MemoryFilesystem, path: str, node: FileNode) -> None:
         self.path = path

@@ -22,7 +22,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from attrs import evolve
 
 from log import checkpoint, time_lookup
-from log.checkpoint import CleanStop, Offsets
+from log.checkpoint import CleanStop, Offsets, SyncLater
 from log.config import LogConfig
 from log.epoch_cache import EpochCache, EpochEntry
 from log.errors import (
@@ -43,6 +43,7 @@ from log.reserve import NO_SPACE
 from log.retention import deletable_segments
 from log.segment import RELATIVE_OFFSET_MAX, Segment, segment_at
 from log.slice import EMPTY, Slice
+from log.slices import finish
 from log.swap import commit_swap, finish_swap, may_be_decided
 from log.time_lookup import TimedOffset
 from log.transaction_index import AbortedTransaction, overlapping
@@ -319,11 +320,11 @@ class PartitionLog:
 
     def offset_for_time(self, timestamp: int, *, up_to: int | None = None) -> TimedOffset | None:
         """The first record with this timestamp or a later one, below `up_to`."""
-        return time_lookup.offset_for_time(self, timestamp, self.end_offset if up_to is None else up_to)
+        return finish(time_lookup.offset_for_time(self, timestamp, self.end_offset if up_to is None else up_to))
 
     def max_timestamp(self) -> TimedOffset | None:
         """The largest timestamp in the log, and the first record that has it."""
-        return time_lookup.max_timestamp(self)
+        return finish(time_lookup.max_timestamp(self))
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that a reader of [start, end) must know. Their markers may lie anywhere above."""
@@ -544,17 +545,17 @@ class PartitionLog:
         except OSError as error:
             raise self._take_offline(error) from error
 
-    def close(self) -> None:
-        """Stop cleanly: sync everything, then say so. An offline log is only let go of.
+    def close(self, sync_later: SyncLater | None = None) -> None:
+        """Stop cleanly: sync everything, then say so, which may be made durable later.
 
-        So is one that somebody else is flushing: that may fail, and then a sync of ours succeeds without writing. How
-        it ends will be told to nobody, so it is noted as one that failed.
+        An offline log is only let go of. So is one that somebody else is flushing: that may fail, and then a sync of
+        ours succeeds without writing. How it ends will be told to nobody, so it is noted as one that failed.
         """
         try:
             if self._offline is None and self.is_flushing:
                 self._note_failed_sync()
             elif self._offline is None:
-                self._stop_cleanly()
+                self._stop_cleanly(sync_later)
         except OSError as error:
             raise self._take_offline(error) from error
         finally:
@@ -590,7 +591,7 @@ class PartitionLog:
         except OSError:  # the disk may be full too: it is written when the log is opened anew, or that fails again
             self._handles.note_failed_sync(self.directory, self.flushed_offset)
 
-    def _stop_cleanly(self) -> None:
+    def _stop_cleanly(self, sync_later: SyncLater | None) -> None:
         if self._saved.is_clean:  # since it was opened nothing but the high watermark has changed
             self._write_watermark()
             return
@@ -610,7 +611,7 @@ class PartitionLog:
             self.flush()
             self.checkpoint()
         stop = CleanStop(self.end_offset, active.size, active.load_max_timestamp(), active.max_timestamp_offset, epochs)
-        checkpoint.write_clean_stop(self._handles.filesystem, self.directory, stop)
+        checkpoint.write_clean_stop(self._handles.filesystem, self.directory, stop, sync_later)
         self._saved.is_clean = True
 
     def _flush_of(self, files: tuple[File, ...], directory: str | None) -> Flush:

@@ -165,7 +165,7 @@ class ReservedFilesystem:
 class ReservedFile:
     """A small file that takes the reserve when there is no space."""
 
-    __slots__ = ("_file", "_reserve")
+    __slots__ = ("__weakref__", "_file", "_reserve")
 
     def __init__(self, file: File, reserve: Reserve) -> None:
         self._file = file

@@ -21,6 +21,8 @@ class Slice:
     end_offset: int
     beyond: int = 0
     """How many more bytes the same read could have had, were they not in the next segments: a slice is of one file."""
+    copy: bytes = b""
+    """The bytes, if they were read already and no file is held."""
 
     def __len__(self) -> int:
         return self.size
@@ -32,7 +34,15 @@ class Slice:
 
     def read(self) -> bytes:
         """The bytes themselves."""
-        return self.file.pread(self.size, self.position) if self.file is not None else b""
+        return self.file.pread(self.size, self.position) if self.file is not None else self.copy
+
+    def copied(self) -> Slice:
+        """The same, in memory."""
+        return Slice(None, 0, self.size, self.end_offset, self.beyond, self.read())
+
+    def withheld(self) -> Slice:
+        """Nothing of it, though it is there."""
+        return Slice(None, 0, 0, self.end_offset, self.size + self.beyond)
 
 
 EMPTY = Slice(None, 0, 0, 0)

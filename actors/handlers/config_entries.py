@@ -10,7 +10,7 @@ it has none and counts as a default, even if the file sets log.retention.hours.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import dropwhile
 from typing import TYPE_CHECKING
 
@@ -63,9 +63,19 @@ class Entry:
 
 
 def topic_entries(serving: Serving, own: Mapping[str, str]) -> list[Entry]:
-    """Every config of a topic that has these of its own."""
-    given = _given(serving)
-    return [_topic_entry(name, default, own, given) for name, default in defaults(min_insync_replicas=1).items()]
+    """Every config of a topic that has these of its own. The others are the same objects for every topic."""
+    usual = usual_topic_entries(serving.facts.broker_configs)
+    if not own:
+        return list(usual.values())
+    given, default = _given(serving), defaults(min_insync_replicas=1)
+    return [_topic_entry(name, default[name], own, given) if name in own else entry for name, entry in usual.items()]
+
+
+@lru_cache(maxsize=16)
+def usual_topic_entries(broker_configs: tuple[tuple[str, str], ...]) -> dict[str, Entry]:
+    """Every config of a topic that has none of its own, where the file sets these for brokers."""
+    given = dict(broker_configs)
+    return {name: _topic_entry(name, default, {}, given) for name, default in defaults(min_insync_replicas=1).items()}
 
 
 def broker_entries(serving: Serving) -> list[Entry]:

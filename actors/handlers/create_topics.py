@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from actors.handlers.config_entries import topic_entries
+from actors.handlers.config_entries import Entry, topic_entries, usual_topic_entries
 from actors.handlers.operations import Outcome, Together, make_partitions, new_id, said
 from log.machines.plans import CreateTopic
 from log.machines.topic_ids import id_bytes
@@ -94,10 +94,20 @@ def _made(
         if not call.request.validate_only:
             result.topic_id = id_bytes(facts["topic_id"])
         own = {config.name: config.value for config in topic.configs if config.value is not None}
+        usual = _usual_configs(call.serving.facts.broker_configs)
         result.configs = [
-            CreatableTopicConfigs(
-                name=entry.name, value=entry.value, read_only=entry.read_only, config_source=entry.source
-            )
-            for entry in topic_entries(call.serving, own)
+            _config(entry) if entry.name in own else usual[entry.name] for entry in topic_entries(call.serving, own)
         ]
     together.done()
+
+
+@lru_cache(maxsize=16)
+def _usual_configs(broker_configs: tuple[tuple[str, str], ...]) -> dict[str, CreatableTopicConfigs]:
+    """What topics without configs of their own have. To make and to free these for each of many topics takes long."""
+    return {name: _config(entry) for name, entry in usual_topic_entries(broker_configs).items()}
+
+
+def _config(entry: Entry) -> CreatableTopicConfigs:
+    return CreatableTopicConfigs(
+        name=entry.name, value=entry.value, read_only=entry.read_only, config_source=entry.source
+    )

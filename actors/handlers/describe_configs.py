@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from actors.handlers.config_entries import Entry, broker_entries, topic_entries
+from actors.handlers.config_entries import Entry, broker_entries, topic_entries, usual_topic_entries
 from actors.handlers.config_resources import BROKER, TOPIC, broker_problem, unknown_type
 from log.machines.plans import topic_name_problem
 from protocol.error_codes import ErrorCode
@@ -28,18 +28,33 @@ if TYPE_CHECKING:
 
 def handle(call: Call[DescribeConfigsRequest]) -> Generator[None, None, DescribeConfigsResponse]:
     """A resource that is named again with the same keys is described once."""
-    response = DescribeConfigsResponse()
+    response, told = DescribeConfigsResponse(), _Told(call)
     wanted = {
         (one.resource_type, one.resource_name, tuple(one.configuration_keys or ())): one
         for one in call.request.resources
     }
     for resource in wanted.values():
-        response.results.append(_described(call, resource))
+        response.results.append(_described(call, resource, told))
         yield
     return response
 
 
-def _described(call: Call[DescribeConfigsRequest], resource: DescribeConfigsResource) -> DescribeConfigsResult:
+class _Told:
+    """Configs as this request wants them told. What many topics have in common is made once, and freed once."""
+
+    def __init__(self, call: Call[DescribeConfigsRequest]) -> None:
+        self._request = call.request
+        usual = usual_topic_entries(call.serving.facts.broker_configs)
+        self._usual = {name: (entry, _told(call.request, entry)) for name, entry in usual.items()}
+
+    def of(self, entry: Entry) -> DescribeConfigsResourceResult:
+        usual = self._usual.get(entry.name)
+        return usual[1] if usual is not None and usual[0] is entry else _told(self._request, entry)
+
+
+def _described(
+    call: Call[DescribeConfigsRequest], resource: DescribeConfigsResource, told: _Told
+) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
     )
@@ -49,7 +64,7 @@ def _described(call: Call[DescribeConfigsRequest], resource: DescribeConfigsReso
         result.error_code, result.error_message = refusal.error, str(refusal)
         return result
     wanted = frozenset(resource.configuration_keys or ())
-    result.configs = [_told(call.request, entry) for entry in entries if not wanted or entry.name in wanted]
+    result.configs = [told.of(entry) for entry in entries if not wanted or entry.name in wanted]
     return result
 
 

@@ -3,7 +3,8 @@
 The records are slices of files, which the kernel sends. Every partition is read at once, and once only, however often
 a request names it; where together they are more than was asked for, those at the end are left for the next request. The
 first batch may be larger than any limit, or it could never be read. While nothing is there, the replicas are asked to
-say when that changes.
+say when that changes. While slices that wait to be sent hold too many files open, only one partition of a request gets
+records, as a copy in memory.
 
 Left out: fetching by followers, which replicate in another way, and preferred read replicas.
 """
@@ -13,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
 
 from actors.fetch_sessions import INITIAL_EPOCH, FetchSession, Key, Wanted, partitions_of
 from actors.handlers.leaders import endpoints
@@ -46,6 +49,9 @@ READ_COMMITTED = 1
 ZSTD_FROM = 10
 LOOKED_AT_BYTES_MAX = 256 << 10
 """Of one partition, for clients so old that every batch has to be looked at for zstd, unless one batch is larger."""
+FILES_MAX = 256
+"""Slices of files in one answer. Each may hold a descriptor until it is sent; other partitions are told to have no
+records, and their turn comes with the next request."""
 PAUSE_EVERY = 16
 """So many partitions are soon done with, and most requests name fewer: a pause costs as much as the work."""
 ABORTED_AT_ONCE_MAX = 100
@@ -73,12 +79,16 @@ class _Read:
     answer: PartitionData
     beyond: int = 0
     """Bytes of the next segments: an answer has one segment's records, but min_bytes counts what is there."""
+    withheld: bool = False
+    """Is there more, which is not given now because slices hold too many files open?"""
 
 
 class _Fetch:
     """One request until it is answered. Whatever takes time for each partition is done in slices."""
 
-    __slots__ = ("_call", "_deadline", "_is_waiting", "_moved", "_number", "_open", "_reads", "_session", "_timer")
+    __slots__ = (
+        "_call", "_deadline", "_files", "_is_waiting", "_moved", "_number", "_open", "_reads", "_session", "_timer",
+    )  # fmt: skip
 
     def __init__(self, call: Call[FetchRequest], session: FetchSession | None) -> None:
         self._call = call
@@ -92,6 +102,8 @@ class _Fetch:
         self._moved = False
         """Did some replica say so before all were asked?"""
         self._open = 0
+        self._files = 0
+        """Slices of files that were read for it."""
 
     def begin(self) -> Slices:
         """Ask for every partition, once however often it is named. Of a partition named twice the last counts."""
@@ -116,8 +128,8 @@ class _Fetch:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def _read_all(self) -> Slices:
-        connection, serving = self._call.connection, self._call.serving
         self._moved = False
+        self._files = 0
         self._open = 1  # ours, until all are asked
         for read in self._reads:
             wanted, topic, number = read.wanted, read.topic, read.wanted.partition.partition
@@ -128,15 +140,21 @@ class _Fetch:
             elif not 0 <= number < len(topic.partitions):
                 read.answer = _failed(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
-                self._open += 1
-                asked = wanted.partition
-                message = ReadSlice(
-                    asked.fetch_offset, self._limit(asked), self._call.request.isolation_level == READ_COMMITTED,
-                    asked.current_leader_epoch, asked.last_fetched_epoch,
-                )  # fmt: skip
-                connection.ask(serving.replica(topic, number), message, partial(self._was_read, read))
+                read.answer = _nothing(wanted)  # what was read before goes first, and its file with it
+                self._ask(read, topic)
             yield
         self._done_one()
+
+    def _ask(self, read: _Read, topic: Topic, *, copied: bool = False) -> None:
+        self._open += 1
+        read.beyond, read.withheld = 0, False
+        asked = read.wanted.partition
+        message = ReadSlice(
+            asked.fetch_offset, self._limit(asked), self._call.request.isolation_level == READ_COMMITTED,
+            asked.current_leader_epoch, asked.last_fetched_epoch, copied,
+        )  # fmt: skip
+        replica = self._call.serving.replica(topic, asked.partition)
+        self._call.connection.ask(replica, message, partial(self._was_read, read))
 
     def _limit(self, asked: FetchPartition) -> int:
         limit = min(asked.partition_max_bytes, self._call.request.max_bytes, BYTES_MAX)
@@ -147,7 +165,11 @@ class _Fetch:
             read.answer = _failed(read.wanted, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
             found: SliceRead = future.get()
+            if found.slice.file is not None and self._files >= FILES_MAX:
+                found = evolve(found, slice=found.slice.withheld(), withheld=True)
+            self._files += found.slice.file is not None
             read.answer, read.beyond = _answer(read.wanted, found), found.slice.beyond
+            read.withheld = found.withheld
         self._done_one()
 
     def _done_one(self) -> None:
@@ -156,6 +178,11 @@ class _Fetch:
             self._call.connection.in_slices(self._was_all_read())
 
     def _was_all_read(self) -> Slices:
+        withheld = yield from self._first_withheld()
+        if withheld is not None:
+            assert withheld.topic is not None
+            self._ask(withheld, withheld.topic, copied=True)
+            return
         if (yield from self._is_enough()) or self._is_over():
             yield from self._answer()
             return
@@ -167,6 +194,18 @@ class _Fetch:
             yield from self._answer()
         else:
             self._is_waiting = True
+
+    def _first_withheld(self) -> Generator[None, None, _Read | None]:
+        """A partition of which something must be given, in memory: else the client would ask in vain, and again."""
+        first = None
+        for count, read in enumerate(self._reads, 1):
+            if read.answer.records:
+                return None
+            if first is None and read.withheld:
+                first = read
+            if not count % PAUSE_EVERY:
+                yield
+        return first
 
     def _is_over(self) -> bool:
         """Is there no more time to wait, or nobody who does?"""
@@ -345,7 +384,7 @@ def _answer(wanted: Wanted, read: SliceRead) -> PartitionData:
         last_stable_offset=read.last_stable_offset,
         log_start_offset=read.log_start_offset,
         aborted_transactions=None,
-        records=found if found.size >= SLICE_BYTES_MIN else found.read(),  # type: ignore[arg-type]
+        records=found if found.file is not None and found.size >= SLICE_BYTES_MIN else found.read(),  # type: ignore[arg-type]
     )
     if read.aborted is not None:
         answer.aborted_transactions = [

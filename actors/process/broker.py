@@ -21,6 +21,7 @@ from attrs import evolve
 from actors.cluster_facts import ClusterFacts
 from actors.fetch_sessions import FetchSessions
 from actors.group_member import GroupServices
+from actors.last_syncs import LastSyncs
 from actors.listener import serve_port
 from actors.partitions import Balance, is_balanced, is_settled, on_disk
 from actors.process.directory_lock import DirectoryLock
@@ -219,7 +220,7 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> 
                     await ending.wait()
                     if ending.hand_over:
                         await _hand_over(node)
-                    await _stop_actors(node)
+                    await _stop_actors(node, services.last_syncs)
                     how = "this broker has stopped"
                     nursery.cancel_scope.cancel()
             finally:
@@ -270,20 +271,27 @@ async def _hand_over(node: Node) -> None:
             await answer
 
 
-async def _stop_actors(node: Node) -> None:
+async def _stop_actors(node: Node, last_syncs: LastSyncs | None) -> None:
     """Let every actor handle what it has and stop. As long as some do, the others are waited for.
 
     A broker with thousands of replicas syncs files for each of them; the launcher hears that it gets on.
     """
+
+    def count() -> int:
+        return len(node.addresses) + (0 if last_syncs is None else last_syncs.left)
+
     node.scheduler.turn(node.stop_all)
-    left, stuck_s = len(node.addresses), 0.0
+    left, stuck_s = count(), 0.0
     while stuck_s < STOP_SECONDS:
         with trio.move_on_after(STOP_REPORT_SECONDS) as slice_of_it:
             await drained(node.scheduler)
+            if last_syncs is not None:
+                await last_syncs.wait()
         if not slice_of_it.cancelled_caught:
             break
-        stuck_s = 0.0 if len(node.addresses) < left else stuck_s + STOP_REPORT_SECONDS
-        left = len(node.addresses)
+        now_left = count()
+        stuck_s = 0.0 if now_left < left else stuck_s + STOP_REPORT_SECONDS
+        left = now_left
         if LAUNCHER_ID in node.links:
             node.ref(LAUNCHER).tell(BrokerStopping(node.broker, left))
     if node.addresses:

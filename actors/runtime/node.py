@@ -16,7 +16,7 @@ import pykka
 from pykka._envelope import Envelope
 
 from actors.runtime.actor import Actor
-from actors.runtime.address import Address, name_of
+from actors.runtime.address import Address, in_order, name_of
 from actors.runtime.errors import MailboxFull
 from actors.runtime.events import PeerDown, PeerUp, Terminated
 from actors.runtime.ref import Ref, RemoteRef
@@ -96,7 +96,7 @@ class Node:
     @property
     def addresses(self) -> list[Address]:
         """Every actor that lives here."""
-        return sorted(self._alive)
+        return in_order(self._alive)
 
     def stop_all(self) -> None:
         """Ask every actor here to stop, the youngest first, and restart none of them."""
@@ -181,8 +181,7 @@ class Node:
             old.lose("replaced by a new connection")
         self.links[link.peer] = link
         self.log.info("link: %s is up", name_of(link.peer))
-        for watcher in sorted(self._peer_watchers):
-            self.tell_local(watcher, PeerUp(link.peer, link.incarnation))
+        self._tell_peer_watchers(PeerUp(link.peer, link.incarnation))
 
     def link_down(self, link: Link, reason: str) -> None:
         """A link is lost: everybody who watched something behind it is told."""
@@ -195,8 +194,12 @@ class Node:
         for target in self._watches.targets():
             if target.broker == peer:
                 self.remote_terminated(target, f"link lost: {reason}")
-        for watcher in sorted(self._peer_watchers):
-            self.tell_local(watcher, PeerDown(peer, reason))
+        self._tell_peer_watchers(PeerDown(peer, reason))
+
+    def _tell_peer_watchers(self, message: PeerUp | PeerDown) -> None:
+        """All of them at once, since a failover waits for it. They go on in turns of their own."""
+        for watcher in in_order(self._peer_watchers):
+            self.tell_local(watcher, message)
 
     def tell_local(self, address: Address, message: Any) -> None:
         """Tell an actor here what it must not miss and nobody repeats: its mailbox bound does not apply.

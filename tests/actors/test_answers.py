@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.answers import REQUEST_BYTES_MAX, REQUESTS_MAX, UNSENT_BYTES_MAX, Answers
+from actors.answers import REQUEST_BYTES_MAX, REQUESTS_MAX, UNSENT_BYTES_MAX, UNSENT_SLICES_MAX, Answers
 from actors.runtime import Scheduler
 from actors.runtime.clock import VirtualClock
 
@@ -16,7 +16,7 @@ class Taken:
 
     def __init__(self) -> None:
         self.parts: list[Any] = []
-        self.queued_bytes = 0
+        self.queued_bytes = self.queued_slices = 0
         self.flushes = 0
 
     def write(self, parts: list[Any]) -> None:
@@ -102,6 +102,13 @@ def test_answers_that_the_client_does_not_take_are_too_many(answers: Answers, ou
     assert many(answers)
     outlet.queued_bytes = 0
     assert not many(answers)
+
+
+def test_slices_that_the_client_does_not_take_are_too_many(answers: Answers, outlet: Taken) -> None:
+    outlet.queued_slices = UNSENT_SLICES_MAX
+    assert not many(answers)
+    outlet.queued_slices += 1
+    assert many(answers)
 
 
 def test_answers_that_wait_for_an_earlier_one_count_as_unsent(answers: Answers, outlet: Taken) -> None:

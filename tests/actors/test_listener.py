@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from actors.doorkeeper import CONNECTIONS_MIN, RESERVED_DESCRIPTORS, connections_for
+from actors.doorkeeper import CONNECTIONS_MIN, RESERVED_DESCRIPTORS, connections_for, lent_for
 from actors.harness import Cluster
 from actors.listener import _Edge as Edge
 from actors.process.config import KafkaConfig
@@ -188,7 +188,7 @@ def test_one_client_too_many_from_one_address_is_closed(leaves_nothing: None) ->
 
 
 def test_connections_leave_descriptors_for_files_and_links() -> None:
-    assert connections_for(1024) == 1024 - RESERVED_DESCRIPTORS
+    assert connections_for(1024) == 1024 - RESERVED_DESCRIPTORS - 2 * lent_for(1024)
     assert connections_for(1 << 16) > 60_000
     assert connections_for(256) == CONNECTIONS_MIN
 

@@ -159,3 +159,21 @@ def test_a_hit_costs_next_to_nothing(fs: DiskFilesystem, tmp_path: Path) -> None
     touch_all()
     seconds = min(timeit.repeat(touch_all, number=50, repeat=10)) / 50 / len(paths)
     assert seconds < 2e-6, f"{seconds * 1e9:.0f} ns"  # about 0.15 µs when nothing else runs
+
+
+def test_files_that_somebody_holds_are_counted_once_they_are_not_kept_here(fs: DiskFilesystem, tmp_path: Path) -> None:
+    paths = put(fs, tmp_path, 20)
+    handles = Handles(fs, limit=4)
+    handles.lent_max = 6
+    held = [handles.file(path) for path in paths[:8]]
+    assert (handles.lent_count, handles.are_many_lent) == (4, False)
+    handles.forget(paths[7])
+    handles.forget(paths[6])
+    assert (handles.lent_count, handles.are_many_lent) == (6, True)
+    for path in paths[8:]:
+        handles.file(path)
+    assert handles.lent_count == 8, "what nobody else holds is not lent"
+    del held[0]
+    assert handles.lent_count == 7
+    held.clear()
+    assert (handles.lent_count, handles.are_many_lent) == (0, False)

@@ -381,8 +381,11 @@ def test_a_leader_that_lost_all_the_others_shows_what_is_committed_and_takes_not
     for later in (ReadSlice(2, 1000, False, -1, -1), ReadSlice(1, 1000, False, -1, 2)):
         told = partition.replica.read_slice(later)
         assert told.error == ErrorCode.NOT_LEADER_OR_FOLLOWER, "who has read more shall not begin anew"
-    assert partition.replica.find_offset(FindOffset(EARLIEST, False)).error == ErrorCode.NONE
+    earliest = partition.replica.find_offset(FindOffset(EARLIEST, False))
+    assert earliest is not None
+    assert earliest.error == ErrorCode.NONE
     latest = partition.replica.find_offset(FindOffset(LATEST, False))
+    assert latest is not None
     assert latest.error == ErrorCode.NOT_LEADER_OR_FOLLOWER, "nobody knows what the others have committed"
     for follower in partition.followers:
         partition.world.start(follower)

@@ -48,7 +48,7 @@ def _answer_at_once(self: Coordinator, effects: list[Effects]) -> None:
 _find_offset = Replica.find_offset
 
 
-def _find_uncertain_end(self: Replica, request: FindOffset) -> OffsetFound:
+def _find_uncertain_end(self: Replica, request: FindOffset) -> OffsetFound | None:
     role = self._member.node.role
     if request.timestamp == LATEST and isinstance(role, Leader) and not role.certain:
         return OffsetFound(ErrorCode.NONE, self._member.node.watermark, -1, self._member.node.term)

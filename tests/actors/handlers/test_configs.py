@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from actors.handlers import describe_configs
+from actors.handlers.config_entries import Entry
 from actors.harness import Cluster
 from actors.process.config import KafkaConfig
 from log.machines.config_catalog import CATALOG
@@ -109,6 +111,29 @@ def test_a_topic_has_every_config_with_a_source(client: WireClient, topic: str, 
     assert told["flush.messages"] == (str(2**63 - 1), DEFAULT)
     assert told["min.insync.replicas"] == ("1", DEFAULT)
     assert not any(config.read_only or config.is_sensitive or config.synonyms for config in result.configs)
+
+
+def test_configs_that_topics_have_in_common_are_made_once(
+    client: WireClient, topic: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [f"{topic}-{at}" for at in range(4)]
+    for other in others:
+        cluster.admin.create_topic(other, 1, 3, configs={"retention.ms": "5"} if other == others[0] else {})
+        client.until_led(other)
+    made: list[str] = []
+    told = describe_configs._told
+
+    def noting(request: DescribeConfigsRequest, entry: Entry) -> DescribeConfigsResourceResult:
+        made.append(entry.name)
+        return told(request, entry)
+
+    monkeypatch.setattr(describe_configs, "_told", noting)
+    named = [DescribeConfigsResource(resource_type=TOPIC, resource_name=name) for name in (topic, *others)]
+    results = client.ask(DescribeConfigsRequest(resources=named)).results
+    assert len({len(result.configs) for result in results}) == 1
+    values = [{config.name: config.value for config in result.configs}["retention.ms"] for result in results]
+    assert values == [values[0], "5", *[values[0]] * 3]
+    assert len(made) == len(results[0].configs) + 1
 
 
 def test_synonyms_tell_where_a_value_comes_from_in_order(client: WireClient, topic: str) -> None:

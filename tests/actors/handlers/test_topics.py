@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from actors.handlers import create_topics
+from actors.handlers.config_entries import Entry
 from actors.harness import Cluster
 from log.machines.topic_ids import id_text
 from protocol.apis import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
@@ -20,6 +22,7 @@ from protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
+    CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -167,6 +170,31 @@ def test_what_is_only_validated_is_not_made(client: WireClient, name: str) -> No
     assert (good.error_code, good.num_partitions, good.topic_id) == (ErrorCode.NONE, 1, NO_UUID)
     assert bad.error_code == ErrorCode.INVALID_PARTITIONS
     assert client.topic(name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_configs_that_topics_have_in_common_are_made_once(
+    client: WireClient, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To free three dozen configs for each of 20,000 topics takes longer than anything may hold the loop."""
+    made: list[str] = []
+    config_of = create_topics._config
+
+    def noting(entry: Entry) -> CreatableTopicConfigs:
+        made.append(entry.name)
+        return config_of(entry)
+
+    monkeypatch.setattr(create_topics, "_config", noting)
+    create_topics._usual_configs.cache_clear()
+    topics = [new(f"{name}-{at}", **configured(*[("retention.ms", str(at))] * (at < 3))) for at in range(50)]
+    results = create(client, *topics, validate_only=True)
+    assert [result.error_code for result in results] == [ErrorCode.NONE] * 50
+    told = [
+        {config.name: (config.value, config.config_source) for config in result.configs or ()} for result in results
+    ]
+    assert [one["retention.ms"] for one in told[:3]] == [("0", 1), ("1", 1), ("2", 1)]
+    assert [one == told[3] for one in told[3:]] == [True] * 47
+    assert told[3]["retention.ms"] == ("604800000", 5)
+    assert len(made) == len(told[3]) + 3
 
 
 def test_a_topic_that_is_there_twice_in_a_request_is_refused_once(client: WireClient, name: str) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.runtime import Address
+from actors.runtime.address import in_order
 from actors.runtime.errors import AddressError
 from tests.actors.runtime.probes import PATIENT
 
@@ -62,4 +63,4 @@ def test_an_address_that_would_not_fit_into_a_frame_is_refused(letter: str) -> N
 
 def test_addresses_sort_by_kind_then_name_then_broker() -> None:
     texts = ["a@2", "a/x@1", "a/y@0", "b@0"]
-    assert [str(a) for a in sorted(Address.parse(t) for t in reversed(texts))] == texts
+    assert [str(a) for a in in_order(Address.parse(t) for t in reversed(texts))] == texts

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+
 import pykka
 import pytest
 
-from actors.runtime import Address, Ref, RemoteRef
+from actors.runtime import Address, PeerDown, PeerUp, Ref, RemoteRef
 from actors.runtime import node as node_module
 from actors.runtime.simulation import Simulation
 from tests.actors.runtime.probes import Events, Fail, Local, Note, Owe, Probe, World
@@ -176,3 +181,49 @@ def test_the_memory_of_remote_refs_is_bounded_and_refs_in_use_live_on(monkeypatc
     again = node.ref(Address("probe", "0", 2))
     assert again is not first
     assert str(again) == str(first)
+
+
+@pytest.mark.parametrize("count", [100, 1000])
+def test_news_of_a_peer_costs_a_few_calls_for_each_of_many_actors(count: int) -> None:
+    """A broker has thousands of replicas, and a link that is lost is told to all of them in one turn."""
+    simulation, events = Simulation(seed=1), Events()
+    for broker in (1, 2):
+        simulation.add_node(broker)
+    node = simulation.nodes[1]
+    for number in range(count):
+        address = Address("probe", f"number-{number}", 1)
+        node.spawn(Probe, events, address=address)
+        node.watch_peers(address)
+    calls: list[int] = []
+
+    def counted(work: Callable[[], None]) -> None:
+        calls.append(0)
+
+        def note(_frame: FrameType, event: str, _argument: object) -> None:
+            calls[-1] += event == "call"
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            work()
+        finally:
+            sys.setprofile(before)
+
+    link_up, link_down = node.link_up, node.link_down
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(node, "link_up", lambda *arguments: counted(partial(link_up, *arguments)))
+        patched.setattr(node, "link_down", lambda *arguments: counted(partial(link_down, *arguments)))
+        simulation.connect(1, 2)
+        simulation.run(seconds=0.1)
+        simulation.cut(1, 2)
+        simulation.run(seconds=0.1)
+    assert len(events.of(PeerUp)) == len(events.of(PeerDown)) == count
+    counted(node.addresses.clear)
+    assert max(calls) < 10 * count + 200
+
+
+def test_addresses_are_told_in_the_same_order_every_time() -> None:
+    world, events = World(), Events()
+    for name in ("b", "a", "", "c"):
+        world.node.spawn(Probe, events, address=Address("probe", name, 1))
+    assert [address.name for address in world.node.addresses] == ["", "a", "b", "c"]
