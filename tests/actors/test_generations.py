@@ -30,7 +30,7 @@ def tell(partition: Partition, how: str) -> None:
     leader, node = partition.leader, partition.world.sim.nodes[partition.leader]
     if how == "announced":
         leads = Leads(partition.group, first_term(1) + 3, (ANNOUNCED_BY,))
-        beats = Beats(ANNOUNCED_BY, partition.world.now, False, (leads,), 1, 0)
+        beats = Beats(ANNOUNCED_BY, partition.world.now, False, (leads,), 1, 0, is_disk_full=False)
         node.tell_local(Address("heartbeats", "", leader), beats)
     else:
         node.tell_local(partition.replica.address, Beat(first_term(1) + 3, ANNOUNCED_BY, 0))
