@@ -28,7 +28,7 @@ def test_the_survivors_go_on_and_what_only_the_others_had_is_counted() -> None:
     assert {bool(one.faults.get("acknowledged-and-lost")) for one in outcomes} == {True, False}
 
 
-@pytest.mark.parametrize("seed", [13, 14, 15, 21])
+@pytest.mark.parametrize("seed", [10, 12, 15, 21])
 def test_recoveries_beside_other_faults_keep_every_promise(seed: int) -> None:
     assert check(seed, "kill", "transfer", "isolate", "kill-all").faults[KIND] == 1
 

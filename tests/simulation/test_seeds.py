@@ -29,7 +29,7 @@ from tools.simulator.run import run_seed
 from tools.simulator.settings import FAULTS, OWN_SHARES, choose
 from tools.simulator.world import World
 
-NEWER = ("passing-topics", "recovery")
+NEWER = ("passing-topics", "recovery", "evictions")
 """Faults that there were not when the seeds below broke a promise."""
 
 

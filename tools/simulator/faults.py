@@ -18,7 +18,16 @@ from tools.simulator.lasting_faults import LastingFaults
 from tools.simulator.settings import DIRECTED_FAULTS, LASTING_FAULTS
 from tools.simulator.world import CLIENT_NODES, DATA, World, address_of
 
-_NOT_PICKED = ("drop", "sniper", "forged-marker", "passing-topics", "recovery", *DIRECTED_FAULTS, *LASTING_FAULTS)
+_NOT_PICKED = (
+    "drop",
+    "sniper",
+    "forged-marker",
+    "passing-topics",
+    "recovery",
+    "evictions",
+    *DIRECTED_FAULTS,
+    *LASTING_FAULTS,
+)
 
 
 class Faults:

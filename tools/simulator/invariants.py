@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from operator import itemgetter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from attrs import define, frozen
 
@@ -27,8 +27,12 @@ from log.segment import segment_at
 from protocol.errors import ProtocolError
 from protocol.records import BatchHeader, check_batches, parse_batches, read_header, records
 from tools.simulator.cluster_invariants import ClusterInvariants
+from tools.simulator.producer_model import ProducerModel, Table
 from tools.simulator.report import Violation
 from tools.simulator.vote_invariants import VoteInvariants
+
+if TYPE_CHECKING:
+    from tools.simulator.evictions import Evictions
 
 _RECORDS_BYTES_MAX = 1 << 20
 _PAST_LOGS = 4
@@ -93,6 +97,9 @@ class Invariants:
         self.elected_at: dict[str, list[tuple[int, float]]] = {}
         self.on_elected: Callable[[str, int], None] | None = None
         self.on_cut: Callable[[str, int], None] | None = None
+        self.evictions: Evictions | None = None
+        self.models: dict[str, ProducerModel] = {}
+        """Where producers are forgotten: which ones a partition has to know."""
         self._generations: dict[str, int] = {}
         """Of partitions that were recovered: the newest one that any replica is in."""
         self._memberships: dict[str, dict[int, Membership]] = {}
@@ -333,6 +340,8 @@ class Invariants:
                 if known is None:
                     committed[header.base_offset] = batch
                     found.update(range(header.base_offset, header.next_offset))
+                    if self._is_modelled(group):
+                        self._note_producer(group, header)
                     self._note_values(group, batches.data, position, header)
                 elif _is_compacted(group):
                     self._compare_values(group, broker, batches.data, position, header)
@@ -370,8 +379,11 @@ class Invariants:
         logs that were looked at end before them. Nothing is known of those; of all others, the last ones must be there.
         """
         found = self._found.get(group, set()) if self._is_fresh(group) else None
+        table = self._compare_table(group, broker, watermark, log) if self._is_modelled(group) else None
         for (producer_id, epoch), written in self._sequences.get(group, {}).items():
             producer = log.producers.get(producer_id)
+            if self._is_forgotten(group, producer_id, table):
+                continue
             if producer is not None and producer.epoch > epoch:
                 continue  # what was written in an earlier epoch does not count any more
             at = bisect_left(written, watermark, key=itemgetter(2))
@@ -380,9 +392,44 @@ class Invariants:
             committed = [one for one in known if one[2] < watermark and (found is None or one[2] in found)]
             room = BATCHES_KEPT - (len(known) - len(committed))
             expected = written[max(at - room, 0) : at]
+            if table is not None:
+                expected = [one for one in expected if one[2] >= table[producer_id].since]
             if committed != expected:
                 text = f"broker {broker}, producer {producer_id} below {watermark}: {committed}, not {expected}"
                 self._violate("every replica knows the same producers", group, text)
+
+    def _is_modelled(self, group: str) -> bool:
+        return (
+            self.evictions is not None and not _is_compacted(group) and not self._is_fresh(group) and group != METADATA
+        )
+
+    def _note_producer(self, group: str, header: BatchHeader) -> None:
+        assert self.evictions is not None
+        model = self.models.setdefault(group, ProducerModel(self.evictions.producers_max))
+        is_expired = (group, header.producer_id) in self.evictions.expired
+
+        def violate(text: str) -> None:
+            if not is_expired:
+                self._violate("a producer's batches follow each other until it is forgotten", group, text)
+
+        model.committed(header, violate)
+
+    def _is_forgotten(self, group: str, producer_id: int, table: Table | None) -> bool:
+        if table is None or self.evictions is None:
+            return False
+        return producer_id not in table or (group, producer_id) in self.evictions.expired
+
+    def _compare_table(self, group: str, broker: int, watermark: int, log: PartitionLog) -> Table:
+        """Does this replica know the producers that follow from its log? Those that time has taken may be missing."""
+        assert self.evictions is not None
+        model = self.models.setdefault(group, ProducerModel(self.evictions.producers_max))
+        table, found = model.at_end_of(log, watermark), {producer.id for producer in log.producers}
+        missing = {one for one in table.keys() - found if (group, one) not in self.evictions.expired}
+        open_ones = {producer_id for producer_id, one in table.items() if one.is_open}
+        if missing or found - table.keys() or open_ones - found:
+            text = f"broker {broker}, {watermark} of {log.end_offset}: {sorted(found)}, not {sorted(table)}"
+            self._violate("every replica knows the same producers", group, text)
+        return table
 
     def _compare_disk(self, group: str, broker: int, seen: Seen, log: PartitionLog) -> None:
         if log.flushed_offset == seen.flushed or not log.online:

@@ -9,11 +9,11 @@ from attrs import evolve
 
 from actors.replica import Replica
 from actors.replica_messages import AppendResult
-from log import checkpoint, opening, recovery
+from log import checkpoint, opening, producer_state, recovery
 from log.epoch_cache import EpochCache, EpochEntry
 from log.flush import Flush
 from log.partition_log import PartitionLog
-from log.producer_state import ProducerStates, WrittenBatch
+from log.producer_state import Producer, ProducerStates, WrittenBatch
 from log.raft.member import Member
 from log.raft.messages import Restart
 from log.refusals import Refusals
@@ -144,7 +144,44 @@ def _check_last_batch(self: ProducerStates, header: BatchHeader) -> WrittenBatch
     return None if producer is not None and written is not producer.batches[-1] else written
 
 
+def _keep_last_of_all(self: ProducerStates) -> None:
+    while len(self._producers) > producer_state.PRODUCERS_MAX:
+        oldest = next(iter(self._producers))
+        del self._producers[oldest]
+        self._open.pop(oldest, None)
+
+
+_entry = ProducerStates._entry
+
+
+def _entry_where_it_was(self: ProducerStates, producer_id: int, epoch: int) -> Producer:
+    order = list(self._producers)
+    found = _entry(self, producer_id, epoch)
+    if producer_id in order:
+        self._producers = {one: self._producers[one] for one in order}
+    return found
+
+
 LOG_MUTANTS: dict[str, Mutant] = {
+    "open-producer-forgotten": Mutant(
+        "where there are too many producers, one with an open transaction is forgotten, too",
+        ProducerStates,
+        "_keep_last",
+        _keep_last_of_all,
+        faults=("evictions",),
+        transactions=True,
+        writers=1,
+        seconds=2.0,
+    ),
+    "first-producer-forgotten": Mutant(
+        "where there are too many producers, the one that came first is forgotten, however lately it wrote",
+        ProducerStates,
+        "_entry",
+        _entry_where_it_was,
+        faults=("evictions",),
+        writers=1,
+        seconds=2.0,
+    ),
     "ack-before-followers": Mutant(
         "acks=all waits for nobody", Replica, "_answer_later", _answer_at_once, faults=("usurp",)
     ),

@@ -70,6 +70,11 @@ class Recoveries:
         self._held: dict[int, bytes] | None = None
         """By offset: what all survivors had when the recovery was ordered."""
         self.is_done = False
+        outside = [broker for broker in world.brokers if broker not in controllers(world.brokers)]
+        one = self._rng.choice(outside)
+        others = self._rng.sample([broker for broker in world.brokers if broker != one], _REPLICAS - 1)
+        self._first_keepers = tuple(self._rng.sample((one, *others), _REPLICAS))
+        """Not all of them vote on the metadata, so that most of them can be lost and the metadata goes on."""
 
     def _new_history(self) -> History:
         history = History()
@@ -86,7 +91,9 @@ class Recoveries:
             if world.now >= self._ask_at:
                 self._ask_at = world.now + _ASK_AGAIN_SECONDS
                 configs = (("min.insync.replicas", "1"),)
-                request = CreateTopic("the simulator's recovered", TOPIC, 1, _REPLICAS, configs=configs)
+                request = CreateTopic(
+                    "the simulator's recovered", TOPIC, assignment=(self._first_keepers,), configs=configs
+                )
                 broker = min(world.living)
                 world.sim.nodes[broker].tell_local(Address("controller", "", broker), request)
             return False

@@ -44,7 +44,11 @@ def run(settings: Settings, *, show: bool = False) -> Outcome:
     try:
         faults = Faults(world)
         coordinated = world.consumers or world.transactions
-        with nullcontext() if coordinated is None else coordinated.small_segments():
+        evictions = world.evictions
+        with (
+            nullcontext() if coordinated is None else coordinated.small_segments(),
+            nullcontext() if evictions is None else evictions.bounded(),
+        ):
             events = _run(world, faults, settings)
     finally:
         actors.controller.SNAPSHOT_LOG_BYTES = snapshot_bytes
@@ -56,6 +60,8 @@ def run(settings: Settings, *, show: bool = False) -> Outcome:
         faults.counts.update(world.passing.counts)
     if world.recoveries is not None:
         faults.counts.update(world.recoveries.counts)
+    if evictions is not None:
+        faults.counts.update(evictions.counts)
     if world.sim.lost:
         faults.counts["drop"] = world.sim.lost
     violations = world.history.violations
@@ -187,6 +193,8 @@ def _disturb(world: World, faults: Faults) -> None:
         world.unreplicated.move_about(faults)
     if world.recoveries is not None:
         world.recoveries.begin(faults)
+    if world.evictions is not None:
+        world.evictions.begin(faults)
     if world.transactions is not None:
         TransactionFaults(faults, world.transactions).begin()
 

@@ -25,7 +25,7 @@ DIRECTED_FAULTS = (
 )  # fmt: skip
 LASTING_FAULTS = ("full-disk", "slow-disk", "calendar", "configure")
 LASTING_SHARE = 0.25
-OWN_SHARES = {"lost-votes": 0.2, "forged-marker": 0.4, "passing-topics": 0.3, "recovery": 0.2}
+OWN_SHARES = {"lost-votes": 0.2, "forged-marker": 0.4, "passing-topics": 0.3, "recovery": 0.2, "evictions": 0.2}
 """Faults that draw from generators of their own whether a seed has them, and in which share of the seeds they are."""
 DISK_LOSSES = ("empty", "bit-flip", "lost-votes")
 """Faults after which a disk does not have all that was synced to it."""
@@ -129,7 +129,7 @@ def choose(
     chosen = tuple(one for one in chosen if one not in without)
     blackout = not flushes and ((faults == FAULTS and choose_blackout(seed)) if blackout is None else blackout)
     if blackout:
-        chosen = tuple(one for one in chosen if one not in (*DISK_LOSSES, "recovery"))
+        chosen = tuple(one for one in chosen if one not in (*DISK_LOSSES, "recovery", "evictions"))
     elif "recovery" in chosen:
         chosen = tuple(one for one in chosen if one not in DISK_LOSSES)
     delay_s_max = rng.choice((0.0005, 0.002, 0.005, 0.02, 0.06))

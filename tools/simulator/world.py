@@ -29,6 +29,8 @@ from log.raft.membership import Voter
 from log.raft.roles import Leader
 from tools.simulator.administrators import Administrator
 from tools.simulator.clients import Client, ClientServices, Finish, Reader, Writer
+from tools.simulator.evictions import KIND as EVICTIONS
+from tools.simulator.evictions import Evictions, PasserBy
 from tools.simulator.group_view import GroupView
 from tools.simulator.group_world import GroupWorld
 from tools.simulator.history import ALL, IDEMPOTENT, ONE, History
@@ -192,6 +194,7 @@ class World:
         self.recoveries: Recoveries | None = None
         if RECOVERY in settings.faults and settings.brokers >= BROKERS_MIN:
             self.recoveries = Recoveries(self)
+        self.evictions = Evictions(self) if EVICTIONS in settings.faults else None
         self.unreplicated: Unreplicated | None = None
         if settings.unreplicated:
             self.unreplicated = Unreplicated(settings.unreplicated, settings.seed)
@@ -201,6 +204,7 @@ class World:
             self.report, self.note, self.sim.clock.now, lambda broker: self.brokers[broker].damaged,
             flushes=settings.flushes, journal=JOURNAL,
         )  # fmt: skip
+        self.invariants.evictions = self.evictions
         if self.consumers is not None:
             self.consumers.view.was_followed = lambda log, epoch: self.invariants.was_followed(log, epoch, self.now)
         self.turns = Turns(
@@ -303,6 +307,8 @@ class World:
         if self.unreplicated is not None and not self.unreplicated.is_ready(self):
             return False
         if self.recoveries is not None and not self.recoveries.is_ready():
+            return False
+        if self.evictions is not None and not self.evictions.is_ready():
             return False
         self.note("formed")
         self.clients = self._start_clients()
@@ -508,6 +514,10 @@ class World:
             clients += self.unreplicated.start(nodes, services, self.spawn)
         if self.recoveries is not None:
             clients += self.recoveries.start(nodes, services)
+        if self.evictions is not None:
+            here = evolve(services, groups=(self.evictions.group,))
+            clients.append(self.spawn(nodes[1], PasserBy, "e0", here, self.evictions))
+            self.evictions.start(clients[-1])
         return clients + readers + admins
 
     def spawn(self, node: Node, kind: type[Client], name: str, services: ClientServices, *more: object) -> Client:
@@ -640,6 +650,8 @@ class World:
             self.transactions.check(self)
         if self.recoveries is not None:
             self.recoveries.check()
+        if self.evictions is not None:
+            self.evictions.check()
         self.history.check({group: self.invariants.values.get(group, {}) for group in self.data_groups})
 
 
