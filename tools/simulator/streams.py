@@ -104,7 +104,7 @@ class StreamOutlet:
     """What goes out to a client: as actors/outlet.py, with a simulated link in place of the kernel."""
 
     def __init__(self, node: Node, client: Address, stream: int, ended: Callable[[], None]) -> None:
-        self.queued_bytes = 0  # a link takes everything
+        self.queued_bytes = self.queued_slices = 0  # a link takes everything
         self.closed = False
         self._node = node
         self._client = client
