@@ -293,8 +293,9 @@ class Partitions(Actor):
         """Elections need disk and processor: with too many at once, none is over before it is tried anew."""
         now, leadership = self.node.scheduler.clock.now(), self._services.leadership
         for group, made_at in list(self._leaderless.items()):
-            patience = LEADERLESS_SECONDS_MAX if self._can_elect(group) else LEADERLESS_SECONDS
-            if leadership.is_led(group) or now - made_at >= patience:
+            waited = now - made_at
+            is_hopeless = waited >= LEADERLESS_SECONDS and not self._can_elect(group)
+            if waited >= LEADERLESS_SECONDS_MAX or is_hopeless or leadership.is_led(group):
                 del self._leaderless[group]
         return len(self._leaderless) >= LEADERLESS_MAX
 

@@ -16,8 +16,9 @@ is cut or loses segments under it, it gives up by itself.
 
 A step reads at most `bytes_max` and one batch more (and a little ahead), where a record counts as 100 bytes at least,
 so that well compressed batches do not make it long. A batch of very many records takes several steps, and megabytes are
-compressed and decompressed in a LongCall (`log/slices.py`), which another thread may run before the next step. A step
-may do one thing that cannot be divided: the flush in the beginning, or a swap. Memory: the key map, one batch with its
+compressed and decompressed in a LongCall (`log/slices.py`), which another thread may run before the next step. So is
+what was written synced, every 8 MB and before a swap. A step may do one thing that cannot be divided: the flush in the
+beginning, or a swap. Memory: the key map, one batch with its
 records, two small buffers, and the log's aborted transactions.
 """
 
@@ -36,7 +37,7 @@ from log.key_map import KeyMap
 from log.partition_log import PartitionLog
 from log.record_filter import AbortedTransactions, RecordFilter
 from log.segment import RELATIVE_OFFSET_MAX, Segment
-from log.slices import LongCall
+from log.slices import LongCall, Slices, called
 from log.swap import CLEANED
 from protocol.compression import Bytes
 from protocol.errors import ProtocolError
@@ -204,6 +205,8 @@ class Compaction:
                 is_last = is_last_segment and position + header.size == segment.size
                 kept = yield from _filtered(record_filter, segment, position, header, batch, is_last=is_last)
                 output.take(batch, kept)
+                if output.must_sync:
+                    yield from output.sync()
                 yield _cost(header)
             output.write_out()
             for transaction in segment.transactions():
@@ -211,16 +214,16 @@ class Compaction:
                     output.add_transaction(transaction)
             count += 1
             if is_last_segment or not output.has_room_for(*sources[at + 1]):
-                self._swap(output, count)
+                yield from self._swap(output, count)
                 count = 0
                 yield 0
 
-    def _swap(self, output: CleanedSegment, count: int) -> None:
+    def _swap(self, output: CleanedSegment, count: int) -> Steps[None]:
         """The output is complete: put it in the place of the sources that it was made of."""
         if count == 1 and not output.changed:
             output.remove()
         else:
-            output.finish()
+            yield from output.finish()
             self._output = None  # from the commit on, its files are not ours to remove
             try:
                 self._log.replace_segments(self._sources[:count], output)
@@ -284,14 +287,26 @@ class CleanedSegment(Segment):
         self.append_stamped(batches, self._config.index_interval_bytes)
         self._unsynced_bytes += len(self._pending)
         self._pending, self._headers = bytearray(), []
-        if self._unsynced_bytes >= _SYNC_BYTES:
-            self.file.sync()
-            self._unsynced_bytes = 0
 
-    def finish(self) -> None:
-        """Complete the files and make their content durable."""
-        for file in self.seal():
-            file.sync()
+    @property
+    def must_sync(self) -> bool:
+        """Is so much not on disk yet that the last sync before the swap would take long?"""
+        return self._unsynced_bytes >= _SYNC_BYTES
+
+    def sync(self) -> Slices[None]:
+        """Make durable what was written, perhaps in another thread: meanwhile nothing is written here."""
+        self._unsynced_bytes = 0
+        yield from called(self.file.sync)
+
+    def finish(self) -> Slices[None]:
+        """Complete the files and make their content durable, perhaps in another thread."""
+        files = self.seal()
+
+        def sync() -> None:
+            for file in files:
+                file.sync()
+
+        yield from called(sync)
         self.forget_handles()
 
     def has_room_for(self, segment: Segment, end_offset: int) -> bool:

@@ -1,8 +1,9 @@
 """Work that takes long, in slices: a generator that pauses where other work may go on.
 
 It yields None where it only pauses. It yields a LongCall where something comes that cannot be divided, such as the
-compression of megabytes: a function without side effects that may be called on another thread before the generator goes
-on. If nobody has called it by then, the generator does so itself. So `finish` needs no thread.
+compression of megabytes or a sync: a function that changes nothing which others see, and that may be called on another
+thread before the generator goes on. If nobody has called it by then, the generator does so itself. So `finish` needs no
+thread.
 """
 
 from __future__ import annotations

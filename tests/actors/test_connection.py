@@ -84,14 +84,14 @@ class Silent(Actor):
 class Edge:
     """Offers requests to a connection, one turn at a time."""
 
-    def __init__(self, *requests: bytes, kind: type[Begins] = Begins) -> None:
-        self.clock = VirtualClock()
-        self.scheduler = Scheduler(self.clock)
-        self.node = Node(1, self.scheduler, incarnation=1)
+    def __init__(self, *requests: bytes, kind: type[Begins] = Begins, beside: Edge | None = None) -> None:
+        self.clock: VirtualClock = VirtualClock() if beside is None else beside.clock
+        self.scheduler: Scheduler = Scheduler(self.clock) if beside is None else beside.scheduler
+        self.node: Node = Node(1, self.scheduler, incarnation=1) if beside is None else beside.node
         self.answers = Answers(Taken(), self.scheduler)  # type: ignore[arg-type]
         self.waiting = deque(memoryview(request) for request in requests)
         serving: Any = SimpleNamespace(says=Seldom(self.node.log, self.clock))
-        address = Address("connection", "1", 1)
+        address = Address("connection", str(len(self.node.addresses)), 1)
         self.ref: Ref[Begins] = self.node.spawn(kind, self.answers, serving, "peer", address=address)
 
     def turn(self) -> int:
@@ -149,6 +149,25 @@ def test_a_long_request_is_worked_on_a_few_milliseconds_at_a_time(
     edge.scheduler.turn()
     assert begun[-2:] == [b"7", b"8"], "the next request is begun when the reader offers it again"
     assert (edge.turn(), begun[-2:]) == (1, [b"a", b"b"])
+
+
+def test_a_client_waits_for_no_slice_of_the_long_requests_of_others(
+    begun: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Begins, "seconds", 0.4 * SLICE_SECONDS)
+    first = Edge(b"aaaaaaaaa", kind=Slices)
+    hogs = [first, *(Edge(name * 9, kind=Slices, beside=first) for name in (b"b", b"c"))]
+    for hog in hogs:
+        hog.turn()
+    assert b"".join(begun) == b"aaabbbccc"
+    for name in (b"1", b"2", b"3"):
+        Edge(name, kind=Slices, beside=first).turn()
+    assert b"".join(begun) == b"aaabbbccc123", "a turn that brings a request does nothing for the others"
+    first.scheduler.turn()
+    assert b"".join(begun) == b"aaabbbccc123aaa", "between two looks at sockets is one slice of one connection"
+    while first.scheduler.busy:
+        first.scheduler.turn()
+    assert b"".join(begun) == b"aaabbbccc123aaabbbcccaaabbbccc"
 
 
 def test_what_a_request_may_not_have_ends_the_connection_wherever_it_stands(

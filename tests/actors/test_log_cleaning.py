@@ -60,5 +60,5 @@ def test_large_batches_are_compacted_with_the_help_of_another_thread() -> None:
     while messages:
         cleaning.compact(messages.pop())
     assert reply.get(timeout=0) is True
-    assert calls == 3  # to read the batch twice, and to write it
+    assert calls == 4  # to read the batch twice, to write it, and to sync it
     assert [record.offset for record in committed(log)] == [1]

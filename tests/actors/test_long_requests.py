@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -29,12 +28,9 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records import Record, build_batch
 from tests.actors.handlers.wire_client import WireClient
 
 PARTITIONS, MANY = 200, 20_000
-HOGS, FETCHES = 3, 8
 HELD_MS_MAX = 100
 """Of processor time; 50 is the aim, and a busy machine's caches take their share."""
 BY_NAME = 12
@@ -192,20 +188,3 @@ def test_other_clients_are_served_while_a_long_request_is_worked_on(cluster: Clu
         client.send(DescribeGroupsRequest(groups=[f"group-{number}" for number in range(MANY // 2)]))
         for _ in range(20):
             assert other.ask(MetadataRequest(topics=[MetadataRequestTopic(name="no")])).topics
-
-
-def test_a_producer_is_served_beside_connections_that_are_full_of_long_fetches(
-    cluster: Cluster, client: WireClient
-) -> None:
-    client.until_led("large")
-    named = [FetchPartition(partition=3, partition_max_bytes=1000)] * MANY
-    fetch = FetchRequest(topics=[FetchTopic(topic="large", partitions=named)])
-    batch = bytes(build_batch([Record(0, 1_700_000_000_000, None, b"x", ())]))
-    data = TopicProduceData(name="large", partition_data=[PartitionProduceData(index=3, records=batch)])
-    with ExitStack() as hogs:
-        for _ in range(HOGS):
-            hogs.enter_context(WireClient(cluster)).send_all([fetch] * FETCHES, BY_NAME)
-        for number in range(FETCHES):
-            produce = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data])
-            (answer,) = client.ask(produce, 9).responses[0].partition_responses
-            assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, number)

@@ -181,6 +181,21 @@ def test_leaders_that_cannot_be_elected_are_hardly_waited_for(one_that_elects_no
     assert brokers.replicas(1) == 100
 
 
+def test_who_could_elect_a_leader_is_looked_at_only_where_one_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked for every partition that was just made, whenever another one is to be made."""
+    asked: list[str] = []
+    can_elect = Partitions._can_elect
+
+    def noting(self: Partitions, group: str) -> bool:
+        asked.append(group)
+        return can_elect(self, group)
+
+    monkeypatch.setattr(Partitions, "_can_elect", noting)
+    brokers = Brokers(3)
+    brokers.create(3 * LEADERLESS_MAX)
+    assert asked == []
+
+
 def test_a_turn_looks_at_some_topics_only_however_many_are_due_and_well() -> None:
     brokers = Brokers(1)
     (group,) = brokers.create(1)

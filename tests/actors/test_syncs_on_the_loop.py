@@ -27,7 +27,6 @@ ALLOWED = {
     "failed-sync.tmp": "the disk has failed",
     "catching-up.tmp": "a replica found a loss",
     "cleaner-checkpoint.tmp": "a compaction is done, or a cut takes back a part of it",
-    "*.cleaned": "compaction syncs what it writes every 8 MB, so no sync of it is longer than that takes",
     "*.swap.tmp": "a compacted segment takes the place of others; once per segment",
     "*.txnindex.tmp": "a cut took aborted transactions with it",
     "partition.metadata": "a log is opened",

@@ -19,6 +19,7 @@ from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates
 from log.record_filter import AbortedTransactions, RecordFilter
 from log.slices import finish
+from log.swap import CLEANED, SWAP
 from protocol.compression import Codec
 from protocol.record import write_records
 from protocol.records import (
@@ -511,8 +512,96 @@ def test_a_batch_of_very_many_records_takes_many_steps(
             calls += 1
             compaction.long_call.run()
     assert steps >= 20_000 // 1000 * 2 + 15_000 // 1000
-    assert calls == (3 if codec else 0)  # to read it twice, and to write it
+    assert calls == (4 if codec else 1)  # to read it twice and to write it, and to sync what was written
     assert [record.offset for record in committed(log)] == list(range(5000, 20_000))
+
+
+def rewritten(log: PartitionLog) -> None:
+    """Fill a log, of which much is to be written again."""
+    for _ in range(2):
+        for number in range(40):
+            put(log, (b"%d" % number, bytes(1000)))
+        log.roll()
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that were synced, in order."""
+    paths, sync = list[str](), MemoryFile.sync
+
+    def noting(self: MemoryFile) -> None:
+        paths.append(self.path)
+        sync(self)
+
+    monkeypatch.setattr(MemoryFile, "sync", noting)
+    monkeypatch.setattr("log.compaction._SYNC_BYTES", 10_000)
+    monkeypatch.setattr("log.compaction._WRITE_BYTES", 2_000)
+    return paths
+
+
+def test_what_is_written_is_synced_in_long_calls_alone(log: PartitionLog, synced: list[str]) -> None:
+    rewritten(log)
+    log.flush()
+    compaction = Compaction(log, now_ms=0, removable_below=0, memory_bytes=1 << 20)
+    in_calls = 0
+    while True:
+        synced.clear()
+        done = compaction.step(1 << 20)
+        assert not [path for path in synced if path.endswith(CLEANED)]
+        if done:
+            break
+        if compaction.long_call is not None:
+            synced.clear()
+            compaction.long_call.run()
+            in_calls += len(synced)
+            assert all(path.endswith(CLEANED) for path in synced)
+    assert in_calls >= 4 + 3, "every so many bytes, and all files before the swap"
+    assert [record.offset for record in committed(log)] == list(range(40, 80))
+
+
+@pytest.mark.parametrize("calls", [1, 2, 5])
+def test_a_log_that_is_closed_during_a_sync_is_not_changed(log: PartitionLog, synced: list[str], calls: int) -> None:
+    rewritten(log)
+    compaction = Compaction(log, now_ms=0, removable_below=0, memory_bytes=1 << 20)
+    while True:
+        while compaction.long_call is None:
+            assert not compaction.step(1 << 20)
+        call, calls = compaction.long_call, calls - 1
+        if not calls:
+            break
+        call.run()
+        assert not compaction.step(1 << 20)
+    segments = list(log.segments)
+    compaction.abandon("the replica stops")
+    log.close()
+    call.run()  # the other thread is late
+    assert compaction.step(1 << 20)
+    assert log.segments == segments
+    assert not [name for name in log.handles.filesystem.list(log.directory) if CLEANED in name or SWAP in name]
+    assert synced
+
+
+def test_a_sync_that_fails_leaves_the_log_as_it_was(log: PartitionLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    rewritten(log)
+    log.flush()
+    before = content(log)
+
+    def fail(self: MemoryFile) -> None:
+        if self.path.endswith(CLEANED):
+            raise OSError("bad disk")
+
+    compaction = Compaction(log, now_ms=0, removable_below=0, memory_bytes=1 << 20)
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryFile, "sync", fail)
+        while compaction.long_call is None:
+            assert not compaction.step(1 << 20)
+        compaction.long_call.run()
+    with pytest.raises(OSError, match="bad disk"):
+        compaction.step(1 << 20)
+    assert compaction.done
+    assert content(log) == before
+    assert log.online
+    assert not [name for name in log.handles.filesystem.list(log.directory) if CLEANED in name or SWAP in name]
 
 
 def test_a_long_call_that_nobody_runs_is_run_by_the_next_step(log: PartitionLog) -> None:
@@ -548,6 +637,7 @@ def test_it_waits_for_a_flush_that_is_under_way(files: MemoryFilesystem, log: Pa
     assert not compaction.step(1 << 20)
     flush.run(files)
     log.end_flush(flush, None, 0)
+    assert not compaction.step(1 << 20), "what was written is to be synced"
     assert compaction.step(1 << 20)
     assert pairs(log) == [(1, b"a", b"2")]
 
