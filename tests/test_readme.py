@@ -14,7 +14,7 @@ from actors.process.config import load
 from tests.actors.json_lines import wait_until_registered
 
 ROOT = Path(__file__).parents[1]
-NC = " | nc localhost 9092"
+NC = " | nc -N localhost 9092"
 VARIES = ("pid", "actors", "timestamp", "topic_id")  # from one run to the next
 
 
