@@ -412,9 +412,7 @@ class GroupMember(Actor):
             member.log.end_flush(message.flush, message.error, self._now_ms)
         except LogOffline as error:
             self._go_offline(error)
-        if self._loosens and not member.log.synced_first:
-            self._loosens = False
-            member.node.config = evolve(member.node.config, flush_before_ack=False)
+        self._loosen()
         member.flushed(self.now)
         self._after_event()
         start_at, self._start_at = self._start_at, 0
@@ -423,6 +421,14 @@ class GroupMember(Actor):
         except LogOffline as error:
             self._go_offline(error)
         self.on_flushed()
+
+    def _loosen(self) -> bool:
+        """If the log promises no longer to sync first: from now on, acknowledge what is not synced."""
+        if not self._loosens or self._member.log.synced_first:
+            return False
+        self._loosens = False
+        self._member.node.config = evolve(self._member.node.config, flush_before_ack=False)
+        return True
 
     @handles(Offline)
     def offline(self, message: Offline) -> None:
@@ -511,6 +517,8 @@ class GroupMember(Actor):
     def _after_event(self) -> None:
         """Send, save, answer, and arrange to be woken, whatever it was that just happened."""
         member = self._member
+        if self._loosen():  # the log was dropped, which syncs it, so that no sync of it will be done
+            member.flushed(self.now)
         outbox, member.outbox = member.outbox, []
         for broker, message in outbox:
             self.send(self._peer(broker), message)

@@ -33,6 +33,13 @@ def test_recoveries_beside_other_faults_keep_every_promise(seed: int) -> None:
     assert check(seed, "kill", "transfer", "isolate", "kill-all").faults[KIND] == 1
 
 
+def test_a_replica_that_no_longer_syncs_first_and_was_given_up_is_filled() -> None:
+    """It dropped its log, and went on to acknowledge only what is synced, though nothing asked for a sync."""
+    outcome = run_seed(2568, {})
+    assert outcome.ok, outcome.violation
+    assert outcome.faults[KIND] == 1
+
+
 @pytest.mark.parametrize(
     ("mutant", "promise"),
     [
