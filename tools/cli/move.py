@@ -15,7 +15,7 @@ _LOOK_SECONDS = 0.2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    output.add_connection_arguments(parser, "move orders 0 1,2,4 --wait\n  python -m tools.cli move orders 0 --cancel")
+    output.add_connection_arguments(parser, "move orders 0 2,3,1 --wait\n  python -m tools.cli move orders 0 --cancel")
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument("partition", metavar="PARTITION", type=int)
     where = parser.add_mutually_exclusive_group(required=True)
