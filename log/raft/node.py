@@ -75,7 +75,7 @@ class RaftConfig:
     yield_s: float = 0.2
     """How long to wait for somebody else to win who asked first."""
     leader_timeout_s: float = 1.5
-    """A leader that heard no majority for so long answers no client, and steps down if its links to a majority are lost."""
+    """A leader that heard no majority for so long answers no client. It steps down when links to a majority close."""
     transfer_timeout_s: float = 1.0
     append_timeout_s: float = 1.0
     window_bytes: int = 16 << 20
