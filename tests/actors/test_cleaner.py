@@ -65,11 +65,26 @@ class Partition:
             assert self._cluster.ask(Address("cleaner", "", broker), CleanNow(), timeout=30)
 
     def read(self) -> list[tuple[int, bytes | None, bytes | None]]:
+        answers: list[list[tuple[int, bytes | None, bytes | None]]] = []
+
+        def is_read() -> bool:
+            found = self._read_from_leader()
+            answers.extend([] if found is None else [found])
+            return found is not None
+
+        wait_until(is_read)
+        return answers[0]
+
+    def _read_from_leader(self) -> list[tuple[int, bytes | None, bytes | None]] | None:
+        """None if the leader refuses for now: on a busy machine it may wait for its followers."""
         leader = self._cluster.admin.topic(self._name)["partitions"][0]["leader"]
         facts = self._cluster.ask(replica_address(self.group, leader), DescribeReplica())
         found, offset = [], facts.log_start_offset
         while offset < facts.high_watermark:
             answer = self._cluster.ask(replica_address(self.group, leader), ReadRecords(offset, 1 << 20, 1, 0))
+            if answer.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                return None
+            assert answer.error == ErrorCode.NONE, answer
             batches = parse_batches(answer.batches)
             for position, header in zip(batches.positions, batches.headers, strict=True):
                 if not header.is_control:

@@ -246,7 +246,7 @@ def _fetched_as_it_is(
     return _fetched(self, group_id, topic, partition, False)
 
 
-def _confirmed_by_itself(self: Confirmations, leader_epoch: int) -> LeadershipConfirmed:
+def _confirmed_by_itself(self: Confirmations, leader_epoch: int, _then: object) -> LeadershipConfirmed:
     return LeadershipConfirmed(self._replica.authority.problem(leader_epoch))
 
 

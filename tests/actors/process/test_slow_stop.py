@@ -15,7 +15,7 @@ from actors.process.broker import BrokerSpec
 from actors.process.config import BrokerConfig, ClusterConfig, KafkaConfig
 from actors.process.launcher import open_launcher
 from actors.process.messages import BrokerStopping
-from log.checkpoint import CLEAN
+from log.checkpoint import CLEAN, SyncLater
 from log.partition_log import PartitionLog
 
 PARTITIONS, CLOSE_SECONDS = 80, 0.01
@@ -29,9 +29,9 @@ def test_a_broker_with_many_logs_closes_all_of_them_before_it_ends(
     close, hear = PartitionLog.close, launcher.Launcher._is_stopping
     heard: list[int] = []
 
-    def close_slowly(self: PartitionLog) -> None:
+    def close_slowly(self: PartitionLog, sync_later: SyncLater | None = None) -> None:
         time.sleep(CLOSE_SECONDS)
-        close(self)
+        close(self, sync_later)
 
     def note(self: launcher.Launcher, message: BrokerStopping) -> None:
         heard.append(message.actors)
