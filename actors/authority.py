@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from log.raft import leading
+from log.raft.generation import generation_of
 from log.raft.roles import Leader
 from protocol.error_codes import ErrorCode
 
@@ -29,10 +30,20 @@ class Authority:
         led = replica.services.leadership.of(replica.group)
         return led is None or led.epoch <= node.term
 
+    @property
+    def is_given_up(self) -> bool:
+        """Has a leader of a later generation been heard of? Then the metadata here is old: this replica leads no more.
+
+        Voters of the earlier generation that come back together elect one of them before they learn of the later one.
+        What that leader acknowledged would be lost with its log.
+        """
+        led = self._replica.services.leadership.of(self._replica.group)
+        return led is not None and generation_of(led.epoch) > self._replica.member.node.generation
+
     def problem(self, leader_epoch: int) -> int:
         """Of answering somebody who knows this epoch of it."""
         node = self._replica.member.node
-        if not isinstance(node.role, Leader) or not leading.has_quorum(node, self._replica.now):
+        if self.is_given_up or not isinstance(node.role, Leader) or not leading.has_quorum(node, self._replica.now):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self._other_epoch(leader_epoch)
 

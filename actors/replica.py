@@ -551,7 +551,7 @@ class Replica(GroupMember):
         need not have it yet.
         """
         node = self._member.node
-        if not isinstance(node.role, Leader) or end > node.watermark:
+        if not isinstance(node.role, Leader) or end > node.watermark or self.authority.is_given_up:
             return None
         if self._too_few_in_sync:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -592,7 +592,7 @@ class Replica(GroupMember):
         if self.authority.leads_alone:
             return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, node.term, "no other replica can be reached")
         is_heard = isinstance(role, Leader) and (leading.has_quorum(node, self.now) or self._may_be_heard(acks))
-        if not isinstance(role, Leader) or role.successor is not None or not is_heard:
+        if not isinstance(role, Leader) or role.successor is not None or not is_heard or self.authority.is_given_up:
             leader = "nobody known" if node.leader in (None, node.broker) else f"broker {node.leader}"
             return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, node.term, f"the leader is {leader}")
         if leader_epoch not in (-1, node.term):
