@@ -40,6 +40,12 @@ def test_a_replica_that_no_longer_syncs_first_and_was_given_up_is_filled() -> No
     assert outcome.faults[KIND] == 1
 
 
+def test_answers_of_leaders_that_were_given_up_and_do_not_know_it_do_not_count() -> None:
+    outcome = run_seed(5994, {})
+    assert outcome.ok, outcome.violation
+    assert outcome.faults["answered-by-given-up"]
+
+
 @pytest.mark.parametrize(
     ("mutant", "promise"),
     [

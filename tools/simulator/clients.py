@@ -53,6 +53,8 @@ class ClientServices:
     """Was a bit flipped on this broker's disk?"""
     votes_alone: Callable[[str, int, float], bool]
     """Has this broker been its partition's only voter since that time?"""
+    is_given_up: Callable[[int], bool] = lambda _epoch: False
+    """Is a leader of this epoch one of a generation that an operator has given up, which does not know it yet?"""
 
 
 @frozen(slots=True)
@@ -179,6 +181,9 @@ class Writer(Client):
             return
         result: AppendResult = future.get()
         operation.epoch = result.leader_epoch
+        if self.services.is_given_up(result.leader_epoch):
+            self._not_written(operation, surely=False)
+            return
         if result.error == ErrorCode.NONE:
             operation.base_offset = result.base_offset
             self._check_held(operation)
@@ -243,7 +248,8 @@ class Writer(Client):
         else:
             result: AppendResult = future.get()
             moved = result.error == ErrorCode.NONE and result.base_offset != operation.base_offset
-            if moved or self._is_wrong(operation.group, result):
+            given_up = self.services.is_given_up(result.leader_epoch)
+            if not given_up and (moved or self._is_wrong(operation.group, result)):
                 self.history.violate(
                     "a repeated batch is known", operation.group,
                     f"{operation.values[0]!r} at {operation.base_offset} was answered with {result.base_offset}, "
@@ -288,7 +294,9 @@ class Reader(Client):
         error = future.exception
         if error is None:
             result: ReadResult = future.get()
-            if result.error == ErrorCode.NONE:
+            if self.services.is_given_up(result.leader_epoch):
+                self.look_elsewhere(group)
+            elif result.error == ErrorCode.NONE:
                 self._take(group, broker, asked_at, result)
             elif result.error == ErrorCode.OFFSET_OUT_OF_RANGE and self.positions[group] < result.log_start_offset:
                 self.history.skipped[group].update(range(self.positions[group], result.log_start_offset))

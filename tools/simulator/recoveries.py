@@ -6,7 +6,8 @@ names the survivors (`topics recover`), which begin a new generation. The loss i
 
 - a leader comes back, and new clients write and read; nothing that was acknowledged to those is lost;
 - everything that all survivors held is still there, at its offset;
-- only what some survivor did not hold may be gone: the report counts it;
+- only what some survivor did not hold may be gone: the report counts it, and what lost replicas that came back
+  answered before they had heard of the new generation;
 - replicas that were lost come back as learners, and in the end all vote in the new generation with the same logs.
 
 The old clients stop before the order is given: what they know of sequences and positions is of records that may be
@@ -29,6 +30,7 @@ from actors.replica_messages import group_name
 from actors.runtime import Address, Node
 from log.machines.placement import controllers, majority
 from log.machines.plans import CreateTopic, RecoverPartition
+from log.raft.generation import generation_of
 from protocol.records import parse_batches, records
 from tools.simulator.clients import Client, ClientServices, Reader, Writer
 from tools.simulator.history import ALL, IDEMPOTENT, ONE, History
@@ -233,10 +235,17 @@ class Recoveries:
         self._former, self._history = self._history, self._new_history()
         self._history.by_value.update(self._former.by_value)
         nodes = [world.sim.nodes[number] for number in world.client_nodes]
-        world.clients += self._start(nodes, world.client_services(), "h", _NEW)
+        services = evolve(world.client_services(), is_given_up=self._is_given_up)
+        world.clients += self._start(nodes, services, "h", _NEW)
         if world.is_finishing:
             world.tell_finish(self._clients)
         world.sim.scheduler.timers.after(self._rng.choice((0.1, 1.0, 3.0)), self._come_back)
+
+    def _is_given_up(self, epoch: int) -> bool:
+        """Lost replicas that come back and have heard of nothing may lead and answer: that is part of the loss."""
+        is_given_up = epoch > 0 and not generation_of(epoch)
+        self.counts["answered-by-given-up"] += is_given_up
+        return is_given_up
 
     def _come_back(self) -> None:
         world = self._world
