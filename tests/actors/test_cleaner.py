@@ -72,7 +72,7 @@ class Partition:
             answers.extend([] if found is None else [found])
             return found is not None
 
-        wait_until(is_read)
+        wait_until(is_read, lambda: f"the leader of {self._name} refuses to be read")
         return answers[0]
 
     def _read_from_leader(self) -> list[tuple[int, bytes | None, bytes | None]] | None:
