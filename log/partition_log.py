@@ -38,7 +38,7 @@ from log.flush import Flush
 from log.handles import Handles
 from log.opening import OpenLog, open_log
 from log.producer_state import ProducerStates, aborted, read_marker
-from log.recovery import replay_producers
+from log.recovery import offset_in_name, replay_producers
 from log.reserve import NO_SPACE
 from log.retention import deletable_segments
 from log.segment import RELATIVE_OFFSET_MAX, Segment, segment_at
@@ -418,9 +418,19 @@ class PartitionLog:
     def must_flush_for(self, offset: int) -> bool:
         """Must the log be flushed before it may start at `offset`?
 
-        The producers' snapshot at the new start has to outlive the records that it stands for.
+        The producers' snapshot at the new start has to outlive the records that it stands for. A flush that is under way
+        has made nothing durable yet, and may fail.
         """
-        return offset > self.log_start_offset and (self.flushed_offset < offset or bool(self._unsynced.files))
+        if offset <= self.log_start_offset:
+            return False
+        return self.flushed_offset < offset or bool(self._unsynced.files) or self._is_flushing_snapshot(offset)
+
+    def _is_flushing_snapshot(self, offset: int) -> bool:
+        """Is a producers' snapshot of `offset` or below among the files of the flush that is under way?"""
+        if self._flushing is None:
+            return False
+        bases = (offset_in_name(file.path.rpartition("/")[2], ".snapshot") for file in self._flushing.files)
+        return any(base is not None and base <= offset for base in bases)
 
     def retained_from(self, now_ms: int | None) -> int:
         """Where the log is to start by retention.ms, unless the time is not known, and retention.bytes.

@@ -563,6 +563,28 @@ def test_a_table_of_producers_that_a_power_cut_took_is_made_again_though_its_rec
     assert {producer.id for producer in open_log(files).producers} == {1, 2}
 
 
+def test_a_log_start_waits_for_the_snapshot_that_a_flush_under_way_has_to_make_durable() -> None:
+    files = MemoryFilesystem()
+    log = open_log(files)
+    put(log, batch(producer=(1, 0, 0)))
+    log.roll()
+    put(log, batch())
+    log.flush()
+    log.high_watermark = log.end_offset
+    log.checkpoint()
+    path = f"{DIRECTORY}/{1:020d}.snapshot"
+    data = files.read(path)
+    files.remove(path)
+    files.create(path).pwrite(data, 0)  # by a process that was killed before it synced the snapshot
+    log = open_log(files)
+    log.begin_flush()  # a slow disk is at work on it
+    assert log.flushed_offset == 2
+    assert log.must_flush_for(1)
+    log.raise_log_start(1)
+    files.crash(mode="lose_all")
+    assert {producer.id for producer in open_log(files).producers} == {1}
+
+
 def test_files_that_are_not_ours_are_left_alone() -> None:
     files, found = killed()
     names = [

@@ -232,6 +232,12 @@ def test_another_seed_of_the_soak_that_once_broke_a_promise_keeps_it(seed: int) 
     check(seed, without=tuple(OWN_SHARES))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [20_000_770, 20_001_108])
+def test_a_seed_of_the_second_soak_that_once_broke_a_promise_keeps_it(seed: int) -> None:
+    check(seed)
+
+
 @pytest.mark.parametrize("bound", ["OPERATIONS_MAX", "FRAMES_MAX"])
 def test_a_turn_that_does_more_than_it_may_is_found(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, bound, 2)
