@@ -418,8 +418,8 @@ class PartitionLog:
     def must_flush_for(self, offset: int) -> bool:
         """Must the log be flushed before it may start at `offset`?
 
-        The producers' snapshot at the new start has to outlive the records that it stands for. A flush that is under way
-        has made nothing durable yet, and may fail.
+        The producers' snapshot at the new start has to outlive the records that it stands for. A flush that is under
+        way has made nothing durable yet, and may fail.
         """
         if offset <= self.log_start_offset:
             return False

@@ -412,7 +412,7 @@ class Consumer(KafkaClient):
         self.later(self.rng.uniform(0.5, 1.5) * self.settings.commit_s, self._commit_now_and_then)
 
     def commit(self, then: Callable[[], None] | None = None) -> None:
-        """Commit positions that have changed since the last commit; now and then all of them, until the run finishes."""
+        """Commit the positions that have changed; now and then all of them, until the run finishes."""
         all_of_it = self.rng.random() < _COMMIT_SAME_SHARE and not self.finishing
         done = {
             number: owned
