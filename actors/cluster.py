@@ -16,12 +16,12 @@ from typing import Any
 
 import trio
 
+from actors.broker.directory_lock import DirectoryInUse
+from actors.broker.identity import IdentityError
+from actors.cluster_file.config import ClusterConfig, ConfigError, load, problem
 from actors.process import logs
-from actors.process.config import ClusterConfig, ConfigError, load, problem
-from actors.process.directory_lock import DirectoryInUse
 from actors.process.errors import FormationError
 from actors.process.hosts import ProcessHost
-from actors.process.identity import IdentityError
 from actors.process.launcher import BrokerGivenUp, Launcher, open_launcher
 from actors.process.preflight import check_machine
 

@@ -25,12 +25,12 @@ from typing import Any, Self
 
 import trio
 
-from actors.admin import Admin
-from actors.process.broker import ExtraActor
-from actors.process.config import BrokerConfig, ClusterConfig, KafkaConfig, TopicConfig
+from actors.broker.broker import ExtraActor
+from actors.cluster_file.config import BrokerConfig, ClusterConfig, KafkaConfig, TopicConfig
+from actors.control.admin import Admin
+from actors.messages.process import BrokerStatus
 from actors.process.hosts import Host, LocalHost, ProcessHost
 from actors.process.launcher import Launcher, open_launcher
-from actors.process.messages import BrokerStatus
 from actors.runtime import Address, AnyRef, Scheduler
 
 START_SECONDS = 30.0

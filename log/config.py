@@ -7,8 +7,8 @@ import enum
 from attrs import field
 from attrs.validators import ge, gt
 
-from protocol.compression import Codec
 from protocol.late_attrs import frozen
+from protocol.records.compression import Codec
 
 NEVER = (1 << 63) - 1
 UNLIMITED = -1

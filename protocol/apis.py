@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from protocol.schema import Versions
+from protocol.schema.declaration import Versions
 
 
 @attrs.frozen(slots=False, eq=False)
@@ -39,7 +39,7 @@ class Api:
         return self._class("Response")
 
     def _class(self, kind: str) -> type[Any]:
-        module = import_module(f"protocol.messages.{re.sub('(?<!^)(?=[A-Z])', '_', self.name).lower()}")
+        module = import_module(f"{__package__}.messages.{re.sub('(?<!^)(?=[A-Z])', '_', self.name).lower()}")
         found = getattr(module, self.name + kind)
         assert isinstance(found, type)
         return found

@@ -21,13 +21,13 @@ from collections.abc import Generator, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from protocol.apis import API_VERSIONS, APIS, Api
-from protocol.codec import decode, decode_in_steps, encode, encode_in_steps
-from protocol.decoder import TAGS_MAX
 from protocol.error_codes import ErrorCode
 from protocol.errors import MalformedFrame, MalformedMessage, ProtocolError
 from protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from protocol.schema import Buffer
-from protocol.varint import decode_unsigned
+from protocol.records.varint import decode_unsigned
+from protocol.schema.codec import decode, decode_in_steps, encode, encode_in_steps
+from protocol.schema.declaration import Buffer
+from protocol.schema.decoder import TAGS_MAX
 
 T = TypeVar("T")
 

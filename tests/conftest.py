@@ -27,14 +27,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--chaos-seconds", type=float, default=15.0, help="how long tests/chaos lets things go wrong")
 
 
-SLOW = ("compat/", "actors/handlers/", "actors/test_broker_deaths.py", "actors/test_cluster_command.py",
-        "actors/test_json_groups.py", "actors/test_json_records.py", "log/test_crash_points.py",
-        "log/test_log_fuzz.py", "log/test_log_model.py", "log/raft/test_random_histories.py",
-        "tools/client/test_against_brokers.py", "tools/client/test_failover.py", "tools/client/test_transactions.py",
-        "protocol/test_codec.py",
-        "protocol/test_kio.py", "simulation/test_disks.py", "simulation/test_groups.py", "simulation/test_mutants.py",
-        "simulation/test_operations_under_kills.py", "simulation/test_seeds.py",
-        "simulation/test_transactions.py")  # fmt: skip
+SLOW = (
+    "compat/",
+    "actors/serving/kafka/handlers/",
+    "actors/test_broker_deaths.py",
+    "actors/test_cluster_command.py",
+    "actors/test_json_groups.py",
+    "actors/test_json_records.py",
+    "log/test_crash_points.py",
+    "log/test_log_fuzz.py",
+    "log/test_log_model.py",
+    "log/raft/test_random_histories.py",
+    "tools/client/test_against_brokers.py",
+    "tools/client/test_failover.py",
+    "tools/client/transactions/test_transactions.py",
+    "protocol/schema/test_codec.py",
+    "protocol/test_kio.py",
+    "simulation/test_disks.py",
+    "simulation/test_groups.py",
+    "simulation/test_mutants.py",
+    "simulation/test_operations_under_kills.py",
+    "simulation/test_seeds.py",
+    "simulation/test_transactions.py",
+)
 """What takes longer than `make test-fast` can wait for, though no test of it does by itself."""
 
 

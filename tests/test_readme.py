@@ -9,8 +9,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from actors.cluster_file.config import load
 from actors.harness import Cluster
-from actors.process.config import load
 from tests.actors.json_lines import wait_until_registered
 
 ROOT = Path(__file__).parents[1]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from actors.handlers import SERVED, handler_of
+from actors.serving.kafka.handlers import SERVED, handler_of
 from protocol.apis import Api
 
 DIRECTORY = Path(__file__).parent.parent / "docs"
@@ -22,9 +22,9 @@ def apis() -> str:
     lines = [
         "# The APIs of Kafka's protocol that are served",
         "",
-        "Made by `python -m tools.docs apis` from the docstrings of `actors/handlers/`; edit those instead. Versions",
-        "are the ones that brokers advertise, Kafka 4.3's. What is not in this table is not advertised, and a request",
-        "of that kind closes the connection.",
+        "Made by `python -m tools.docs apis` from the docstrings of `actors/serving/kafka/handlers/`; edit those instead.",
+        "Versions are the ones that brokers advertise, Kafka 4.3's. What is not in this table is not advertised, and a",
+        "request of that kind closes the connection.",
         "",
         "| key | API | versions | what it does | what it leaves out |",
         "|---|---|---|---|---|",

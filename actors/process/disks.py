@@ -19,7 +19,7 @@ from pathlib import Path
 import orjson
 
 from actors.process.errors import FormationError
-from log.filesystem import DiskFilesystem
+from log.disk.filesystem import DiskFilesystem
 
 SUFFIX = ".mount"
 _VERSION = 1

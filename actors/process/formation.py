@@ -20,21 +20,21 @@ from pathlib import Path
 import attrs
 import orjson
 
-from actors.cluster_facts import GROUP, ClusterFacts, TopicWanted
-from actors.coordinator_messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from actors.broker.identity import FILE_NAME as IDENTITY
+from actors.broker.identity import Identity
+from actors.cluster_file.config import ClusterConfig
+from actors.cluster_file.facts import GROUP, ClusterFacts, TopicWanted
+from actors.messages.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from actors.process import disks
-from actors.process.config import ClusterConfig
 from actors.process.errors import FormationError
-from actors.process.identity import FILE_NAME as IDENTITY
-from actors.process.identity import Identity
+from log.disk.filesystem import DiskFilesystem
 from log.errors import LogError
-from log.filesystem import DiskFilesystem
-from log.machines.config_catalog import topic_defaults
 from log.machines.group.config import GroupConfig
-from log.machines.placement import controllers
+from log.machines.metadata.placement import controllers
+from log.machines.settings.catalog import topic_defaults
 from log.machines.transaction.config import TransactionConfig
-from log.raft.member import MEMBERSHIP_FILE
 from log.raft.membership import MembershipHistory, Voter
+from log.replica.member import MEMBERSHIP_FILE
 from protocol.late_attrs import frozen
 
 FILE_NAME = "formation"

@@ -23,13 +23,13 @@ from typing import Protocol
 
 import trio
 
+from actors.broker.broker import BrokerSpec, Ending, run_broker
+from actors.broker.directory_lock import DirectoryInUse
+from actors.broker.identity import IdentityError
 from actors.process import logs
-from actors.process.broker import BrokerSpec, Ending, run_broker
-from actors.process.directory_lock import DirectoryInUse
-from actors.process.identity import IdentityError
 from actors.runtime import Scheduler, SystemClock
-from actors.runtime.garbage import collect_garbage
-from actors.runtime.loop import run_scheduler
+from actors.runtime.loop.garbage import collect_garbage
+from actors.runtime.loop.trio_loop import run_scheduler
 from log.errors import LogError
 
 DESCRIPTORS_WANTED = 1 << 16

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING
 import trio
 from attrs import evolve
 
-from actors.process.broker import BrokerSpec, ExtraActor, dialled
-from actors.process.directory_lock import DirectoryLock
-from actors.process.formation import facts_of
-from actors.process.messages import (
+from actors.broker.broker import BrokerSpec, ExtraActor, dialled
+from actors.broker.directory_lock import DirectoryLock
+from actors.messages.process import (
     LAUNCHER,
     BrokerStatus,
     BrokerStopping,
@@ -33,12 +32,13 @@ from actors.process.messages import (
     StopBroker,
     broker_address,
 )
+from actors.process.formation import facts_of
 from actors.runtime import LAUNCHER_ID, Actor, Node, PeerDown, PeerUp, Scheduler, SystemClock, handles
-from actors.runtime.loop import run_scheduler
-from actors.runtime.peering import Peering
+from actors.runtime.links.peering import Peering
+from actors.runtime.loop.trio_loop import run_scheduler
 
 if TYPE_CHECKING:
-    from actors.process.config import ClusterConfig
+    from actors.cluster_file.config import ClusterConfig
     from actors.process.hosts import Host, Life
 
 STOP_SECONDS = 10.0

@@ -12,23 +12,23 @@ from pathlib import Path
 
 from attrs import evolve
 
-from actors.cluster_facts import GROUP
-from actors.process.config import ClusterConfig
-from actors.process.directory_lock import DirectoryLock
+from actors.broker.directory_lock import DirectoryLock
+from actors.broker.identity import FILE_NAME as IDENTITY
+from actors.broker.identity import Identity
+from actors.cluster_file.config import ClusterConfig
+from actors.cluster_file.facts import GROUP
 from actors.process.formation import Formation, read_formation, write_formation
-from actors.process.identity import FILE_NAME as IDENTITY
-from actors.process.identity import Identity
-from log import losses
-from log.epoch_cache import EpochCache
+from log.disk.filesystem import DiskFilesystem
 from log.errors import LogError
-from log.filesystem import DiskFilesystem
 from log.raft.generation import GENERATIONS_MAX
-from log.raft.member import MEMBERSHIP_FILE
 from log.raft.membership import Membership, MembershipHistory, Voter
-from log.recovery import EPOCHS_FILE
+from log.recovery import losses
+from log.recovery.recovery import EPOCHS_FILE
+from log.replica.member import MEMBERSHIP_FILE
+from log.segment.epoch_cache import EpochCache
 from protocol.errors import ProtocolError
 from protocol.late_attrs import frozen
-from protocol.records import read_header
+from protocol.records.batches import read_header
 
 
 class RecoveryRefused(Exception):

@@ -14,8 +14,8 @@ import socket
 import stat
 from typing import TYPE_CHECKING, Any
 
-from actors.process.config import ClusterConfig, problem, shown
-from actors.process.directory_lock import DirectoryInUse, owner_of
+from actors.broker.directory_lock import DirectoryInUse, owner_of
+from actors.cluster_file.config import ClusterConfig, problem, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,10 +17,10 @@ simulation.py         … over a virtual clock and a seeded, lossy network
 from actors.runtime.actor import Actor, handles
 from actors.runtime.address import LAUNCHER_ID, Address
 from actors.runtime.clock import Clock, SystemClock, VirtualClock
-from actors.runtime.codec import Payload, wire
 from actors.runtime.errors import BlockingCall, CodecError, LinkLost, MailboxFull, RemoteFailure, RuntimeFault
 from actors.runtime.events import PeerDown, PeerUp, Terminated
 from actors.runtime.future import Future
+from actors.runtime.links.codec import Payload, wire
 from actors.runtime.mailbox import Overflow
 from actors.runtime.node import AnyRef, Node
 from actors.runtime.ref import Ref, RemoteRef

@@ -21,7 +21,7 @@ import pykka
 import trio
 
 from actors.runtime.errors import BlockingCall
-from actors.runtime.loop import Parking
+from actors.runtime.loop.trio_loop import Parking
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -24,7 +24,7 @@ from actors.runtime.supervision import Recipe, Supervisor
 from actors.runtime.watches import Watches
 
 if TYPE_CHECKING:
-    from actors.runtime.link import Link
+    from actors.runtime.links.link import Link
     from actors.runtime.scheduler import Scheduler
 
 A = TypeVar("A", bound=Actor)

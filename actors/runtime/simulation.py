@@ -20,15 +20,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.runtime.clock import VirtualClock
-from actors.runtime.frames import Frame, FrameReader
-from actors.runtime.link import Link
+from actors.runtime.links.frames import Frame, FrameReader
+from actors.runtime.links.link import Link
 from actors.runtime.node import Node
 from actors.runtime.scheduler import Scheduler
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from actors.runtime.actor import Actor
-    from actors.runtime.codec import Buffer
+    from actors.runtime.links.codec import Buffer
 
 Trace = Callable[[str], object]
 _INFINITY = float("inf")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from log.epoch_cache import EpochCache
 from log.raft.messages import Append, Appended, Beat, BeatAnswer, Restart, SparseAppend
 from log.raft.roles import Follower
-from protocol.records import BatchHeader, RecordBatches, parse_batches
+from log.segment.epoch_cache import EpochCache
+from protocol.records.batches import BatchHeader, RecordBatches, parse_batches
 
 if TYPE_CHECKING:
     from log.raft.node import RaftNode

@@ -12,7 +12,6 @@ import random
 from collections.abc import Sequence
 from typing import Protocol
 
-from log.epoch_cache import EpochCache
 from log.raft import confirming, following, generation, leading
 from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.messages import (
@@ -32,6 +31,7 @@ from log.raft.messages import (
 from log.raft.pacer import Pacer
 from log.raft.ready import Fetch, LeaderBatch, Ready, Vote
 from log.raft.roles import TRANSITIONS, Candidate, Follower, Leader, PreCandidate, Role
+from log.segment.epoch_cache import EpochCache
 from protocol.late_attrs import frozen
 
 _PATIENCE_AT_FIRST = 10

@@ -7,7 +7,7 @@ from attrs import Factory
 from log.raft.membership import Membership
 from log.raft.messages import Message, Restart
 from protocol.late_attrs import define, frozen
-from protocol.records import RecordBatches
+from protocol.records.batches import RecordBatches
 
 
 @frozen(slots=True)

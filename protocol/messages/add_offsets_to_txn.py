@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import ADD_OFFSETS_TO_TXN
-from protocol.schema import Int16, Int32, Int64, String, message
+from protocol.schema.declaration import Int16, Int32, Int64, String, message
 
 
 @message(ADD_OFFSETS_TO_TXN.versions, ADD_OFFSETS_TO_TXN.flexible)

@@ -7,7 +7,7 @@ several.
 from __future__ import annotations
 
 from protocol.apis import ADD_PARTITIONS_TO_TXN
-from protocol.schema import Bool, Int16, Int32, Int64, String, field, message, struct
+from protocol.schema.declaration import Bool, Int16, Int32, Int64, String, field, message, struct
 
 
 @struct

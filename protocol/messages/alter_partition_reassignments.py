@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import ALTER_PARTITION_REASSIGNMENTS
-from protocol.schema import Bool, Int16, Int32, String, field, message, struct
+from protocol.schema.declaration import Bool, Int16, Int32, String, field, message, struct
 
 
 @struct

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import API_VERSIONS
-from protocol.schema import Bool, Int16, Int32, Int64, String, field, message, struct
+from protocol.schema.declaration import Bool, Int16, Int32, Int64, String, field, message, struct
 
 
 @message(API_VERSIONS.versions, API_VERSIONS.flexible)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import CONSUMER_GROUP_DESCRIBE
-from protocol.schema import NO_UUID, Bool, Int8, Int16, Int32, String, Uuid, field, message, struct
+from protocol.schema.declaration import NO_UUID, Bool, Int8, Int16, Int32, String, Uuid, field, message, struct
 
 
 @message(CONSUMER_GROUP_DESCRIBE.versions, CONSUMER_GROUP_DESCRIBE.flexible)

@@ -7,7 +7,7 @@ heartbeat is null. From version 1 on the client makes the member id, and can sub
 from __future__ import annotations
 
 from protocol.apis import CONSUMER_GROUP_HEARTBEAT
-from protocol.schema import NO_UUID, Int16, Int32, String, Uuid, field, message, struct
+from protocol.schema.declaration import NO_UUID, Int16, Int32, String, Uuid, field, message, struct
 
 
 @struct

@@ -5,7 +5,7 @@ Each is behind its version as an int16. Kafka reads a newer version as the newes
 
 from __future__ import annotations
 
-from protocol.schema import Bytes, Int32, String, Versions, field, message, struct
+from protocol.schema.declaration import Bytes, Int32, String, Versions, field, message, struct
 
 
 @struct

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import CREATE_TOPICS
-from protocol.schema import NO_UUID, Bool, Int8, Int16, Int32, String, Uuid, field, message, struct
+from protocol.schema.declaration import NO_UUID, Bool, Int8, Int16, Int32, String, Uuid, field, message, struct
 
 
 @struct

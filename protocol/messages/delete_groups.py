@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import DELETE_GROUPS
-from protocol.schema import Int16, Int32, String, field, message, struct
+from protocol.schema.declaration import Int16, Int32, String, field, message, struct
 
 
 @message(DELETE_GROUPS.versions, DELETE_GROUPS.flexible)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import DESCRIBE_GROUPS
-from protocol.schema import Bool, Bytes, Int16, Int32, String, field, message, struct
+from protocol.schema.declaration import Bool, Bytes, Int16, Int32, String, field, message, struct
 
 
 @message(DESCRIBE_GROUPS.versions, DESCRIBE_GROUPS.flexible)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import DESCRIBE_LOG_DIRS
-from protocol.schema import Bool, Int16, Int32, Int64, String, field, message, struct
+from protocol.schema.declaration import Bool, Int16, Int32, Int64, String, field, message, struct
 
 
 @struct

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import DESCRIBE_PRODUCERS
-from protocol.schema import Int16, Int32, Int64, String, field, message, struct
+from protocol.schema.declaration import Int16, Int32, Int64, String, field, message, struct
 
 
 @struct

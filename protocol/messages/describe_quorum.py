@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from protocol.apis import DESCRIBE_QUORUM
-from protocol.schema import NO_UUID, Int16, Int32, Int64, String, UInt16, Uuid, field, message, struct
+from protocol.schema.declaration import (
+    NO_UUID,
+    Int16,
+    Int32,
+    Int64,
+    String,
+    UInt16,
+    Uuid,
+    field,
+    message,
+    struct,
+)
 
 
 @struct

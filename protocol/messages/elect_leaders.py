@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import ELECT_LEADERS
-from protocol.schema import Int8, Int16, Int32, String, field, message, struct
+from protocol.schema.declaration import Int8, Int16, Int32, String, field, message, struct
 
 
 @struct

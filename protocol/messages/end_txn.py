@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import END_TXN
-from protocol.schema import Bool, Int16, Int32, Int64, String, field, message
+from protocol.schema.declaration import Bool, Int16, Int32, Int64, String, field, message
 
 
 @message(END_TXN.versions, END_TXN.flexible)

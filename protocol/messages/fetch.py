@@ -6,7 +6,7 @@ Version 7 brings fetch sessions, 12 the check for a log that diverged, 13 topic 
 from __future__ import annotations
 
 from protocol.apis import FETCH
-from protocol.schema import (
+from protocol.schema.declaration import (
     INT32_MAX,
     INT64_MAX,
     NO_UUID,

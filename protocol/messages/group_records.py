@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.schema import NO_UUID, Bytes, Int8, Int32, Int64, String, Uuid, Versions, field, message, struct
+from protocol.schema.declaration import (
+    NO_UUID,
+    Bytes,
+    Int8,
+    Int32,
+    Int64,
+    String,
+    Uuid,
+    Versions,
+    field,
+    message,
+    struct,
+)
 
 
 @message(Versions.parse("0-1"), Versions.parse("none"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import HEARTBEAT
-from protocol.schema import Int16, Int32, String, field, message
+from protocol.schema.declaration import Int16, Int32, String, field, message
 
 
 @message(HEARTBEAT.versions, HEARTBEAT.flexible)

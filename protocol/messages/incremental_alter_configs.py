@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import INCREMENTAL_ALTER_CONFIGS
-from protocol.schema import Bool, Int8, Int16, Int32, String, field, message, struct
+from protocol.schema.declaration import Bool, Int8, Int16, Int32, String, field, message, struct
 
 
 @struct

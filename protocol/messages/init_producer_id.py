@@ -7,7 +7,7 @@ Version 6 (two-phase commit) is declared but not advertised, unless transaction.
 from __future__ import annotations
 
 from protocol.apis import INIT_PRODUCER_ID
-from protocol.schema import Bool, Int16, Int32, Int64, String, field, message
+from protocol.schema.declaration import Bool, Int16, Int32, Int64, String, field, message
 
 
 @message(INIT_PRODUCER_ID.versions, INIT_PRODUCER_ID.flexible)

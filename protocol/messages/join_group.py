@@ -6,7 +6,7 @@ From version 4 on a member without an id is first sent away with one (MEMBER_ID_
 from __future__ import annotations
 
 from protocol.apis import JOIN_GROUP
-from protocol.schema import Bool, Bytes, Int16, Int32, String, field, message, struct
+from protocol.schema.declaration import Bool, Bytes, Int16, Int32, String, field, message, struct
 
 
 @struct

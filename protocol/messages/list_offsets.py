@@ -7,7 +7,7 @@ disk, -5 latest in tiered storage, -6 the first not yet uploaded.
 from __future__ import annotations
 
 from protocol.apis import LIST_OFFSETS
-from protocol.schema import Int8, Int16, Int32, Int64, String, field, message, struct
+from protocol.schema.declaration import Int8, Int16, Int32, Int64, String, field, message, struct
 
 
 @struct

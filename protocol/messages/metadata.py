@@ -7,7 +7,7 @@ asked for by id alone.
 from __future__ import annotations
 
 from protocol.apis import METADATA
-from protocol.schema import NO_UUID, Bool, Int16, Int32, String, Uuid, field, message, struct
+from protocol.schema.declaration import NO_UUID, Bool, Int16, Int32, String, Uuid, field, message, struct
 
 
 @struct

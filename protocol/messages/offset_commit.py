@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import OFFSET_COMMIT
-from protocol.schema import NO_UUID, Int16, Int32, Int64, String, Uuid, field, message, struct
+from protocol.schema.declaration import NO_UUID, Int16, Int32, Int64, String, Uuid, field, message, struct
 
 
 @struct

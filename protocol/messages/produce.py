@@ -7,7 +7,18 @@ transactional write adds the partition to its transaction by itself; from 13 on 
 from __future__ import annotations
 
 from protocol.apis import PRODUCE
-from protocol.schema import NO_UUID, Int16, Int32, Int64, Records, String, Uuid, field, message, struct
+from protocol.schema.declaration import (
+    NO_UUID,
+    Int16,
+    Int32,
+    Int64,
+    Records,
+    String,
+    Uuid,
+    field,
+    message,
+    struct,
+)
 
 
 @struct

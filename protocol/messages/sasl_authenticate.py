@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import SASL_AUTHENTICATE
-from protocol.schema import Bytes, Int16, Int64, String, field, message
+from protocol.schema.declaration import Bytes, Int16, Int64, String, field, message
 
 
 @message(SASL_AUTHENTICATE.versions, SASL_AUTHENTICATE.flexible)

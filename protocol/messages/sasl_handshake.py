@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import SASL_HANDSHAKE
-from protocol.schema import Int16, String, field, message
+from protocol.schema.declaration import Int16, String, field, message
 
 
 @message(SASL_HANDSHAKE.versions, SASL_HANDSHAKE.flexible)

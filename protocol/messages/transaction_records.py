@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.schema import Int8, Int16, Int32, Int64, String, Versions, field, message, struct
+from protocol.schema.declaration import Int8, Int16, Int32, Int64, String, Versions, field, message, struct
 
 
 @message(Versions.parse("0"), Versions.parse("none"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.apis import WRITE_TXN_MARKERS
-from protocol.schema import Bool, Int8, Int16, Int32, Int64, String, field, message, struct
+from protocol.schema.declaration import Bool, Int8, Int16, Int32, Int64, String, field, message, struct
 
 
 @struct

@@ -8,11 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from actors.calendar import Calendar
-from actors.coordinator import Coordinator
-from actors.coordinator_messages import GROUPS_TOPIC, LeadershipChanged
-from actors.group_member import GroupServices
-from actors.replica_messages import (
+from actors.coordination.coordinator import Coordinator
+from actors.messages.coordinator import GROUPS_TOPIC, LeadershipChanged
+from actors.messages.replica import (
     EARLIEST,
     AppendMarker,
     AppendRecords,
@@ -28,11 +26,13 @@ from actors.replica_messages import (
     group_name,
     replica_address,
 )
+from actors.raft.calendar import Calendar
+from actors.raft.raft_actor import GroupServices
 from actors.runtime import Actor, Address, Future, Payload, handles
 from actors.runtime.simulation import Simulation
 from log.machines.group.config import GroupConfig
 from protocol.error_codes import ErrorCode
-from protocol.records import Record, build_batch
+from protocol.records.batches import Record, build_batch
 from tests.log.machines.group.coordinator import new_world
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pykka
 from attrs import Factory, define, frozen
 
-from actors.process.broker import ExtraActor
+from actors.broker.broker import ExtraActor
 from actors.runtime import Actor, Address, Future, MailboxFull, Payload, PeerDown, PeerUp, handles, wire
 
 

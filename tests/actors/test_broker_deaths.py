@@ -13,7 +13,7 @@ import pytest
 
 from actors.harness import Cluster
 from actors.runtime import LAUNCHER_ID, Node
-from actors.runtime.link import OUTBOX_BYTES_MAX, SILENCE_SECONDS, Link
+from actors.runtime.links.link import OUTBOX_BYTES_MAX, SILENCE_SECONDS, Link
 from tests.actors.conftest import living_children
 from tests.actors.probes import (
     PROBES,

@@ -9,8 +9,8 @@ import pytest
 from actors.harness import Cluster
 from protocol.error_codes import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.actors.handlers.wire_client import WireClient
 from tests.actors.json_lines import Lines
+from tests.actors.serving.kafka.handlers.wire_client import WireClient
 from tests.actors.topics import controller_of
 from tests.actors.waiting import wait_until
 

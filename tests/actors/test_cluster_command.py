@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 import pytest
 
-from actors.process.identity import Identity
+from actors.broker.identity import Identity
 from actors.process.launcher import STOP_SECONDS, UNREADY_DEATHS_MAX
-from actors.runtime.link import SILENCE_SECONDS
+from actors.runtime.links.link import SILENCE_SECONDS
 from protocol.apis import API_VERSIONS
 from protocol.framing import ClientConnection
 from protocol.messages.api_versions import ApiVersionsRequest

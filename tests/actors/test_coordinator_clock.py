@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from actors.coordinator import Coordinator
+from actors.coordination.coordinator import Coordinator
 
 
 @pytest.mark.parametrize(

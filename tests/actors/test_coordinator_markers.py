@@ -7,8 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from actors import group_coordinator
-from actors.coordinator_messages import (
+from actors.coordination import groups as group_coordinator
+from actors.coordination.groups import GroupCoordinator
+from actors.harness import Cluster
+from actors.messages.coordinator import (
     GROUPS_TOPIC,
     Coordinate,
     EndTransaction,
@@ -16,9 +18,7 @@ from actors.coordinator_messages import (
     TellRebalances,
     coordinator_address,
 )
-from actors.group_coordinator import GroupCoordinator
-from actors.harness import Cluster
-from actors.replica_messages import AppendMarker, AppendResult, group_name
+from actors.messages.replica import AppendMarker, AppendResult, group_name
 from log.machines.group.machine import GroupMachine
 from protocol.error_codes import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -27,9 +27,9 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from protocol.records import ControlType, end_txn_marker, read_header
-from tests.actors.handlers.wire_client import WireClient
+from protocol.records.batches import ControlType, end_txn_marker, read_header
 from tests.actors.lone_coordinator import LoneCoordinator
+from tests.actors.serving.kafka.handlers.wire_client import WireClient
 from tests.actors.topics import leader_of
 from tests.actors.waiting import wait_until
 from tests.log.machines.group.coordinator import Coordinator

@@ -6,21 +6,28 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.coordinator_messages import (
+from actors.harness import Cluster
+from actors.messages.coordinator import (
     GROUPS_TOPIC,
     CoordinateBytes,
     EndTransaction,
     coordinator_address,
     partition_of,
 )
-from actors.harness import Cluster
-from actors.replica_messages import ALL, AppendMarker, AppendRecords, DescribeReplica, group_name, replica_address
+from actors.messages.replica import (
+    ALL,
+    AppendMarker,
+    AppendRecords,
+    DescribeReplica,
+    group_name,
+    replica_address,
+)
 from actors.runtime import Payload
 from protocol.apis import HEARTBEAT
-from protocol.codec import decode, encode
 from protocol.error_codes import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.records import Record, build_batch
+from protocol.records.batches import Record, build_batch
+from protocol.schema.codec import decode, encode
 from tests.actors.json_lines import Lines, wait_until_registered
 from tests.actors.topics import leader_of
 from tests.actors.waiting import wait_until

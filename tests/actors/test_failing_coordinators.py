@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from attrs import define, field
 
-from actors import coordinator
-from actors.controller_messages import MetadataChanged
-from actors.coordinator import RETRY_SECONDS, RETRY_SECONDS_MAX, Coordinator
-from actors.coordinator_messages import Coordinate, CoordinateBytes
-from actors.group_member import GroupServices
+from actors.coordination import coordinator
+from actors.coordination.coordinator import RETRY_SECONDS, RETRY_SECONDS_MAX, Coordinator
+from actors.messages.controller import MetadataChanged
+from actors.messages.coordinator import Coordinate, CoordinateBytes
+from actors.raft.raft_actor import GroupServices
 from actors.runtime import Payload
 from log.machines.coordination import Caller, Effects, Moment
 from protocol.apis import HEARTBEAT

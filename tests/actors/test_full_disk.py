@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from actors.cluster_file.config import KafkaConfig, TopicConfig
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig, TopicConfig
-from actors.replica_messages import AppendRecords, AppendResult, replica_address
+from actors.messages.replica import AppendRecords, AppendResult, replica_address
 from actors.runtime import Payload
-from log.reserve import FILE_NAME
+from log.disk.reserve import FILE_NAME
 from protocol.error_codes import ErrorCode
-from protocol.records import Record, build_batch
+from protocol.records.batches import Record, build_batch
 from tests.actors.conftest import open_files
 from tests.actors.waiting import wait_until
 
@@ -37,7 +37,9 @@ def small_disk(own_tmp: Path) -> Iterator[Path]:
         [mount, "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(directory)], capture_output=True, check=False
     )
     if not made or made.returncode:
-        pytest.skip("a filesystem can only be mounted by root; tests/actors/test_partitions.py has this without one")
+        pytest.skip(
+            "a filesystem can only be mounted by root; tests/actors/partition/test_partitions.py has this without one"
+        )
     yield directory
     subprocess.run(["umount", "-l", str(directory)], check=True)
     directory.rmdir()

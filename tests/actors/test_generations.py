@@ -7,10 +7,10 @@ import logging
 import pytest
 from attrs import evolve
 
-from actors.heartbeats import Beats, GenerationHeard, Leads
-from actors.replica_messages import LATEST, FindOffset, OffsetFound
+from actors.messages.replica import LATEST, FindOffset, OffsetFound
+from actors.raft.heartbeats import Beats, GenerationHeard, Leads
 from actors.runtime import Address
-from log.machines.metadata import Metadata
+from log.machines.metadata.metadata import Metadata
 from log.raft.generation import first_term
 from log.raft.messages import Beat
 from protocol.error_codes import ErrorCode

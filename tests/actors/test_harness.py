@@ -20,12 +20,12 @@ import pytest
 import trio
 
 from actors import harness
+from actors.broker.broker import ExtraActor
+from actors.broker.directory_lock import DirectoryInUse
+from actors.broker.identity import Identity
+from actors.cluster_file.config import TopicConfig
 from actors.harness import START_SECONDS, Cluster, HarnessError
-from actors.process.broker import ExtraActor
-from actors.process.config import TopicConfig
-from actors.process.directory_lock import DirectoryInUse
-from actors.process.identity import Identity
-from actors.process.messages import HealLinks
+from actors.messages.process import HealLinks
 from actors.runtime import LAUNCHER_ID, Actor, Address, CodecError, RemoteFailure
 from log.raft.node import RaftNode
 from tests.actors.conftest import PLACEMENTS, ClusterFactory, living_children
@@ -141,7 +141,7 @@ def test_preferred_leaders_lead_once_a_cluster_has_started(
     tmp_path: Path, leaves_nothing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Leaders that moved afterwards would take coordinators with them, away from clients that have just found them."""
-    monkeypatch.setattr("actors.process.broker.BALANCE_SECONDS_MAX", START_SECONDS)
+    monkeypatch.setattr("actors.broker.broker.BALANCE_SECONDS_MAX", START_SECONDS)
     monkeypatch.setattr(RaftNode, "rank", lambda self, broker: len(self.wanted) - 1 - self.wanted.index(broker))
     for topics in ([TopicConfig("orders", 6, 3)], []):  # the topics of the file, and then all that there are
         with Cluster(data_dir=tmp_path, topics=topics) as cluster:

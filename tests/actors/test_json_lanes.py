@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from actors.json_handlers.at_leader import PAUSE_SECONDS_MAX
-from actors.json_handlers.lanes import Batch, Lanes
-from protocol.compression import Codec
+from actors.serving.json.handlers.at_leader import PAUSE_SECONDS_MAX
+from actors.serving.json.handlers.lanes import Batch, Lanes
 from protocol.error_codes import ErrorCode
-from protocol.records import Record
+from protocol.records.batches import Record
+from protocol.records.compression import Codec
 
 
 class Written:

@@ -9,9 +9,9 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from actors.json_handlers import groups, membership
-from actors.json_handlers.membership import Membership
-from log.machines.topic_ids import id_bytes
+from actors.serving.json.handlers import groups, membership
+from actors.serving.json.handlers.membership import Membership
+from log.machines.metadata.topic_ids import id_bytes
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
     Assignment,

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from actors.answers import UNSENT_BYTES_MAX
-from actors.handlers import SERVED
+from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
-from actors.json_handlers import lanes
-from actors.json_handlers.at_leader import AtLeader
-from actors.json_handlers.fetch import readable
-from actors.json_handlers.fetch_gate import AT_ONCE_MAX, FetchGate
-from actors.process.config import KafkaConfig
-from actors.replica_messages import Aborted, AppendResult, ReadResult
+from actors.messages.replica import Aborted, AppendResult, ReadResult
 from actors.runtime import Future, LinkLost, Payload
+from actors.serving.answers import UNSENT_BYTES_MAX
+from actors.serving.json.handlers import lanes
+from actors.serving.json.handlers.at_leader import AtLeader
+from actors.serving.json.handlers.fetch import readable
+from actors.serving.json.handlers.fetch_gate import AT_ONCE_MAX, FetchGate
+from actors.serving.kafka.handlers import SERVED
 from protocol.error_codes import ErrorCode
-from protocol.json_lines import DEPTH_MAX, LINE_BYTES_MAX
+from protocol.json.lines import DEPTH_MAX, LINE_BYTES_MAX
 from protocol.partitioner import partition_for_key
-from protocol.records import ControlType, Record, build_batch, control_record, end_txn_marker
+from protocol.records.batches import ControlType, Record, build_batch, control_record, end_txn_marker
 from tests.actors.conftest import ClusterFactory
 from tests.actors.json_lines import Lines, wait_until_registered
 from tests.actors.topics import leader_of, try_append
@@ -265,8 +265,8 @@ def test_offsets_are_found(clients: list[Lines], topic: str) -> None:
 def test_only_what_is_committed_is_read_by_whoever_wants_that(
     cluster: Cluster, clients: list[Lines], topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("log.admission._check_header", lambda *_: None)  # which refuses markers of clients
-    monkeypatch.setattr("actors.transaction_gate.TransactionGate.must_wait", lambda *_: False)
+    monkeypatch.setattr("log.partition.admission._check_header", lambda *_: None)  # which refuses markers of clients
+    monkeypatch.setattr("actors.partition.transaction_gate.TransactionGate.must_wait", lambda *_: False)
 
     def transactional(value: bytes, producer: int) -> Payload:
         batch = build_batch(

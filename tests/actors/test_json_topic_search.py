@@ -9,8 +9,8 @@ from typing import Any, cast
 import orjson
 import pykka
 
-from actors.json_handlers.topic_search import TopicSearch
-from log.machines.plans import CreateTopic
+from actors.serving.json.handlers.topic_search import TopicSearch
+from log.machines.metadata.plans import CreateTopic
 from protocol.error_codes import ErrorCode
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from actors import controller
-from actors.admin import OperationRefused
+from actors.cluster_file.config import KafkaConfig
+from actors.control import controller
+from actors.control.admin import OperationRefused
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig
 from log.machines.coordination import RECORD_BYTES_MAX
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -22,7 +22,7 @@ from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.actors.handlers.wire_client import WireClient
+from tests.actors.serving.kafka.handlers.wire_client import WireClient
 from tests.actors.topics import controller_of, wait_until_settled
 from tests.actors.waiting import wait_until
 from tests.log.machines.group.coordinator import join_request

@@ -7,15 +7,15 @@ from contextlib import ExitStack
 
 import pytest
 
-from actors import partitions
-from actors.handlers import fetch as fetch_handler
+from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig
-from log.filesystem import Filesystem
-from log.handles import Handles
-from log.reserve import Reserve
+from actors.partition import hosting as partitions
+from actors.serving.kafka.handlers import fetch as fetch_handler
+from log.disk.filesystem import Filesystem
+from log.disk.handles import Handles
+from log.disk.reserve import Reserve
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from tests.actors.handlers.wire_client import WireClient
+from tests.actors.serving.kafka.handlers.wire_client import WireClient
 from tests.actors.waiting import wait_until
 
 PARTITIONS, BY_NAME = 40, 12

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from actors.cluster_file.config import KafkaConfig, TopicConfig
 from actors.harness import Cluster
-from actors.kafka_connection import ELEMENTS_MAX
-from actors.process.config import KafkaConfig, TopicConfig
+from actors.serving.kafka.connection import ELEMENTS_MAX
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -28,7 +28,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from tests.actors.handlers.wire_client import WireClient
+from tests.actors.serving.kafka.handlers.wire_client import WireClient
 
 PARTITIONS, MANY = 200, 20_000
 HELD_MS_MAX = 100

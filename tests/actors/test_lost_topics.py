@@ -8,16 +8,16 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from actors.calendar import Calendar
-from actors.controller import _nothing_done, _Waiting
-from actors.controller_messages import OperationAnswer
-from actors.coordinator_messages import TRANSACTIONS_TOPIC
-from actors.replica_messages import group_name, replica_address
+from actors.control.controller import _nothing_done, _Waiting
+from actors.coordination.transactions import TransactionCoordinator, _Send
+from actors.messages.controller import OperationAnswer
+from actors.messages.coordinator import TRANSACTIONS_TOPIC
+from actors.messages.replica import group_name, replica_address
+from actors.raft.calendar import Calendar
 from actors.runtime import Actor, Address, handles
 from actors.runtime.simulation import Simulation
-from actors.transaction_coordinator import TransactionCoordinator, _Send
-from log.machines.metadata_records import RequestDone
-from log.machines.plans import AlterConfigs, Plan
+from log.machines.metadata.plans import AlterConfigs, Plan
+from log.machines.metadata.records import RequestDone
 from log.machines.transaction.config import TransactionConfig
 from log.machines.transaction.effects import Markers, TopicPartition
 from protocol.error_codes import ErrorCode

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.admin import OperationRefused
+from actors.control.admin import OperationRefused
 from actors.harness import Cluster
 from protocol.error_codes import ErrorCode
 from tests.actors.conftest import ClusterFactory

@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
+from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig
 from tests.actors.waiting import wait_until
 from tools.cli.__main__ import main
 from tools.client.json_client import JsonClient

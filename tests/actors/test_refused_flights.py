@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from actors import group_coordinator
-from actors.coordinator_messages import Coordinate, EndTransaction
-from actors.group_coordinator import GroupCoordinator
-from actors.replica_messages import AppendMarker
+from actors.coordination import groups as group_coordinator
+from actors.coordination.groups import GroupCoordinator
+from actors.messages.coordinator import Coordinate, EndTransaction
+from actors.messages.replica import AppendMarker
 from protocol.error_codes import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics

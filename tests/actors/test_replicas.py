@@ -11,9 +11,9 @@ from pathlib import Path
 import pykka
 import pytest
 
+from actors.cluster_file.config import KafkaConfig, TopicConfig
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig, TopicConfig
-from actors.replica_messages import (
+from actors.messages.replica import (
     ALL,
     EARLIEST,
     LATEST,
@@ -31,7 +31,7 @@ from actors.replica_messages import (
 )
 from actors.runtime import Address, Payload
 from protocol.error_codes import ErrorCode
-from protocol.records import Record, build_batch, parse_batches, records
+from protocol.records.batches import Record, build_batch, parse_batches, records
 from tests.actors.conftest import ClusterFactory
 from tests.actors.waiting import wait_until
 

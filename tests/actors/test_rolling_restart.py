@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
-from actors.partitions import BALANCE_SECONDS
-from actors.process.config import KafkaConfig
+from actors.partition.hosting import BALANCE_SECONDS
 from tests.actors.topics import Writer, wait_until_settled
 from tests.actors.waiting import wait_until
 

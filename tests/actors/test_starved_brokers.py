@@ -8,9 +8,9 @@ from threading import Event
 
 import pytest
 
+from actors.cluster_file.config import TopicConfig
 from actors.harness import Cluster
-from actors.process.config import TopicConfig
-from tests.actors.handlers.wire_client import WireClient
+from tests.actors.serving.kafka.handlers.wire_client import WireClient
 
 STOPPED_SECONDS = 2.0
 """Longer than a leader may go without its followers, and shorter than the silence after which links are closed."""

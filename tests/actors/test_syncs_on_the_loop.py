@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from actors.replica import Replica
-from actors.replica_messages import AppendRecords, CleanUp, DeleteRecords, TransferLeadership, replica_address
+from actors.messages.replica import AppendRecords, CleanUp, DeleteRecords, TransferLeadership, replica_address
+from actors.partition.replica import Replica
 from actors.runtime import Payload
-from log.memory_filesystem import MemoryFile
-from log.raft.member import Member
-from protocol.records import Record, build_batch, check_batches
-from tests.actors.test_partitions import Brokers, LaterBackground
+from log.disk.memory_filesystem import MemoryFile
+from log.replica.member import Member
+from protocol.records.batches import Record, build_batch, check_batches
+from tests.actors.partition.test_partitions import Brokers, LaterBackground
 
 ALLOWED = {
     "offsets-checkpoint.tmp": "the recovery point goes back before anything is cut; a few bytes",

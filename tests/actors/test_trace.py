@@ -10,8 +10,8 @@ import pytest
 
 from actors.harness import Cluster
 from protocol.messages.metadata import MetadataRequest
-from tests.actors.handlers.wire_client import WireClient
-from tests.actors.test_listener import asked, connected
+from tests.actors.serving.kafka.handlers.wire_client import WireClient
+from tests.actors.serving.test_listener import asked, connected
 from tests.actors.waiting import wait_until
 
 

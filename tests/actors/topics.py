@@ -12,9 +12,9 @@ from typing import Any, Self
 import orjson
 import pykka
 
-from actors.controller_messages import DescribeCluster, OperationAnswer
 from actors.harness import Cluster
-from actors.replica_messages import (
+from actors.messages.controller import DescribeCluster, OperationAnswer
+from actors.messages.replica import (
     ALL,
     AppendRecords,
     AppendResult,
@@ -25,7 +25,7 @@ from actors.replica_messages import (
 )
 from actors.runtime import Payload
 from protocol.error_codes import ErrorCode
-from protocol.records import Record, build_batch, parse_batches, records
+from protocol.records.batches import Record, build_batch, parse_batches, records
 from tests.actors.test_replicas import append_somewhere
 from tests.actors.waiting import wait_until
 

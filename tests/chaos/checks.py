@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from tests.chaos.workload import Attempt, Read, Record
-from tools.simulator.history import ONE, Operation
+from tools.simulator.record.history import ONE, Operation
 
 
 def check(record: Record, contents: dict[str, dict[int, bytes]]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from actors.harness import Cluster
-from actors.replica_messages import TransferLeadership, replica_address
+from actors.messages.replica import TransferLeadership, replica_address
 from tests.chaos.workload import Record
 
 HEARING_SECONDS = 2.0

@@ -18,9 +18,9 @@ from typing import cast
 
 import pytest
 
+from actors.cluster_file.config import KafkaConfig, TopicConfig
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig, TopicConfig
-from actors.replica_messages import (
+from actors.messages.replica import (
     AppendResult,
     DescribeReplica,
     ReadRecords,
@@ -31,14 +31,14 @@ from actors.replica_messages import (
 )
 from actors.runtime import Payload, RemoteFailure
 from protocol.error_codes import ErrorCode
-from protocol.records import Record as KafkaRecord
-from protocol.records import build_batch, check_batches
+from protocol.records.batches import Record as KafkaRecord
+from protocol.records.batches import build_batch, check_batches
 from tests.actors.conftest import leaves_nothing, own_tmp  # noqa: F401  fixtures
 from tests.actors.waiting import wait_until
 from tests.chaos.checks import check, counted, summary
 from tests.chaos.faults import Chaos
 from tests.chaos.workload import Attempt, Client, Prober, Read, Reader, Record, Writer, walk
-from tools.simulator.history import ALL, IDEMPOTENT, ONE, Operation
+from tools.simulator.record.history import ALL, IDEMPOTENT, ONE, Operation
 
 PARTITIONS = 4
 WRITERS = {IDEMPOTENT: 5, ALL: 5, ONE: 2}

@@ -17,13 +17,13 @@ import pykka
 from attrs import define, frozen
 
 from actors.harness import Cluster
-from actors.replica_messages import AppendRecords, AppendResult, ReadRecords, ReadResult, replica_address
+from actors.messages.replica import AppendRecords, AppendResult, ReadRecords, ReadResult, replica_address
 from actors.runtime import LinkLost, MailboxFull, Payload, RemoteFailure
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
-from protocol.records import Record as KafkaRecord
-from protocol.records import RecordBatches, build_batch, check_batches, records
-from tools.simulator.history import IDEMPOTENT, ONE, History, Operation
+from protocol.records.batches import Record as KafkaRecord
+from protocol.records.batches import RecordBatches, build_batch, check_batches, records
+from tools.simulator.record.history import IDEMPOTENT, ONE, History, Operation
 
 RECORDS_BYTES_MAX = 1 << 20
 REFUSALS_MAX = 8

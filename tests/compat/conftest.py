@@ -15,8 +15,8 @@ from typing import Protocol
 import pytest
 from attrs import evolve
 
+from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig
 from tests.actors.conftest import living_children, own_tmp  # noqa: F401  a fixture
 from tests.actors.topics import leader_of
 from tests.actors.waiting import wait_until

@@ -136,9 +136,9 @@ def aiokafka(_protocol: str, bootstrap: str, group: str, topic: str, session_ms:
 
 
 def own(protocol: str, bootstrap: str, group: str, topic: str, session_ms: int, instance: str) -> None:
-    from tools.client.broker import Patience  # noqa: PLC0415
     from tools.client.consumer import Consumer  # noqa: PLC0415
     from tools.client.errors import CommitFailed, TimedOut  # noqa: PLC0415
+    from tools.client.network.broker import Patience  # noqa: PLC0415
 
     with Consumer(
         bootstrap, group_id=group, auto_offset_reset="earliest", auto_commit_interval=None,

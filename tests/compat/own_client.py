@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tests.compat.client import PATIENCE_SECONDS, Message, Place, Refused
-from tools.client import admin, batch, consumer, producer
+from tools.client import admin, consumer, producer
+from tools.client.batches import batch
 from tools.client.errors import KafkaError
 from tools.client.offsets import EARLIEST
 

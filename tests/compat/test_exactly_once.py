@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.coordinator_messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from actors.harness import Cluster
+from actors.messages.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from tests.actors.topics import leader_of
 from tests.actors.waiting import wait_until
 from tests.compat.client import Message

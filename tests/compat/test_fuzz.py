@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from actors.handlers import SERVED
+from actors.serving.kafka.handlers import SERVED
 from protocol.apis import Api
 from protocol.framing import Request, ServerConnection
 from tools.fuzz.mutations import mutated, mutated_line

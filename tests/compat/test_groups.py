@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from actors.coordinator_messages import GROUPS_TOPIC, partition_of
 from actors.harness import Cluster
+from actors.messages.coordinator import GROUPS_TOPIC, partition_of
 from tests.actors.topics import leader_of
 from tests.actors.waiting import wait_until
 from tests.compat.confluent import Confluent

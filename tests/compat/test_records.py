@@ -9,7 +9,7 @@ import pytest
 from actors.harness import Cluster
 from log.config import LogConfig
 from protocol.error_codes import ErrorCode
-from protocol.records import Record, build_batch
+from protocol.records.batches import Record, build_batch
 from tests.compat.client import Client, Refused, read
 from tests.compat.conftest import CLIENTS, Topics
 

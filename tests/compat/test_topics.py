@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig
 from protocol.error_codes import ErrorCode
 from tests.actors.waiting import wait_until
 from tests.compat.client import Admin, Client, Delivery, Refused, read

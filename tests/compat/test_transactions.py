@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import pytest
 
-from actors.coordinator_messages import TRANSACTIONS_TOPIC, partition_of
 from actors.harness import Cluster
+from actors.messages.coordinator import TRANSACTIONS_TOPIC, partition_of
 from tests.actors.topics import leader_of
 from tests.compat.client import Consumer, Message, read, read_until
 from tests.compat.confluent import Confluent

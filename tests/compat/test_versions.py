@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.handlers import SERVED
 from actors.harness import Cluster
+from actors.serving.kafka.handlers import SERVED
 from protocol.apis import FETCH, LIST_OFFSETS, PRODUCE, Api
 from protocol.error_codes import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records import Record, build_batch
-from tests.actors.handlers.wire_client import WireClient
+from protocol.records.batches import Record, build_batch
+from tests.actors.serving.kafka.handlers.wire_client import WireClient
 
 TOPIC = "orders"
 NOW = 1_700_000_000_000

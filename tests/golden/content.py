@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.process.config import KafkaConfig
+from actors.cluster_file.config import KafkaConfig
 
 CONFIG = KafkaConfig(
     offsets_retention_minutes=2**31 - 1,

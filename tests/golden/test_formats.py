@@ -1,7 +1,7 @@
 """No format changes without a new version: what each one makes of the same content is written down here.
 
 If one of these fails: raise the version of that format, keep reading the one before, raise FORMAT_VERSION of
-actors/process/identity.py, make a golden directory (`python -m tests.golden.make`), and write the new form down here.
+actors/broker/identity.py, make a golden directory (`python -m tests.golden.make`), and write the new form down here.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import orjson
 import pytest
 from attrs import fields
 
-from log import checkpoint
-from log.checkpoint import CleanStop, Offsets
-from log.epoch_cache import EpochCache, EpochEntry
+from log.disk.memory_filesystem import MemoryFilesystem
 from log.errors import DamagedFile, UnknownFormat
-from log.machines.metadata_records import known_kinds
-from log.memory_filesystem import MemoryFilesystem
-from log.producer_state import EndedTransaction, Producer, ProducerStates, WrittenBatch
+from log.machines.metadata.records import known_kinds
 from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.ready import Vote
-from log.raft.vote_journal import VoteJournal
+from log.recovery import checkpoint
+from log.recovery.checkpoint import CleanStop, Offsets
+from log.replica.vote_journal import VoteJournal
+from log.segment.epoch_cache import EpochCache, EpochEntry
+from log.segment.producer_state import EndedTransaction, Producer, ProducerStates, WrittenBatch
 from tests.log.machines.clusters import cluster
 
 FILES = {

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
+from actors.broker.identity import FORMAT_VERSION
 from actors.harness import Cluster
-from actors.process.identity import FORMAT_VERSION
 from tests.golden import content
 
 HERE = Path(__file__).parent

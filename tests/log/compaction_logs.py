@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from log.compaction import Compaction
+from log.compaction.compaction import Compaction
 from log.config import CleanupPolicy, LogConfig
-from log.handles import Handles
-from log.memory_filesystem import MemoryFilesystem
-from log.partition_log import PartitionLog
-from protocol.compression import Codec
-from protocol.records import (
+from log.disk.handles import Handles
+from log.disk.memory_filesystem import MemoryFilesystem
+from log.partition.partition_log import PartitionLog
+from protocol.records.batches import (
     BatchHeader,
     ControlType,
     Record,
@@ -20,6 +19,7 @@ from protocol.records import (
     end_txn_marker,
     records,
 )
+from protocol.records.compression import Codec
 
 DIRECTORY = "t-0"
 EVERYWHERE = 1 << 62

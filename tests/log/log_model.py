@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from attrs import Factory, define, frozen
 
 from log.config import LogConfig
-from log.epoch_cache import EpochCache, EpochEntry
-from log.filesystem import Filesystem
-from log.handles import Handles
-from log.partition_log import PartitionLog
-from log.producer_state import ProducerStates
-from log.time_lookup import TimedOffset
-from log.transaction_index import AbortedTransaction
-from protocol.records import (
+from log.disk.filesystem import Filesystem
+from log.disk.handles import Handles
+from log.partition.partition_log import PartitionLog
+from log.partition.time_lookup import TimedOffset
+from log.segment.epoch_cache import EpochCache, EpochEntry
+from log.segment.producer_state import ProducerStates
+from log.segment.transaction_index import AbortedTransaction
+from protocol.records.batches import (
     BatchHeader,
     ControlType,
     Record,

@@ -6,15 +6,15 @@ import errno
 
 import pytest
 
-from log import losses
 from log.config import LogConfig
-from log.epoch_cache import EpochCache, EpochEntry
+from log.disk.handles import Handles
+from log.disk.memory_filesystem import Fault, MemoryFilesystem, SimulatedCrash
 from log.errors import LogOffline
-from log.handles import Handles
-from log.memory_filesystem import Fault, MemoryFilesystem, SimulatedCrash
-from log.partition_log import PartitionLog
-from log.producer_state import ProducerStates
-from protocol.records import Record, build_batch, check_batches
+from log.partition.partition_log import PartitionLog
+from log.recovery import losses
+from log.segment.epoch_cache import EpochCache, EpochEntry
+from log.segment.producer_state import ProducerStates
+from protocol.records.batches import Record, build_batch, check_batches
 from tests.log.log_model import cut
 
 DIRECTORY = "/data/t-0"

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from log import compaction as compaction_module
-from log.compaction import Compaction
+from log.compaction import compaction as compaction_module
+from log.compaction.compaction import Compaction
+from log.disk.memory_filesystem import Fault, MemoryFilesystem, SimulatedCrash
 from log.errors import CorruptSegment, LogOffline
-from log.memory_filesystem import Fault, MemoryFilesystem, SimulatedCrash
-from log.partition_log import PartitionLog
-from log.swap import may_be_decided
-from protocol.compression import Codec
-from protocol.records import ControlType, Record, build_batch, check_batches
-from protocol.records import _write_crc as write_crc
+from log.partition.partition_log import PartitionLog
+from log.segment.swap import may_be_decided
+from protocol.records.batches import ControlType, Record, build_batch, check_batches
+from protocol.records.batches import _write_crc as write_crc
+from protocol.records.compression import Codec
 from tests.log.compaction_logs import (
     DIRECTORY,
     EVERYWHERE,

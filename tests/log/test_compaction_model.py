@@ -8,11 +8,11 @@ import attrs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from log.compaction import Compaction
-from log.key_map import SLOT_BYTES
-from log.memory_filesystem import MemoryFilesystem
-from protocol.compression import Codec
-from protocol.records import ControlType, Record
+from log.compaction.compaction import Compaction
+from log.compaction.key_map import SLOT_BYTES
+from log.disk.memory_filesystem import MemoryFilesystem
+from protocol.records.batches import ControlType, Record
+from protocol.records.compression import Codec
 from tests.log.compaction_logs import (
     batches,
     committed,

@@ -9,13 +9,13 @@ from collections.abc import Callable
 import pytest
 
 from log.config import LogConfig
-from log.epoch_cache import EpochEntry
+from log.disk.handles import Handles
+from log.disk.memory_filesystem import CrashMode, Fault, MemoryFilesystem, SimulatedCrash
 from log.errors import LogOffline
-from log.handles import Handles
-from log.memory_filesystem import CrashMode, Fault, MemoryFilesystem, SimulatedCrash
-from log.partition_log import PartitionLog
-from log.producer_state import ProducerStates
-from protocol.records import ControlType
+from log.partition.partition_log import PartitionLog
+from log.segment.epoch_cache import EpochEntry
+from log.segment.producer_state import ProducerStates
+from protocol.records.batches import ControlType
 from tests.log.log_model import (
     DIRECTORY,
     Model,

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from log.config import CleanupPolicy, LogConfig
+from log.disk.memory_filesystem import MemoryFilesystem
 from log.errors import LogError
-from log.memory_filesystem import MemoryFilesystem
-from log.partition_log import PartitionLog
-from log.swap import SWAP
+from log.partition.partition_log import PartitionLog
+from log.segment.swap import SWAP
 from protocol.errors import ProtocolError
-from protocol.records import ControlType, parse_batches
+from protocol.records.batches import ControlType, parse_batches
 from tests.log.log_model import DIRECTORY, batch, marker, open_log, put
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=100)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from log.config import CleanupPolicy, LogConfig
-from log.handles import Handles
-from log.memory_filesystem import CrashMode, MemoryFilesystem, SimulatedCrash
-from log.partition_log import PartitionLog
-from protocol.records import ControlType
+from log.disk.handles import Handles
+from log.disk.memory_filesystem import CrashMode, MemoryFilesystem, SimulatedCrash
+from log.partition.partition_log import PartitionLog
+from protocol.records.batches import ControlType
 from tests.log.log_model import (
     Batch,
     Model,

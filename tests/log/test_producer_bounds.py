@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from log import producer_state
-from log.producer_state import PRODUCERS_MAX, ProducerStates, TooManyOpen
-from protocol.records import ControlType, read_header
+from log.segment import producer_state
+from log.segment.producer_state import PRODUCERS_MAX, ProducerStates, TooManyOpen
+from protocol.records.batches import ControlType, read_header
 from tests.log.log_model import batch, marker
 
 Written = tuple[int, str]  # a producer, and what it writes: "plain" or "transactional" data, or the "marker"

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from log.config import LogConfig
-from log.handles import Handles
-from log.memory_filesystem import MemoryFilesystem
-from log.partition_log import PartitionLog
-from protocol.records import ControlType, check_batches, read_control, records
+from log.disk.handles import Handles
+from log.disk.memory_filesystem import MemoryFilesystem
+from log.partition.partition_log import PartitionLog
+from protocol.records.batches import ControlType, check_batches, read_control, records
 from tests.log.log_model import DIRECTORY, batch, marker, open_log, put
 
 

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from log.checkpoint import CLEAN, OFFSETS, is_log, read_metadata
 from log.config import LogConfig
-from log.epoch_cache import EpochEntry
-from log.handles import Handles
-from log.memory_filesystem import CrashMode, Fault, MemoryFilesystem, SimulatedCrash
-from log.partition_log import PartitionLog
-from log.recovery import EPOCHS_FILE
+from log.disk.handles import Handles
+from log.disk.memory_filesystem import CrashMode, Fault, MemoryFilesystem, SimulatedCrash
+from log.partition.partition_log import PartitionLog
+from log.recovery.checkpoint import CLEAN, OFFSETS, is_log, read_metadata
+from log.recovery.recovery import EPOCHS_FILE
+from log.segment.epoch_cache import EpochEntry
 from tests.log.log_model import DIRECTORY, batch, contents, follow, open_log, put
 
 FIRST = f"{0:020d}"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.checkpoint import read_snapshot, write_snapshot
+from log.disk.memory_filesystem import MemoryFilesystem
 from log.errors import DamagedFile
-from log.memory_filesystem import MemoryFilesystem
+from log.recovery.checkpoint import read_snapshot, write_snapshot
 
 PATH = "/data/snapshot"
 

@@ -5,8 +5,8 @@ RECORDS were produced by confluent-kafka 2.16.1 (librdkafka) and taken off the w
 
 from __future__ import annotations
 
-from protocol.compression import Codec
-from protocol.records import Record
+from protocol.records.batches import Record
+from protocol.records.compression import Codec
 
 START = 1_700_000_000_000
 RECORDS = [

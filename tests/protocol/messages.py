@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from protocol.apis import APIS
 from protocol.messages import consumer_protocol, group_records, transaction_records
-from protocol.schema import Array, Blob, Field, Fixed, Struct, Text, Type, declaration_of, struct_of
+from protocol.schema.declaration import Array, Blob, Field, Fixed, Struct, Text, Type, declaration_of, struct_of
 
 API_MESSAGES: list[type[Any]] = [cls for api in APIS.values() for cls in (api.request, api.response)]
 RECORDS: list[type[Any]] = list(

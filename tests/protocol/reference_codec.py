@@ -7,7 +7,18 @@ from typing import Any
 
 import attrs
 
-from protocol.schema import Array, Blob, Buffer, Field, Fixed, Struct, Text, Type, declaration_of, struct_of
+from protocol.schema.declaration import (
+    Array,
+    Blob,
+    Buffer,
+    Field,
+    Fixed,
+    Struct,
+    Text,
+    Type,
+    declaration_of,
+    struct_of,
+)
 
 
 class Unreadable(Exception):

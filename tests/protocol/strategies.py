@@ -7,8 +7,8 @@ from itertools import accumulate
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from protocol.compression import Codec
-from protocol.records import Record, build_batch
+from protocol.records.batches import Record, build_batch
+from protocol.records.compression import Codec
 from tests.protocol.golden import LIBRDKAFKA
 
 unhurried = settings(deadline=None)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from protocol.apis import APIS, INIT_PRODUCER_ID, PRODUCE, Api
-from protocol.schema import Versions, declaration_of
+from protocol.schema.declaration import Versions, declaration_of
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)

@@ -34,7 +34,7 @@ from protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchR
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from protocol.messages.produce import ProduceRequest
-from protocol.schema import Buffer, Versions
+from protocol.schema.declaration import Buffer, Versions
 from tests.protocol.messages import few
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from protocol.codec import encode
-from protocol.schema import Array, Field, Fixed, Struct, Text, declaration_of, struct_of
+from protocol.schema.codec import encode
+from protocol.schema.declaration import Array, Field, Fixed, Struct, Text, declaration_of, struct_of
 from tests.protocol import kio_schema
 from tests.protocol.messages import API_MESSAGES, CONSUMER_PROTOCOL, every_version, few, versions_of
 

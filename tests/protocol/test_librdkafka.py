@@ -7,8 +7,7 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from protocol.compression import Codec
-from protocol.records import (
+from protocol.records.batches import (
     ControlType,
     Record,
     build_batch,
@@ -18,6 +17,7 @@ from protocol.records import (
     rebuild_batch,
     records,
 )
+from protocol.records.compression import Codec
 from tests.protocol.capture import TOPIC, LittleBroker
 from tests.protocol.golden import RECORDS, START
 

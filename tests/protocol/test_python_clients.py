@@ -9,8 +9,8 @@ import aiokafka.record.default_records as aio
 import pytest
 from hypothesis import given
 
-from protocol.compression import Codec
-from protocol.records import Record, build_batch, check_batches, read_header, records
+from protocol.records.batches import Record, build_batch, check_batches, read_header, records
+from protocol.records.compression import Codec
 from tests.protocol.golden import RECORDS, START
 from tests.protocol.strategies import record_lists, unhurried
 

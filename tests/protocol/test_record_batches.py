@@ -9,9 +9,8 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.compression import Codec
 from protocol.errors import CorruptBatch, UnsupportedCodec, UnsupportedMagic
-from protocol.records import (
+from protocol.records.batches import (
     HEADER,
     NO_SEQUENCE,
     BatchHeader,
@@ -27,6 +26,7 @@ from protocol.records import (
     stamp_append_time,
     stamp_delete_horizon,
 )
+from protocol.records.compression import Codec
 from tests.protocol.golden import LIBRDKAFKA, START
 from tests.protocol.strategies import batches, damaged_batches, unhurried
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from actors.cluster_facts import GROUP as METADATA
+from actors.cluster_file.facts import GROUP as METADATA
 from log.config import LogConfig
-from log.memory_filesystem import CrashMode, MemoryFilesystem
-from log.partition_log import PartitionLog
-from log.producer_state import ProducerStates
-from protocol.records import check_batches
+from log.disk.memory_filesystem import CrashMode, MemoryFilesystem
+from log.partition.partition_log import PartitionLog
+from log.segment.producer_state import ProducerStates
+from protocol.records.batches import check_batches
 from tests.log.log_model import batch, open_log, put
 from tools.simulator import run
-from tools.simulator.blackout import Blackout
-from tools.simulator.invariants import Invariants, Seen
-from tools.simulator.report import Violation
+from tools.simulator.checks.invariants import Invariants, Seen
+from tools.simulator.faults.blackout import Blackout
+from tools.simulator.record.report import Violation
 from tools.simulator.run import run_seed
 
 

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 import pytest
 
-import actors.controller
-from actors.cluster_facts import GROUP as METADATA
-from actors.controller import Controller
-from actors.metadata_snapshots import FILE_NAME
+import actors.control.controller
+from actors.cluster_file.facts import GROUP as METADATA
+from actors.control.controller import Controller
+from actors.control.metadata_snapshots import FILE_NAME
 from actors.runtime import Address
-from log import checkpoint
+from log.disk.memory_filesystem import MemoryFilesystem
 from log.errors import UnknownFormat
-from log.machines.plans import AlterConfigs, CreateTopic, MoveReplicas
-from log.memory_filesystem import MemoryFilesystem
+from log.machines.metadata.plans import AlterConfigs, CreateTopic, MoveReplicas
+from log.recovery import checkpoint
 from tests.simulation.test_operations_under_kills import Operator, a_world, carry_out, has_all, replicas_of, until
-from tools.simulator.settled import unsettled
-from tools.simulator.world import DATA, TOPIC, BitFlip, World
+from tools.simulator.cluster.settled import unsettled
+from tools.simulator.cluster.world import DATA, TOPIC, BitFlip, World
 
 SNAPSHOT = f"{DATA}/{FILE_NAME}"
 DIRECTORY = f"{DATA}/{METADATA}"
@@ -60,7 +60,7 @@ def test_without_it_and_without_the_log_before_it_a_broker_begins_anew(
     broker: int, monkeypatch: pytest.MonkeyPatch, heard: pytest.LogCaptureFixture
 ) -> None:
     """Broker 4 only follows along, the others vote. Its partitions keep what they have all the while."""
-    monkeypatch.setattr(actors.controller, "SNAPSHOT_LOG_BYTES", 500)
+    monkeypatch.setattr(actors.control.controller, "SNAPSHOT_LOG_BYTES", 500)
     with a_world() as (world, operator):
         make_snapshots(world, operator)
         assert log_start(world, broker) > 0
@@ -93,7 +93,7 @@ def test_a_broker_with_a_snapshot_of_another_version_does_not_start_and_changes_
     shape: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its checksum is good, so it is not damaged; and its log does not begin with the beginning."""
-    monkeypatch.setattr(actors.controller, "SNAPSHOT_LOG_BYTES", 500)
+    monkeypatch.setattr(actors.control.controller, "SNAPSHOT_LOG_BYTES", 500)
     with a_world() as (world, operator):
         make_snapshots(world, operator)
         disk = world.brokers[2].disk

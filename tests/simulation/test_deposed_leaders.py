@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from actors.cluster_facts import GROUP as METADATA
-from actors.replica_messages import TransferLeadership
-from log.machines.metadata import PartitionState
-from log.machines.plans import MoveReplicas
+from actors.cluster_file.facts import GROUP as METADATA
+from actors.messages.replica import TransferLeadership
+from log.machines.metadata.metadata import PartitionState
+from log.machines.metadata.plans import MoveReplicas
 from log.raft.roles import Leader
 from tests.simulation.test_operations_under_kills import a_world, ask, carry_out, until
-from tools.simulator.settled import unsettled
-from tools.simulator.world import TOPIC, World, address_of
+from tools.simulator.cluster.settled import unsettled
+from tools.simulator.cluster.world import TOPIC, World, address_of
 
 LEADER, OTHERS, ELSEWHERE, CONTROLLER = 4, (5, 1), 2, 3
 

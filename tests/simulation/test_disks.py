@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 
-from log.memory_filesystem import Fault
+from log.disk.memory_filesystem import Fault
 from log.raft.ready import Vote
-from log.raft.vote_journal import VoteJournal
-from tools.simulator.report import TraceKeeper
+from log.replica.vote_journal import VoteJournal
+from tools.simulator.cluster.world import DATA, JOURNAL, World
+from tools.simulator.record.report import TraceKeeper
 from tools.simulator.settings import choose
-from tools.simulator.world import DATA, JOURNAL, World
 
 
 def world_at_work(seed: int = 1) -> tuple[World, str]:

@@ -8,19 +8,19 @@ import sys
 
 import pytest
 
-from actors.answers import Answers
-from actors.frame_cutter import FrameCutter
-from actors.group_coordinator import GroupCoordinator
-from actors.kafka_connection import KafkaConnection
+from actors.coordination.groups import GroupCoordinator
 from actors.runtime import Address
-from actors.serving import Serving
+from actors.serving.answers import Answers
+from actors.serving.context import Serving
+from actors.serving.frame_cutter import FrameCutter
+from actors.serving.kafka.connection import KafkaConnection
 from log.machines.group.machine import GroupMachine
-from tools.simulator.group_settings import CONSUMER, COOPERATIVE, EAGER, KINDS, choose_groups
-from tools.simulator.report import TraceKeeper
+from tools.simulator.clients.streams import SimulatedPort, port_address
+from tools.simulator.cluster.world import World
+from tools.simulator.groups.settings import CONSUMER, COOPERATIVE, EAGER, KINDS, choose_groups
+from tools.simulator.record.report import TraceKeeper
 from tools.simulator.run import run_seed
 from tools.simulator.settings import choose
-from tools.simulator.streams import SimulatedPort, port_address
-from tools.simulator.world import World
 
 _TRACED = """
 from tools.simulator.run import run

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-import actors.controller
-from actors.background import Done, Work
-from actors.cluster_facts import GROUP as METADATA
-from actors.controller import Controller
-from actors.metadata_snapshots import FILE_NAME, SnapshotWriter
-from log import checkpoint
-from log.machines.metadata import Metadata
-from log.machines.plans import AlterConfigs
-from log.memory_filesystem import MemoryFilesystem
+import actors.control.controller
+from actors.cluster_file.facts import GROUP as METADATA
+from actors.control.controller import Controller
+from actors.control.metadata_snapshots import FILE_NAME, SnapshotWriter
+from actors.raft.background import Done, Work
+from log.disk.memory_filesystem import MemoryFilesystem
+from log.machines.metadata.metadata import Metadata
+from log.machines.metadata.plans import AlterConfigs
+from log.recovery import checkpoint
 from tests.simulation.test_operations_under_kills import a_world, carry_out, until
-from tools.simulator.settled import unsettled
-from tools.simulator.world import DATA, TOPIC
+from tools.simulator.cluster.settled import unsettled
+from tools.simulator.cluster.world import DATA, TOPIC
 
 SLOW = 4  # it follows and does not vote: what it is slow at holds up nobody
 
@@ -33,7 +33,7 @@ class Held:
 def test_a_slow_snapshot_holds_up_nothing_and_the_log_is_cut_when_it_is_on_disk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(actors.controller, "SNAPSHOT_LOG_BYTES", 2000)
+    monkeypatch.setattr(actors.control.controller, "SNAPSHOT_LOG_BYTES", 2000)
     with a_world() as (world, operator):
         controller, disk = world.replica(METADATA, SLOW), world.brokers[SLOW].disk
         assert isinstance(controller, Controller)

@@ -10,7 +10,7 @@ import pytest
 
 from log.raft import leading
 from tools.simulator.hunt import hunt, hunt_all
-from tools.simulator.mutants import MUTANTS, SUBJECTS, planted
+from tools.simulator.mutants.catalog import MUTANTS, SUBJECTS, planted
 
 FOUND_WITHIN = 24
 """Seeds that `make test` tries. A bug of the table below breaks its promise in a third of all seeds, or in more."""

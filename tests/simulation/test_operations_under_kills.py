@@ -20,17 +20,24 @@ import orjson
 import pytest
 from attrs import evolve, frozen
 
-from actors.cluster_facts import GROUP as METADATA
-from actors.replica_messages import AppendRecords, group_name, replica_address
+from actors.cluster_file.facts import GROUP as METADATA
+from actors.messages.replica import AppendRecords, group_name, replica_address
 from actors.runtime import Actor, Address, Future, Payload, handles
-from log.machines.plans import CreatePartitions, CreateTopic, DeleteTopic, DrainBroker, MoveReplicas, Request
+from log.machines.metadata.plans import (
+    CreatePartitions,
+    CreateTopic,
+    DeleteTopic,
+    DrainBroker,
+    MoveReplicas,
+    Request,
+)
 from protocol.error_codes import ErrorCode
-from protocol.records import Record, build_batch, check_batches, records
-from tools.simulator.administrators import _AGAIN as RETRIABLE
-from tools.simulator.report import TraceKeeper
+from protocol.records.batches import Record, build_batch, check_batches, records
+from tools.simulator.clients.administrators import _AGAIN as RETRIABLE
+from tools.simulator.cluster.settled import unsettled
+from tools.simulator.cluster.world import CLIENT_NODES, DATA, TOPIC, FailureWatch, World
+from tools.simulator.record.report import TraceKeeper
 from tools.simulator.settings import choose
-from tools.simulator.settled import unsettled
-from tools.simulator.world import CLIENT_NODES, DATA, TOPIC, FailureWatch, World
 
 BROKERS = 4
 STEPS = 6

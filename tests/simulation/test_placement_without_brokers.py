@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from actors.replica_messages import group_name
-from log.machines.plans import CreatePartitions, CreateTopic
+from actors.messages.replica import group_name
+from log.machines.metadata.plans import CreatePartitions, CreateTopic
 from protocol.error_codes import ErrorCode
 from tests.simulation.test_operations_under_kills import a_world, carry_out, has_all, until, write
-from tools.simulator.settled import unsettled
-from tools.simulator.world import World
+from tools.simulator.cluster.settled import unsettled
+from tools.simulator.cluster.world import World
 
 DEAD, NAME = 2, "made"
 

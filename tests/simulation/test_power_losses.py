@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 from attrs import evolve
 
-from actors.cluster_facts import GROUP as METADATA
+from actors.cluster_file.facts import GROUP as METADATA
 from actors.runtime import Address
 from log.config import NEVER
-from log.machines.plans import MoveReplicas
-from tools.simulator.report import TraceKeeper
+from log.machines.metadata.plans import MoveReplicas
+from tools.simulator.cluster.world import TOPIC, World
+from tools.simulator.record.report import TraceKeeper
 from tools.simulator.settings import choose
-from tools.simulator.world import TOPIC, World
 
 
 def world_at_work(seed: int, writers: int = 0) -> tuple[World, str]:

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from actors.cluster_facts import GROUP as METADATA
-from actors.replica import Replica
-from actors.replica_messages import AppendResult, TransferLeadership
+from actors.cluster_file.facts import GROUP as METADATA
+from actors.messages.replica import AppendResult, TransferLeadership
+from actors.partition.replica import Replica
 from actors.runtime import Address
-from log.machines.plans import MoveReplicas, RecoverPartition, Request
+from log.machines.metadata.plans import MoveReplicas, RecoverPartition, Request
 from log.raft.generation import generation_of
 from log.raft.messages import Message
 from log.raft.node import RaftNode
 from protocol.error_codes import ErrorCode
 from tests.simulation.test_power_losses import until, world_at_work
-from tools.simulator.world import TOPIC, World
+from tools.simulator.cluster.world import TOPIC, World
 
 KEEPERS = SURVIVOR, *LOST = (1, 2, 4)
 HEARD_SECONDS = 1.0

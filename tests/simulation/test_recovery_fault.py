@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tools.simulator.faults.recoveries import KIND
 from tools.simulator.hunt import hunt
-from tools.simulator.recoveries import KIND
-from tools.simulator.report import Outcome
+from tools.simulator.record.report import Outcome
 from tools.simulator.run import run_seed
 from tools.simulator.settings import DISK_LOSSES, choose
 

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 from attrs import evolve, frozen
 
-from actors import transaction_gate
-from actors.coordinator_messages import GROUPS_TOPIC
-from actors.replica import Replica
-from actors.replica_messages import (
+from actors.messages.coordinator import GROUPS_TOPIC
+from actors.messages.replica import (
     ALL,
     EARLIEST,
     LATEST,
@@ -30,13 +28,15 @@ from actors.replica_messages import (
     WatchLog,
     replica_address,
 )
+from actors.partition import transaction_gate
+from actors.partition.replica import Replica
 from actors.runtime import Actor, Address, Future, Payload, handles
 from protocol.error_codes import ErrorCode
-from protocol.records import ControlType, Record, build_batch, check_batches, end_txn_marker
-from tools.simulator.report import TraceKeeper
+from protocol.records.batches import ControlType, Record, build_batch, check_batches, end_txn_marker
+from tools.simulator.cluster.settled import unsettled
+from tools.simulator.cluster.world import CLIENT_NODES, World
+from tools.simulator.record.report import TraceKeeper
 from tools.simulator.settings import choose
-from tools.simulator.settled import unsettled
-from tools.simulator.world import CLIENT_NODES, World
 
 LAG_SECONDS = 1.0
 

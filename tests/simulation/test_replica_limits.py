@@ -6,9 +6,7 @@ from functools import partial
 
 import pytest
 
-from actors import log_starts, replica, transaction_gate
-from actors.flusher import LogSynced
-from actors.replica_messages import (
+from actors.messages.replica import (
     ALL,
     AppendMarker,
     AppendRecords,
@@ -19,14 +17,16 @@ from actors.replica_messages import (
     RecordsDeleted,
     TransferLeadership,
 )
+from actors.partition import log_starts, replica, transaction_gate
+from actors.raft.flusher import LogSynced
 from actors.runtime import Payload
-from log import verification
 from log.config import LogConfig
-from log.handles import Handles
-from log.memory_filesystem import Fault, MemoryFilesystem
-from log.partition_log import PartitionLog
+from log.disk.handles import Handles
+from log.disk.memory_filesystem import Fault, MemoryFilesystem
+from log.partition import verification
+from log.partition.partition_log import PartitionLog
 from protocol.error_codes import ErrorCode
-from protocol.records import Record, build_batch
+from protocol.records.batches import Record, build_batch
 from tests.simulation.test_replica_answers import Partition
 
 

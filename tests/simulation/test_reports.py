@@ -14,8 +14,8 @@ import pytest
 
 from tests.actors.waiting import wait_until
 from tools.simulator.__main__ import main
-from tools.simulator.history import ALL, IDEMPOTENT, ONE, History, Operation
-from tools.simulator.report import Outcome, Violation
+from tools.simulator.record.history import ALL, IDEMPOTENT, ONE, History, Operation
+from tools.simulator.record.report import Outcome, Violation
 from tools.simulator.tally import Tally, TallyFile, UnusableTally
 
 GROUP = "t-0"

@@ -8,26 +8,26 @@ import sys
 
 import pytest
 
-import actors.partitions as production
-from actors.controller import Controller
-from actors.flusher import Flusher
-from actors.heartbeats import Heartbeats
-from actors.partitions import Partitions
-from actors.replica import Replica
-from actors.replica_messages import replica_address
+import actors.partition.hosting as production
+from actors.control.controller import Controller
+from actors.messages.replica import replica_address
+from actors.partition.hosting import Partitions
+from actors.partition.replica import Replica
+from actors.raft.flusher import Flusher
+from actors.raft.heartbeats import Heartbeats
 from actors.runtime import Address
-from log.memory_filesystem import MemoryFilesystem
-from log.partition_log import PartitionLog
-from log.raft.member import Member
+from log.disk.memory_filesystem import MemoryFilesystem
+from log.disk.reserve import ReservedFilesystem
+from log.partition.partition_log import PartitionLog
 from log.raft.node import RaftNode
-from log.raft.vote_journal import VoteJournal
-from log.reserve import ReservedFilesystem
-from tools.simulator import turns
-from tools.simulator import world as simulated
-from tools.simulator.report import Outcome, TraceKeeper
+from log.replica.member import Member
+from log.replica.vote_journal import VoteJournal
+from tools.simulator.cluster import turns
+from tools.simulator.cluster import world as simulated
+from tools.simulator.cluster.world import World
+from tools.simulator.record.report import Outcome, TraceKeeper
 from tools.simulator.run import run_seed
 from tools.simulator.settings import FAULTS, OWN_SHARES, choose
-from tools.simulator.world import World
 
 NEWER = ("passing-topics", "recovery", "evictions")
 """Faults that there were not when the seeds below broke a promise."""

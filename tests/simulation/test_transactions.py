@@ -8,16 +8,16 @@ import sys
 
 import pytest
 
-from actors.transaction_coordinator import TransactionCoordinator
+from actors.coordination.transactions import TransactionCoordinator
 from log.machines.transaction.machine import TransactionMachine
 from tests.simulation.test_seeds import NEWER
 from tools.checker.history import OK, Init, OffsetCommit, Poll, TransactionEnded
-from tools.simulator.group_settings import KINDS
-from tools.simulator.report import TraceKeeper
+from tools.simulator.cluster.world import World
+from tools.simulator.groups.settings import KINDS
+from tools.simulator.record.report import TraceKeeper
 from tools.simulator.run import run_seed
 from tools.simulator.settings import choose
-from tools.simulator.transaction_settings import CLASSIC, NEW, TransactionalMember, choose_transactions
-from tools.simulator.world import World
+from tools.simulator.transactions.settings import CLASSIC, NEW, TransactionalMember, choose_transactions
 
 _TRACED = """
 from tools.simulator.run import run

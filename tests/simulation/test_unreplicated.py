@@ -7,17 +7,17 @@ from collections.abc import Callable
 import pytest
 from attrs import evolve
 
-from actors.cluster_facts import GROUP as METADATA
-from actors.controller import Controller
+from actors.cluster_file.facts import GROUP as METADATA
+from actors.control.controller import Controller
 from actors.runtime import Address
-from log.machines.plans import DeleteTopic, MoveReplicas, Request
+from log.machines.metadata.plans import DeleteTopic, MoveReplicas, Request
 from log.raft.roles import Leader
-from tools.simulator.report import TraceKeeper
+from tools.simulator.cluster.settled import unsettled
+from tools.simulator.cluster.unreplicated import TOPIC, choose_unreplicated
+from tools.simulator.cluster.world import World
+from tools.simulator.record.report import TraceKeeper
 from tools.simulator.run import run_seed
 from tools.simulator.settings import FAULTS, choose
-from tools.simulator.settled import unsettled
-from tools.simulator.unreplicated import TOPIC, choose_unreplicated
-from tools.simulator.world import World
 
 
 def world_at_work(seed: int = 1) -> tuple[World, str, int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.handlers import SERVED
+from actors.serving.kafka.handlers import SERVED
 from tools import docs
 
 

@@ -13,10 +13,10 @@ import pytest
 from crc32c import crc32c
 
 from log.config import LogConfig
-from log.filesystem import DiskFilesystem
-from log.partition_log import PartitionLog
-from protocol.compression import Codec
-from protocol.records import ControlType, Record, build_batch
+from log.disk.filesystem import DiskFilesystem
+from log.partition.partition_log import PartitionLog
+from protocol.records.batches import ControlType, Record, build_batch
+from protocol.records.compression import Codec
 from tests.log.log_model import batch, marker, open_log, put, stamped
 from tools.cli.__main__ import main
 

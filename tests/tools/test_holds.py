@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from protocol.apis import APIS
-from protocol.codec import encode
+from protocol.schema.codec import encode
 from tools.holds.largest import Answered, Place, cases
 from tools.holds.run import measured
 

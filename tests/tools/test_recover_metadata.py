@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.controller_messages import DescribeQuorum
 from actors.harness import Cluster
+from actors.messages.controller import DescribeQuorum
 from actors.process.formation import read_formation
 from tests.actors.waiting import wait_until
 from tools.cli.__main__ import main

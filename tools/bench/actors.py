@@ -20,12 +20,12 @@ import pykka
 import trio
 from attrs import frozen
 
-from actors.process.broker import ExtraActor
-from actors.process.config import BrokerConfig, ClusterConfig, KafkaConfig
+from actors.broker.broker import ExtraActor
+from actors.cluster_file.config import BrokerConfig, ClusterConfig, KafkaConfig
 from actors.process.hosts import ProcessHost
 from actors.process.launcher import open_launcher
 from actors.runtime import Actor, Address, AnyRef, Future, Node, Payload, Scheduler, SystemClock, handles
-from actors.runtime.loop import drained, run_scheduler
+from actors.runtime.loop.trio_loop import drained, run_scheduler
 from tools.bench.peers import BLOB_BYTES, Blob, Ping, raw_blob_sink, raw_echo
 from tools.bench.report import Pair, measure, show
 

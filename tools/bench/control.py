@@ -21,11 +21,11 @@ from typing import Any
 import trio
 from attrs import Factory, define, frozen
 
-from actors.process.config import TopicConfig
-from actors.replica_messages import ALL
+from actors.cluster_file.config import TopicConfig
+from actors.messages.replica import ALL
 from actors.runtime import AnyRef
-from log.checkpoint import CLEAN, METADATA
-from log.machines.plans import CreateTopic, DeleteTopic
+from log.machines.metadata.plans import CreateTopic, DeleteTopic
+from log.recovery.checkpoint import CLEAN, METADATA
 from tools.bench.replication.brokers import (
     BROKERS,
     KB,

@@ -17,8 +17,8 @@ from contextlib import ExitStack, contextmanager
 from attrs import frozen
 from confluent_kafka import Producer
 
+from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig
 from tools.bench.report import figure, progress, table
 from tools.bench.wire.crowd import Crowd, Stuck
 from tools.client.errors import ClientError

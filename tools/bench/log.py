@@ -17,12 +17,12 @@ from time import perf_counter
 import trio
 from crc32c import crc32c
 
-from log.compaction import Compaction
+from log.compaction.compaction import Compaction
 from log.config import CleanupPolicy, LogConfig
-from log.filesystem import DiskFilesystem
-from log.handles import Handles
-from log.partition_log import PartitionLog
-from protocol.records import Record, RecordBatches, build_batch, check_batches, records
+from log.disk.filesystem import DiskFilesystem
+from log.disk.handles import Handles
+from log.partition.partition_log import PartitionLog
+from protocol.records.batches import Record, RecordBatches, build_batch, check_batches, records
 from tools.bench.report import Pair, measure, show
 
 MB = 1 << 20

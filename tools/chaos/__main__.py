@@ -16,8 +16,8 @@ from pathlib import Path
 from attrs import define
 from confluent_kafka import KafkaException
 
+from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig
 from tools.chaos.brokers import NotOurs, RunningBrokers
 from tools.chaos.client import Setting
 from tools.chaos.faults import Faults, FaultsAndCuts

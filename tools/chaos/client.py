@@ -17,7 +17,7 @@ import attrs
 from attrs import frozen
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from tools.chaos.fatal_errors import Producer, raised_before
+from tools.chaos.librdkafka.fatal_errors import Producer, raised_before
 from tools.chaos.recorder import Recorder
 from tools.checker.history import OK, READ_COMMITTED, TRANSACTIONAL, UNKNOWN, OffsetCommit, Poll, Send
 

@@ -6,8 +6,8 @@ import attrs
 from confluent_kafka import KafkaException
 
 from tools.chaos.client import Client, Setting, error_of, give_up, send
-from tools.chaos.fatal_errors import Producer
-from tools.chaos.renumbering import listening
+from tools.chaos.librdkafka.fatal_errors import Producer
+from tools.chaos.librdkafka.renumbering import listening
 from tools.checker.history import IDEMPOTENT, PLAIN
 
 TICK_SECONDS = 0.05

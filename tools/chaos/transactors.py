@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaError, KafkaException
 
 from tools.chaos.client import CALL_SECONDS, Client, Setting, error_of, give_up, repeatedly, send
-from tools.chaos.fatal_errors import Producer
+from tools.chaos.librdkafka.fatal_errors import Producer
 from tools.checker.history import (
     OK,
     TRANSACTIONAL,

@@ -7,8 +7,8 @@ from functools import partial
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tools.chaos.client import CALL_SECONDS, error_of, give_up, record_polls, repeatedly
-from tools.chaos.fatal_errors import Producer
-from tools.chaos.punctual import within
+from tools.chaos.librdkafka.fatal_errors import Producer
+from tools.chaos.librdkafka.punctual import within
 from tools.chaos.subscription import Place, Subscription
 from tools.chaos.transactors import TransactionalClient
 from tools.checker.history import OK, UNKNOWN, OffsetCommit

@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from protocol.record import Record
+from protocol.records.record import Record
 from tools.cli import group_reader, output
 from tools.client.consumer import Consumer
 from tools.client.errors import ClientError

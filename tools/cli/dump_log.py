@@ -16,13 +16,13 @@ from struct import Struct
 from attrs import Factory, define
 from crc32c import crc32c
 
-from log.epoch_cache import EpochCache
 from log.errors import LogError
-from log.indexes import OFFSET_ENTRY, TIME_ENTRY
-from log.producer_state import ProducerStates
-from log.transaction_index import decode_transactions
+from log.segment.epoch_cache import EpochCache
+from log.segment.indexes import OFFSET_ENTRY, TIME_ENTRY
+from log.segment.producer_state import ProducerStates
+from log.segment.transaction_index import decode_transactions
 from protocol.errors import ProtocolError
-from protocol.records import HEADER, BatchHeader, control_type, read_header, records
+from protocol.records.batches import HEADER, BatchHeader, control_type, read_header, records
 
 HELP = "print and check the files of a log"
 CRC_FROM = 21

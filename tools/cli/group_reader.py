@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 
-from protocol.record import Record
+from protocol.records.record import Record
 from tools.client.consumer import Consumer
 from tools.client.errors import ClientError, CommitFailed
 from tools.client.metadata import TopicPartition

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import orjson
 
 from tools.cli import output
-from tools.client.batch import Delivery
+from tools.client.batches.batch import Delivery
 from tools.client.errors import ClientError
 from tools.client.producer import ACKS, CODECS, Producer
 

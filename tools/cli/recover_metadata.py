@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tools.cli import output
 
 if TYPE_CHECKING:
-    from actors.process.config import ClusterConfig
+    from actors.cluster_file.config import ClusterConfig
     from actors.process.formation import Formation
     from actors.process.metadata_recovery import MetadataCopy
 
@@ -39,11 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Gives the exit code."""
     # The other commands, which talk to brokers, do not wait for what brokers are made of.
-    from actors.process.config import ConfigError, load  # noqa: PLC0415
-    from actors.process.directory_lock import DirectoryInUse  # noqa: PLC0415
+    from actors.broker.directory_lock import DirectoryInUse  # noqa: PLC0415
+    from actors.broker.identity import IdentityError  # noqa: PLC0415
+    from actors.cluster_file.config import ConfigError, load  # noqa: PLC0415
     from actors.process.errors import FormationError  # noqa: PLC0415
     from actors.process.formation import Formation, read_formation  # noqa: PLC0415
-    from actors.process.identity import IdentityError  # noqa: PLC0415
     from actors.process.metadata_recovery import RecoveryRefused, copies_in, recover  # noqa: PLC0415
 
     try:

@@ -19,12 +19,12 @@ from attrs import evolve
 from protocol.apis import METADATA, Api
 from protocol.error_codes import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from tools.client.broker import Broker, Patience
-from tools.client.connection import Address, Ask, Then
 from tools.client.errors import ClientError, ConnectionLost, ErrorClass, KafkaError, TimedOut
 from tools.client.json_conversation import addresses
-from tools.client.loop import Loop, Timer
 from tools.client.metadata import Topic, TopicPartition, View
+from tools.client.network.broker import Broker, Patience
+from tools.client.network.connection import Address, Ask, Then
+from tools.client.network.loop import Loop, Timer
 
 T = TypeVar("T")
 Bootstrap = str | Sequence[Address]

@@ -26,18 +26,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self
 
-from tools.client.assignors import named
-from tools.client.broker import Patience
 from tools.client.cluster import Bootstrap, Cluster
 from tools.client.errors import ClientError, CommitFailed, TimedOut
-from tools.client.fetched import RawBatch
-from tools.client.fetcher import Fetching
 from tools.client.group_offsets import Committed
-from tools.client.membership import GroupSettings, Identity, Subscription
+from tools.client.membership.assignors import named
+from tools.client.membership.member import GroupSettings, Identity, Subscription
 from tools.client.metadata import TopicPartition
+from tools.client.network.broker import Patience
 from tools.client.offsets import EARLIEST, LATEST, OffsetAt, list_offsets
-from tools.client.reading import Corrupt, Reading, Records, Where
-from tools.client.subscriber import Listener, OnPartitions, Subscriber
+from tools.client.reading.fetched import RawBatch
+from tools.client.reading.fetcher import Fetching
+from tools.client.reading.positions import Corrupt, Reading, Records, Where
+from tools.client.reading.subscriber import Listener, OnPartitions, Subscriber
 
 __all__ = ["Consumer", "Corrupt"]
 RESETS = {"earliest": EARLIEST, "latest": LATEST, "none": None}

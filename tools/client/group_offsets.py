@@ -23,9 +23,9 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from protocol.schema import NO_UUID
+from protocol.schema.declaration import NO_UUID
 from tools.client.errors import KafkaError
-from tools.client.membership import Identity, by_topic
+from tools.client.membership.member import Identity, by_topic
 from tools.client.metadata import TopicPartition, View
 
 NAMES_VERSION = 9

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
-from log.machines.group.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from log.machines.group.classic.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from protocol.apis import (
     CONSUMER_GROUP_DESCRIBE,
     DELETE_GROUPS,
@@ -50,7 +50,7 @@ from tools.client.group_offsets import (
     fetch_request,
     fetch_told,
 )
-from tools.client.membership import Identity, by_topic
+from tools.client.membership.member import Identity, by_topic
 from tools.client.metadata import TopicPartition
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from typing import Any
 import orjson
 from attrs import define, field, frozen
 
-from protocol.json_records import read_data
+from protocol.json.records import read_data
 from protocol.partitioner import partition_for_key
 
 PORT_DEFAULT = 9092

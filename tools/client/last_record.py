@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from protocol.record import Record
+from protocol.records.record import Record
 from tools.client.consumer import Consumer
 
 _STEP = 1_000

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from attrs import Factory, evolve, frozen
 
 from protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
-from protocol.schema import NO_UUID
-from tools.client.connection import Address
+from protocol.schema.declaration import NO_UUID
+from tools.client.network.connection import Address
 
 
 class TopicPartition(NamedTuple):

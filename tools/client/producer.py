@@ -25,22 +25,22 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Self
 
-from protocol.compression import Codec
 from protocol.partitioner import partition_for_key
-from protocol.record import Headers, Record
-from protocol.records import build_batch, check_batches, records
-from protocol.schema import Buffer
-from tools.client.batch import RECORD_OVERHEAD, Batch, Delivery, headers_size
-from tools.client.broker import Patience
+from protocol.records.batches import build_batch, check_batches, records
+from protocol.records.compression import Codec
+from protocol.records.record import Headers, Record
+from protocol.schema.declaration import Buffer
+from tools.client.batches.batch import RECORD_OVERHEAD, Batch, Delivery, headers_size
+from tools.client.batches.partition_queue import PartitionQueue
 from tools.client.cluster import Bootstrap, Cluster
 from tools.client.errors import BufferFull, ClientError, KafkaError, TimedOut, TransactionFailed
 from tools.client.group_offsets import Committed
-from tools.client.membership import Identity as Member
+from tools.client.membership.member import Identity as Member
 from tools.client.metadata import TopicPartition
-from tools.client.partition_queue import PartitionQueue
+from tools.client.network.broker import Patience
 from tools.client.sender import Sender, Sending
-from tools.client.transaction import Phase, PreparedTransaction, TransactionStateError
-from tools.client.transactions import NO_MEMBER, Transactional, Transactions
+from tools.client.transactions.coordinator import NO_MEMBER, Transactional, Transactions
+from tools.client.transactions.transaction import Phase, PreparedTransaction, TransactionStateError
 
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 CODECS = {codec.name.lower(): codec for codec in Codec}

@@ -16,7 +16,6 @@ from typing import Any
 from attrs import frozen
 
 from protocol.apis import INIT_PRODUCER_ID, PRODUCE
-from protocol.compression import Codec
 from protocol.error_codes import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from protocol.messages.produce import (
@@ -26,15 +25,16 @@ from protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from protocol.schema import NO_UUID
-from tools.client.batch import NO_OFFSET, Batch
+from protocol.records.compression import Codec
+from protocol.schema.declaration import NO_UUID
+from tools.client.batches.batch import NO_OFFSET, Batch
+from tools.client.batches.partition_queue import IN_FLIGHT_MAX, NOBODY, Identity, PartitionQueue
 from tools.client.cluster import Cluster
-from tools.client.connection import Ask
 from tools.client.errors import ClientError, ErrorClass, KafkaError, TimedOut, TransactionFailed, error_code
 from tools.client.metadata import TopicPartition
-from tools.client.partition_queue import IN_FLIGHT_MAX, NOBODY, Identity, PartitionQueue
-from tools.client.transaction import V2_FROM, Phase, verdict
-from tools.client.transactions import Transactions
+from tools.client.network.connection import Ask
+from tools.client.transactions.coordinator import Transactions
+from tools.client.transactions.transaction import V2_FROM, Phase, verdict
 
 _log = logging.getLogger(__name__)
 _EPOCH_MAX = (1 << 15) - 1

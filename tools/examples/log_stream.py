@@ -17,7 +17,7 @@ from tools.pipeline.batches import foreach_batch
 from tools.pipeline.capture import Capture
 from tools.pipeline.decoders import TextDecoder
 from tools.pipeline.file_tail import FileTail
-from tools.pipeline.sql_sink import sqlite_sink
+from tools.pipeline.sinks.sql import sqlite_sink
 
 LOG = "log"
 LINES = 4_000

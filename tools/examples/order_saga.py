@@ -13,8 +13,8 @@ from tools.examples.stage import Sent, Stage, main
 from tools.pipeline.batches import foreach_batch
 from tools.pipeline.dead_letters import OFFSET, REASON, DeadLetters
 from tools.pipeline.decoders import JsonDecoder
-from tools.pipeline.parquet_sink import ParquetSink
-from tools.pipeline.topic_sink import TopicSink
+from tools.pipeline.sinks.parquet import ParquetSink
+from tools.pipeline.sinks.topic import TopicSink
 
 ORDERS, PAYMENTS, DEAD = "orders", "payments", "orders.dead"
 COUNT = 1_000

@@ -23,7 +23,7 @@ from log.raft.messages import (
     VoteRequest,
 )
 from log.raft.roles import Candidate, Follower, Leader, PreCandidate
-from protocol.records import read_header
+from protocol.records.batches import read_header
 from tools.explorer.replica import Replica, dump, first_replica, frozen_state, load, with_own_bytes
 from tools.explorer.scenario import Scenario
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from log.epoch_cache import EpochCache, EpochEntry
-from protocol.records import RecordBatches, check_batches, stamp
+from log.segment.epoch_cache import EpochCache, EpochEntry
+from protocol.records.batches import RecordBatches, check_batches, stamp
 
 
 class ModelFiles:

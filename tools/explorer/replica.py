@@ -14,14 +14,14 @@ from typing import Any, cast
 
 from attrs import evolve
 
-from log.partition_log import PartitionLog
-from log.raft.member import Member
+from log.partition.partition_log import PartitionLog
 from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.messages import Append, Message, Restart
 from log.raft.node import RaftConfig, RaftNode
 from log.raft.ready import Vote
 from log.raft.roles import Candidate, Follower, Leader, PreCandidate
-from protocol.records import Record, build_batch, check_batches
+from log.replica.member import Member
+from protocol.records.batches import Record, build_batch, check_batches
 from tools.explorer.model_log import ModelLog
 from tools.explorer.scenario import Scenario
 

@@ -12,7 +12,7 @@ from protocol.error_codes import ErrorCode
 from protocol.framing import ClientConnection, Response
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.records import Record, build_batch, check_batches, records
+from protocol.records.batches import Record, build_batch, check_batches, records
 from tools.fuzz.victim import Address
 
 PATIENCE_SECONDS = 20.0

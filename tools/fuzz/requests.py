@@ -10,13 +10,13 @@ from typing import Any
 import crc32c
 import orjson
 
-from actors.handlers import SERVED
-from actors.json_handlers import HANDLERS
+from actors.serving.json.handlers import HANDLERS
+from actors.serving.kafka.handlers import SERVED
 from protocol.apis import CREATE_PARTITIONS, CREATE_TOPICS, Api
-from protocol.compression import Codec
 from protocol.framing import ClientConnection
-from protocol.records import Record, build_batch
-from protocol.schema import Array, Blob, Field, Fixed, Struct, Text, Type, struct_of
+from protocol.records.batches import Record, build_batch
+from protocol.records.compression import Codec
+from protocol.schema.declaration import Array, Blob, Field, Fixed, Struct, Text, Type, struct_of
 
 TOPICS = ("fuzz-0", "fuzz-1", "fuzz-nowhere", "", "no/name", "x" * 300)
 _RANGES = {"b": 7, "h": 15, "H": 16, "i": 31, "I": 32, "q": 63}

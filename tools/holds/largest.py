@@ -12,7 +12,6 @@ from typing import Any
 import orjson
 from attrs import frozen
 
-from protocol.compression import Codec
 from protocol.messages import (
     add_partitions_to_txn,
     alter_configs,
@@ -53,7 +52,8 @@ from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
-from protocol.records import Record, build_batch
+from protocol.records.batches import Record, build_batch
+from protocol.records.compression import Codec
 
 GROUP, NEW_GROUP, TRANSACTION = "holds", "holds-new", "holds"
 MANY = 20_000

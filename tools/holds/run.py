@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from attrs import frozen
 
+from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig
 from protocol.apis import APIS, FIND_COORDINATOR, Api
 from protocol.framing import ClientConnection, Response
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

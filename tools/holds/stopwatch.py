@@ -14,9 +14,9 @@ from typing import Any
 import trio
 from attrs import frozen
 
-from actors.process.broker import ExtraActor
+from actors.broker.broker import ExtraActor
 from actors.runtime import Actor, handles, wire
-from actors.runtime.readers import Readers
+from actors.runtime.loop.readers import Readers
 
 _BESIDE_TURN_SECONDS = 0.002
 STOPWATCH = ExtraActor("tools.holds.stopwatch:Stopwatch", "stopwatch")

@@ -11,7 +11,7 @@ from pyspark.storagelevel import StorageLevel
 
 from tools.pipeline.dead_letters import DeadLetters
 from tools.pipeline.decoders import ERROR, RECORD, BytesDecoder, Decoder
-from tools.pipeline.sink import BatchId, Sink, query_id
+from tools.pipeline.sinks.sink import BatchId, Sink, query_id
 
 Function = Callable[[DataFrame], DataFrame]
 

@@ -28,7 +28,7 @@ from typing import Any, Protocol
 from attrs import frozen
 
 from protocol.partitioner import partition_for_key
-from protocol.record import Record
+from protocol.records.record import Record
 from tools.client.consumer import Consumer
 from tools.client.errors import ProducerFenced, TimedOut, TransactionFailed
 from tools.client.last_record import last_record

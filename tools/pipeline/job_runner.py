@@ -15,11 +15,11 @@ from tools.pipeline.dead_letters import DeadLetters
 from tools.pipeline.decoders import BytesDecoder, Decoder, JsonDecoder, TextDecoder
 from tools.pipeline.job import AVAILABLE_NOW, Job, JobError
 from tools.pipeline.job_options import texts
-from tools.pipeline.parquet_sink import ParquetSink
 from tools.pipeline.running import run
-from tools.pipeline.sink import Sink
-from tools.pipeline.sql_sink import postgres_sink, sqlite_sink
-from tools.pipeline.topic_sink import TopicSink
+from tools.pipeline.sinks.parquet import ParquetSink
+from tools.pipeline.sinks.sink import Sink
+from tools.pipeline.sinks.sql import postgres_sink, sqlite_sink
+from tools.pipeline.sinks.topic import TopicSink
 from tools.spark.group_offsets import group_of
 from tools.spark.session import ROOT
 

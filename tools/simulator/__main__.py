@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tools.simulator.hunt import hunt_all
-from tools.simulator.mutants import MUTANTS, planted
-from tools.simulator.report import Outcome, explain
+from tools.simulator.mutants.catalog import MUTANTS, planted
+from tools.simulator.record.report import Outcome, explain
 from tools.simulator.run import run, run_seed
 from tools.simulator.settings import FAULTS, choose
 from tools.simulator.tally import Tally, TallyFile, UnusableTally

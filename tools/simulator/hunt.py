@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from tools.simulator.mutants import MUTANTS
+from tools.simulator.mutants.catalog import MUTANTS
 from tools.simulator.run import run_seed
 
 

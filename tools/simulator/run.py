@@ -8,17 +8,17 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-import actors.controller
-from log.memory_filesystem import SimulatedCrash
-from tools.simulator.blackout import Blackout
-from tools.simulator.broken_minority import BrokenMinority
-from tools.simulator.faults import Faults
-from tools.simulator.group_faults import GroupFaults
-from tools.simulator.mutants import planted
-from tools.simulator.report import Outcome, TraceKeeper, Violation, relevant
+import actors.control.controller
+from log.disk.memory_filesystem import SimulatedCrash
+from tools.simulator.cluster.world import FailureWatch, World
+from tools.simulator.faults.blackout import Blackout
+from tools.simulator.faults.broken_minority import BrokenMinority
+from tools.simulator.faults.schedule import Faults
+from tools.simulator.groups.faults import GroupFaults
+from tools.simulator.mutants.catalog import planted
+from tools.simulator.record.report import Outcome, TraceKeeper, Violation, relevant
 from tools.simulator.settings import Settings, choose
-from tools.simulator.transaction_faults import TransactionFaults
-from tools.simulator.world import FailureWatch, World
+from tools.simulator.transactions.faults import TransactionFaults
 
 FORM_SECONDS_MAX = 20.0
 HEAL_SECONDS_MAX = 60.0
@@ -38,8 +38,8 @@ def run(settings: Settings, *, show: bool = False) -> Outcome:
     logger.setLevel(logging.ERROR)
     logger.propagate = False
     logger.addHandler(watch)
-    snapshot_bytes, actors.controller.SNAPSHOT_LOG_BYTES = (
-        actors.controller.SNAPSHOT_LOG_BYTES, settings.snapshot_bytes,
+    snapshot_bytes, actors.control.controller.SNAPSHOT_LOG_BYTES = (
+        actors.control.controller.SNAPSHOT_LOG_BYTES, settings.snapshot_bytes,
     )  # fmt: skip
     try:
         faults = Faults(world)
@@ -51,7 +51,7 @@ def run(settings: Settings, *, show: bool = False) -> Outcome:
         ):
             events = _run(world, faults, settings)
     finally:
-        actors.controller.SNAPSHOT_LOG_BYTES = snapshot_bytes
+        actors.control.controller.SNAPSHOT_LOG_BYTES = snapshot_bytes
         logger.removeHandler(watch)
         logger.setLevel(level)
         logger.propagate = propagate

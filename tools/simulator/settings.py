@@ -10,10 +10,10 @@ from actors.runtime.simulation import Wire
 from log.config import NEVER
 from log.raft.node import RaftConfig
 from tools.simulator.choices import choose_blackout, choose_minority, choose_replicas
-from tools.simulator.group_settings import GroupSettings, choose_groups
-from tools.simulator.pipelined_writer import choose_pipelined
-from tools.simulator.transaction_settings import TransactionSettings, choose_transactions
-from tools.simulator.unreplicated import choose_unreplicated
+from tools.simulator.clients.pipelined_writer import choose_pipelined
+from tools.simulator.cluster.unreplicated import choose_unreplicated
+from tools.simulator.groups.settings import GroupSettings, choose_groups
+from tools.simulator.transactions.settings import TransactionSettings, choose_transactions
 
 LINK_FAULTS = ("drop", "slow", "reconnect", "cut", "silent", "one-way", "clog", "isolate")
 PROCESS_FAULTS = ("stop", "kill", "kill-all", "crash", "power", "power-all", "empty", "pause", "sniper")

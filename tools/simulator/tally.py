@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import Factory, define, field
 
-from tools.simulator.report import Outcome, commit
+from tools.simulator.record.report import Outcome, commit
 from tools.simulator.settings import FAULTS
 
 _ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from typing import Self
 from attrs import frozen
 
 from protocol.error_codes import ErrorCode
-from protocol.record import Record
+from protocol.records.record import Record
 from tools.client.admin import Admin
 from tools.client.consumer import Consumer
 from tools.client.errors import KafkaError, TransactionFailed
@@ -25,7 +25,7 @@ from tools.client.last_record import last_record
 from tools.client.metadata import TopicPartition
 from tools.client.offsets import LATEST
 from tools.client.producer import Producer
-from tools.client.transaction import PreparedTransaction
+from tools.client.transactions.transaction import PreparedTransaction
 
 TOPIC = "barnabas.spark.decisions"
 _WHERE = (TOPIC, 0)

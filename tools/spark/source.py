@@ -13,11 +13,11 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
-    from tools.spark.batch_reader import BatchReader
-    from tools.spark.exactly_once import ExactlyOnceBatchSink, ExactlyOnceStreamSink
     from tools.spark.options import SourceOptions
-    from tools.spark.sink import BatchSink, StreamSink
-    from tools.spark.stream_reader import StreamReader
+    from tools.spark.reading.batch_reader import BatchReader
+    from tools.spark.reading.stream_reader import StreamReader
+    from tools.spark.writing.exactly_once import ExactlyOnceBatchSink, ExactlyOnceStreamSink
+    from tools.spark.writing.sink import BatchSink, StreamSink
 
 # ruff: noqa: PLC0415  see above
 
@@ -36,8 +36,8 @@ class BarnabasSource(DataSource):
         return record_schema(has_headers=source_options(self.options).has_headers)
 
     def reader(self, schema: StructType) -> BatchReader:
-        from tools.spark.batch_reader import BatchReader
         from tools.spark.options import batch_options, unused_by_source
+        from tools.spark.reading.batch_reader import BatchReader
 
         _tell_unused(unused_by_source(self.options))
         options = batch_options(self.options)
@@ -46,7 +46,7 @@ class BarnabasSource(DataSource):
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802  Spark's name
         from tools.spark.options import stream_options, unused_by_source
-        from tools.spark.stream_reader import StreamReader
+        from tools.spark.reading.stream_reader import StreamReader
 
         _tell_unused(unused_by_source(self.options))
         options = stream_options(self.options)
@@ -55,9 +55,9 @@ class BarnabasSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchSink | ExactlyOnceBatchSink:  # noqa: FBT001  Spark's signature
         from tools.spark.errors import OptionError
-        from tools.spark.exactly_once import ExactlyOnceBatchSink
         from tools.spark.options import named_batch, sink_options, unused_by_sink
-        from tools.spark.sink import BatchSink
+        from tools.spark.writing.exactly_once import ExactlyOnceBatchSink
+        from tools.spark.writing.sink import BatchSink
 
         if overwrite:
             raise OptionError('a topic cannot be overwritten; write to it with mode("append")')
@@ -70,9 +70,9 @@ class BarnabasSource(DataSource):
         """With outputMode("complete") Spark says overwrite. Nothing is: all rows are written again, as by the stock
         connector.
         """
-        from tools.spark.exactly_once import ExactlyOnceStreamSink
         from tools.spark.options import stream_sink_options, unused_by_sink
-        from tools.spark.sink import StreamSink
+        from tools.spark.writing.exactly_once import ExactlyOnceStreamSink
+        from tools.spark.writing.sink import StreamSink
 
         _tell_unused(unused_by_sink(self.options))
         options = stream_sink_options(self.options)

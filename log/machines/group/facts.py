@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from log.machines.group.classic_group import ClassicGroup
-from log.machines.group.consumer_description import described
-from log.machines.group.consumer_group import ConsumerGroup
-from log.machines.group.consumer_protocol import assigned_partitions
-from log.machines.group.offsets import Committed, Place
+from log.machines.group.classic.consumer_protocol import assigned_partitions
+from log.machines.group.classic.group import ClassicGroup
+from log.machines.group.consumer.description import described
+from log.machines.group.consumer.group import ConsumerGroup
+from log.machines.group.offsets.committed import Committed, Place
 from log.machines.group.rebalances import Rebalance
 from protocol.late_attrs import frozen
 

@@ -10,7 +10,7 @@ from attrs import field
 from log.machines.coordination import Effects, Moment, Write
 from log.machines.group.config import GroupConfig
 from log.machines.group.rebalances import Rebalances
-from log.machines.metadata import Metadata
+from log.machines.metadata.metadata import Metadata
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import define
 

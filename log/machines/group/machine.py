@@ -13,22 +13,21 @@ from typing import Any
 
 from log.machines.coordination import RECORD_BYTES_MAX, Caller, Effects, Moment
 from log.machines.deadlines import Deadlines
-from log.machines.group import classic_speakers
-from log.machines.group.classic_group import ClassicGroup, refused_join
-from log.machines.group.classic_members import NO_MEMBER, PROTOCOLS_MAX
+from log.machines.group.classic.group import ClassicGroup, refused_join
+from log.machines.group.classic.members import NO_MEMBER, PROTOCOLS_MAX
 from log.machines.group.config import GroupConfig
-from log.machines.group.consumer_description import described
-from log.machines.group.consumer_group import ConsumerGroup
-from log.machines.group.consumer_heartbeat import Refused, refusal
-from log.machines.group.consumer_member import JOIN_EPOCH
+from log.machines.group.consumer.description import described
+from log.machines.group.consumer.group import ConsumerGroup
+from log.machines.group.consumer.heartbeat import Refused, refusal
+from log.machines.group.consumer.member import JOIN_EPOCH
 from log.machines.group.facts import GroupFacts, classic_facts, consumer_facts
 from log.machines.group.group import Group, Shared
-from log.machines.group.migration import downgraded, upgraded
-from log.machines.group.offset_requests import OffsetRequests
-from log.machines.group.offsets import NO_PRODUCER, Committed, Offsets
+from log.machines.group.migration import classic_speakers
+from log.machines.group.migration.migration import downgraded, upgraded
+from log.machines.group.offsets.committed import NO_PRODUCER, Committed, Offsets
+from log.machines.group.offsets.requests import OffsetRequests
 from log.machines.group.rebalances import Rebalance
-from log.machines.metadata import Metadata
-from protocol.codec import decode_versioned, version_of
+from log.machines.metadata.metadata import Metadata
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -57,6 +56,7 @@ from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from protocol.schema.codec import decode_versioned, version_of
 
 _ABSENCE_IS_AN_ERROR_FROM = 6
 _SEVERAL_LEAVE_FROM = 3

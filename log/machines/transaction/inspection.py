@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from log.machines.name_pattern import InvalidPattern, NamePattern
+from log.machines.names.pattern import InvalidPattern, NamePattern
 from log.machines.transaction.states import BY_NAME
 from log.machines.transaction.transaction import Transaction
 from protocol.error_codes import ErrorCode

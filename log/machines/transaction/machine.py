@@ -21,7 +21,6 @@ from log.machines.transaction.inspection import describe, list_transactions
 from log.machines.transaction.producer_ids import NoProducerIds, ProducerIds
 from log.machines.transaction.states import State
 from log.machines.transaction.transaction import VERSION_2, Identity, Transaction, key_of
-from protocol.codec import decode_versioned
 from protocol.error_codes import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from protocol.messages.add_partitions_to_txn import (
@@ -38,7 +37,8 @@ from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
-from protocol.schema import Buffer
+from protocol.schema.codec import decode_versioned
+from protocol.schema.declaration import Buffer
 
 WAITING_MAX = 10_000
 CONSUMER_OFFSETS = "__consumer_offsets"

@@ -7,9 +7,9 @@ from attrs import field
 from log.machines.coordination import Write
 from log.machines.transaction.effects import TopicPartition
 from log.machines.transaction.states import MAY_FOLLOW, State
-from protocol.codec import encode_versioned
 from protocol.late_attrs import define, frozen
 from protocol.messages.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from protocol.schema.codec import encode_versioned
 
 EPOCH_MAX = (1 << 15) - 1
 NO_EPOCH = -1

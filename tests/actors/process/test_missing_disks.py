@@ -11,12 +11,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from actors.cluster_facts import GROUP, ClusterFacts
+from actors.broker.identity import FILE_NAME as IDENTITY
+from actors.cluster_file.config import BrokerConfig, ClusterConfig, KafkaConfig
+from actors.cluster_file.facts import GROUP, ClusterFacts
 from actors.process import disks
-from actors.process.config import BrokerConfig, ClusterConfig, KafkaConfig
 from actors.process.errors import FormationError
 from actors.process.formation import FILE_NAME, facts_of
-from actors.process.identity import FILE_NAME as IDENTITY
 
 Mount = Callable[..., None]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from actors.cluster_file.config import TopicConfig
 from actors.harness import Cluster
-from actors.process.config import TopicConfig
 
 
 @pytest.fixture

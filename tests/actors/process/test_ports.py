@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from actors.process.broker import bind
+from actors.broker.broker import bind
 
 
 def test_a_found_port_is_none_that_an_outgoing_connection_may_take() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.process.config import BrokerConfig, ClusterConfig, KafkaConfig
+from actors.cluster_file.config import BrokerConfig, ClusterConfig, KafkaConfig
 from actors.process.preflight import check_machine
 
 FILE = Path("cluster.toml")

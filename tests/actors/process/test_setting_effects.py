@@ -2,7 +2,7 @@
 
 Each effect begins with the facts that a broker is given, so the way from the file to whoever minds the setting is
 shown too. Defaults of topics become the settings of their logs, whose effects are tried in
-tests/log/machines/test_config_effects.py and tests/log/test_admission.py.
+tests/log/machines/test_config_effects.py and tests/log/partition/test_admission.py.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from actors.cluster_facts import ClusterFacts
-from actors.coordinator_messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC
-from actors.handlers import served
-from actors.internal_topics import making_of
-from actors.process.config import SETTINGS, BrokerConfig, ClusterConfig, KafkaConfig
+from actors.cluster_file.config import SETTINGS, BrokerConfig, ClusterConfig, KafkaConfig
+from actors.cluster_file.facts import ClusterFacts
+from actors.control.internal_topics import making_of
+from actors.messages.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from actors.process.formation import facts_of
-from log.machines.config_catalog import CATALOG
-from log.machines.topic_configs import settings_of
-from log.machines.unclean import CONFIG
+from actors.serving.kafka.handlers import served
+from log.machines.settings.catalog import CATALOG
+from log.machines.settings.topic_configs import settings_of
+from log.machines.settings.unclean import CONFIG
 from log.raft.pacer import Pacer
 from tests.log.machines.group.consumers import Consumer, Topics
 from tests.log.machines.group.consumers import Coordinator as ConsumerCoordinator

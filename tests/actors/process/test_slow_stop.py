@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 import trio
 
+from actors.broker import broker
+from actors.broker.broker import BrokerSpec
+from actors.cluster_file.config import BrokerConfig, ClusterConfig, KafkaConfig
 from actors.harness import Cluster
-from actors.process import broker, launcher
-from actors.process.broker import BrokerSpec
-from actors.process.config import BrokerConfig, ClusterConfig, KafkaConfig
+from actors.messages.process import BrokerStopping
+from actors.process import launcher
 from actors.process.launcher import open_launcher
-from actors.process.messages import BrokerStopping
-from log.checkpoint import CLEAN, SyncLater
-from log.partition_log import PartitionLog
+from log.partition.partition_log import PartitionLog
+from log.recovery.checkpoint import CLEAN, SyncLater
 
 PARTITIONS, CLOSE_SECONDS = 80, 0.01
 

@@ -13,10 +13,10 @@ import trio
 import trio.testing
 
 from actors import cluster
+from actors.broker.broker import ExtraActor, dialled
+from actors.broker.directory_lock import DirectoryInUse
 from actors.cluster import FAILED, main
 from actors.process import disks, hosts, launcher
-from actors.process.broker import ExtraActor, dialled
-from actors.process.directory_lock import DirectoryInUse
 from actors.process.errors import FormationError
 from actors.process.formation import FILE_NAME, read_formation
 from actors.process.launcher import BACKOFF_SECONDS, STEADY_SECONDS, UNREADY_DEATHS_MAX, BrokerGivenUp, Launcher

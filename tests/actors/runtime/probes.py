@@ -28,8 +28,8 @@ from actors.runtime import (
     handles,
     wire,
 )
-from actors.runtime.loop import run_scheduler
-from actors.runtime.socket_transport import Hello, run_link
+from actors.runtime.links.socket_transport import Hello, run_link
+from actors.runtime.loop.trio_loop import run_scheduler
 
 A = TypeVar("A", bound=Actor)
 E = TypeVar("E")

@@ -15,7 +15,7 @@ from pykka import messages
 from pykka._envelope import Envelope
 
 from actors.runtime import Actor, Address, Future, Node, Ref, Scheduler, SystemClock
-from actors.runtime.loop import run_scheduler
+from actors.runtime.loop.trio_loop import run_scheduler
 from actors.runtime.mailbox import Mailbox
 from tests.actors.runtime.probes import PATIENCE_SECONDS
 

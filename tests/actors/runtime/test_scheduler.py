@@ -11,7 +11,7 @@ from attrs import frozen
 from actors.runtime import Actor, MailboxFull, Ref, handles
 from actors.runtime import scheduler as scheduler_module
 from actors.runtime.clock import VirtualClock
-from actors.runtime.loop import caught_up
+from actors.runtime.loop.trio_loop import caught_up
 from actors.runtime.scheduler import BATCH, HELD_AGAIN_SECONDS, HELD_SECONDS, SLOW_SECONDS, TURN_SECONDS
 from tests.actors.runtime.probes import Events, Fail, Local, Note, Probe, World, make_node, probe_on, running
 

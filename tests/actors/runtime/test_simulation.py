@@ -17,12 +17,12 @@ from actors.runtime import (
     handles,
     wire,
 )
-from actors.runtime import link as link_module
 from actors.runtime import node as node_module
 from actors.runtime import simulation as simulation_module
-from actors.runtime import socket_transport as transport_module
-from actors.runtime.frames import FrameReader
-from actors.runtime.link import Link
+from actors.runtime.links import link as link_module
+from actors.runtime.links import socket_transport as transport_module
+from actors.runtime.links.frames import FrameReader
+from actors.runtime.links.link import Link
 from actors.runtime.simulation import ProcessClock, SeededScheduler, SimulatedTransport, Simulation, Wire
 from tests.actors.runtime.probes import Bulk, Events, Fail, Note, Numbered, Owe, Probe, Restarted
 

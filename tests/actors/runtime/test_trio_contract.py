@@ -8,7 +8,7 @@ import socket
 import trio
 import trio.testing
 
-from actors.runtime import readers
+from actors.runtime.loop import readers
 
 
 async def test_the_descriptor_that_trio_waits_with_is_ready_when_a_task_of_trio_is_due() -> None:

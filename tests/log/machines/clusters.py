@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from log.machines.metadata import Metadata, PartitionState
-from log.machines.metadata_records import BrokerRegistered, MetadataRecord, RequestDone, decode, encode
-from log.machines.plans import Circumstances, CreateTopic, Plan, Request, plan
+from log.machines.metadata.metadata import Metadata, PartitionState
+from log.machines.metadata.plans import Circumstances, CreateTopic, Plan, Request, plan
+from log.machines.metadata.records import BrokerRegistered, MetadataRecord, RequestDone, decode, encode
 from protocol.error_codes import ErrorCode
 
 

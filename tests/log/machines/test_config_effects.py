@@ -1,6 +1,7 @@
 """Every topic config does something: a log with one value of it is not what it is with another.
 
-min.insync.replicas and max.message.bytes are not the log's; see tests/actors/handlers/test_config_effects.py.
+min.insync.replicas and max.message.bytes are not the log's; see
+tests/actors/serving/kafka/handlers/test_config_effects.py.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from collections.abc import Callable
 
 import pytest
 
-from log.cleanable import cleanable, roll_if_overdue
+from log.compaction.cleanable import cleanable, roll_if_overdue
 from log.config import CleanupPolicy
-from log.handles import Handles
-from log.machines.topic_configs import TOPIC_CONFIGS, check, settings_of
-from log.memory_filesystem import MemoryFilesystem
-from log.partition_log import PartitionLog
+from log.disk.handles import Handles
+from log.disk.memory_filesystem import MemoryFilesystem
+from log.machines.settings.topic_configs import TOPIC_CONFIGS, check, settings_of
+from log.partition.partition_log import PartitionLog
 from tests.log.compaction_logs import compact, put
 from tests.log.log_model import retain
 
@@ -139,7 +140,7 @@ ADMISSION = (
     "max.message.bytes", "message.timestamp.type", "message.timestamp.before.max.ms", "message.timestamp.after.max.ms",
     "compression.type",
 )  # fmt: skip
-"""What clients may append: tests/log/test_admission.py."""
+"""What clients may append: tests/log/partition/test_admission.py."""
 
 
 def test_every_config_of_a_log_is_tried() -> None:

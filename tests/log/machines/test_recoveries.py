@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from log.machines.metadata import Metadata
-from log.machines.metadata_records import PartitionRecovered
-from log.machines.plans import EndMove, MoveReplicas, RecoverPartition
+from log.machines.metadata.metadata import Metadata
+from log.machines.metadata.plans import EndMove, MoveReplicas, RecoverPartition
+from log.machines.metadata.records import PartitionRecovered
 from log.raft.generation import GENERATIONS_MAX
 from log.raft.membership import Voter
 from protocol.error_codes import ErrorCode

@@ -9,20 +9,20 @@ import random
 from collections import deque
 from collections.abc import Callable
 
-from log import losses
 from log.config import LogConfig
-from log.handles import Handles
-from log.memory_filesystem import MemoryFilesystem
-from log.partition_log import PartitionLog
+from log.disk.handles import Handles
+from log.disk.memory_filesystem import MemoryFilesystem
+from log.partition.partition_log import PartitionLog
 from log.raft.generation import generation_of
-from log.raft.member import MEMBERSHIP_FILE, Member
 from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.messages import Append, Message
 from log.raft.node import RaftConfig, RaftNode
 from log.raft.pacer import Pacer
 from log.raft.ready import Vote
 from log.raft.roles import Leader
-from protocol.records import Record, build_batch, check_batches, parse_batches, records
+from log.recovery import losses
+from log.replica.member import MEMBERSHIP_FILE, Member
+from protocol.records.batches import Record, build_batch, check_batches, parse_batches, records
 
 DIRECTORY = "/data/t-0"
 

@@ -8,15 +8,15 @@ import re
 import pytest
 from attrs import evolve
 
-from log import losses
 from log.raft import generation
 from log.raft.generation import GENERATIONS_MAX, first_term, generation_of, last_term, number_of
 from log.raft.membership import Membership, Voter
 from log.raft.messages import Append, Beat, BeatAnswer, Message, VoteAnswer, VoteRequest
 from log.raft.node import RaftConfig, RaftNode
 from log.raft.ready import Vote
-from log.raft.vote_journal import TERMS_SKIPPED, after_doubt
 from log.raft.waiting import waits_for
+from log.recovery import losses
+from log.replica.vote_journal import TERMS_SKIPPED, after_doubt
 from tests.log.raft.groups import DIRECTORY, Group
 from tests.log.raft.steps import append_many
 from tests.log.raft.test_paper_claims import elect, group_of, pump, role_of

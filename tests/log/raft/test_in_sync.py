@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.cluster_description import describe_quorum
+from actors.control.description import describe_quorum
 from log.raft import leading
 from log.raft.node import RaftConfig
 from log.raft.progress import Progress

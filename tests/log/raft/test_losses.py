@@ -7,18 +7,18 @@ import random
 
 import pytest
 
-from log import losses
 from log.config import LogConfig
+from log.disk.handles import Handles
+from log.disk.memory_filesystem import Fault, MemoryFilesystem
 from log.errors import LogOffline
-from log.handles import Handles
-from log.memory_filesystem import Fault, MemoryFilesystem
-from log.partition_log import PartitionLog
+from log.partition.partition_log import PartitionLog
 from log.raft import leading
-from log.raft.member import MEMBERSHIP_FILE
 from log.raft.messages import Appended, TimeoutNow
 from log.raft.node import RaftConfig
 from log.raft.ready import Vote
-from log.raft.vote_journal import VoteJournal
+from log.recovery import losses
+from log.replica.member import MEMBERSHIP_FILE
+from log.replica.vote_journal import VoteJournal
 from tests.log.raft.groups import DIRECTORY, Group
 from tests.log.raft.steps import append, append_many, come_back_empty, leader_of
 from tests.log.raft.test_paper_claims import elect, group_of, pump, role_of

@@ -12,7 +12,7 @@ import pytest
 
 from log.raft.messages import Append, Message
 from log.raft.roles import Leader
-from protocol.records import parse_batches
+from protocol.records.batches import parse_batches
 from tests.log.raft.groups import Group
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))

@@ -9,12 +9,10 @@ import pytest
 from attrs import evolve
 
 from log.config import CleanupPolicy, LogConfig
-from log.epoch_cache import EpochEntry
-from log.handles import Handles
-from log.memory_filesystem import Fault, MemoryFilesystem
-from log.partition_log import PartitionLog
+from log.disk.handles import Handles
+from log.disk.memory_filesystem import Fault, MemoryFilesystem
+from log.partition.partition_log import PartitionLog
 from log.raft import leading
-from log.raft.member import FULL_PAUSE_SECONDS, Member
 from log.raft.membership import MembershipHistory
 from log.raft.messages import (
     Append,
@@ -26,7 +24,9 @@ from log.raft.messages import (
 from log.raft.node import RaftConfig, RaftNode
 from log.raft.ready import Vote
 from log.raft.roles import Follower, Leader
-from protocol.records import Record, build_batch, check_batches, records
+from log.replica.member import FULL_PAUSE_SECONDS, Member
+from log.segment.epoch_cache import EpochEntry
+from protocol.records.batches import Record, build_batch, check_batches, records
 from tests.log.raft.groups import DIRECTORY, Group
 from tests.log.raft.steps import BOTH, append_many, leader_of
 from tests.log.raft.test_paper_claims import elect, group_of, pump, role_of

@@ -7,13 +7,11 @@ import random
 import pytest
 from attrs import evolve
 
-from log import losses
 from log.config import LogConfig
-from log.handles import Handles
-from log.memory_filesystem import MemoryFilesystem, SimulatedCrash
-from log.partition_log import PartitionLog
+from log.disk.handles import Handles
+from log.disk.memory_filesystem import MemoryFilesystem, SimulatedCrash
+from log.partition.partition_log import PartitionLog
 from log.raft import leading
-from log.raft.member import MEMBERSHIP_FILE, Member
 from log.raft.membership import Membership, MembershipHistory
 from log.raft.messages import (
     Append,
@@ -25,7 +23,9 @@ from log.raft.messages import (
 from log.raft.node import RaftConfig, RaftNode
 from log.raft.ready import Vote
 from log.raft.roles import Leader
-from protocol.records import Record, build_batch, check_batches
+from log.recovery import losses
+from log.replica.member import MEMBERSHIP_FILE, Member
+from protocol.records.batches import Record, build_batch, check_batches
 from tests.log.raft.groups import DIRECTORY, Group
 from tests.log.raft.steps import ALONE, BOTH, append_many
 from tests.log.raft.test_paper_claims import elect, group_of, pump, role_of

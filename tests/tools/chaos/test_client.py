@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from actors.harness import Cluster
 from tools.chaos.client import CALL_SECONDS, Client, Setting, give_up, offset_of
-from tools.chaos.fatal_errors import Producer, raised_before
+from tools.chaos.librdkafka.fatal_errors import Producer, raised_before
 from tools.chaos.recorder import Recorder
 from tools.chaos.transactors import Transactor
 from tools.checker.check import check

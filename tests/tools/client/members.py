@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from log.machines.topic_ids import id_bytes
+from log.machines.metadata.topic_ids import id_bytes
 from protocol.error_codes import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from tests.log.machines.group.coordinator import GROUP, Coordinator
 from tools.client.errors import ConnectionLost
-from tools.client.membership import Membership, Task
+from tools.client.membership.member import Membership, Task
 from tools.client.metadata import Partition, Topic, TopicPartition, View
 
 _COMMIT_VERSION = 9

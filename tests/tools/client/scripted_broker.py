@@ -20,7 +20,7 @@ from protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from protocol.schema import Versions
+from protocol.schema.declaration import Versions
 
 HANG_UP = object()
 """As an answer: close the connection instead."""

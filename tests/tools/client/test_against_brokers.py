@@ -10,9 +10,9 @@ import confluent_kafka
 import pytest
 
 from actors.harness import Cluster
-from protocol.compression import Codec
-from protocol.record import Record
-from protocol.records import build_batch
+from protocol.records.batches import build_batch
+from protocol.records.compression import Codec
+from protocol.records.record import Record
 from tests.naming import unique
 from tools.client.admin import Admin
 from tools.client.consumer import Consumer

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.compression import Codec
 from protocol.error_codes import ErrorCode
 from protocol.errors import CorruptBatch
 from protocol.messages.fetch import AbortedTransaction, FetchPartition
@@ -18,14 +17,15 @@ from protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from protocol.record import Record
-from protocol.records import ControlType, build_batch, end_txn_marker, read_header
-from protocol.schema import NO_UUID
-from tools.client.broker import Patience
+from protocol.records.batches import ControlType, build_batch, end_txn_marker, read_header
+from protocol.records.compression import Codec
+from protocol.records.record import Record
+from protocol.schema.declaration import NO_UUID
 from tools.client.errors import ErrorClass, KafkaError, classify
-from tools.client.fetch_session import FetchSession, Wanted
-from tools.client.fetched import Fetched
 from tools.client.metadata import TopicPartition, View
+from tools.client.network.broker import Patience
+from tools.client.reading.fetch_session import FetchSession, Wanted
+from tools.client.reading.fetched import Fetched
 
 WHERE = TopicPartition("orders", 0)
 ID, OTHER_ID = b"a" * 16, b"b" * 16

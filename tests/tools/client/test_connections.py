@@ -19,15 +19,15 @@ from protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
-from protocol.record import Record
-from protocol.records import build_batch, read_header
-from protocol.schema import Versions
+from protocol.records.batches import build_batch, read_header
+from protocol.records.record import Record
+from protocol.schema.declaration import Versions
 from tests.actors.waiting import wait_until
 from tests.tools.client.scripted_broker import HANG_UP, SILENCE, ScriptedBroker
-from tools.client.broker import Patience
 from tools.client.cluster import Cluster
 from tools.client.consumer import Consumer, Corrupt
 from tools.client.errors import ClientClosed, KafkaError, LogTruncated, NotSupported, RequestTimedOut, TimedOut
+from tools.client.network.broker import Patience
 from tools.client.producer import Producer
 
 HASTY = Patience(connect=5.0, request=5.0, retry=0.001, retry_max=0.01)

@@ -8,12 +8,12 @@ from itertools import count
 import pytest
 
 from log.machines.group.config import GroupConfig
-from log.machines.group.consumer_group import ConsumerGroup
+from log.machines.group.consumer.group import ConsumerGroup
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.log.machines.group.coordinator import GROUP, Coordinator
 from tests.tools.client.sessions import SessionMember
 from tests.tools.client.test_memberships import ALL, ORDERS, settings_of
-from tools.client.consumer_membership import ConsumerMembership
+from tools.client.membership.consumer import ConsumerMembership
 from tools.client.metadata import TopicPartition
 
 CONFIG = GroupConfig(group_consumer_session_timeout_ms=2000, group_consumer_heartbeat_interval_ms=500)

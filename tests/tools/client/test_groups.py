@@ -10,17 +10,17 @@ from contextlib import ExitStack
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
 
+from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig
 from protocol.error_codes import ErrorCode
 from tests.actors.waiting import wait_until
 from tests.naming import unique
 from tools.client.admin import Admin
-from tools.client.broker import Patience
 from tools.client.consumer import Consumer
 from tools.client.errors import CommitFailed, KafkaError, NoCommittedOffset
 from tools.client.group_offsets import Committed
 from tools.client.metadata import TopicPartition
+from tools.client.network.broker import Patience
 from tools.client.producer import Producer
 
 PARTITIONS = 4

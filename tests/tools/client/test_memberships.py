@@ -20,11 +20,11 @@ from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from tests.log.machines.group.coordinator import GROUP, Coordinator
 from tests.tools.client.members import Driven, settle, view_of
-from tools.client.assignors import named
-from tools.client.classic_membership import ClassicMembership, Phase
-from tools.client.consumer_membership import ConsumerMembership
 from tools.client.errors import ConnectionLost, KafkaError, NotSupported
-from tools.client.membership import GroupSettings, Lose, Reconciliation, Revoke, Subscription, Take
+from tools.client.membership.assignors import named
+from tools.client.membership.classic import ClassicMembership, Phase
+from tools.client.membership.consumer import ConsumerMembership
+from tools.client.membership.member import GroupSettings, Lose, Reconciliation, Revoke, Subscription, Take
 from tools.client.metadata import TopicPartition
 
 ALL = frozenset(TopicPartition("orders", number) for number in range(4))

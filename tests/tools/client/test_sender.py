@@ -27,16 +27,16 @@ from protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from protocol.record import Record
-from protocol.records import check_batches, records
-from tools.client.batch import Batch
-from tools.client.broker import Patience
+from protocol.records.batches import check_batches, records
+from protocol.records.record import Record
+from tools.client.batches.batch import Batch
+from tools.client.batches.partition_queue import PartitionQueue
 from tools.client.cluster import Cluster
-from tools.client.connection import Ask
 from tools.client.errors import ClientError, ConnectionLost, KafkaError, TimedOut
-from tools.client.loop import Timer
 from tools.client.metadata import TopicPartition, View
-from tools.client.partition_queue import PartitionQueue
+from tools.client.network.broker import Patience
+from tools.client.network.connection import Ask
+from tools.client.network.loop import Timer
 from tools.client.sender import Sender, Sending
 
 WHERE = TopicPartition("orders", 0)

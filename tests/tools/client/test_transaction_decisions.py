@@ -33,14 +33,15 @@ from protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from protocol.records import check_batches
+from protocol.records.batches import check_batches
 from tests.tools.client.scripted_broker import HANG_UP, ScriptedBroker
-from tools.client.broker import Patience
+from tools.client.batches.partition_queue import Identity
 from tools.client.errors import ClientError, KafkaError, NotSupported, ProducerFenced, TransactionFailed
 from tools.client.metadata import TopicPartition
-from tools.client.partition_queue import Identity
+from tools.client.network.broker import Patience
 from tools.client.producer import Producer
-from tools.client.transaction import (
+from tools.client.transactions.coordinator import _added
+from tools.client.transactions.transaction import (
     Phase,
     PreparedTransaction,
     Transaction,
@@ -48,7 +49,6 @@ from tools.client.transaction import (
     speaks_v2,
     verdict,
 )
-from tools.client.transactions import _added
 
 HASTY = Patience(retry=0.001, retry_max=0.01)
 WHERE = TopicPartition("orders", 0)

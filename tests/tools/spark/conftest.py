@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig
 from tests.actors.topics import leader_of
 
 CONFIG = KafkaConfig(default_replication_factor=3, min_insync_replicas=2, transaction_two_phase_commit_enable=True)

@@ -21,12 +21,12 @@ from pyspark.sql.types import StructType
 from tools.client.prepared import complete_prepared
 from tools.pipeline.job import Job, load
 from tools.pipeline.job_runner import run_job
-from tools.spark import exactly_once
 from tools.spark.decisions import Decider, last_decision
-from tools.spark.exactly_once import ExactlyOnceBatchSink
 from tools.spark.options import named_batch, sink_options
 from tools.spark.session import session
 from tools.spark.source import BarnabasSource
+from tools.spark.writing import exactly_once
+from tools.spark.writing.exactly_once import ExactlyOnceBatchSink
 
 DRIVER, MOMENT = "DYING_DRIVER", "DYING_MOMENT"
 

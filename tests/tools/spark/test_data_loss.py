@@ -20,12 +20,13 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from tools.spark import reader, topics
+from tools.spark import topics
 from tools.spark.errors import DataLoss
 from tools.spark.options import Fetch, stream_options
-from tools.spark.ranges import OffsetRange
-from tools.spark.reader import read
-from tools.spark.stream_reader import StreamReader
+from tools.spark.reading import reader
+from tools.spark.reading.ranges import OffsetRange
+from tools.spark.reading.reader import read
+from tools.spark.reading.stream_reader import StreamReader
 
 _numbers = itertools.count(1)
 COUNT = 10

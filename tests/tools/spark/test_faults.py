@@ -48,7 +48,7 @@ def python_workers() -> list[psutil.Process]:
 def test_a_killed_leader_and_killed_workers_cost_nothing(spark: Any, victims: Cluster, tmp_path: Path) -> None:
     from tools.pipeline.batches import foreach_batch  # noqa: PLC0415  not without pyspark
     from tools.pipeline.decoders import TextDecoder  # noqa: PLC0415
-    from tools.pipeline.sql_sink import sqlite_sink  # noqa: PLC0415
+    from tools.pipeline.sinks.sql import sqlite_sink  # noqa: PLC0415
 
     database = tmp_path / "records.db"
     batches = foreach_batch(

@@ -24,8 +24,8 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("berlin")
 def test_an_instant_is_the_same_wherever_the_driver_is(spark: Any, tmp_path: Path) -> None:
-    from tools.pipeline.sink import BatchId  # noqa: PLC0415  not without pyspark
-    from tools.pipeline.sql_sink import sqlite_sink  # noqa: PLC0415
+    from tools.pipeline.sinks.sink import BatchId  # noqa: PLC0415  not without pyspark
+    from tools.pipeline.sinks.sql import sqlite_sink  # noqa: PLC0415
 
     rows = spark.sql(
         "SELECT at AS `a``t`, named_struct('at', at, 'none', CAST(NULL AS INT)) AS s, array(at) AS a, to_date(at) AS d "
@@ -64,7 +64,7 @@ def test_all_sinks_get_the_same_rows(spark: Any) -> None:
 
 
 def test_the_named_column_is_the_key(spark: Any) -> None:
-    from tools.pipeline.topic_sink import TopicSink  # noqa: PLC0415
+    from tools.pipeline.sinks.topic import TopicSink  # noqa: PLC0415
 
     rows = spark.sql("SELECT 7 AS id, X'FF' AS raw, 'v' AS value, 'k' AS key")
     for key, wanted in ((None, "k"), ("id", "7"), ("raw", b"\xff")):

@@ -13,16 +13,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadMinRows
 from pyspark.sql.types import StringType, StructField, StructType
 
-from protocol.compression import Codec
-from protocol.record import Record
-from protocol.records import build_batch, read_header
-from tools.client.fetched import RawBatch
+from protocol.records.batches import build_batch, read_header
+from protocol.records.compression import Codec
+from protocol.records.record import Record
 from tools.client.metadata import Topic, TopicPartition
 from tools.client.offsets import EARLIEST, LATEST, OffsetAt
-from tools.spark import decoding
-from tools.spark.admission import Reluctance, available, limited
-from tools.spark.batch_reader import BatchReader
-from tools.spark.columns import BYTES, ROWS, Columns
+from tools.client.reading.fetched import RawBatch
 from tools.spark.decisions import TOPIC as DECISIONS
 from tools.spark.errors import OptionError
 from tools.spark.offsets import restored, stored
@@ -38,12 +34,16 @@ from tools.spark.options import (
     unused_by_source,
 )
 from tools.spark.positions import AtEnd, AtOffsets, AtTime
-from tools.spark.ranges import OffsetRange, share_out
+from tools.spark.reading import decoding
+from tools.spark.reading.admission import Reluctance, available, limited
+from tools.spark.reading.batch_reader import BatchReader
+from tools.spark.reading.columns import BYTES, ROWS, Columns
+from tools.spark.reading.ranges import OffsetRange, share_out
+from tools.spark.reading.stream_reader import StreamReader
 from tools.spark.schema import record_schema
-from tools.spark.sink import StreamSink
 from tools.spark.source import BarnabasSource
-from tools.spark.stream_reader import StreamReader
 from tools.spark.topics import Topics
+from tools.spark.writing.sink import StreamSink
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

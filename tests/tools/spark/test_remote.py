@@ -10,8 +10,8 @@ from tests.tools.spark.test_standalone import free_port
 
 pytest.importorskip("pyspark")
 
-from tools.pipeline import sink
-from tools.pipeline.sink import NoCheckpoint, query_id
+from tools.pipeline.sinks import sink
+from tools.pipeline.sinks.sink import NoCheckpoint, query_id
 from tools.spark.session import NoServer, SparkMissing, session
 
 

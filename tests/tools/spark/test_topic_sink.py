@@ -37,8 +37,8 @@ def values_in(bootstrap: str, topic: str) -> Counter[str]:
 
 
 def test_a_batch_that_is_applied_again_is_written_once(spark: Any, cluster: Cluster, make_topic: MakeTopic) -> None:
-    from tools.pipeline.sink import BatchId  # noqa: PLC0415  not without pyspark
-    from tools.pipeline.topic_sink import TopicSink  # noqa: PLC0415
+    from tools.pipeline.sinks.sink import BatchId  # noqa: PLC0415  not without pyspark
+    from tools.pipeline.sinks.topic import TopicSink  # noqa: PLC0415
 
     topic, sibling = make_topic(partitions=2), make_topic()
     rows = spark.range(100, numPartitions=2).selectExpr("cast(id AS string) AS value")

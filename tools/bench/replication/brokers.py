@@ -14,11 +14,9 @@ import orjson
 import pykka
 import trio
 
-from actors.controller_messages import DescribeCluster, OperationAnswer
-from actors.process.config import BrokerConfig, ClusterConfig, KafkaConfig, TopicConfig
-from actors.process.hosts import ProcessHost
-from actors.process.launcher import Launcher, open_launcher
-from actors.replica_messages import (
+from actors.cluster_file.config import BrokerConfig, ClusterConfig, KafkaConfig, TopicConfig
+from actors.messages.controller import DescribeCluster, OperationAnswer
+from actors.messages.replica import (
     AppendRecords,
     AppendResult,
     DescribeReplica,
@@ -27,9 +25,11 @@ from actors.replica_messages import (
     group_name,
     replica_address,
 )
+from actors.process.hosts import ProcessHost
+from actors.process.launcher import Launcher, open_launcher
 from actors.runtime import Address, AnyRef, Payload, RuntimeFault
 from protocol.error_codes import ErrorCode
-from protocol.records import Record, build_batch
+from protocol.records.batches import Record, build_batch
 
 KB, MB = 1 << 10, 1 << 20
 BROKERS = (1, 2, 3)

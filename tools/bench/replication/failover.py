@@ -15,8 +15,8 @@ import pykka
 import trio
 from attrs import Factory, frozen
 
-from actors.process.config import TopicConfig
-from actors.replica_messages import ALL, AppendRecords, AppendResult
+from actors.cluster_file.config import TopicConfig
+from actors.messages.replica import ALL, AppendRecords, AppendResult
 from actors.runtime import Payload, RuntimeFault
 from protocol.error_codes import ErrorCode
 from tools.bench.replication import Scale

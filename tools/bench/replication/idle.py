@@ -7,7 +7,7 @@ from time import perf_counter
 import psutil
 import trio
 
-from actors.process.config import TopicConfig
+from actors.cluster_file.config import TopicConfig
 from tools.bench.replication import Scale
 from tools.bench.replication.brokers import BROKERS, Brokers, running
 from tools.bench.report import progress, table

@@ -12,8 +12,8 @@ from typing import BinaryIO, Protocol
 import trio
 from attrs import frozen
 
-from actors.process.config import TopicConfig
-from actors.replica_messages import ALL, AppendRecords, AppendResult
+from actors.cluster_file.config import TopicConfig
+from actors.messages.replica import ALL, AppendRecords, AppendResult
 from actors.runtime import AnyRef, Future, Payload
 from tools.bench.replication import Scale
 from tools.bench.replication.brokers import (

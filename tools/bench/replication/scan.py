@@ -14,11 +14,11 @@ from time import perf_counter
 import trio
 from attrs import Factory, frozen
 
-from actors.process.config import TopicConfig
-from actors.replica_messages import ALL, ReadRecords, ReadResult
+from actors.cluster_file.config import TopicConfig
+from actors.messages.replica import ALL, ReadRecords, ReadResult
 from actors.runtime import AnyRef, Payload
 from protocol.error_codes import ErrorCode
-from protocol.records import parse_batches
+from protocol.records.batches import parse_batches
 from tools.bench.replication import Scale
 from tools.bench.replication.brokers import (
     BROKERS,

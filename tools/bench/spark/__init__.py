@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig
 from tools.bench.report import figure, progress, table
 from tools.bench.spark.latency import floor_seconds, record_seconds
 from tools.bench.spark.memory import ROW_BYTES, memory_lines

@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tools.bench.wire.contestants import FEW
-from tools.spark.columns import ROWS
+from tools.spark.reading.columns import ROWS
 from tools.spark.schema import record_schema
 
 

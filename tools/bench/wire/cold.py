@@ -16,13 +16,13 @@ from time import perf_counter, sleep, time
 
 from attrs import frozen
 
+from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig
 from protocol.apis import FETCH, PRODUCE
 from protocol.framing import ClientConnection, Response
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from protocol.records import Record, build_batch
+from protocol.records.batches import Record, build_batch
 
 TOPIC = "cold"
 _RECORDS = 64

@@ -12,8 +12,8 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
-from actors.process.config import KafkaConfig
 
 MOCK = "mock"
 _MADE_SECONDS = 20.0

@@ -9,12 +9,12 @@ from typing import Any, Self
 
 from protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
 from tools.client.cluster import Cluster
-from tools.client.committer import Committer
-from tools.client.connection import Then
 from tools.client.coordinator import Coordinator
-from tools.client.group_session import GroupSession
-from tools.client.membership import GroupSettings, Membership, Subscription
-from tools.client.subscriber import PROTOCOLS
+from tools.client.membership.group_session import GroupSession
+from tools.client.membership.member import GroupSettings, Membership, Subscription
+from tools.client.network.connection import Then
+from tools.client.reading.committer import Committer
+from tools.client.reading.subscriber import PROTOCOLS
 
 SECONDS = 60.0
 _SPOKEN_BY_THE_MOCK = {JOIN_GROUP: 5, SYNC_GROUP: 3, HEARTBEAT: 3, LEAVE_GROUP: 1}

@@ -6,14 +6,13 @@ from base64 import urlsafe_b64encode
 from typing import Any
 
 from log.machines.coordination import RECORD_BYTES_MAX, Caller, Effects, Moment, Write
-from log.machines.group.assignment import Assignment, assignment_of, by_topic
 from log.machines.group.config import GroupConfig
-from log.machines.group.consumer_group import ConsumerGroup
+from log.machines.group.consumer.assignment import Assignment, assignment_of, by_topic
+from log.machines.group.consumer.group import ConsumerGroup
 from log.machines.group.group import Shared
-from log.machines.metadata import Metadata
-from log.machines.metadata_records import PartitionsPlaced, TopicDropped, TopicMade
-from log.machines.topic_ids import id_bytes
-from protocol.codec import decode_versioned, version_of
+from log.machines.metadata.metadata import Metadata
+from log.machines.metadata.records import PartitionsPlaced, TopicDropped, TopicMade
+from log.machines.metadata.topic_ids import id_bytes
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -21,6 +20,7 @@ from protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from protocol.messages.group_records import KEYS, VALUES
+from protocol.schema.codec import decode_versioned, version_of
 from tests.log.machines.clusters import registered
 
 GROUP = "readers"

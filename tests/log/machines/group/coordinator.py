@@ -7,12 +7,11 @@ from itertools import count
 from typing import Any
 
 from log.machines.coordination import Caller, Effects, Moment, Write
+from log.machines.group.classic.consumer_protocol import encode_subscription
 from log.machines.group.config import GroupConfig
-from log.machines.group.consumer_protocol import encode_subscription
 from log.machines.group.machine import GroupMachine
-from log.machines.plans import Circumstances, CreateTopic
-from log.machines.topic_ids import id_text
-from protocol.codec import decode, encode
+from log.machines.metadata.plans import Circumstances, CreateTopic
+from log.machines.metadata.topic_ids import id_text
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -21,6 +20,7 @@ from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from protocol.schema.codec import decode, encode
 from tests.log.machines.clusters import Cluster
 
 GROUP = "readers"

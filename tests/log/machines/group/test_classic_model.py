@@ -16,7 +16,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from log.machines.coordination import Caller, Effects
 from log.machines.group.config import GroupConfig
 from log.machines.group.machine import GroupMachine
-from protocol.codec import decode_versioned, version_of
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.group_records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
@@ -24,6 +23,7 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.offset_commit import OffsetCommitResponse
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from protocol.schema.codec import decode_versioned, version_of
 from tests.log.machines.group.coordinator import GROUP, Coordinator, commit_request, join_request
 
 PARTITIONS = 4

@@ -16,10 +16,10 @@ from hypothesis.stateful import (
 )
 
 from log.machines.coordination import Write
-from log.machines.group.assignment import Assignment, assignment_of
-from log.machines.group.assignors import ASSIGNORS
-from log.machines.group.consumer_group import ConsumerGroup
-from log.machines.group.consumer_member import ConsumerMember, MemberState
+from log.machines.group.consumer.assignment import Assignment, assignment_of
+from log.machines.group.consumer.assignors import ASSIGNORS
+from log.machines.group.consumer.group import ConsumerGroup
+from log.machines.group.consumer.member import ConsumerMember, MemberState
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from tests.log.machines.group.consumers import GROUP, Consumer, Coordinator, Topics, listed, replayed

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from log.machines.plans import CreateTopic
+from log.machines.metadata.plans import CreateTopic
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

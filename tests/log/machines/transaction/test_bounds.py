@@ -7,9 +7,9 @@ import pytest
 from log.machines.transaction import machine
 from log.machines.transaction.config import TransactionConfig
 from log.machines.transaction.machine import TransactionMachine
-from protocol.codec import decode_versioned, encode_versioned, version_of
 from protocol.error_codes import ErrorCode
 from protocol.messages.transaction_records import TransactionLogValue
+from protocol.schema.codec import decode_versioned, encode_versioned, version_of
 from tests.log.machines.transaction.driven import Driven
 
 BYTES_MAX = 2_000

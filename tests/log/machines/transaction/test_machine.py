@@ -10,12 +10,12 @@ from log.machines.transaction.config import TransactionConfig
 from log.machines.transaction.effects import Markers
 from log.machines.transaction.machine import BEHIND_MAX
 from log.machines.transaction.transaction import Transaction
-from protocol.codec import decode_versioned
 from protocol.error_codes import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic
 from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
+from protocol.schema.codec import decode_versioned
 from tests.log.machines.transaction.driven import WAITS, Driven
 
 LAST_EPOCH = 32766

@@ -1,0 +1,167 @@
+"""Administering a cluster through its actors: asks any broker, and asks again where that does no harm.
+
+Every operation has an id, so one whose answer was lost (its controller died) is asked again and done once. What makes
+partitions returns when the broker that was asked can name their leaders.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import orjson
+import pykka
+
+from actors.messages.controller import (
+    AwaitLeaders,
+    DescribeCluster,
+    ElectLeaders,
+    OperationAnswer,
+    makes_partitions,
+)
+from actors.messages.replica import group_name
+from actors.runtime import Address, LinkLost
+from log.machines.metadata.plans import (
+    AlterConfigs,
+    CreatePartitions,
+    CreateTopic,
+    DeleteTopic,
+    DrainBroker,
+    MoveReplicas,
+    TakeProducerIds,
+)
+from protocol.error_codes import ErrorCode
+
+TRY_SECONDS = 15.0
+LED_SECONDS = 5.0
+_PAUSE_SECONDS = 0.05
+_RETRIABLE = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
+
+
+class OperationRefused(Exception):
+    """The cluster will not do that. `error` is Kafka's code."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(f"{error.name}: {message}")
+        self.error = error
+        self.message = message
+
+
+Ask = Callable[..., Any]
+"""ask(address, message, timeout=seconds)"""
+
+
+class Admin:
+    """Blocking calls, from any thread but the cluster's own. Each gives the answer's facts."""
+
+    def __init__(self, ask: Ask, brokers: Callable[[], Sequence[int]]) -> None:
+        self._ask = ask
+        self._brokers = brokers
+
+    def describe(self) -> dict[str, Any]:
+        """Everything that the controller knows of the cluster, or some broker if it cannot be asked."""
+        facts = self._call(DescribeCluster())
+        if facts["controller"] in self._brokers():  # it knows of everything that was ever answered
+            error, _, newer = self._try(facts["controller"], DescribeCluster())
+            facts = newer if error == ErrorCode.NONE else facts
+        return facts
+
+    def topic(self, name: str) -> dict[str, Any]:
+        for topic in self.describe()["topics"]:
+            if topic["name"] == name:
+                found: dict[str, Any] = topic
+                return found
+        raise OperationRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+
+    def group(self, topic: str, partition: int) -> str:
+        """The name of a partition's group, by which its replicas are addressed."""
+        return group_name(topic, partition, self.topic(topic)["topic_id"])
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        *,
+        assignment: Sequence[Sequence[int]] = (),
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> dict[str, Any]:
+        return self._call(
+            CreateTopic(
+                _new_id(), name, partitions, replication_factor, tuple(map(tuple, assignment)),
+                tuple((configs or {}).items()), validate_only,
+            )
+        )  # fmt: skip
+
+    def delete_topic(self, name: str) -> dict[str, Any]:
+        return self._call(DeleteTopic(_new_id(), name))
+
+    def create_partitions(
+        self, name: str, count: int, *, assignment: Sequence[Sequence[int]] = (), validate_only: bool = False
+    ) -> dict[str, Any]:
+        return self._call(CreatePartitions(_new_id(), name, count, tuple(map(tuple, assignment)), validate_only))
+
+    def alter_configs(
+        self, name: str, configs: Mapping[str, str | None], *, validate_only: bool = False
+    ) -> dict[str, Any]:
+        """None takes a config back to its default."""
+        changes = tuple((key,) if value is None else (key, value) for key, value in configs.items())
+        return self._call(AlterConfigs(_new_id(), name, changes, validate_only))
+
+    def move(self, topic: str, partition: int, replicas: Sequence[int]) -> dict[str, Any]:
+        return self._call(MoveReplicas(_new_id(), topic, partition, tuple(replicas)))
+
+    def cancel_move(self, topic: str, partition: int) -> dict[str, Any]:
+        return self._call(MoveReplicas(_new_id(), topic, partition, ()))
+
+    def drain(self, broker: int, *, draining: bool = True) -> dict[str, Any]:
+        return self._call(DrainBroker(_new_id(), broker, draining))
+
+    def elect_leaders(self, topic: str = "") -> dict[str, Any]:
+        return self._call(ElectLeaders(topic))
+
+    def take_producer_ids(self) -> dict[str, Any]:
+        return self._call(TakeProducerIds(_new_id()))
+
+    def _call(self, request: Any) -> dict[str, Any]:
+        deadline = time.monotonic() + TRY_SECONDS
+        at = 0
+        while True:
+            brokers = self._brokers()
+            error, message = ErrorCode.BROKER_NOT_AVAILABLE, "no broker is alive"
+            if brokers:
+                broker = brokers[at % len(brokers)]
+                error, message, facts = self._try(broker, request)
+                if error == ErrorCode.NONE:
+                    if makes_partitions(request):
+                        self._await_leaders(broker, facts)
+                    return facts
+            if (error not in _RETRIABLE and brokers) or time.monotonic() >= deadline:
+                raise OperationRefused(error, message)
+            at += 1
+            time.sleep(_PAUSE_SECONDS)
+
+    def _try(self, broker: int, request: Any) -> tuple[ErrorCode, str, dict[str, Any]]:
+        try:
+            answer: OperationAnswer = self._ask(Address("controller", "", broker), request, timeout=5.0)
+        except (pykka.ActorDeadError, pykka.Timeout, LinkLost) as error:
+            return ErrorCode.NOT_CONTROLLER, f"broker {broker} did not answer: {error}", {}
+        value = orjson.loads(answer.answer)
+        return ErrorCode(value["error"]), value["message"], value
+
+    def _await_leaders(self, broker: int, facts: dict[str, Any]) -> None:
+        """Until this broker can name a leader for each new partition. Without one, the partitions are there as well."""
+        with suppress(pykka.ActorDeadError, pykka.Timeout, LinkLost):
+            self._ask(
+                Address("controller", "", broker),
+                AwaitLeaders.after(facts, LED_SECONDS),
+                timeout=LED_SECONDS + 1.0,
+            )
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())

@@ -1,0 +1,20 @@
+"""The topics in which coordinators keep what they know. They are made when somebody first needs a coordinator."""
+
+from __future__ import annotations
+
+from actors.cluster_file.facts import ClusterFacts
+from log.machines.coordination import RECORD_BYTES_MAX
+from log.machines.metadata.plans import CreateTopic
+
+CONFIGS: tuple[tuple[str, str], ...] = (
+    ("cleanup.policy", "compact"),
+    ("compression.type", "producer"),
+    ("max.message.bytes", str(RECORD_BYTES_MAX)),
+    ("segment.bytes", str(100 << 20)),
+)
+
+
+def making_of(facts: ClusterFacts, name: str, request_id: str) -> CreateTopic:
+    """What the controller is asked."""
+    wanted = next(topic for topic in facts.internal_topics if topic.name == name)
+    return CreateTopic(request_id, name, wanted.partitions, wanted.replication_factor, configs=CONFIGS)

@@ -1,0 +1,187 @@
+"""`transaction_coordinator/3@1`: the transactions of one partition of __transaction_state, where this broker leads it.
+
+When a transaction is prepared for good (its record is committed), a marker goes to every partition that is in it: to
+the replica that leads it, or, for offsets of groups, to the group coordinator, who is the only one to write there. Each
+is asked again until it has the marker, or its topic is no more. That is not known because this broker does not know the
+topic: it may not have heard of it yet. It is known when this broker still does not, once it has applied a question that
+the controller answered.
+
+A marker that is answered TRANSACTION_COORDINATOR_FENCED usually means that another broker coordinates the transaction
+now. If a majority confirms that this broker still leads the partition, nobody else can: a marker of an administrator
+(WriteTxnMarkers) named a higher coordinator epoch. Then the marker is sent again with the highest leader epoch of
+__transaction_state, which WriteTxnMarkers cannot exceed.
+"""
+
+from __future__ import annotations
+
+import uuid
+from functools import partial
+from typing import Any
+
+import orjson
+from attrs import evolve
+
+from actors.coordination.coordinator import Coordinator
+from actors.messages.coordinator import (
+    GROUPS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    EndTransaction,
+    coordinator_address,
+    partition_of,
+)
+from actors.messages.replica import AppendMarker, ConfirmLeadership, group_name, replica_address
+from actors.raft.leadership import highest_epoch
+from actors.runtime import Address, Future, handles
+from log.machines.coordination import Effects
+from log.machines.metadata.plans import AlterConfigs, TakeProducerIds
+from log.machines.transaction.effects import Markers, TopicPartition, TransactionEffects
+from log.machines.transaction.machine import TransactionMachine
+from protocol.error_codes import ErrorCode
+from protocol.late_attrs import frozen
+
+ASK_SECONDS = 10.0
+RETRY_SECONDS, RETRY_SECONDS_MAX = 0.02, 0.5
+ASK_AFTER_SECONDS = 0.1
+_OVER = frozenset({ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH})
+"""The marker is there, or what it was for is over."""
+
+
+@frozen(slots=True)
+class _Send:
+    """A marker on its way to one partition. As a message of a timer: send it again."""
+
+    life: int
+    markers: Markers
+    partition: TopicPartition
+    pause: float = RETRY_SECONDS
+    question: str = ""
+    """What the controller was asked, and has answered, since the partition was not known here."""
+    is_raised: bool = False
+    """Does the marker name the highest leader epoch of __transaction_state instead of this coordinator's?"""
+
+
+class TransactionCoordinator(Coordinator):
+    """What transactions do is in log/machines/transaction/."""
+
+    def machine(self, epoch: int) -> TransactionMachine:
+        return TransactionMachine(
+            self._services.transactions, epoch, self._offsets_partition, self._knows, self.record_bytes_max
+        )
+
+    def on_served(self, effects: Effects) -> None:
+        assert isinstance(effects, TransactionEffects)
+        for markers in effects.markers:
+            for partition in markers.partitions:
+                self.send_marker(_Send(self._life, markers, partition))
+        if effects.wants_producer_ids:
+            self._take_producer_ids()
+
+    # -- markers ---------------------------------------------------------------------------------------------------
+
+    @handles(_Send)
+    def send_marker(self, one: _Send) -> None:
+        if one.life != self._life:
+            return
+        (name, number), markers = one.partition, one.markers
+        topic = self._services.metadata.topic(name)
+        if topic is None or not self._knows(one.partition):
+            self._look_for(one)
+            return
+        led = self._services.leadership.of(group_name(name, number, topic.id))
+        if led is None or led.broker is None:
+            self._again(evolve(one, question=""))
+            return
+        epoch = max(markers.coordinator_epoch, self._highest_epoch()) if one.is_raised else markers.coordinator_epoch
+        marker = AppendMarker(
+            markers.producer_id, markers.producer_epoch, markers.commit, epoch, markers.transaction_version
+        )
+        address = replica_address(group_name(name, number, topic.id), led.broker)
+        message: object = marker
+        if name == GROUPS_TOPIC:
+            address, message = coordinator_address(name, number, led.broker), EndTransaction(marker)
+        self.ask(address, message, partial(self._marked, one, epoch), timeout=ASK_SECONDS)
+
+    def _highest_epoch(self) -> int:
+        return highest_epoch(self._services.metadata, self._services.leadership, TRANSACTIONS_TOPIC)
+
+    def _knows(self, partition: TopicPartition) -> bool:
+        topic = self._services.metadata.topic(partition[0])
+        return topic is not None and 0 <= partition[1] < len(topic.partitions)
+
+    def _look_for(self, one: _Send) -> None:
+        """A partition that is not known here: it is gone, or was made and this broker has not heard of it."""
+        if one.question and self._services.metadata.answer_to(one.question) is not None:
+            self._written(one)
+            return
+        if one.pause < (RETRY_SECONDS_MAX if one.question else ASK_AFTER_SECONDS):
+            self._again(one)
+            return
+        asked = AlterConfigs(self._question(), one.partition[0], ())  # changes nothing; its answer is written
+
+        def answered(future: Future[Any]) -> None:
+            told = orjson.loads(future.get().answer)["error"] if future.exception is None else ErrorCode.NOT_CONTROLLER
+            is_answered = told not in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
+            self._again(evolve(one, pause=RETRY_SECONDS, question=asked.request_id if is_answered else ""))
+
+        self.ask(Address("controller", "", self.node.broker), asked, answered, timeout=ASK_SECONDS)
+
+    def _question(self) -> str:
+        return str(uuid.UUID(int=self._services.rng.getrandbits(128), version=4))
+
+    def _marked(self, one: _Send, epoch: int, future: Future[Any]) -> None:
+        if one.life != self._life:
+            return
+        error = None if future.exception is not None else ErrorCode(future.get().error)
+        if error in _OVER:
+            self._written(one)
+        elif error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+            self.ask(self._replica, ConfirmLeadership(self._epoch), partial(self._confirmed, one, epoch))
+        else:
+            self._again(evolve(one, question=""))
+
+    def _confirmed(self, one: _Send, epoch: int, future: Future[Any]) -> None:
+        """The marker was fenced. If this broker leads all the same, no other coordinator has done that."""
+        if one.life != self._life:
+            return
+        if future.exception is not None or future.get().error != ErrorCode.NONE:
+            self._again(evolve(one, question=""))  # until this coordinator hears that another broker leads
+            return
+        if not one.is_raised:
+            self.log.warning(
+                "coordinator: %s still leads, and its marker for producer %d in %s-%d was fenced: another marker names "
+                "a coordinator epoch above %d; sending it with the highest epoch of %s",
+                self.address, one.markers.producer_id, *one.partition, epoch, TRANSACTIONS_TOPIC,
+            )  # fmt: skip
+        self._again(evolve(one, question="", is_raised=True))
+
+    def _again(self, one: _Send) -> None:
+        if one.life == self._life:
+            self.after(one.pause, evolve(one, pause=min(2 * one.pause, RETRY_SECONDS_MAX)))
+
+    def _written(self, one: _Send) -> None:
+        if one.life == self._life and isinstance(self._machine, TransactionMachine):
+            self.act("markers", partial(self._machine.markers_written, one.markers, (one.partition,), self._moment))
+
+    # -- producer ids ----------------------------------------------------------------------------------------------
+
+    def _take_producer_ids(self) -> None:
+        life = self._life
+
+        def answered(future: Future[Any]) -> None:
+            machine = self._machine
+            if life != self._life or not isinstance(machine, TransactionMachine):
+                return
+            told = orjson.loads(future.get().answer) if future.exception is None else {"error": -1}
+            if told["error"] == ErrorCode.NONE:
+                ids = range(told["first"], told["first"] + told["count"])
+                self.act("producer ids", partial(machine.give_producer_ids, ids, self._moment))
+            else:
+                self.act("missing producer ids", partial(machine.refuse_producer_ids, self._moment))
+
+        self.ask(Address("controller", "", self.node.broker), TakeProducerIds(""), answered, timeout=ASK_SECONDS)
+
+    def _offsets_partition(self, group: str) -> int:
+        """Where a group's offsets are. Whoever routes requests has made the topic."""
+        topic = self._services.metadata.topic(GROUPS_TOPIC)
+        assert topic is not None, f"{GROUPS_TOPIC} is not made yet"
+        return partition_of(group, len(topic.partitions))

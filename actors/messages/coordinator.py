@@ -1,0 +1,98 @@
+"""What is asked of coordinators, and where they are found.
+
+A coordinator looks after the keys (group ids, transactional ids) that belong to one partition of an internal topic. It
+lives on every broker that keeps a replica of that partition, and works where that replica leads.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from actors.messages.replica import AppendMarker
+from actors.runtime import Address, Payload, wire
+from protocol.late_attrs import frozen
+
+GROUPS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+KINDS = {GROUPS_TOPIC: "group_coordinator", TRANSACTIONS_TOPIC: "transaction_coordinator"}
+
+
+@frozen(slots=True)
+class Coordinate:
+    """To a coordinator on this broker: a request of Kafka's protocol about keys of its own, decoded.
+
+    Answered with the response, or with the error code that says why there is none.
+    """
+
+    request: object
+    version: int
+    client_id: str
+    client_host: str
+
+
+@wire(0x0260)
+@frozen(slots=True)
+class CoordinateBytes:
+    """The same from another broker: the request as it would travel, without a header."""
+
+    api_key: int
+    version: int
+    client_id: str
+    client_host: str
+    request: Payload
+
+
+@wire(0x0261)
+@frozen(slots=True)
+class CoordinatedBytes:
+    """The response likewise; nothing but an error code if there is none."""
+
+    error: int
+    response: Payload
+
+
+@wire(0x0262)
+@frozen(slots=True)
+class TellRebalances:
+    """To a group's coordinator, on any broker: why did this group rebalance?"""
+
+    group: str
+
+
+@wire(0x0263)
+@frozen(slots=True)
+class RebalancesTold:
+    """The last rebalances as JSON, or why they cannot be told."""
+
+    error: int
+    rebalances: str
+
+
+@wire(0x0264)
+@frozen(slots=True)
+class EndTransaction:
+    """To a group coordinator, from a transaction's: write this marker among your records. Answered as AppendMarker."""
+
+    marker: AppendMarker
+
+
+@frozen(slots=True)
+class LeadershipChanged:
+    """From a replica of an internal topic to its coordinator: it leads its group in this epoch, or (-1) no more."""
+
+    group: str
+    epoch: int
+
+
+@lru_cache(maxsize=10_000)
+def partition_of(key: str, partitions: int) -> int:
+    """The partition of an internal topic that a key belongs to: by the hash of Java's strings, as in Kafka."""
+    value = 0
+    data = key.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(data), 2):
+        value = (31 * value + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
+    return (value & 0x7FFFFFFF) % partitions
+
+
+def coordinator_address(topic: str, partition: int, broker: int) -> Address:
+    return Address(KINDS[topic], str(partition), broker)

@@ -1,0 +1,558 @@
+"""`partitions@N`: the partitions of one broker. It has a replica for each that the metadata wants here, and no other.
+
+Replicas are made and ended a few at a time, and no more are made while some still have no leader: a topic with a
+thousand partitions holds up nobody, and its elections do not hold up each other. A replica's files go only when the
+metadata says so: its topic is gone, or a move away from here was confirmed by the partition's leader.
+Now and then it lets partitions that are led from here go back to their preferred leaders, unless somebody is missing.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import resource
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from actors.cluster_file.facts import GROUP as METADATA
+from actors.cluster_file.facts import ClusterFacts
+from actors.control.controller import Controller
+from actors.control.metadata_snapshots import SnapshotWriter, check_snapshot
+from actors.coordination.coordinator import Coordinator
+from actors.coordination.groups import GroupCoordinator
+from actors.coordination.transactions import TransactionCoordinator
+from actors.messages.controller import MetadataChanged, TellMetadata
+from actors.messages.coordinator import GROUPS_TOPIC, KINDS, TRANSACTIONS_TOPIC, coordinator_address
+from actors.messages.replica import (
+    Discard,
+    DiskIsFull,
+    TransferLeadership,
+    group_name,
+    parts_of,
+    replica_address,
+)
+from actors.partition.cleaner import Cleaner
+from actors.partition.leaderless import Leaderless
+from actors.partition.replica import Replica
+from actors.raft.background import Background, ThreadBackground
+from actors.raft.calendar import Calendar
+from actors.raft.flusher import Flusher, ForgetVotes
+from actors.raft.heartbeats import Heartbeats
+from actors.raft.last_syncs import LastSyncs
+from actors.raft.leadership import Leadership, misled
+from actors.raft.machine_boot import machine_boot
+from actors.raft.raft_actor import GroupServices
+from actors.runtime import Actor, Address, Node, Terminated, handles
+from actors.serving.doorkeeper import lent_for
+from log.disk.filesystem import DiskFilesystem, Filesystem
+from log.disk.handles import Handles
+from log.disk.reserve import Reserve, ReservedFilesystem
+from log.machines.metadata import placement
+from log.machines.metadata.metadata import Metadata, Topic
+from log.raft.node import RaftConfig
+from log.raft.pacer import Pacer
+from log.recovery import checkpoint
+from log.recovery.losses import note_boot
+from log.replica.vote_journal import VoteJournal
+from protocol.late_attrs import frozen
+
+VOTES_FILE = "votes"
+AT_ONCE = 4
+"""Replicas made or ended in one turn."""
+LOOKS_AT_ONCE = 256
+"""Partitions looked at in one turn, though nothing may be amiss with them; a topic is looked at as a whole."""
+LEADERLESS_MAX = 16
+"""While so many of the last replicas made have no leader yet, no more are made…"""
+LEADERLESS_SECONDS = 0.25
+"""…but they are not waited for longer than that if too few of their brokers are there to elect one…"""
+LEADERLESS_SECONDS_MAX = 2.0
+"""…and never longer than that: a machine that is slow gets no more elections at once than it gets done."""
+LOOK_AGAIN_SECONDS = 0.005
+REMOVED_AT_ONCE = 64
+BALANCE_SECONDS = 5.0
+LOOK_AT_DISK_SECONDS = 1.0
+TELL_FULL_SECONDS = 60.0
+TRANSFERS_AT_ONCE = 50
+_GONE = ".gone"
+"""What is removed is called so first: a crash may leave any part of it, and a group's own directory must be whole."""
+_GROUP_NAME = re.compile(r".+-[0-9]+\.[A-Za-z0-9_-]{22}")
+
+
+COORDINATORS: dict[str, type[Coordinator]] = {
+    GROUPS_TOPIC: GroupCoordinator,
+    TRANSACTIONS_TOPIC: TransactionCoordinator,
+}
+
+
+@frozen(slots=True)
+class _GoOn:
+    pass
+
+
+@frozen(slots=True)
+class Balance:
+    """Hand partitions that are led from here to their preferred leaders."""
+
+
+@frozen(slots=True)
+class _LookAtDisk:
+    pass
+
+
+@frozen(slots=True)
+class _Removed:
+    groups: tuple[str, ...]
+    errors: dict[str, BaseException]
+
+
+class Partitions(Actor):
+    """See the module's docstring."""
+
+    def __init__(self, services: GroupServices, background: Background) -> None:
+        super().__init__()
+        self._services = services
+        self._background = background
+        self._here: dict[str, tuple[str, int]] = {}
+        """Groups that have a replica here, with topic id and number."""
+        self._ending: set[str] = set()
+        self._found: dict[str, str] = {}
+        """Directories of groups that the metadata wanted here at first and that have no replica yet, with topic ids."""
+        self._of_topic: dict[str, dict[str, None]] = {}
+        """All of these groups, by topic id."""
+        self._leaderless: dict[str, float] = {}
+        """Groups whose replica was made a moment ago and that have no leader yet, with the time."""
+        self._leaderless_here = Leaderless(self, services.leadership)
+        self._leaving: list[str] = []
+        """Groups whose directories are to be removed."""
+        self._removing = False
+        self._due: dict[str, None] = {}
+        """Topics to look at."""
+        self._steps: deque[tuple[str, str, int]] = deque()
+        """Groups to look at, with topic id and number."""
+        self._going_on = False
+        self._coordinators: dict[Address, None] = {}
+        self._tell_full_at = -math.inf
+        self._complete = False
+        """Only then is what the metadata does not want here surely not wanted."""
+
+    def on_start(self) -> None:
+        """Its controller tells it of everything once it has replayed what is on disk. If it failed, others go on."""
+        for address in self.node.addresses:
+            if address.kind == "replica":
+                self._note_here(address.name, *parts_of(address.name))
+            elif address.kind in KINDS.values():
+                self._coordinators[address] = None
+        self._due.update(dict.fromkeys(topic_id for topic_id, _ in self._here.values()))
+        self._due.update(dict.fromkeys(self._services.metadata.topics))
+        self.every(BALANCE_SECONDS, Balance())
+        self.every(LOOK_AT_DISK_SECONDS, _LookAtDisk())
+        self.send(Address("controller", "", self.node.broker), TellMetadata())  # or is not there yet, and will tell
+        self._go_on()
+
+    @handles(_LookAtDisk)
+    def look_at_disk(self, _message: _LookAtDisk) -> None:
+        """While the disk is full: one line a minute, as clients are told so for each request; and let others lead.
+
+        A replica whose append is refused hands over by itself. Others may have nothing to append, and yet be of no use:
+        the coordinator of their partition may wait for the controller of this broker, which cannot write either.
+        """
+        reserve, now = self._services.handles.reserve, self.node.scheduler.clock.now()
+        if reserve.is_full and now >= self._tell_full_at:
+            self._tell_full_at = now + TELL_FULL_SECONDS
+            text = "disk: %s has no space left; records are refused and can be read; delete topics or records"
+            self.log.error(text, self._services.data_dir)
+        reserve.look()
+        if not reserve.is_full and self._tell_full_at > -math.inf:
+            self._tell_full_at = -math.inf
+            self.log.warning("disk: %s has space again; records are taken", self._services.data_dir)
+        if reserve.is_full:
+            self._let_others_lead()
+
+    def _let_others_lead(self) -> None:
+        """Ask the replicas here to hand over that lead with a broker in sync that takes records."""
+        leadership, broker = self._services.leadership, self.node.broker
+        for group, led in leadership.led_by(broker):
+            if group in self._here and any(one != broker and one not in leadership.full for one in led.in_sync):
+                self.node.tell_local(replica_address(group, broker), DiskIsFull())
+
+    @handles(MetadataChanged)
+    def metadata_changed(self, message: MetadataChanged) -> None:
+        if message.complete and not self._complete:
+            self._remove_strays()
+            self._due.update(dict.fromkeys(topic_id for topic_id, _ in self._here.values()))
+            self._due.update(dict.fromkeys(self._services.metadata.topics))
+        self._complete = message.complete
+        for topic_id in sorted(message.topic_ids):
+            for group in self._of_topic.get(topic_id, ()):
+                if group in self._here and group not in self._ending:
+                    self.node.tell_local(replica_address(group, self.node.broker), message)
+        for coordinator in self._coordinators:
+            self.node.tell_local(coordinator, message)
+        self._due.update(dict.fromkeys(sorted(message.topic_ids)))
+        self._go_on()
+
+    @handles(_GoOn)
+    def go_on(self, _message: _GoOn) -> None:
+        self._going_on = False
+        done = looks = 0
+        while done < AT_ONCE and looks < LOOKS_AT_ONCE and (self._steps or self._due):
+            if not self._steps:
+                topic_id = next(iter(self._due))
+                del self._due[topic_id]
+                topic = self._services.metadata.topics.get(topic_id)
+                looks += 1 if topic is None else len(topic.partitions)
+                self._steps.extend(self._steps_of(topic_id))
+            elif self._must_wait():
+                break
+            else:
+                looks += 1
+                done += self._settle(*self._steps.popleft())
+        self._go_on()
+
+    @handles(Terminated)
+    def terminated(self, message: Terminated) -> None:
+        """A replica that was told to end has: what it had goes too."""
+        if message.address.name in self._ending:
+            self._remove(message.address.name)
+
+    @handles(_Removed)
+    def removed(self, message: _Removed) -> None:
+        """Now there is room for another replica of the group, if one is wanted again."""
+        for group in message.groups:
+            if group in message.errors:
+                self.log.error("partitions: %s was not removed: %s", group, message.errors[group])
+            self._ending.discard(group)
+            here = self._here.pop(group, None)
+            if here is not None:
+                self._due[here[0]] = None
+                self._note_gone(group, here[0])
+        self._removing = False
+        self._remove_next()
+        self._go_on()
+
+    @handles(Balance)
+    def balance(self, _message: Balance) -> None:
+        """Hand partitions back to whoever should lead them. Nothing moves while somebody is missing."""
+        self._look_at_all()
+        self._leaderless_here.look((group for group in self._here if group not in self._ending), self._now)
+        metadata, leadership = self._services.metadata, self._services.leadership
+        if any(broker != self.node.broker and broker not in self.node.links for broker in metadata.brokers):
+            return
+        mine = [one for one in misled(metadata, leadership) if one.leader == self.node.broker]
+        for one in mine[:TRANSFERS_AT_ONCE]:
+            self.send(replica_address(one.group, one.leader), TransferLeadership(one.preferred))
+
+    @property
+    def _now(self) -> float:
+        return self.node.scheduler.clock.now()
+
+    def _look_at_all(self) -> None:
+        """Whatever word was lost: who is missing here, and who is here for nothing?"""
+        broker, here = self.node.broker, set(self._here)
+        for topic, number, partition in self._services.metadata.partitions():
+            group = group_name(topic.name, number, topic.id)
+            if (broker in partition.keepers) != (group in here):
+                self._due[topic.id] = None
+            here.discard(group)
+        self._due.update(dict.fromkeys(self._here[group][0] for group in here))
+        self._go_on()
+
+    def _remove_strays(self) -> None:
+        """Replicas that were to go while this broker was down.
+
+        A replica is made after the metadata that wants it is on disk here: if all of that is replayed and does not want
+        it, it was taken back since.
+        """
+        services, broker = self._services, self.node.broker
+        if services.metadata.applied == 0:
+            return
+        wanted = {
+            group_name(topic.name, number, topic.id)
+            for topic, number, partition in services.metadata.partitions()
+            if broker in partition.keepers
+        }
+        wanted.update(self._here)  # what lives is ended first, with its topic's turn
+        for name in services.handles.filesystem.list(services.data_dir):
+            if name.endswith(_GONE):
+                self._remove_rest(name)
+            elif _GROUP_NAME.fullmatch(name) and name not in self._here:
+                if name in wanted:
+                    topic_id = self._found[name] = parts_of(name)[0]  # which may change before its replica is made
+                    self._of_topic.setdefault(topic_id, {})[name] = None
+                else:
+                    self._remove_stray(name)
+
+    def _remove_stray(self, group: str) -> None:
+        self.log.info("partitions: %s is no longer kept here", group)
+        self._ending.add(group)
+        self._note_here(group, *parts_of(group))  # until it is removed, there is no room for another
+        self._remove(group)
+
+    def _go_on(self) -> None:
+        if (self._due or self._steps) and not self._going_on:
+            self._going_on = True
+            self.after(LOOK_AGAIN_SECONDS if self._steps and self._must_wait() else 0.0, _GoOn())
+
+    def _must_wait(self) -> bool:
+        """Elections need disk and processor: with too many at once, none is over before it is tried anew."""
+        now, leadership = self.node.scheduler.clock.now(), self._services.leadership
+        for group, made_at in list(self._leaderless.items()):
+            waited = now - made_at
+            is_hopeless = waited >= LEADERLESS_SECONDS and not self._can_elect(group)
+            if waited >= LEADERLESS_SECONDS_MAX or is_hopeless or leadership.is_led(group):
+                del self._leaderless[group]
+        return len(self._leaderless) >= LEADERLESS_MAX
+
+    def _can_elect(self, group: str) -> bool:
+        """Are a majority of the brokers there that keep it?"""
+        topic_id, number = parts_of(group)
+        topic = self._services.metadata.topics.get(topic_id)
+        if topic is None or number >= len(topic.partitions):
+            return False
+        keepers = topic.partitions[number].replicas
+        there = [broker for broker in keepers if broker == self.node.broker or broker in self.node.links]
+        return len(there) >= placement.majority(len(keepers))
+
+    def _steps_of(self, topic_id: str) -> list[tuple[str, str, int]]:
+        """The groups of this topic that are not as they shall be: first those that go."""
+        topic, broker = self._services.metadata.topics.get(topic_id), self.node.broker
+        wanted = {
+            group_name(topic.name, number, topic.id): number
+            for number, partition in enumerate(() if topic is None else topic.partitions)
+            if topic is not None and broker in partition.keepers
+        }
+        there = self._of_topic.get(topic_id, {})
+        unwanted = [(group, *parts_of(group)) for group in there if group not in wanted]
+        missing = [(group, topic_id, number) for group, number in wanted.items() if group not in self._here]
+        return unwanted + missing
+
+    def _note_here(self, group: str, topic_id: str, number: int) -> None:
+        self._here[group] = (topic_id, number)
+        self._of_topic.setdefault(topic_id, {})[group] = None
+
+    def _note_gone(self, group: str, topic_id: str) -> None:
+        groups = self._of_topic[topic_id]
+        del groups[group]
+        if not groups:
+            del self._of_topic[topic_id]
+
+    def _settle(self, group: str, topic_id: str, number: int) -> int:
+        """Make or end the replica of this group, if it is to be. Gives how many were."""
+        topic, broker = self._services.metadata.topics.get(topic_id), self.node.broker
+        if topic is not None and number < len(topic.partitions) and broker in topic.partitions[number].keepers:
+            if group in self._here or not (self._complete or self._has_files(group)):
+                return 0  # one that is made anew must not be of the past
+            self._note_here(group, topic_id, number)
+            self._found.pop(group, None)
+            self._leaderless[group] = self.node.scheduler.clock.now()
+            self.node.spawn(Replica, topic_id, number, self._services, address=replica_address(group, broker))
+            if topic.name in KINDS:
+                self._coordinate(topic, number)
+            return 1
+        if self._complete and group in self._here:
+            return self._end(group)
+        if self._complete and self._found.pop(group, None) is not None:
+            self._remove_stray(group)
+            return 1
+        return 0
+
+    def _coordinate(self, topic: Topic, number: int) -> None:
+        """Give a replica of an internal topic the actor that works with what is in it."""
+        address = coordinator_address(topic.name, number, self.node.broker)
+        if address not in self._coordinators:
+            self.node.spawn(COORDINATORS[topic.name], topic.name, number, self._services, address=address)
+            self._coordinators[address] = None
+
+    def _has_files(self, group: str) -> bool:
+        return self._services.handles.filesystem.exists(f"{self._services.data_dir}/{group}/{checkpoint.METADATA}")
+
+    def _end(self, group: str) -> int:
+        if group in self._ending:
+            return 0
+        self._ending.add(group)
+        address = replica_address(group, self.node.broker)
+        self.node.supervisor.forget(address)
+        self.node.watch(self.address, address)
+        self.node.tell_local(address, Discard())
+        return 1
+
+    def _remove(self, group: str) -> None:
+        """Take a group's directory away, in the background."""
+        services = self._services
+        if parts_of(group)[0] not in services.metadata.topics:  # else others have it, and it may come back
+            services.leadership.forget(group)
+            self.send(Address("flusher", "", self.node.broker), ForgetVotes(group))
+
+        self._leaving.append(group)
+        self._remove_next()
+
+    def _remove_next(self) -> None:
+        """Many directories with one sync: it is what takes the time."""
+        if self._removing or not self._leaving:
+            return
+        self._removing = True
+        groups, self._leaving = tuple(self._leaving[:REMOVED_AT_ONCE]), self._leaving[REMOVED_AT_ONCE:]
+        files, data_dir = self._services.handles.filesystem, self._services.data_dir
+        errors: dict[str, BaseException] = {}
+
+        def work() -> None:
+            renamed = [group for group in groups if _tried(group, errors, lambda path: _rename(files, path), data_dir)]
+            if renamed:
+                files.sync_directory(data_dir)
+            for group in renamed:
+                _tried(group, errors, lambda path: files.remove_tree(f"{path}{_GONE}"), data_dir)
+
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                errors.update(dict.fromkeys(groups, error))
+            self.node.tell_local(self.address, _Removed(groups, errors))
+
+        self._background.submit(work, done)
+
+    def _remove_rest(self, name: str) -> None:
+        """A removal was interrupted; its group may have another directory by now."""
+        path, files = f"{self._services.data_dir}/{name}", self._services.handles.filesystem
+
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                self.log.error("partitions: %s was not removed: %s", name, error)
+
+        self._background.submit(lambda: files.remove_tree(path), done)
+
+
+def _tried(group: str, errors: dict[str, BaseException], work: Callable[[str], None], data_dir: str) -> bool:
+    """Do it with the group's directory. Whether it worked; if not, that is noted, and others go on."""
+    try:
+        work(f"{data_dir}/{group}")
+    except OSError as error:
+        errors[group] = error
+    return group not in errors
+
+
+def _rename(files: Filesystem, directory: str) -> None:
+    """Give a directory the name of what is removed."""
+    if files.exists(directory):
+        files.remove_tree(f"{directory}{_GONE}")
+        files.rename(directory, f"{directory}{_GONE}")
+
+
+@contextmanager
+def on_disk(node: Node, data_dir: str, directory_id: str, cluster: ClusterFacts) -> Iterator[GroupServices]:
+    """Run this broker's part of the cluster on a real disk, with a thread that syncs it."""
+    syncs = ThreadBackground(node.scheduler, f"flusher-{node.broker}")
+    removals = ThreadBackground(node.scheduler, f"remover-{node.broker}")
+    codecs = ThreadBackground(node.scheduler, f"codec-{node.broker}")
+    last_syncs = LastSyncs(partial(node.log.error, "partitions: %s/%s was not synced: %s"))
+    try:
+        services = start_partitions(
+            node, data_dir, directory_id, cluster, DiskFilesystem(), syncs, removals, codecs, random.Random(),
+            boot=machine_boot(), raft=RaftConfig(catch_up_bytes_per_s=cluster.catch_up_bytes_per_s),
+            last_syncs=last_syncs,
+        )  # fmt: skip
+        services.handles.lent_max = lent_for(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        yield services
+    finally:
+        syncs.close()
+        removals.close()
+        codecs.close()
+        last_syncs.close()
+
+
+def start_partitions(
+    node: Node,
+    data_dir: str,
+    directory_id: str,
+    cluster: ClusterFacts,
+    filesystem: Filesystem,
+    syncs: Background,
+    removals: Background,
+    codecs: Background,
+    rng: random.Random,
+    *,
+    boot: str,
+    raft: RaftConfig | None = None,
+    last_syncs: LastSyncs | None = None,
+) -> GroupServices:
+    """Spawn the actors that a broker has: those that are shared, its controller, and its partitions.
+
+    `boot` names the machine's boot: under another one, what was not synced is gone.
+    """
+    raft = raft or RaftConfig()
+    reserve = Reserve(filesystem, data_dir, cluster.disk_reserve_bytes)
+    reserve.hold()
+    filesystem = ReservedFilesystem(filesystem, reserve)
+    check_snapshot(filesystem, data_dir)
+    groups = groups_on_disk(filesystem, data_dir)
+    note_boot(filesystem, data_dir, boot, (*groups, METADATA))
+    has_metadata = filesystem.exists(f"{data_dir}/{METADATA}")
+    journal = VoteJournal(filesystem, f"{data_dir}/{VOTES_FILE}", [*groups, METADATA] if has_metadata else groups)
+    if journal.damage:
+        node.log.warning(
+            "votes: %s; no replica here votes in an epoch in which it may have voted before", journal.damage
+        )
+    heard: dict[int, float] = {}
+    clock = node.scheduler.clock
+    services = GroupServices(
+        data_dir,
+        directory_id,
+        Handles(filesystem, reserve=reserve),
+        journal,
+        heard,
+        Metadata(),
+        Leadership(),
+        Calendar(clock.now, clock.wall, node.log.warning),
+        rng,
+        codecs,
+        raft,
+        dict(cluster.topic_defaults),
+        Pacer(raft.catch_up_bytes_per_s),
+        cluster.groups,
+        cluster.transactions,
+        last_syncs=last_syncs,
+    )
+    node.spawn(Flusher, journal, services.handles, syncs, address=Address("flusher", "", node.broker))
+    node.spawn(
+        Heartbeats, heard, services.leadership, services.pulse, reserve, address=Address("heartbeats", "", node.broker)
+    )
+    node.spawn(Partitions, services, removals, address=Address("partitions", "", node.broker))
+    node.spawn(Cleaner, cluster.retention_check_seconds, address=Address("cleaner", "", node.broker))
+    snapshots = SnapshotWriter(filesystem, data_dir, removals)
+    node.spawn(Controller, cluster, services, snapshots, address=Address("controller", "", node.broker))
+    return services
+
+
+def is_settled(services: GroupServices, cluster: ClusterFacts) -> bool:
+    """Is every broker registered, and every topic of the cluster file there, and led?"""
+    if not services.metadata.brokers.keys() >= set(cluster.brokers):
+        return False
+    for wanted in cluster.topics:
+        topic = services.metadata.topic(wanted.name)
+        if topic is None:
+            return False
+        for number in range(len(topic.partitions)):
+            led = services.leadership.of(group_name(topic.name, number, topic.id))
+            if led is None or led.broker is None:
+                return False
+    return bool(services.metadata.cluster_id)
+
+
+def is_balanced(services: GroupServices) -> bool:
+    """Is every partition led, and by its preferred leader wherever that one is in sync?"""
+    metadata, leadership = services.metadata, services.leadership
+    return next(misled(metadata, leadership), None) is None and all(
+        leadership.is_led(group_name(topic.name, number, topic.id)) for topic, number, _ in metadata.partitions()
+    )
+
+
+def groups_on_disk(files: Filesystem, data_dir: str) -> list[str]:
+    """Every group but the metadata's own, which is always synced, that has a log here."""
+    if not files.exists(data_dir):
+        return []
+    return [
+        name
+        for name in files.list(data_dir)
+        if _GROUP_NAME.fullmatch(name) and files.exists(f"{data_dir}/{name}/{checkpoint.METADATA}")
+    ]

@@ -1,0 +1,71 @@
+"""Partitions of one broker that have had no leader for a while: one WARNING a minute says why, for all of them.
+
+Only what an operator can change is worth a line: replicas say which others they wait for (log/raft/waiting.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from actors.messages.replica import DescribeSurvivor, replica_address
+from log.machines.settings import unclean
+
+if TYPE_CHECKING:
+    from actors.raft.leadership import Leadership
+    from actors.runtime import Actor, Future
+
+PATIENCE_SECONDS = 10.0
+WARN_AGAIN_SECONDS = 60.0
+ASKED_MAX = 5
+_ASK_SECONDS = 5.0
+
+
+class Leaderless:
+    """Of one broker."""
+
+    def __init__(self, owner: Actor, leadership: Leadership) -> None:
+        self._owner = owner
+        self._leadership = leadership
+        self._since: dict[str, float] = {}
+        self._warned_at: float | None = None
+
+    def look(self, groups: Iterable[str], now: float) -> None:
+        """`groups` have a replica here. Called now and then."""
+        since = {group: self._since.get(group, now) for group in groups if not self._leadership.is_led(group)}
+        self._since = since
+        overdue = sorted(group for group, at in since.items() if now - at >= PATIENCE_SECONDS)
+        if overdue and (self._warned_at is None or now - self._warned_at >= WARN_AGAIN_SECONDS):
+            self._warned_at = now
+            self._ask(overdue)
+        elif not overdue:
+            self._warned_at = None
+
+    def _ask(self, groups: list[str]) -> None:
+        asked, owner = groups[:ASKED_MAX], self._owner
+        told: list[str] = []
+        answers = 0
+
+        def answered(group: str) -> Callable[[Future[Any]], None]:
+            def then(future: Future[Any]) -> None:
+                nonlocal answers
+                answers += 1
+                reason = "" if future.exception is not None else future.get().waits_for
+                if reason:
+                    told.append(f"{group.rpartition('.')[0]} {reason}")
+                if answers == len(asked) and told:
+                    self._warn(told, len(groups))
+
+            return then
+
+        for group in asked:
+            owner.ask(
+                replica_address(group, owner.node.broker), DescribeSurvivor(), answered(group), timeout=_ASK_SECONDS
+            )
+
+    def _warn(self, told: list[str], count: int) -> None:
+        self._owner.log.warning(
+            "partitions: %d have no leader: %s%s. Start those brokers with the data directories that they had; if these"
+            " are lost for ever, `%s` shows what is left and can go on with it",
+            count, "; ".join(sorted(told)), " …" if count > len(told) else "", unclean.COMMAND,
+        )  # fmt: skip

@@ -1,0 +1,202 @@
+"""What a replica shows of its log: records up to what a majority holds, and where things are in it.
+
+Whoever wants more than there is waits for it here: a reader until its time is up, a watcher (a connection that has
+other partitions to look at, too) until the log has moved.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from actors.messages.replica import (
+    EARLIEST,
+    LATEST,
+    Aborted,
+    EpochEnd,
+    FindEpochEnd,
+    FindOffset,
+    LogMoved,
+    OffsetFound,
+    ReadRecords,
+    ReadResult,
+    ReadSlice,
+    SliceRead,
+    WatchLog,
+)
+from actors.partition.time_lookups import TimeLookups
+from actors.runtime import Address, Payload
+from log.disk.slice import EMPTY, Slice
+from log.errors import OffsetOutOfRange
+from log.raft.roles import Leader
+from log.segment.transaction_index import AbortedTransaction
+from protocol.error_codes import ErrorCode
+from protocol.late_attrs import frozen
+
+if TYPE_CHECKING:
+    from actors.partition.replica import Replica
+    from actors.runtime import Future
+
+WAITING_MAX = 100_000
+COPIED_BYTES_MAX = 64 << 10
+"""What a reader gets in memory where it cannot have a slice of a file, unless the first batch is larger."""
+_first_offset = attrgetter("first_offset")
+
+
+@frozen(slots=True)
+class WaitingRead:
+    """A reader that wants more than there is."""
+
+    request: ReadRecords
+    reply: Future[ReadResult]
+    deadline: float
+
+
+class LogReads:
+    """Of one replica."""
+
+    __slots__ = ("_replica", "by_time", "waiting", "watches")
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self.by_time = TimeLookups(replica)
+        self.waiting: list[WaitingRead] = []
+        self.watches: dict[tuple[Address, int], WatchLog] = {}
+
+    # -- records -------------------------------------------------------------------------------------------------
+
+    def read_or_wait(self, request: ReadRecords) -> ReadResult | None:
+        """What there is, or None: then it waits until that is enough."""
+        result = self.read(request)
+        enough = result.error != ErrorCode.NONE or len(result.batches) >= request.min_bytes
+        if enough or request.wait_ms <= 0 or len(self.waiting) >= WAITING_MAX:
+            return result
+        replica = self._replica
+        deadline = replica.now + request.wait_ms / 1000
+        self.waiting.append(WaitingRead(request, replica.defer(), deadline))
+        replica.expire_by(deadline)
+        return None
+
+    def read(self, request: ReadRecords) -> ReadResult:
+        node, log = self._replica.member.node, self._replica.member.log
+        nothing = Payload(memoryview(b""))
+        facts = (node.watermark, log.log_start_offset, node.term)
+        problem = self._replica.authority.reading_problem(-1, request.offset)
+        if problem != ErrorCode.NONE:
+            return ReadResult(problem, *facts, nothing)
+        stable = log.last_stable_offset
+        up_to = stable if request.read_committed else node.watermark
+        try:
+            found = log.read(request.offset, request.bytes_max, up_to=up_to)
+        except OffsetOutOfRange:
+            return ReadResult(ErrorCode.OFFSET_OUT_OF_RANGE, *facts, nothing)
+        aborted: list[Aborted] = []
+        if request.read_committed and found.size:
+            aborted = [Aborted(one.producer_id, one.first_offset) for one in self._aborted(request.offset, found)]
+            aborted.sort(key=_first_offset)
+        return ReadResult(ErrorCode.NONE, *facts, Payload(memoryview(found.read())), stable, tuple(aborted))
+
+    def slice(self, request: ReadSlice) -> SliceRead:
+        node, log = self._replica.member.node, self._replica.member.log
+        facts = (node.watermark, log.last_stable_offset, log.log_start_offset)
+        authority = self._replica.authority
+        error = authority.reading_problem(request.leader_epoch, request.offset, request.last_fetched_epoch)
+        if error != ErrorCode.NONE:
+            return SliceRead(error, *facts, EMPTY)
+        if request.last_fetched_epoch >= 0:
+            epoch, end = self._end_of(request.last_fetched_epoch)
+            if epoch != request.last_fetched_epoch or end < request.offset:
+                return SliceRead(ErrorCode.NONE, *facts, EMPTY, diverged=(epoch, end))
+        up_to = facts[1] if request.read_committed else facts[0]
+        bytes_max = min(request.bytes_max, COPIED_BYTES_MAX) if request.copied else request.bytes_max
+        try:
+            found = log.read(request.offset, bytes_max, up_to=up_to)
+        except OffsetOutOfRange:
+            return SliceRead(ErrorCode.OFFSET_OUT_OF_RANGE, *facts, EMPTY)
+        if request.copied:
+            found = found.copied()
+        elif found.size and self._replica.services.handles.are_many_lent:
+            return SliceRead(ErrorCode.NONE, *facts, found.withheld(), withheld=True)
+        aborted = self._aborted(request.offset, found) if request.read_committed and found.size else None
+        return SliceRead(ErrorCode.NONE, *facts, found, aborted)
+
+    def _aborted(self, offset: int, found: Slice) -> list[AbortedTransaction]:
+        """Those of which there may be records in what was read from this offset on."""
+        return self._replica.member.log.aborted_transactions(offset, found.end_offset)
+
+    # -- places --------------------------------------------------------------------------------------------------
+
+    def find_offset(self, request: FindOffset) -> OffsetFound | None:
+        """None if that takes long: it is answered later."""
+        node, log, authority = self._replica.member.node, self._replica.member.log, self._replica.authority
+        role, epoch = node.role, node.term
+        problem_of = authority.reading_problem if request.timestamp == EARLIEST else authority.problem
+        problem = problem_of(request.known_epoch)
+        if problem != ErrorCode.NONE:
+            return OffsetFound(problem, -1, -1, epoch)
+        assert isinstance(role, Leader)
+        if request.timestamp == EARLIEST:
+            return OffsetFound(ErrorCode.NONE, log.log_start_offset, -1, log.epochs.epoch_at(log.log_start_offset))
+        if not role.certain:  # what an earlier leader committed may lie above what is known to be committed here
+            return OffsetFound(ErrorCode.OFFSET_NOT_AVAILABLE, -1, -1, epoch)
+        if request.timestamp == LATEST:
+            end = log.last_stable_offset if request.read_committed else node.watermark
+            return OffsetFound(ErrorCode.NONE, end, -1, epoch)
+        return self.by_time.find(request)
+
+    def find_epoch_end(self, request: FindEpochEnd) -> EpochEnd:
+        problem = self._replica.authority.problem(request.known_epoch)
+        if problem != ErrorCode.NONE or request.epoch > self._replica.member.node.term:
+            return EpochEnd(problem, -1, -1)
+        return EpochEnd(ErrorCode.NONE, *self._end_of(request.epoch))
+
+    def _end_of(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch here that is not above this one, and where it ends."""
+        node, log = self._replica.member.node, self._replica.member.log
+        if epoch == node.term:  # it may have written nothing yet; what comes is its own
+            return epoch, log.end_offset
+        return log.epochs.end_of(epoch, log.end_offset)
+
+    # -- who waits -----------------------------------------------------------------------------------------------
+
+    def watch(self, request: WatchLog) -> None:
+        if self._has_moved(request):
+            self._replica.send(request.watcher, LogMoved(request.number))
+        else:
+            self.watches[request.watcher, request.number] = request
+
+    def go_on(self) -> None:
+        """More is committed."""
+        if self.waiting:
+            waiting, self.waiting = self.waiting, []
+            for one in waiting:
+                result = self.read(one.request)
+                if result.error != ErrorCode.NONE or len(result.batches) >= one.request.min_bytes:
+                    one.reply.set(result)
+                else:
+                    self.waiting.append(one)
+        if self.watches:
+            moved = [watch for watch in self.watches.values() if self._has_moved(watch)]
+            for watch in moved:
+                del self.watches[watch.watcher, watch.number]
+                self._replica.send(watch.watcher, LogMoved(watch.number))
+
+    def expire(self, now: float) -> None:
+        """Answer those whose time is up with what there is."""
+        for one in [one for one in self.waiting if one.deadline <= now]:
+            self.waiting.remove(one)
+            one.reply.set(self.read(one.request))
+
+    def send_away(self) -> None:
+        """Another leads, or nothing can be read here any more: whoever waits is told so."""
+        waiting, self.waiting = self.waiting, []
+        for one in waiting:
+            one.reply.set(self.read(one.request))
+        watches, self.watches = self.watches, {}
+        for watch in watches.values():
+            self._replica.send(watch.watcher, LogMoved(watch.number))
+
+    def _has_moved(self, watch: WatchLog) -> bool:
+        member = self._replica.member
+        readable = member.log.last_stable_offset if watch.read_committed else member.node.watermark
+        return readable > watch.end or not self._replica.leads

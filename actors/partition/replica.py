@@ -1,0 +1,750 @@
+"""`replica/orders-3@2`: one replica of one partition, as an actor.
+
+It drives a Raft member over a partition log: what comes in (appends of clients, messages of its peers, links that come
+and go, syncs that are done) goes through the member, and what that has to say goes out in the same turn. It answers
+appends when they are as safe as was asked for, and reads up to what a majority holds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from actors.messages.controller import MetadataChanged
+from actors.messages.coordinator import KINDS, LeadershipChanged, coordinator_address
+from actors.messages.replica import (
+    ALL,
+    AppendMarker,
+    AppendRecords,
+    AppendResult,
+    CleanUp,
+    ConfirmLeadership,
+    DeleteRecords,
+    DescribeLog,
+    DescribeProducers,
+    DescribeReplica,
+    DiskIsFull,
+    EpochEnd,
+    FindEpochEnd,
+    FindOffset,
+    LeadershipConfirmed,
+    LogFacts,
+    OffsetFound,
+    RaiseLogStart,
+    ReadRecords,
+    ReadResult,
+    ReadSlice,
+    RecordsDeleted,
+    ReplicaFacts,
+    SliceRead,
+    UnwatchLog,
+    WatchLog,
+    group_name,
+)
+from actors.partition.admissions import Admissions, GoOnAdmitting
+from actors.partition.authority import Authority
+from actors.partition.cleaning import Compact, LogCleaning
+from actors.partition.confirmations import Confirmations
+from actors.partition.log_starts import LogStarts
+from actors.partition.reads import LogReads
+from actors.partition.time_lookups import GoOnLooking
+from actors.partition.transaction_gate import TransactionGate
+from actors.raft.raft_actor import GroupMember, GroupServices, GroupSpec, Offline
+from actors.runtime import Address, Future, Payload, handles
+from log.config import LogConfig
+from log.errors import LogError, LogFull, LogOffline
+from log.machines.metadata.plans import EndMove
+from log.machines.settings.topic_configs import settings_of
+from log.partition.admission import Admitted
+from log.partition.refusals import Overtakes
+from log.partition.verification import TooMuchParked
+from log.raft import leading
+from log.raft.messages import Append, Message
+from log.raft.roles import Follower, Leader
+from log.replica.member import Member
+from log.segment.producer_state import (
+    CoordinatorFenced,
+    OutOfOrderSequence,
+    Producer,
+    ProducerFenced,
+    ProducerStates,
+    TooManyOpen,
+    WrongTransactionState,
+)
+from log.slices import LongCall
+from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError
+from protocol.late_attrs import frozen
+from protocol.records.batches import (
+    BatchHeader,
+    ControlType,
+    RecordBatches,
+    check_batches,
+    end_txn_marker,
+    read_header,
+)
+
+WAITING_MAX = 100_000
+MOVE_CHECK_SECONDS = 0.5
+MARKER_MS = 2**31 - 1
+
+
+@frozen(slots=True)
+class _Expire:
+    pass
+
+
+@frozen(slots=True)
+class _CheckMove:
+    pass
+
+
+@frozen(slots=True)
+class _WaitingAppend:
+    end: int
+    base: int
+    term: int
+    append_time_ms: int
+    reply: Future[AppendResult]
+    deadline: float
+    header: BatchHeader | None
+    """None if it is a marker."""
+
+
+class Replica(GroupMember):
+    """See the module's docstring."""
+
+    def __init__(self, topic_id: str, number: int, services: GroupServices) -> None:
+        super().__init__(services)
+        self._topic_id = topic_id
+        self._number = number
+        self._min_insync_replicas = 1
+        """What acks=all needs: min.insync.replicas, and never more than the partition has replicas."""
+        self._appends: deque[_WaitingAppend] = deque()
+        self._expire_at: float | None = None
+        self._checks_move = False
+        self._reads = LogReads(self)
+        self._cleaning = LogCleaning(self)
+        self._log_starts = LogStarts(self)
+        self._transactions = TransactionGate(self)
+        self._admissions = Admissions(self)
+        self._confirmations = Confirmations(self)
+        self.authority = Authority(self)
+        self._coordinator: Address | None = None
+        """Whoever works with what is in this partition, where it leads."""
+
+    @property
+    def services(self) -> GroupServices:
+        return self._services
+
+    @property
+    def member(self) -> Member:
+        return self._member
+
+    @property
+    def producers(self) -> ProducerStates:
+        return self._member.log.producers
+
+    @property
+    def partition(self) -> tuple[str, int]:
+        """The name of its topic, and its number."""
+        return self._services.metadata.topics[self._topic_id].name, self._number
+
+    def spec(self) -> GroupSpec:
+        services = self._services
+        topic = services.metadata.topics[self._topic_id]
+        partition = topic.partitions[self._number]
+        settings = settings_of({**services.topic_defaults, **topic.configs}, min_insync_replicas=1)
+        self._min_insync_replicas = min(settings.min_insync_replicas, partition.factor)
+        has_left = self.node.broker in partition.left
+        return GroupSpec(
+            group_name(topic.name, self._number, topic.id),
+            topic.id,
+            () if has_left else partition.first_voters,
+            partition.replicas,
+            move=partition.moves,
+            log=settings.log,
+            flush_before_ack=settings.log.flush_messages == 1,
+            generation=partition.generation,
+            first_move=partition.first_move,
+            since=() if has_left else partition.since,
+            leads_alone=topic.name not in KINDS,  # a coordinator answers for nobody without its quorum
+        )
+
+    def known_generation(self) -> int:
+        topic, heard = self._services.metadata.topics.get(self._topic_id), super().known_generation()
+        return heard if topic is None else max(topic.partitions[self._number].generation, heard)
+
+    def on_start(self) -> None:
+        if self._topic_id not in self._services.metadata.topics:
+            self._stop()  # its topic was deleted since this was made: there is nothing to do, and nobody to tell
+            return
+        name = self._services.metadata.topics[self._topic_id].name
+        if name in KINDS:
+            self._coordinator = coordinator_address(name, self._number, self.node.broker)
+        super().on_start()
+
+    def raft(self, message: Message) -> None:
+        super().raft(message)
+        if type(message) is Append and message.log_start > self._member.log.log_start_offset:
+            self._follow_log_start(message)
+
+    def on_stop(self) -> None:
+        self._cleaning.abandon("the replica stops")
+        self._reads.by_time.stop()
+        super().on_stop()
+
+    def on_failure(self, *why: object) -> None:
+        self._reads.by_time.stop()
+        super().on_failure(*why)
+
+    # -- what clients ask --------------------------------------------------------------------------------------
+
+    @handles(AppendRecords)
+    def append_records(self, request: AppendRecords) -> AppendResult | None:
+        refusal = self._refusal(request.acks, request.leader_epoch)
+        if refusal is not None:
+            self.refused_for_now(request)
+            return refusal
+        if request.own:
+            try:
+                return self._append(request, check_batches(_writable(request.batches)), -1)
+            except (ProtocolError, LogError) as error:
+                return self._refused(error)
+        if self._admissions.is_busy:
+            if self._admissions.is_full:
+                self.refused_for_now(request)
+                text = "too many batches wait behind one that takes long to check; try again"
+                return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, self._member.node.term, text)
+            self._admissions.put(request)
+            return None
+        outcome = self._admissions.check(request)
+        return None if outcome is None else self._append_new(request, outcome, self.defer)
+
+    @handles(GoOnAdmitting)
+    def go_on_admitting(self, _message: GoOnAdmitting) -> None:
+        self._admissions.go_on()
+
+    def after_call(self, call: LongCall | None, message: Any) -> None:
+        """Tell this actor `message` when another thread has done the call, if there is one, and else soon."""
+
+        def done(_error: BaseException | None) -> None:
+            self.after(0.0, message)
+
+        if call is None:
+            self.after(0.0, message)
+        else:
+            self._services.codecs.submit(call.run, done)
+
+    def admission_of(self, request: AppendRecords) -> tuple[memoryview, LogConfig, int]:
+        """What it is to be checked against: the batch, the topic's settings, the time."""
+        return _writable(request.batches), self._member.log.config, self._services.wall_ms()
+
+    def append_admitted(
+        self, request: AppendRecords, outcome: Admitted | ProtocolError, reply: Future[AppendResult]
+    ) -> None:
+        """A batch that was checked in slices. Meanwhile this replica may have stopped leading."""
+        result = self._refusal(request.acks, request.leader_epoch)
+        if result is not None:
+            self.refused_for_now(request)
+        else:
+            result = self._append_new(request, outcome, lambda: reply)
+        if result is not None:
+            reply.set(result)
+
+    def _append_new(
+        self,
+        request: AppendRecords,
+        outcome: Admitted | ProtocolError,
+        defer: Callable[[], Future[AppendResult]],
+    ) -> AppendResult | None:
+        """Append a client's batch that was checked, unless that found something wrong. None if it is answered later."""
+        if isinstance(outcome, ProtocolError):
+            return self._refused(outcome)
+        header = outcome.batches.headers[0]
+        try:
+            self._services.refusals.check(self.group, header, self.now, self.producers)
+            if header.is_transactional and self._transactions.must_wait(header):
+                self._park(request, outcome, defer())
+                return None
+            return self._append(request, outcome.batches, outcome.append_time_ms, defer)
+        except (ProtocolError, LogError) as error:
+            if isinstance(error, LogOffline | LogFull | TooManyOpen):
+                self.refused_for_now(request)
+            return self._refused_for_good(header, error, defer)
+
+    def _refused_for_good(
+        self, header: BatchHeader, error: Exception, defer: Callable[[], Future[AppendResult]]
+    ) -> AppendResult | None:
+        """The answer to a batch that is refused with this error; None if a majority is asked first.
+
+        A client that is told OUT_OF_ORDER_SEQUENCE_NUMBER counts its batches afresh under another epoch and sends them
+        again, written or not. A leader that was deposed and has not heard of it lacks what its successor has written,
+        so it would cause duplicates. Only a leader that a majority confirms reports a missing batch.
+        """
+        if not isinstance(error, OutOfOrderSequence):
+            return self._refused(error)
+        refused = self._refused(error)
+
+        def result(confirmed: LeadershipConfirmed) -> AppendResult:
+            if confirmed.error == ErrorCode.NONE:
+                return refused
+            self._note_refused(header)
+            return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, refused.leader_epoch, "another replica may lead")
+
+        def answer() -> Callable[[LeadershipConfirmed], None]:
+            reply = defer()
+            return lambda confirmed: _set_once(reply, result(confirmed))
+
+        confirmed = self._confirmations.begin(-1, answer)
+        self._after_event()
+        return None if confirmed is None else result(confirmed)
+
+    def _park(self, request: AppendRecords, admitted: Admitted, reply: Future[AppendResult]) -> None:
+        try:
+            self._transactions.park(request, admitted, reply)
+        except TooMuchParked as error:
+            self.refused_for_now(request)
+            reply.set(self._refused(error))
+        except LogError as error:
+            result = self._refused_for_good(admitted.batches.headers[0], error, lambda: reply)
+            if result is not None:
+                reply.set(result)
+
+    def refused_for_now(self, request: AppendRecords) -> None:
+        """Whoever sent this will send it again, and may have sent more behind it."""
+        if request.own:
+            return
+        try:
+            header = read_header(request.batches)
+        except ProtocolError:
+            return  # told when it comes again
+        self._note_refused(header)
+
+    def _note_refused(self, header: BatchHeader | None) -> None:
+        """Also what is written and not held by enough replicas: another leader may cut it off."""
+        if header is not None:
+            self._services.refusals.note(self.group, header, self.now, self.producers)
+
+    def append_parked(
+        self, request: AppendRecords, admitted: Admitted, guard: int, reply: Future[AppendResult]
+    ) -> None:
+        """A batch that waited, and that its coordinator has vouched for."""
+        result = self._refusal(request.acks, request.leader_epoch)
+        if result is not None:
+            self.refused_for_now(request)
+        else:
+            header = admitted.batches.headers[0]
+            try:
+                self._services.refusals.check(self.group, header, self.now, self.producers)
+                self._transactions.check(header, guard)
+                result = self._append(request, admitted.batches, admitted.append_time_ms, lambda: reply)
+            except (ProtocolError, LogError) as error:
+                if isinstance(error, LogOffline | LogFull | TooManyOpen):
+                    self.refused_for_now(request)
+                result = self._refused_for_good(header, error, lambda: reply)
+        if result is not None:
+            reply.set(result)
+
+    def _append(
+        self,
+        request: AppendRecords,
+        batches: RecordBatches,
+        append_time_ms: int,
+        defer: Callable[[], Future[AppendResult]] | None = None,
+    ) -> AppendResult | None:
+        header = batches.headers[0]
+        known = None if request.own else self._already_here(header)
+        if known is not None:
+            return self._answer_later(header, request.acks, request.timeout_ms, *known, -1, defer)
+        if request.own and header.is_transactional:
+            self._member.log.producers.check_unnumbered(header)
+        base = self._member.append(batches, self.now)
+        if header.is_transactional:
+            self._transactions.began(header.producer_id)
+        self._after_event()
+        end = base + header.last_offset_delta + 1
+        return self._answer_later(header, request.acks, request.timeout_ms, base, end, append_time_ms, defer)
+
+    @handles(AppendMarker)
+    def append_marker(self, request: AppendMarker) -> AppendResult | None:
+        refusal = self._refusal(ALL, request.leader_epoch)
+        if refusal is not None:
+            return refusal
+        producers = self._member.log.producers
+        try:
+            is_new = producers.check_marker(
+                request.producer_id, request.producer_epoch, request.coordinator_epoch, request.transaction_version
+            )
+            # Also if it seems to be here already: it may be the next transaction's, of which nothing was written yet.
+            self._transactions.ended(request)
+            if is_new:
+                kind = ControlType.COMMIT if request.commit else ControlType.ABORT
+                marker = end_txn_marker(
+                    kind, request.coordinator_epoch, request.producer_id, request.producer_epoch,
+                    self._services.wall_ms(),
+                )  # fmt: skip
+                base = self._member.append(check_batches(marker), self.now)
+                self._after_event()
+            else:
+                known = producers.get(request.producer_id)
+                base = -1 if known is None else known.marker_offset
+        except LogError as error:
+            return self._refused(error)
+        return self._answer_later(None, ALL, MARKER_MS, base, base + 1, -1)
+
+    @handles(ReadRecords)
+    def read_records(self, request: ReadRecords) -> ReadResult | None:
+        return self._reads.read_or_wait(request)
+
+    @handles(ReadSlice)
+    def read_slice(self, request: ReadSlice) -> SliceRead:
+        return self._reads.slice(request)
+
+    @handles(WatchLog)
+    def watch_log(self, request: WatchLog) -> None:
+        self._reads.watch(request)
+
+    @handles(UnwatchLog)
+    def unwatch_log(self, request: UnwatchLog) -> None:
+        self._reads.watches.pop((request.watcher, request.number), None)
+
+    @handles(FindOffset)
+    def find_offset(self, request: FindOffset) -> OffsetFound | None:
+        return self._reads.find_offset(request)
+
+    @handles(GoOnLooking)
+    def go_on_looking(self, _message: GoOnLooking) -> None:
+        self._reads.by_time.go_on()
+
+    @handles(ConfirmLeadership)
+    def confirm_leadership(self, request: ConfirmLeadership) -> LeadershipConfirmed | None:
+        def answer() -> Callable[[LeadershipConfirmed], None]:
+            reply: Future[LeadershipConfirmed] = self.defer()
+            return lambda confirmed: _set_once(reply, confirmed)
+
+        confirmed = self._confirmations.begin(request.leader_epoch, answer)
+        self._after_event()
+        return confirmed
+
+    @handles(FindEpochEnd)
+    def find_epoch_end(self, request: FindEpochEnd) -> EpochEnd:
+        return self._reads.find_epoch_end(request)
+
+    @handles(DeleteRecords)
+    def delete_records(self, request: DeleteRecords) -> RecordsDeleted | None:
+        problem = self.authority.problem(-1)
+        if problem != ErrorCode.NONE:
+            return RecordsDeleted(problem, -1)
+        try:
+            return self._log_starts.delete(self._member, request)
+        except LogOffline as error:
+            self.after(0.0, Offline(error))
+            return RecordsDeleted(ErrorCode.KAFKA_STORAGE_ERROR, -1, str(error))
+
+    @handles(RaiseLogStart)
+    def raise_log_start(self, request: RaiseLogStart) -> int | None:
+        try:
+            return self._log_starts.raise_with_leader(self._member, request)
+        except LogOffline as error:
+            self.after(0.0, Offline(error))
+            raise
+
+    def _follow_log_start(self, message: Append) -> None:
+        """The leader's log starts further on: records were deleted, or retention was there before."""
+        node = self._member.node
+        if isinstance(node.role, Follower) and message.term == node.term:
+            try:
+                self.start_log_at(message.log_start)
+            except LogOffline as error:
+                self._go_offline(error)
+
+    def ask_peer(self, broker: int, message: Any, then: Callable[[Future[Any]], None], *, timeout: float) -> None:
+        """Ask the replica of this partition on another broker."""
+        self.ask(self._peer(broker), message, then, timeout=timeout)
+
+    @handles(DescribeLog)
+    def describe_log(self, _message: DescribeLog) -> LogFacts:
+        node, log = self._member.node, self._member.log
+        known = node.role.leader_watermark if isinstance(node.role, Follower) else node.watermark
+        return LogFacts(log.size, max(known - log.end_offset, 0))
+
+    @handles(DescribeProducers)
+    def describe_producers(self, _message: DescribeProducers) -> list[Producer]:
+        """The producers that this replica knows. Followers answer too, as in Kafka."""
+        return list(self._member.log.producers)
+
+    @handles(DescribeReplica)
+    def describe(self, _message: DescribeReplica) -> ReplicaFacts:
+        node, log = self._member.node, self._member.log
+        role = node.role
+        in_sync = tuple(sorted(leading.in_sync(node, role, self.now))) if isinstance(role, Leader) else ()
+        return ReplicaFacts(
+            -1 if node.leader is None else node.leader, node.term, type(role).__name__, node.watermark,
+            log.log_start_offset, log.end_offset, in_sync, self._cleaning.cleaned_to,
+        )  # fmt: skip
+
+    @handles(CleanUp)
+    def clean_up(self, message: CleanUp) -> bool | None:
+        """Note where the log stands, delete what is too old or too much, and compact what is dirty."""
+        try:
+            is_all = self._cleaning.clean_up(retention=message.retention)
+        except LogOffline as error:
+            self.after(0.0, Offline(error))
+            return False
+        if is_all:
+            return True
+        self._cleaning.begin(self.defer())
+        return None
+
+    @handles(Compact)
+    def compact(self, message: Compact) -> None:
+        try:
+            self._cleaning.compact(message)
+        except LogOffline as error:
+            message.reply.set(False)
+            self._go_offline(error)
+
+    # -- what happens around it ----------------------------------------------------------------------------------
+
+    @handles(MetadataChanged)
+    def metadata_changed(self, _message: MetadataChanged) -> None:
+        """Its topic has other settings, or others shall keep it."""
+        if self._topic_id not in self._services.metadata.topics:
+            return  # it is about to be ended
+        spec, member = self.spec(), self._member
+        member.log.config = spec.log
+        member.node.config = self._raft_config(spec, member.log)
+        self.begin_generation(spec)
+        member.want(spec.wanted, spec.observers, self.now, move=spec.move)
+        self._after_event()
+
+    @handles(DiskIsFull)
+    def disk_is_full(self, _message: DiskIsFull) -> None:
+        self._give_way_if_full()
+
+    @handles(_Expire)
+    def expire(self, _message: _Expire) -> None:
+        self._expire_at = None
+        now = self.now
+        if self.leads:
+            self._answer_appends()  # who is in sync changes with the time, too
+        for append in [append for append in self._appends if append.deadline <= now]:
+            self._appends.remove(append)
+            error = self._verdict(append.end)
+            if error is None:
+                too_few = self._too_few_in_sync
+                error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else ErrorCode.REQUEST_TIMED_OUT
+            append.reply.set(self._answer(append.header, error, append.base, append.term, append.append_time_ms))
+        self._reads.expire(now)
+        deadlines = [append.deadline for append in self._appends] + [read.deadline for read in self._reads.waiting]
+        if deadlines:
+            self.expire_by(min(deadlines))
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def on_leads(self, *, leads: bool) -> None:
+        self._confirmations.go_on()
+        if not leads:
+            self.refuse_waiting(None)
+            self._transactions.clear()
+        if self._coordinator is not None:
+            self.send(self._coordinator, LeadershipChanged(self.group, self._member.node.term if leads else -1))
+        self._log_starts.go_on(self._member)
+
+    def on_flushed(self) -> None:
+        try:
+            self._log_starts.flushed(self._member)
+        except LogOffline as error:
+            self._go_offline(error)
+
+    def on_committed(self) -> None:
+        if self.leads:
+            self._answer_appends()
+        self._reads.go_on()
+        if self._log_starts.waits:
+            self._log_starts.go_on(self._member)
+
+    def on_membership(self) -> None:
+        self._confirmations.go_on()
+        if self._appends and self._appends[0].end <= self._member.node.watermark:
+            self._answer_appends()
+        if not self._checks_move and self._is_moving:
+            self._checks_move = True
+            self.after(0.0, _CheckMove())
+
+    @handles(_CheckMove)
+    def check_move(self, _message: _CheckMove) -> None:
+        """While the partition moves, tell the controller that it is done as soon as it is, until it has noted that."""
+        node = self._member.node
+        self._checks_move = self.leads and self._is_moving
+        if not self._checks_move:
+            return
+        membership = node.membership
+        is_done = membership.move == node.move and sorted(membership.brokers) == sorted(node.wanted)
+        if is_done and node.history.latest_offset < node.watermark:
+            done = EndMove("", self._topic_id, self._number, node.move, membership.brokers)
+            self.send(Address("controller", "", self.node.broker), done)
+        self.after(MOVE_CHECK_SECONDS, _CheckMove())
+
+    @property
+    def _is_moving(self) -> bool:
+        topic = self._services.metadata.topics.get(self._topic_id)
+        return topic is not None and bool(topic.partitions[self._number].moved_from)
+
+    def _answer_appends(self) -> None:
+        """Those that are decided: more is committed, more replicas hold it, or fewer are in sync."""
+        watermark, appends = self._member.node.watermark, self._appends
+        while appends and appends[0].end <= watermark:
+            error = self._verdict(appends[0].end)
+            if error is None:
+                return
+            append = appends.popleft()
+            append.reply.set(self._answer(append.header, error, append.base, append.term, append.append_time_ms))
+
+    def _verdict(self, end: int) -> ErrorCode | None:
+        """How acks=all is answered for what ends here; None as long as that is not decided.
+
+        A majority that holds it is not enough where min.insync.replicas asks for more, and a replica that is in sync
+        need not have it yet.
+        """
+        node = self._member.node
+        if not isinstance(node.role, Leader) or end > node.watermark:
+            return None
+        if self.is_superseded:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self._too_few_in_sync:
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE if leading.holders(node, node.role, end) >= self._min_insync_replicas else None
+
+    def _answer_later(
+        self,
+        header: BatchHeader | None,
+        acks: int,
+        timeout_ms: int,
+        base: int,
+        end: int,
+        append_time_ms: int,
+        defer: Callable[[], Future[AppendResult]] | None = None,
+    ) -> AppendResult | None:
+        """The answer to an append that is in our log: now, or once enough others have it."""
+        node = self._member.node
+        error = self._verdict(end) if acks == ALL else ErrorCode.NONE
+        if error is not None:
+            return self._answer(header, error, base, node.term, append_time_ms)
+        reply: Future[AppendResult] = (defer or self.defer)()
+        deadline = self.now + timeout_ms / 1000
+        self._appends.append(_WaitingAppend(end, base, node.term, append_time_ms, reply, deadline, header))
+        self.expire_by(deadline)
+        return None
+
+    def _answer(
+        self, header: BatchHeader | None, error: ErrorCode, base: int, term: int, append_time_ms: int
+    ) -> AppendResult:
+        if error != ErrorCode.NONE:
+            self._note_refused(header)
+            is_late = error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            text = "a later generation has begun" if is_late else "written, and not held by enough replicas"
+            return AppendResult(error, base, term, text)
+        return AppendResult(ErrorCode.NONE, base, term, "", self._member.log.log_start_offset, append_time_ms)
+
+    def _refusal(self, acks: int, leader_epoch: int) -> AppendResult | None:
+        node = self._member.node
+        role = node.role
+        if self.authority.leads_alone:
+            return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, node.term, "no other replica can be reached")
+        is_heard = isinstance(role, Leader) and (leading.has_quorum(node, self.now) or self._may_be_heard(acks))
+        if not isinstance(role, Leader) or role.successor is not None or not is_heard or self.is_superseded:
+            leader = "nobody known" if node.leader in (None, node.broker) else f"broker {node.leader}"
+            return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, node.term, f"the leader is {leader}")
+        if leader_epoch not in (-1, node.term):
+            return AppendResult(ErrorCode.FENCED_LEADER_EPOCH, -1, node.term, f"the leader's epoch is {node.term}")
+        if acks == ALL and self._too_few_in_sync:
+            text = f"{self._in_sync_count()} in sync, {self._min_insync_replicas} needed"
+            return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, node.term, text)
+        if len(self._appends) >= WAITING_MAX:
+            return AppendResult(ErrorCode.REQUEST_TIMED_OUT, -1, node.term, "too many appends wait; try again")
+        return None
+
+    def _may_be_heard(self, acks: int) -> bool:
+        """Its own process was asleep, and followers are about to answer. What needs them all is answered by them."""
+        return acks == ALL and self._services.pulse.is_waking(self.now)
+
+    def _already_here(self, header: BatchHeader) -> tuple[int, int] | None:
+        """Where a retried batch of an idempotent producer is, if it is here."""
+        written = self._member.log.producers.check(header) if header.producer_id >= 0 else None
+        if written is None:
+            return None
+        return written.last_offset - header.last_offset_delta, written.last_offset + 1
+
+    def _refused(self, error: Exception) -> AppendResult:
+        term = self._member.node.term
+        if isinstance(error, LogOffline):
+            self.after(0.0, Offline(error))  # raised here, it would be answered to this client and forgotten
+            return AppendResult(ErrorCode.KAFKA_STORAGE_ERROR, -1, term, str(error))
+        if isinstance(error, LogFull):
+            self._give_way_if_full()
+            return AppendResult(ErrorCode.KAFKA_STORAGE_ERROR, -1, term, str(error))
+        if isinstance(error, OutOfOrderSequence):
+            return AppendResult(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, term, str(error))
+        if isinstance(error, ProducerFenced):
+            return AppendResult(ErrorCode.INVALID_PRODUCER_EPOCH, -1, term, str(error))
+        if isinstance(error, CoordinatorFenced):
+            return AppendResult(ErrorCode.TRANSACTION_COORDINATOR_FENCED, -1, term, str(error))
+        if isinstance(error, TooMuchParked | TooManyOpen | Overtakes):
+            return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, term, str(error))
+        if isinstance(error, WrongTransactionState):
+            return AppendResult(ErrorCode.INVALID_TXN_STATE, -1, term, str(error))
+        if isinstance(error, ProtocolError):
+            return AppendResult(error.code, -1, term, str(error), blamed=error.records)
+        raise error
+
+    def _give_way_if_full(self) -> None:
+        """A leader without space takes no records: hand over to a replica that is in sync and whose broker does.
+
+        Brokers that say that their disks are full are passed over. If all of them are, which often share one disk,
+        leadership stays where it is.
+        """
+        if not self._services.handles.reserve.is_full:
+            return
+        node, full = self._member.node, self._services.leadership.full
+        if self._member.give_way([broker for broker in node.membership.brokers if broker not in full], self.now):
+            self.log.info("replica: %s hands over, because the disk of this broker is full", self.group)
+        self._after_event()
+
+    @property
+    def _too_few_in_sync(self) -> bool:
+        return self._min_insync_replicas > 1 and self._in_sync_count() < self._min_insync_replicas
+
+    def _in_sync_count(self) -> int:
+        role = self._member.node.role
+        return len(leading.in_sync(self._member.node, role, self.now)) if isinstance(role, Leader) else 0
+
+    def expire_by(self, deadline: float) -> None:
+        """Look for overdue answers then, or earlier if that is arranged already."""
+        if self._expire_at is None or deadline < self._expire_at:
+            self._expire_at = deadline
+            self.after(max(deadline - self.now, 0.0), _Expire())
+
+    def refuse_waiting(self, error: Exception | None) -> None:
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER if error is None else ErrorCode.KAFKA_STORAGE_ERROR
+        text = "another replica leads now" if error is None else str(error)
+        appends, self._appends = self._appends, deque()
+        for append in appends:
+            self._note_refused(append.header)
+            append.reply.set(AppendResult(code, append.base, append.term, text))
+        self._reads.send_away()
+        if error is not None:
+            self._log_starts.refuse(error)
+
+
+def _set_once(reply: Future[Any], answer: Any) -> None:
+    """Unless the turn that asked has failed after it took the answer over, as on a full disk: its asker knows that."""
+    if not reply.done:
+        reply.set(answer)
+
+
+def _writable(data: Payload) -> memoryview:
+    """The log stamps offsets into the batches where they lie; only what cannot be written to is copied."""
+    return memoryview(bytearray(data)) if memoryview(data).readonly else data

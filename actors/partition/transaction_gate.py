@@ -1,0 +1,195 @@
+"""What a replica lets in of transactions: only what a transaction coordinator has vouched for (KIP-890).
+
+The first batch of a transaction in a partition waits until the coordinator has said that the partition is in that
+transaction, or, for newer clients, has put it there. Who waits for whom, and what a marker in between means, is in
+log/partition/verification.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from actors.messages.coordinator import (
+    TRANSACTIONS_TOPIC,
+    CoordinateBytes,
+    CoordinatedBytes,
+    coordinator_address,
+    partition_of,
+)
+from actors.messages.replica import AppendMarker, AppendRecords, AppendResult, group_name
+from actors.runtime import Actor, Address, Future, Payload
+from log.machines.transaction.transaction import VERSION_2
+from log.partition.verification import NO_EPOCH, Verifications
+from protocol.apis import ADD_PARTITIONS_TO_TXN
+from protocol.error_codes import ErrorCode
+from protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from protocol.schema.codec import decode, encode
+
+if TYPE_CHECKING:
+    from actors.partition.replica import Replica
+    from actors.raft.raft_actor import GroupServices
+    from log.partition.admission import Admitted
+    from protocol.records.batches import BatchHeader
+
+ASK_SECONDS = 5.0
+ADDS_VERSION, VERIFIES_VERSION = 5, 4
+CLIENT_ID = "replica"
+_AGAIN = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # there, so far
+    }
+)
+"""Whoever produces knows no coordinator: it is told to try again as if replicas were missing, as in Kafka."""
+_COMES_AGAIN = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS})
+
+Parked = tuple[AppendRecords, "Admitted", Future[AppendResult]]
+
+
+class TransactionGate:
+    """Of one replica."""
+
+    __slots__ = ("_replica", "_verifications")
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._verifications: Verifications[Parked] = Verifications()
+
+    def must_wait(self, header: BatchHeader) -> bool:
+        return self._verifications.must_wait(header, self._replica.producers)
+
+    def park(self, request: AppendRecords, admitted: Admitted, reply: Future[AppendResult]) -> None:
+        """Let this append wait for the coordinator's word, and ask for it, unless that is under way."""
+        header = admitted.batches.headers[0]
+        fenced = self._verifications.fence(header)
+        _refuse(fenced, ErrorCode.INVALID_PRODUCER_EPOCH, f"its producer has come with epoch {header.producer_epoch}")
+        guard = self._verifications.park(header, (request, admitted, reply))
+        if guard is None:
+            return
+        name, number = self._replica.partition
+        ask_to_vouch(
+            self._replica, self._replica.services, request.transactional_id, header.producer_id,
+            header.producer_epoch, name, number, partial(self._vouched, header.producer_id, guard),
+            adds=request.adds,
+        )  # fmt: skip
+
+    def check(self, header: BatchHeader, guard: int) -> None:
+        self._verifications.check(header, guard, self._replica.producers)
+
+    def began(self, producer_id: int) -> None:
+        self._verifications.began(producer_id)
+
+    def ended(self, marker: AppendMarker) -> None:
+        """A marker comes: what waits is of a transaction that is over, unless it has the next one's epoch."""
+        next_epoch = marker.producer_epoch if marker.transaction_version >= VERSION_2 else NO_EPOCH
+        refused = self._verifications.end(marker.producer_id, next_epoch)
+        _refuse(refused, ErrorCode.INVALID_TXN_STATE, "its transaction has ended")
+
+    def clear(self) -> None:
+        """Another leads."""
+        parked = self._verifications.clear()
+        for request, _, _ in parked:
+            self._replica.refused_for_now(request)
+        _refuse(parked, ErrorCode.NOT_LEADER_OR_FOLLOWER, "another replica leads now")
+
+    def _vouched(self, producer_id: int, guard: int, error: ErrorCode) -> None:
+        for request, admitted, reply in self._verifications.answered(producer_id, guard):
+            if reply.done:
+                continue
+            if error != ErrorCode.NONE:
+                told = _told(error, adds=request.adds)
+                if told in _COMES_AGAIN:
+                    self._replica.refused_for_now(request)
+                reply.set(AppendResult(told, -1, -1, f"the coordinator says {error.name}"))
+                continue
+            self._replica.append_parked(request, admitted, guard, reply)
+
+
+def ask_to_vouch(
+    asker: Actor,
+    services: GroupServices,
+    transactional_id: str,
+    producer_id: int,
+    producer_epoch: int,
+    topic: str,
+    number: int,
+    then: Callable[[ErrorCode], None],
+    *,
+    adds: bool,
+) -> None:
+    """Is this partition in the producer's open transaction? `adds`: put it there. `then(error)`, NONE if it is."""
+    address = coordinator_led(services, transactional_id)
+    if address is None:
+        then(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return
+    version = ADDS_VERSION if adds else VERIFIES_VERSION
+    request = AddPartitionsToTxnRequest(
+        transactions=[
+            AddPartitionsToTxnTransaction(
+                transactional_id=transactional_id,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                verify_only=not adds,
+                topics=[AddPartitionsToTxnTopic(name=topic, partitions=[number])],
+            )
+        ]
+    )
+    body = Payload(memoryview(b"".join(map(bytes, encode(request, version)))))
+
+    def answered(future: Future[Any]) -> None:
+        then(ErrorCode.COORDINATOR_NOT_AVAILABLE if future.exception is not None else _error_in(future.get(), version))
+
+    message = CoordinateBytes(ADD_PARTITIONS_TO_TXN.key, version, CLIENT_ID, "", body)
+    asker.ask(address, message, answered, timeout=ASK_SECONDS)
+
+
+def coordinator_led(services: GroupServices, transactional_id: str) -> Address | None:
+    """Where the coordinator of a transactional id works, as far as is known here."""
+    topic = services.metadata.topic(TRANSACTIONS_TOPIC)
+    if topic is None or not topic.partitions:
+        return None
+    number = partition_of(transactional_id, len(topic.partitions))
+    led = services.leadership.of(group_name(topic.name, number, topic.id))
+    return None if led is None or led.broker is None else coordinator_address(TRANSACTIONS_TOPIC, number, led.broker)
+
+
+def _error_in(told: CoordinatedBytes, version: int) -> ErrorCode:
+    if told.error != ErrorCode.NONE:
+        return ErrorCode(told.error)
+    response: AddPartitionsToTxnResponse
+    response, _ = decode(AddPartitionsToTxnResponse, version, memoryview(told.response))
+    if response.error_code != ErrorCode.NONE:
+        return ErrorCode(response.error_code)
+    results = [
+        one.partition_error_code
+        for transaction in response.results_by_transaction
+        for topic in transaction.topic_results
+        for one in topic.results_by_partition
+    ]
+    return ErrorCode(results[0]) if results else ErrorCode.INVALID_TXN_STATE
+
+
+def _told(error: ErrorCode, *, adds: bool) -> ErrorCode:
+    """As producers know it."""
+    if error in _AGAIN or (error == ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    if error == ErrorCode.TRANSACTION_ABORTABLE and not adds:
+        return ErrorCode.INVALID_TXN_STATE
+    if error == ErrorCode.PRODUCER_FENCED:  # of a Produce that is the end of a producer; this one may abort and go on
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error
+
+
+def _refuse(parked: list[Parked], error: ErrorCode, text: str) -> None:
+    for _, _, reply in parked:
+        if not reply.done:
+            reply.set(AppendResult(error, -1, -1, text))

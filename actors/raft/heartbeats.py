@@ -1,0 +1,303 @@
+"""`heartbeats@N`: one heartbeat between two processes for all the groups they share.
+
+A leader does not beat for its group. Its process says once which groups it leads, in which terms and with whom in sync,
+and from then on only what changed, as soon as it does; every beat carries a count and a checksum of the whole, and
+whoever disagrees asks for it again. So a thousand groups at rest cost one small message per pair of processes, and
+every process knows who leads what (leadership.py). A follower learns that its leader leads no longer when the leader's
+process no longer says so; that the process itself is gone, its link tells.
+
+A beat also says whether the disk of its broker is full, so that no leader hands over to a replica without space.
+
+An answer also tells a leader that it still had its quorum when the beat was sent (`heard`, which every replica of this
+node shares). When the answer is looked at says nothing: a process that was stopped finds many of them at once.
+"""
+
+from __future__ import annotations
+
+import math
+from zlib import crc32
+
+from actors.messages.replica import replica_address
+from actors.raft.leadership import Leadership
+from actors.raft.pulse import BEAT_SECONDS, Pulse
+from actors.runtime import LAUNCHER_ID, Actor, Address, Overflow, PeerDown, PeerUp, handles, wire
+from log.disk.reserve import Reserve
+from log.raft.generation import first_term, generation_of
+from log.raft.messages import BeatAnswer
+from protocol.late_attrs import frozen
+
+NEWS_SECONDS = 0.002
+"""How long news waits for company…"""
+NEWS_AGAIN_SECONDS = 0.02
+"""…and how long after the last news were sent it is sent at the earliest: of a thousand elections, many go together."""
+_DOUBT_SECONDS = 3 * BEAT_SECONDS
+_DOUBT_SECONDS_MAX = 20 * BEAT_SECONDS
+"""So long a process that has news with each beat may leave out what a replica here believes: it is behind."""
+
+
+@wire(0x0210)
+@frozen(slots=True)
+class Leads:
+    """A group, the term in which it is led, and who is in sync; term -1 for led no longer."""
+
+    group: str
+    term: int
+    in_sync: tuple[int, ...]
+
+
+@wire(0x0211)
+@frozen(slots=True)
+class Beats:
+    """I live, and lead so many groups with this checksum. `changes` since the last beat, or all of them if `full`."""
+
+    broker: int
+    sent_at: float
+    full: bool
+    changes: tuple[Leads, ...]
+    count: int
+    checksum: int
+    is_disk_full: bool
+    """Does the broker refuse records, because its disk has no space?"""
+
+
+@wire(0x0212)
+@frozen(slots=True)
+class BeatsHeard:
+    """I heard what you said at that time. `again`: tell me all of it once more."""
+
+    broker: int
+    sent_at: float
+    again: bool
+
+
+@frozen(slots=True)
+class Follows:
+    """A replica here follows this leader in this term; told to this node's own heartbeats."""
+
+    group: str
+    leader: int | None
+    term: int
+    replica: Address
+
+
+@frozen(slots=True)
+class LeaderGone:
+    """To a replica: your leader's process says that it leads no longer."""
+
+    term: int
+
+
+@frozen(slots=True)
+class GenerationHeard:
+    """To a replica: its group has a leader of this generation (log/raft/generation.py)."""
+
+    generation: int
+
+
+@frozen(slots=True)
+class _BeatNow:
+    pass
+
+
+@frozen(slots=True)
+class _NewsNow:
+    pass
+
+
+class Heartbeats(Actor):
+    """One per node."""
+
+    mailbox_overflow = Overflow.DROP
+    mailbox_capacity = 1 << 16
+    urgent = True  # behind a thousand replicas that are ready, beats would come too late for all of them
+
+    def __init__(self, heard: dict[int, float], leadership: Leadership, pulse: Pulse, reserve: Reserve) -> None:
+        super().__init__()
+        self._reserve = reserve
+        self._heard = heard
+        self._pulse = pulse
+        self._leadership = leadership
+        self._leading = Terms()
+        self._has_news = False
+        self._news_at = -math.inf
+        self._unsaid: dict[int, dict[str, Leads] | None] = {}
+        """Per peer: what changed since the last beat; None if it must be told everything."""
+        self._told: dict[int, Terms] = {}
+        """Per peer: what it says it leads."""
+        self._follows: dict[str, Follows] = {}
+        self._doubts: dict[int, dict[str, float]] = {}
+        """Per peer: the groups that it should lead and does not say so, and since when."""
+
+    def on_start(self) -> None:
+        self.node.watch_peers(self.address)
+        self.every(BEAT_SECONDS, _BeatNow())
+
+    @handles(PeerUp)
+    def peer_up(self, message: PeerUp) -> None:
+        if message.broker != LAUNCHER_ID:
+            self._unsaid[message.broker] = None
+            self._told[message.broker] = Terms()
+            self._beat(message.broker)
+
+    @handles(PeerDown)
+    def peer_down(self, message: PeerDown) -> None:
+        self._unsaid.pop(message.broker, None)
+        self._told.pop(message.broker, None)
+        self._doubts.pop(message.broker, None)
+        self._leadership.lost(message.broker)
+
+    @handles(Leads)
+    def leads(self, message: Leads) -> None:
+        """A replica here leads its group, or does no longer."""
+        if message.term < 0 and message.group not in self._leading.groups:
+            return
+        self._leading.put(message)
+        self._note(self.node.broker, message)
+        if message.term < 0:
+            self._leadership.handed_over(message.group, self._now)
+        for changes in self._unsaid.values():
+            if changes is not None:
+                changes[message.group] = message
+        if not self._has_news:
+            self._has_news = True
+            self.after(max(NEWS_SECONDS, self._news_at + NEWS_AGAIN_SECONDS - self._now), _NewsNow())
+
+    @handles(Follows)
+    def follows(self, message: Follows) -> None:
+        """A replica here follows somebody, or nobody."""
+        old = self._follows.pop(message.group, None)
+        if old is not None and old.leader is not None:
+            self._doubts.get(old.leader, {}).pop(message.group, None)
+        if message.leader is not None and message.leader != self.node.broker:
+            self._follows[message.group] = message
+            self._doubt(message)
+
+    @handles(_NewsNow)
+    def news_now(self, _message: _NewsNow) -> None:
+        self._has_news, self._news_at = False, self._now
+        for peer, changes in self._unsaid.items():
+            if changes:
+                self._beat(peer)
+
+    @handles(_BeatNow)
+    def beat_now(self, _message: _BeatNow) -> None:
+        self._pulse.beat(self._now)
+        for peer in self._unsaid:
+            self._beat(peer)
+
+    @handles(Beats)
+    def beats(self, message: Beats) -> None:
+        self._leadership.told_of_disk(message.broker, is_full=message.is_disk_full)
+        told = self._told.setdefault(message.broker, Terms())
+        if message.full:
+            for group in sorted(told.groups.keys() - {change.group for change in message.changes}):
+                self._heard_of(message.broker, told, Leads(group, -1, ()))
+        for change in message.changes:
+            self._heard_of(message.broker, told, change)
+        agreed = len(told.groups) == message.count and told.checksum == message.checksum
+        self.send(Address("heartbeats", "", message.broker), BeatsHeard(self.node.broker, message.sent_at, not agreed))
+        if agreed:
+            self._doubt_on(message.broker, _DOUBT_SECONDS_MAX if message.changes else _DOUBT_SECONDS)
+
+    @handles(BeatsHeard)
+    def beats_heard(self, message: BeatsHeard) -> None:
+        self._heard[message.broker] = max(self._heard.get(message.broker, 0.0), message.sent_at)
+        if message.again and message.broker in self._unsaid:
+            self._unsaid[message.broker] = None
+
+    @property
+    def _now(self) -> float:
+        return self.node.scheduler.clock.now()
+
+    def _beat(self, peer: int) -> None:
+        changes = self._unsaid[peer]
+        full = changes is None
+        said = self._leading.groups if changes is None else changes
+        beat = Beats(
+            self.node.broker, self._now, full, tuple(said.values()), len(self._leading.groups), self._leading.checksum,
+            self._reserve.is_full,
+        )  # fmt: skip
+        if self.send(Address("heartbeats", "", peer), beat):
+            self._unsaid[peer] = {}
+
+    def _heard_of(self, broker: int, told: Terms, change: Leads) -> None:
+        told.put(change)
+        if change.term >= 0:
+            self._compare_generations(broker, change)
+        self._note(broker, change)
+        self._reconsider(change.group)
+
+    def _compare_generations(self, broker: int, leads: Leads) -> None:
+        """A replica here, or one that another broker says leads, may be of an earlier generation and not know it."""
+        known, told = self._leadership.of(leads.group), generation_of(leads.term)
+        here = 0 if known is None else generation_of(known.epoch)
+        if told < here:
+            self._refuse_generation(broker, leads.group, here)
+        elif told > here:
+            self.node.tell_local(replica_address(leads.group, self.node.broker), GenerationHeard(told))
+            for peer, said in self._told.items():
+                other = said.groups.get(leads.group)
+                if other is not None and generation_of(other.term) < told:
+                    self._refuse_generation(peer, leads.group, told)
+
+    def _refuse_generation(self, broker: int, group: str, latest: int) -> None:
+        """In the words of a voter of that generation: see `RaftNode.step`."""
+        answer = BeatAnswer(first_term(latest), self.node.broker, "", 0, eligible=False)
+        self.send(replica_address(group, broker), answer)
+
+    def _note(self, broker: int, change: Leads) -> None:
+        if change.term >= 0:
+            self._leadership.announced(change.group, broker, change.term, change.in_sync)
+        else:
+            self._leadership.resigned(change.group, broker)
+
+    def _reconsider(self, group: str) -> None:
+        follows = self._follows.get(group)
+        if follows is not None:
+            self._doubt(follows)
+
+    def _doubt(self, follows: Follows) -> None:
+        """Does the leader's process say what this replica believes? If not, it gets a few beats to say so."""
+        assert follows.leader is not None
+        doubts = self._doubts.setdefault(follows.leader, {})
+        told = self._told.get(follows.leader)
+        said = None if told is None else told.groups.get(follows.group)
+        if said is not None and said.term == follows.term:
+            doubts.pop(follows.group, None)
+        else:
+            doubts.setdefault(follows.group, self._now)
+
+    def _doubt_on(self, peer: int, patience_s: float) -> None:
+        """Another beat came, and it still does not lead what some replicas here believe."""
+        doubts = self._doubts.get(peer)
+        if not doubts:
+            return
+        now = self._now
+        for group, since in list(doubts.items()):
+            if now - since >= patience_s:
+                doubts[group] = now
+                follows = self._follows[group]  # every leader that is doubted is followed
+                self.send(follows.replica, LeaderGone(follows.term))
+
+
+class Terms:
+    """Groups and how they are led, with a checksum that does not depend on their order."""
+
+    __slots__ = ("checksum", "groups")
+
+    def __init__(self) -> None:
+        self.groups: dict[str, Leads] = {}
+        self.checksum = 0
+
+    def put(self, leads: Leads) -> None:
+        """This group is led so; term -1 for led no longer."""
+        old = self.groups.pop(leads.group, None)
+        if old is not None:
+            self.checksum ^= _checksum(old)
+        if leads.term >= 0:
+            self.groups[leads.group] = leads
+            self.checksum ^= _checksum(leads)
+
+
+def _checksum(leads: Leads) -> int:
+    return crc32(f"{leads.group}:{leads.term}:{leads.in_sync}".encode())

@@ -1,0 +1,683 @@
+"""A member of a Raft group, as an actor: what replicas and controllers have in common.
+
+It drives a Raft member over a log: messages of its peers, links that come and go and syncs that are done go in, and
+what the member has to say goes out in the same turn. What the log means is for those who inherit from it.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+import random
+from collections.abc import Mapping
+from typing import NoReturn
+
+from attrs import Factory, evolve
+
+from actors.messages.raft import RAFT_MESSAGES
+from actors.messages.replica import (
+    DescribeSurvivor,
+    Discard,
+    HandOver,
+    MemberStarted,
+    SurvivorFacts,
+    TransferLeadership,
+)
+from actors.partition.time_lookups import OneAtATime
+from actors.raft.background import Background
+from actors.raft.calendar import Calendar
+from actors.raft.elections import Claim, Elections
+from actors.raft.flusher import LogSynced, SaveVote, SyncLog, VoteSaved
+from actors.raft.heartbeats import Follows, GenerationHeard, LeaderGone, Leads
+from actors.raft.last_syncs import LastSyncs
+from actors.raft.leadership import Leadership
+from actors.raft.pulse import WAKING_SECONDS, Pulse
+from actors.runtime import Actor, Address, Future, PeerDown, PeerUp, Restart, handles
+from actors.runtime.timers import Timer
+from log.config import NEVER, LogConfig
+from log.disk.handles import Handles
+from log.errors import LogOffline, UnknownFormat
+from log.machines.group.config import GroupConfig
+from log.machines.metadata.metadata import Metadata
+from log.machines.transaction.config import TransactionConfig
+from log.partition.partition_log import PartitionLog
+from log.partition.refusals import Refusals
+from log.raft import leading
+from log.raft.generation import generation_of
+from log.raft.membership import Membership, MembershipHistory, Voter
+from log.raft.messages import Appended, Message
+from log.raft.node import RaftConfig, RaftNode
+from log.raft.pacer import Pacer
+from log.raft.ready import Vote
+from log.raft.roles import Candidate, Follower, Leader, PreCandidate
+from log.raft.waiting import waits_for
+from log.recovery import checkpoint, losses
+from log.recovery.flush import Flush
+from log.replica.member import MEMBERSHIP_FILE, Machine, Member
+from log.replica.vote_journal import VoteJournal, after_doubt
+from protocol.late_attrs import frozen
+
+WATERMARK_SECONDS = 0.05
+HOPELESS_SECONDS = 5.0
+"""How often an election is tried for which too few voters can be reached, unless one of them comes back."""
+
+
+@frozen(slots=True)
+class GroupServices:
+    """What the group members of one node share."""
+
+    data_dir: str
+    directory_id: str
+    handles: Handles
+    journal: VoteJournal
+    heard: dict[int, float]
+    metadata: Metadata
+    leadership: Leadership
+    calendar: Calendar
+    rng: random.Random
+    codecs: Background
+    """What takes long to compress or to decompress."""
+    raft: RaftConfig = Factory(RaftConfig)
+    topic_defaults: Mapping[str, str] = Factory(dict)
+    pacer: Pacer = Factory(Pacer)
+    groups: GroupConfig = Factory(GroupConfig)
+    transactions: TransactionConfig = Factory(TransactionConfig)
+
+    def wall_ms(self) -> int:
+        return self.calendar.wall_ms()
+
+    refusals: Refusals = Factory(Refusals)
+    pulse: Pulse = Factory(Pulse)
+    elections: Elections = Factory(Elections)
+    lookups: OneAtATime = Factory(OneAtATime)
+    last_syncs: LastSyncs | None = None
+
+
+@frozen(slots=True)
+class GroupSpec:
+    """A group, and who shall be in it."""
+
+    name: str
+    """Of the group and of its directory, the same on every broker and never used for another group."""
+    topic_id: str
+    first_voters: tuple[Voter, ...]
+    wanted: tuple[int, ...]
+    observers: tuple[int, ...] = ()
+    move: int = 0
+    """How often it was decided anew who shall be in it."""
+    generation: int = 0
+    """How often replicas of it were given up; the first voters are those that began the last generation."""
+    first_move: int = 0
+    """The last move before that."""
+    since: tuple[int, ...] = ()
+    """For each of these first voters: the first generation of those of which it is a survivor without a gap."""
+    log: LogConfig = Factory(LogConfig)
+    flush_before_ack: bool = False
+    leads_alone: bool = False
+    uses_reserve: bool = False
+    """May its log take the room that is kept for a full disk?"""
+
+    def keeps_log(self, replica: Voter, generation: int) -> bool:
+        """May this replica, which last began `generation`, begin the latest one with its log? See Member."""
+        since = dict(zip(self.first_voters, self.since, strict=True)).get(replica)
+        return since is not None and generation >= since - 1
+
+
+@frozen(slots=True)
+class _Tick:
+    pass
+
+
+@frozen(slots=True)
+class _MayElect:
+    """The election of this group may begin now."""
+
+
+@frozen(slots=True)
+class _TellWatermark:
+    pass
+
+
+@frozen(slots=True)
+class _LookAtFlush:
+    pass
+
+
+@frozen(slots=True)
+class Offline:
+    """To a member itself: its disk failed."""
+
+    error: LogOffline
+
+
+class GroupMember(Actor):
+    """See the module's docstring."""
+
+    mailbox_capacity = 1 << 14
+    restart = Restart(outlasts=(OSError, LogOffline), ends=(UnknownFormat,))
+
+    def __init__(self, services: GroupServices) -> None:
+        super().__init__()
+        self._services = services
+        self._flusher = Address("flusher", "", self.node.broker)
+        self._heartbeats = Address("heartbeats", "", self.node.broker)
+        self._peers: dict[int, Address] = {}
+        self._handed_over: list[Future[bool]] = []
+        self._tick_at: float | None = None
+        self._timer: Timer | None = None
+        self._elect_from = -math.inf
+        """Until then its election is not tried again, though it is due."""
+        self._stands = False
+        """Does it have a place among the elections of this process, or wait for one?"""
+        self._announced: tuple[int | None, int, set[int]] | None = None
+        self._follows_told = False
+        self._watermark_told = True
+        self._saving: Vote | None = None
+        self._flush: Flush | None = None
+        self._will_look = False
+        self._wants_sync = False
+        self._start_at = 0
+        """Where the log is to start after the next flush, if it has to be flushed first."""
+        self._loosens = False
+        self._discarded = False
+        self._damage_told = ""
+        self._superseded_told = 0
+        self._log: PartitionLog | None = None
+        self._member: Member
+        self.group = ""
+
+    # -- what those who inherit from it fill in -------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def spec(self) -> GroupSpec:
+        """The group as it shall be now."""
+
+    def machine(self) -> Machine | None:
+        """What the log's records make, if that is kept here."""
+        return None
+
+    def on_leads(self, *, leads: bool) -> None:
+        """This member leads its group from now on, or follows somebody, or nobody."""
+
+    def on_flushed(self) -> None:
+        """More of the log is on the disk."""
+
+    def on_committed(self) -> None:
+        """The high watermark has moved."""
+
+    def on_membership(self) -> None:
+        """Something has happened; as leader, look whether the membership is what it shall be."""
+
+    def refuse_waiting(self, error: Exception | None) -> None:
+        """Answer everybody who still waits for something that will not be: another leads, or the disk failed."""
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def on_start(self) -> None:
+        services, spec = self._services, self.spec()
+        self.group = spec.name
+        directory, files = f"{services.data_dir}/{spec.name}", services.handles.filesystem
+        vote, doubted = services.journal.get(spec.name), services.journal.is_doubted(spec.name)
+        if (vote.term > 0 or spec.generation) and not checkpoint.is_log(files, directory):
+            # There was a replica here, and it may have acknowledged what whoever votes with it no longer finds: it was
+            # moved away, and those who do not know that yet still count it; or it was new when the power went. Not the
+            # directory says so: that is made first, and a crash may come before the mark is in it.
+            #
+            # A first voter whose memberships are gone, too, votes with those of the beginning. If others were ever
+            # decided on, a majority of the first voters has them on disk, or has left, and says so (`_ask_more`).
+            #
+            # A survivor of a later generation had a log when it was named as one.
+            files.make_directory(directory)
+            losses.mark(files, directory, new=not spec.first_voters)
+        losses.mark_if_torn(files, directory)
+        history = self._read_history(directory, spec)  # before the log: there are no files of one without the other
+        log = self._log = PartitionLog.open(directory, spec.log, services.handles, topic_id=spec.topic_id)
+        log.uses_reserve = spec.uses_reserve
+        if log.cut is not None:
+            self.log.warning("replica: %s was cut at %d: %s", spec.name, log.cut.end_offset, log.cut.reason)
+        if doubted:
+            vote = after_doubt(vote, log.epochs.latest, history.latest.generation)
+        node = RaftNode(
+            self.node.broker,
+            services.directory_id,
+            history,
+            vote,
+            log,
+            config=self._raft_config(spec, log),
+            rng=services.rng,
+            now=self.now,
+            eligible=not losses.is_marked(files, directory),
+            is_new=losses.is_new(files, directory),
+            wanted=spec.wanted,
+            observers=spec.observers,
+            move=spec.move,
+            heard=services.heard,
+            pacer=services.pacer,
+        )
+        self._member = Member(log, node, services.wall_ms, self.machine())
+        if doubted:
+            self._member.unsaved_vote = vote
+        self.begin_generation(spec)
+        self._look_at_generations()
+        self.node.watch_peers(self.address)
+        for broker in sorted(node.replicas & self.node.links.keys()):
+            self.send(self._peer(broker), MemberStarted(self.node.broker))
+        self._after_event()
+
+    def begin_generation(self, spec: GroupSpec) -> None:
+        """Do so if an operator gave up replicas of this group since this one last heard of that."""
+        node = self._member.node
+        if spec.generation <= node.membership.generation:
+            return
+        membership = first_membership(spec)
+        keeps_log = spec.keeps_log(Voter(node.broker, node.directory), node.membership.generation)
+        text = "%s: generation %d of %s begins with brokers %s; this replica %s"
+        does = "keeps its log" if keeps_log else "was given up: it drops its log and is filled by a leader"
+        brokers = ", ".join(map(str, membership.brokers))
+        self.log.warning(text, self.address.kind, spec.generation, spec.name, brokers, does)
+        self._member.begin_generation(membership, self.now, keeps_log=keeps_log)
+
+    def on_stop(self) -> None:
+        if self._log is None:
+            return  # it never began
+        self.refuse_waiting(None)
+        self._tell_handed_over()
+        self._services.elections.ended(self.group, self.now)
+        self.send(self._heartbeats, Leads(self.group, -1, ()))
+        self.send(self._heartbeats, Follows(self.group, None, 0, self.address))
+        if self._discarded:
+            self._member.log.release()
+        else:
+            last_syncs = self._services.last_syncs if self.node.ending else None
+            self._member.log.close(None if last_syncs is None else last_syncs.add)
+
+    def on_failure(self, *_: object) -> None:
+        self._services.elections.ended(self.group, self.now)
+        self.send(self._heartbeats, Leads(self.group, -1, ()))
+        if self._log is not None:
+            self._log.release()
+
+    # -- what is asked of it -------------------------------------------------------------------------------------
+
+    @handles(TransferLeadership)
+    def transfer_leadership(self, message: TransferLeadership) -> bool:
+        begun = self._member.transfer_to(message.to, self.now)
+        self._after_event()
+        return begun
+
+    @handles(HandOver)
+    def hand_over(self, _message: HandOver) -> bool | None:
+        handing_over = self._member.retire(self.now)
+        self._after_event()
+        if not handing_over:
+            return False
+        self._handed_over.append(self.defer())
+        return None
+
+    @handles(DescribeSurvivor)
+    def describe_survivor(self, _message: DescribeSurvivor) -> SurvivorFacts:
+        node, log = self._member.node, self._member.log
+        return SurvivorFacts(
+            node.broker, -1 if node.leader is None else node.leader, node.eligible, log.epochs.latest,
+            log.log_start_offset, log.end_offset, node.watermark, node.membership.brokers, waits_for(node),
+            node.membership.generation, node.is_voter, self.leads and leading.has_quorum(node, self.now),
+        )  # fmt: skip
+
+    @handles(Discard)
+    def discard(self, _message: Discard) -> None:
+        self._discarded = True
+        self.stop()
+
+    # -- what happens around it ----------------------------------------------------------------------------------
+
+    @handles(*RAFT_MESSAGES)
+    def raft(self, message: Message) -> None:
+        self._member.step(message, self.now)
+        if type(message) is Appended and self._was_known(message):
+            self.on_membership()
+        else:
+            self._after_event()
+
+    def _was_known(self, answer: Appended) -> bool:
+        """Did this acknowledgement change nothing? The last ones do not: a majority has committed it before them."""
+        member, announced = self._member, self._announced
+        if member.outbox or member.committed is not None or member.role_changed or member.damage is not None:
+            return False
+        leads_with = announced is not None and announced[0] == self.node.broker and answer.follower in announced[2]
+        return leads_with and answer.ok and answer.eligible and member.unsaved_vote == self._saving
+
+    @handles(PeerUp)
+    def peer_up(self, message: PeerUp) -> None:
+        self._expect_no_answer()
+        self._member.peer_up(message.broker, self.now)
+        self._after_event()
+
+    @handles(MemberStarted)
+    def member_started(self, message: MemberStarted) -> None:
+        """As after a new link: nothing that was sent before has to have arrived, and a leader asks again at once."""
+        if message.broker in self._member.node.online:
+            self._expect_no_answer()
+            self._member.peer_up(message.broker, self.now)
+            self._after_event()
+
+    @handles(PeerDown)
+    def peer_down(self, message: PeerDown) -> None:
+        self._member.peer_down(message.broker, self.now)
+        self._after_event()
+
+    @handles(LeaderGone)
+    def leader_gone(self, message: LeaderGone) -> None:
+        node = self._member.node
+        if message.term == node.term and isinstance(node.role, Follower) and node.role.leader is not None:
+            self._member.leader_gone(self.now)
+            self._after_event()
+
+    @handles(GenerationHeard)
+    def generation_heard(self, message: GenerationHeard) -> None:
+        self._member.hear_generation(message.generation, self.now)
+        self._after_event()
+
+    @property
+    def is_superseded(self) -> bool:
+        """Does this broker know of a later generation than this replica's own? Then the replica acknowledges nothing.
+
+        Word of that may be in the replica's mailbox still.
+        """
+        return self.known_generation() > self._member.node.generation
+
+    def known_generation(self) -> int:
+        """The latest generation of this group of which this broker has heard."""
+        led = self._services.leadership.of(self.group)
+        told = 0 if led is None else generation_of(led.epoch)
+        return max(told, self._member.node.latest_generation)
+
+    def _look_at_generations(self) -> None:
+        """What was known before this replica was made, or is not told to it yet."""
+        if self.is_superseded:
+            self._member.hear_generation(self.known_generation(), self.now)
+
+    @handles(VoteSaved)
+    def vote_saved(self, message: VoteSaved) -> None:
+        self._saving = None
+        self._member.vote_saved(message.vote, self.now)
+        self._after_event()
+
+    @handles(LogSynced)
+    def log_synced(self, message: LogSynced) -> None:
+        if message.flush is not self._flush and message.error is None:
+            return  # it was ordered by this actor's predecessor, of a log that was opened anew since
+        self._flush = None
+        member = self._member
+        try:
+            member.log.end_flush(message.flush, message.error, self._now_ms)
+        except LogOffline as error:
+            self._go_offline(error)
+        self._loosen()
+        member.flushed(self.now)
+        self._after_event()
+        start_at, self._start_at = self._start_at, 0
+        try:
+            self.start_log_at(start_at)
+        except LogOffline as error:
+            self._go_offline(error)
+        self.on_flushed()
+
+    def _loosen(self) -> bool:
+        """If the log promises no longer to sync first: from now on, acknowledge what is not synced."""
+        if not self._loosens or self._member.log.synced_first:
+            return False
+        self._loosens = False
+        self._member.node.config = evolve(self._member.node.config, flush_before_ack=False)
+        return True
+
+    @handles(Offline)
+    def offline(self, message: Offline) -> None:
+        self._go_offline(message.error)
+
+    @handles(_Tick)
+    def tick(self, _message: _Tick) -> None:
+        self._tick_at = self._timer = None
+        if isinstance(self._member.node.role, Leader) and self._services.pulse.is_waking(self.now):
+            # It could not hear its followers. They get the chance to answer before their leader steps down.
+            self._tick_at = self.now + WAKING_SECONDS
+            self._timer = self.after(WAKING_SECONDS, _Tick())
+            return
+        self._look_at_generations()
+        if not self._member.node.wants_election(self.now) or self._may_elect():
+            self._member.tick(self.now)
+        self._after_event()
+
+    @handles(_MayElect)
+    def may_elect(self, _message: _MayElect) -> None:
+        self._elect_from = -math.inf
+        self._look_at_generations()
+        if self._services.elections.has_place(self.group) and self._member.node.wants_election(self.now):
+            self._member.tick(self.now)
+        self._after_event()
+
+    def _may_elect(self) -> bool:
+        """May its election begin, or be tried again? If not, it is known when to ask again."""
+        node, now = self._member.node, self.now
+        if self._elect_from > now:
+            return False
+        if not node.reaches_majority:
+            self._elect_from = now + HOPELESS_SECONDS
+            return True
+        if not isinstance(node.role, Follower) and not node.awaits_votes:  # it has failed: all answers are here
+            self._services.elections.ended(self.group, now)
+        self._stands = True
+        self._elect_from = self._services.elections.begin(self.group, now, _claim_of(node), self._tell_it_may_elect)
+        return self._elect_from <= now
+
+    def _expect_no_answer(self) -> None:
+        """A voter is there that may not have been asked: an election that is under way may be tried again when due."""
+        if not isinstance(self._member.node.role, Follower) or not self._stands:
+            self._stands, self._elect_from = False, -math.inf
+            self._services.elections.ended(self.group, self.now)
+
+    def _tell_it_may_elect(self) -> None:
+        self.node.tell_local(self.address, _MayElect())
+
+    def _look_at_election(self) -> None:
+        """Give up the place among the elections of this process once this replica does not stand any more."""
+        node = self._member.node
+        if isinstance(node.role, PreCandidate | Candidate) or node.wants_election(self.now):
+            return
+        self._stands, self._elect_from = False, -math.inf
+        self._services.elections.ended(self.group, self.now)
+
+    @handles(_TellWatermark)
+    def tell_watermark(self, _message: _TellWatermark | None = None) -> None:
+        """Followers that get no appends must learn of the watermark too."""
+        self._watermark_told = True
+        for broker, beat in self._member.node.beats():
+            self.send(self._peer(broker), beat)
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        return self.node.scheduler.clock.now()
+
+    @property
+    def _now_ms(self) -> int:
+        """For flush.ms: the calendar may be set back."""
+        return int(self.now * 1000)
+
+    @property
+    def leads(self) -> bool:
+        return isinstance(self._member.node.role, Leader)
+
+    def _peer(self, broker: int) -> Address:
+        address = self._peers.get(broker)
+        if address is None:
+            address = self._peers[broker] = Address(self.address.kind, self.address.name, broker)
+        return address
+
+    def _after_event(self) -> None:
+        """Send, save, answer, and arrange to be woken, whatever it was that just happened."""
+        member = self._member
+        if self._loosen():  # the log was dropped, which syncs it, so that no sync of it will be done
+            member.flushed(self.now)
+        outbox, member.outbox = member.outbox, []
+        for broker, message in outbox:
+            self.send(self._peer(broker), message)
+        if member.unsaved_vote is not None and member.unsaved_vote != self._saving:
+            self._saving = member.unsaved_vote
+            self.send(self._flusher, SaveVote(self.group, self._saving, self.address))
+        if member.role_changed:
+            member.role_changed = False
+            self._role_changed()
+        if member.committed is not None:
+            member.committed = None
+            self._committed()
+        if member.damage is not None:
+            self._tell_damage(member.damage)
+            member.damage = None
+        if isinstance(member.node.role, Leader):
+            self._announce()
+            self.on_membership()
+        if self._flush is None:
+            self._sync_if_due()
+        if self._stands:
+            self._look_at_election()
+        self._arrange_tick()
+
+    def _role_changed(self) -> None:
+        node = self._member.node
+        leads = isinstance(node.role, Leader)
+        if not leads:
+            self._announce()
+        if node.is_superseded and self._superseded_told < node.latest_generation:
+            self._superseded_told = node.latest_generation
+            text = (
+                "%s: generation %d of %s has begun elsewhere; this replica waits for the metadata that tells its part"
+            )
+            self.log.warning(text, self.address.kind, node.latest_generation, self.group)
+        if leads:
+            self.log.info("%s: this broker leads %s in epoch %d", self.address.kind, self.group, node.term)
+        leader = None if leads else node.leader
+        if leader is not None or self._follows_told:
+            self._follows_told = leader is not None
+            self.send(self._heartbeats, Follows(self.group, leader, node.term, self.address))
+        if leader is not None:
+            self._tell_handed_over()
+        self.on_leads(leads=leads)
+
+    def _announce(self) -> None:
+        """Let every broker know who leads this group, and who is in sync."""
+        node = self._member.node
+        role = node.role
+        in_sync = leading.in_sync(node, role, self.now) if isinstance(role, Leader) else set()
+        state = (node.leader, node.term, in_sync)
+        if state != self._announced:
+            led_before = self._announced is not None and self._announced[0] == node.broker
+            self._announced = state
+            if isinstance(role, Leader):
+                self.send(self._heartbeats, Leads(self.group, node.term, tuple(sorted(in_sync))))
+            elif led_before:
+                self.send(self._heartbeats, Leads(self.group, -1, ()))
+
+    def _committed(self) -> None:
+        role = self._member.node.role
+        if isinstance(role, Leader) and self._watermark_told and len(role.progress):
+            self._watermark_told = False
+            self.after(WATERMARK_SECONDS, _TellWatermark())
+        self.on_committed()
+
+    def _sync_if_due(self) -> None:
+        log = self._member.log
+        if self._wants_sync or log.needs_flush(self._now_ms):
+            self._sync()
+        elif log.config.flush_ms != NEVER and log.flushed_offset < log.end_offset and not self._will_look:
+            self._will_look = True
+            self.after(log.config.flush_ms / 1000, _LookAtFlush())
+
+    @handles(_LookAtFlush)
+    def look_at_flush(self, _message: _LookAtFlush) -> None:
+        """flush.ms is over since something was appended, whether or not anything happened since."""
+        self._will_look = False
+        self._after_event()
+
+    def sync_soon(self) -> None:
+        """Have a flush that begins from now on, whatever the settings ask for; `on_flushed` tells when one is done."""
+        self._wants_sync = True
+        if self._flush is None:
+            self._sync()
+
+    def start_log_at(self, offset: int) -> None:
+        """Let the log start here, as far as is committed; if it must be flushed for that, in the background first."""
+        log = self._member.log
+        start = min(offset, log.high_watermark, log.end_offset)
+        if log.must_flush_for(start):
+            self._start_at = max(self._start_at, start)
+            self.sync_soon()
+        elif start > log.log_start_offset:
+            log.raise_log_start(start)
+
+    def _sync(self) -> None:
+        self._wants_sync = False
+        self._flush = self._member.log.begin_flush()
+        self.send(self._flusher, SyncLog(self._flush, self.address))
+
+    def _arrange_tick(self) -> None:
+        """One timer at a time: a deadline that went further away is found out when it fires."""
+        node = self._member.node
+        deadline = node.next_deadline
+        if deadline is not None and deadline < self._elect_from and not isinstance(node.role, Leader):
+            deadline = None if self._elect_from == math.inf else self._elect_from
+        if deadline is not None and (self._tick_at is None or deadline < self._tick_at):
+            if self._timer is not None:
+                self._timer.cancel()
+            self._tick_at = deadline
+            self._timer = self.after(max(deadline - self.now, 0.0), _Tick())
+
+    def _tell_damage(self, damage: str) -> None:
+        if damage != self._damage_told:
+            self._damage_told = damage
+            self.log.error("replica: %s is damaged on this disk, and a follower needs it from %s", self.group, damage)
+
+    def _tell_handed_over(self) -> None:
+        waiting, self._handed_over = self._handed_over, []
+        for reply in waiting:
+            reply.set(True)
+
+    def _go_offline(self, error: LogOffline) -> NoReturn:
+        """The disk failed: this member ends, its peers go on. Its supervisor tries again, with recovery."""
+        self.refuse_waiting(error)
+        raise error
+
+    def _raft_config(self, spec: GroupSpec, log: PartitionLog) -> RaftConfig:
+        """As the group's settings say; but what is not synced is not acknowledged as long as the log promises that."""
+        raft = self._services.raft
+        syncs_first = raft.flush_before_ack or spec.flush_before_ack
+        log.promise_to_sync_first(promises=syncs_first)
+        self._loosens = log.synced_first and not syncs_first
+        return evolve(raft, flush_before_ack=syncs_first or self._loosens, leads_alone=spec.leads_alone)
+
+    def _read_history(self, directory: str, spec: GroupSpec) -> MembershipHistory:
+        files, path = self._services.handles.filesystem, f"{directory}/{MEMBERSHIP_FILE}"
+        try:
+            data = files.read(path)
+        except FileNotFoundError:
+            if spec.generation and checkpoint.is_log(files, directory):
+                # It was here before there was a later generation: that writes the file first. So it begins it now.
+                return MembershipHistory([(-1, Membership(()))])
+            first = MembershipHistory([(-1, first_membership(spec))])
+            if not spec.first_voters or spec.generation:
+                # It was a voter once, and left. The metadata that this broker knows at its next start may be of before
+                # that: with these files it would vote as if it had never been away, and lead if it were the only one.
+                files.make_directory(directory)
+                files.write_atomically(path, first.encode())
+            return first
+        return MembershipHistory.decode(data)
+
+
+def first_membership(spec: GroupSpec) -> Membership:
+    return Membership(spec.first_voters, spec.first_move, spec.generation)
+
+
+def _claim_of(node: RaftNode) -> Claim:
+    if not isinstance(node.role, Follower):
+        return Claim.REPEATED
+    return Claim.PREFERRED if node.is_first_reached else Claim.SUBSTITUTE

@@ -1,0 +1,255 @@
+"""A link over an AF_UNIX stream: handshake, then one reader (readers.py) and one writer task per connection.
+
+Frames written in a turn leave in one sendmsg at its end, straight from the handler's thread of control; only what the
+socket does not take is left to the writer task. The reader delivers what one read brought and runs the turn at once; it
+reads on only when the actors have nothing left to do, so a slow node fills its socket, then its peer's outbox, and then
+the peer's tells are refused: back-pressure, per link, with no queue that grows.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import trio
+
+from actors.runtime.errors import FrameError, HandshakeRefused
+from actors.runtime.links.frames import LINK_VERSION, Frame, FrameReader, Kind, header
+from actors.runtime.links.link import Link
+from actors.runtime.loop import readers
+from actors.runtime.loop.trio_loop import caught_up
+from protocol.late_attrs import frozen
+
+if TYPE_CHECKING:
+    from actors.runtime.links.codec import Buffer
+    from actors.runtime.node import Node
+
+HANDSHAKE_SECONDS = 5.0
+SOCKET_BUFFER_BYTES = 1 << 20
+_JOIN_BELOW = 16 << 10
+_IOV_MAX = 512
+_READER_PATIENCE_TURNS = 5  # then it reads on beside a busy actor; mailboxes bound what that can bring
+_MAGIC = b"BRNB"
+_HELLO = struct.Struct(">4sHiQ")
+
+
+@frozen(slots=True)
+class Hello:
+    """The first frame each side sends."""
+
+    cluster: str
+    broker: int
+    incarnation: int
+
+    def encode(self) -> bytes:
+        body = _HELLO.pack(_MAGIC, LINK_VERSION, self.broker, self.incarnation) + self.cluster.encode()
+        return header(Kind.HELLO, 0, 0, b"", body, 0)
+
+    @classmethod
+    def decode(cls, frame: Frame) -> Hello:
+        if frame.kind is Kind.REFUSED:
+            raise HandshakeRefused(bytes(frame.body).decode(errors="replace"))
+        if frame.kind is not Kind.HELLO or len(frame.body) < _HELLO.size:
+            raise FrameError(f"a link starts with HELLO, not {frame.kind.name}")
+        magic, version, broker, incarnation = _HELLO.unpack_from(frame.body)
+        if magic != _MAGIC:
+            raise FrameError(f"a link starts with {_MAGIC!r}, not {magic!r}")
+        if version != LINK_VERSION:
+            raise HandshakeRefused(f"broker {broker} speaks link version {version}, we speak {LINK_VERSION}")
+        return cls(bytes(frame.body[_HELLO.size :]).decode(errors="replace"), broker, incarnation)
+
+
+class SocketTransport:
+    """The output side of a connected, non-blocking stream socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
+        self.sock = sock
+        self.queued_bytes = 0
+        self._queue: deque[Buffer] = deque()
+        self._small: list[bytes] = []
+        self._blocked: trio.Event | None = None
+        self._closed = False
+
+    def write(self, head: bytes, payload: Buffer) -> None:
+        if self._closed:
+            return
+        self.queued_bytes += len(head) + len(payload)
+        self._small.append(head)
+        if len(payload) < _JOIN_BELOW:
+            if payload:
+                self._small.append(bytes(payload))
+        else:
+            self._queue.append(b"".join(self._small))
+            self._small.clear()
+            self._queue.append(memoryview(payload))
+
+    def flush(self) -> None:
+        if self._small:
+            self._queue.append(b"".join(self._small) if len(self._small) > 1 else self._small[0])
+            self._small.clear()
+        if self._closed or (self._blocked is not None and self._blocked.is_set()):
+            return  # the writer task is already at it
+        self._send()
+        if self._queue and self._blocked is not None:
+            self._blocked.set()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._queue.clear()
+            self._small.clear()
+            self.queued_bytes = 0
+            readers.notify_closing(self.sock)
+            self.sock.close()
+
+    async def write_rest(self) -> None:
+        """Send what the socket would not take at once. Runs until the connection ends."""
+        while not self._closed:
+            if not self._queue:
+                self._blocked = trio.Event()
+                await self._blocked.wait()
+            if self.sock.fileno() < 0:
+                return  # closed before we got to it
+            await trio.lowlevel.wait_writable(self.sock)
+            self._send()
+
+    def _send(self) -> None:
+        """Send until all is gone or the socket is full. A broken socket is left to the reader to report."""
+        queue = self._queue
+        while queue:
+            try:
+                one = len(queue) == 1
+                sent = self.sock.send(queue[0]) if one else self.sock.sendmsg(list(islice(queue, _IOV_MAX)))
+            except BlockingIOError:
+                return
+            except OSError:
+                self._queue.clear()
+                self.queued_bytes = 0
+                with suppress(OSError):  # a frame may be half sent: the reader must see an end, whatever went wrong
+                    self.sock.shutdown(socket.SHUT_RDWR)
+                return
+            self.queued_bytes -= sent
+            while queue and sent >= len(queue[0]):
+                sent -= len(queue.popleft())
+            if sent:
+                queue[0] = memoryview(queue[0])[sent:]
+                return
+
+
+async def run_link(node: Node, sock: socket.socket, hello: Hello, welcome: Callable[[Hello], None]) -> str:
+    """Be one end of a link on a connected socket until it is lost; gives the reason.
+
+    `welcome` looks at the peer's hello and raises HandshakeRefused if it is not the one we want to talk to.
+    """
+    transport = SocketTransport(sock)
+    reader = FrameReader()
+    try:
+        peer = await _shake_hands(transport, reader, hello, welcome)
+        link = Link(node, peer.broker, peer.incarnation, transport)
+        node.scheduler.turn(link.up)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_write_until_closed, transport)
+            reason = await _read(node, link, sock, reader)
+            node.scheduler.turn(lambda: link.lose(reason))
+            nursery.cancel_scope.cancel()
+        return link.lost_because or reason
+    finally:
+        transport.close()
+
+
+async def _shake_hands(
+    transport: SocketTransport, reader: FrameReader, hello: Hello, welcome: Callable[[Hello], None]
+) -> Hello:
+    """Both sides say hello, and both must welcome the other before either calls it a link."""
+    transport.write(hello.encode(), b"")
+    transport.flush()
+    peer: Hello | None = None
+    with trio.move_on_after(HANDSHAKE_SECONDS):
+        while True:
+            count = await _receive(transport.sock, reader)
+            if not count:
+                raise FrameError("the connection ended in the middle of the handshake")
+            for frame in reader.received(count):
+                welcomed = True
+                if peer is None or frame.kind is not Kind.WELCOME:
+                    peer, welcomed = Hello.decode(frame), False
+                try:
+                    welcome(peer)  # the second time too: it may have been cut off while we waited
+                except HandshakeRefused as refusal:
+                    transport.write(header(Kind.REFUSED, 0, 0, b"", str(refusal).encode(), 0), b"")
+                    transport.flush()
+                    raise
+                if welcomed:
+                    return peer
+                transport.write(header(Kind.WELCOME, 0, 0, b"", b"", 0), b"")
+                transport.flush()
+    raise FrameError(f"no handshake within {HANDSHAKE_SECONDS:g} s")
+
+
+class _Reading:
+    """One end of a link being read: what is there is delivered at once, in a turn of its own."""
+
+    def __init__(self, node: Node, link: Link, sock: socket.socket, frames: FrameReader) -> None:
+        self._link = link
+        self._sock = sock
+        self._frames = frames
+        self._scheduler = node.scheduler
+        self._count = 0
+        self.ended = False
+        self.is_behind = False
+        """Was there not time enough in the turn for everything that it brought?"""
+
+    def read(self) -> bool:
+        """False once this takes more than reading on."""
+        try:
+            self._count = self._sock.recv_into(self._frames.space)
+        except BlockingIOError:
+            return True
+        self.ended = not self._count
+        return not self.ended and self.deliver()
+
+    def deliver(self) -> bool:
+        self.is_behind = self._scheduler.turn(self._bring)
+        return not self.is_behind and self._link.lost_because is None
+
+    def _bring(self) -> None:
+        self._link.receive_all(self._frames.received(self._count))
+
+
+async def _read(node: Node, link: Link, sock: socket.socket, frames: FrameReader) -> str:
+    reading = _Reading(node, link, sock, frames)
+    reading.deliver()  # frames that came right behind the peer's hello are here already
+    try:
+        while link.lost_because is None:
+            if reading.is_behind:
+                link.reading = reading.is_behind = False
+                await caught_up(node.scheduler, _READER_PATIENCE_TURNS)
+                link.reading = True
+            await readers.serve(sock, reading.read, first=True)
+            if reading.ended:
+                return "closed in the middle of a frame" if frames.unfinished else "closed by the peer"
+    except (OSError, trio.ClosedResourceError) as error:
+        return link.lost_because or f"connection failed: {error}"
+    return link.lost_because
+
+
+async def _receive(sock: socket.socket, reader: FrameReader) -> int:
+    while True:
+        await trio.lowlevel.wait_readable(sock)
+        with suppress(BlockingIOError):
+            return sock.recv_into(reader.space)
+
+
+async def _write_until_closed(transport: SocketTransport) -> None:
+    try:
+        await transport.write_rest()
+    except trio.ClosedResourceError:
+        return  # the reader, or whoever lost the link, closed the socket: it reports why

@@ -1,0 +1,175 @@
+"""A client's connection, as an actor. It lives and dies with its socket, which a task reads for it (listener.py).
+
+The first byte that comes tells the dialect: kafka_connection.py, json_connection.py.
+
+A request with many elements is done in slices: its work is a generator that pauses after each element, and goes on in
+later turns of the scheduler when its few milliseconds are over. So other clients, links and timers never wait for a
+whole request, however long it is.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from actors.runtime import Actor, handles
+from protocol.errors import ProtocolError
+from protocol.late_attrs import frozen
+
+if TYPE_CHECKING:
+    from actors.runtime import Address, Future
+    from actors.serving.answers import Answers
+    from actors.serving.context import Serving
+
+
+BUSY_SECONDS = 0.003
+SLICE_SECONDS = 0.003
+ASKS_MAX = 1000
+"""Of one connection, to replicas and coordinators. One client must not fill the mailboxes that all share."""
+Work = Generator[Any, None, None]
+"""Something long, that pauses often. What it yields is of no interest."""
+
+
+@frozen(slots=True)
+class Received:
+    """Requests as they came, in order: frames without their sizes, or lines without their ends.
+
+    The connection takes them from the front, as many as it has time and room for. What it leaves is offered again.
+    """
+
+    requests: deque[memoryview]
+
+
+@frozen(slots=True)
+class HeardAll:
+    """The client sends no more requests: it is gone, or has shut down its side and waits for what is due."""
+
+
+@frozen(slots=True)
+class _Later:
+    """To a connection, from itself: go on with this."""
+
+    function: Callable[[], None]
+
+
+@frozen(slots=True)
+class NextSlice:
+    """To a connection, from itself: go on with what is done in slices."""
+
+
+class Connection(Actor):
+    """What both dialects have in common."""
+
+    restart = None
+    mailbox_capacity: ClassVar[int] = 1 << 14
+
+    def __init__(self, answers: Answers, serving: Serving, peer: str) -> None:
+        super().__init__()
+        self.answers = answers
+        self.serving = serving
+        self.peer = peer
+        self.ending = ""
+        """Why this connection is about to end, if it is."""
+        self.heard_all = False
+        self._work: deque[Work] = deque()
+        self._is_stalled = False
+        """Does the work wait for answers of those that were asked?"""
+
+    def end(self, reason: str) -> None:
+        """The client did what it may not. What was answered before goes out, if the client takes it."""
+        if not self.ending:
+            self.ending = reason
+            self.serving.says.info("closed", "connection: %s closed: %s", self.peer, reason)
+            self.answers.end()
+
+    def in_slices(self, work: Work) -> None:
+        """Do this a few milliseconds at a time, after what was given here before. No request is begun meanwhile, so
+        what requests ask of others is asked in their order."""
+        self._work.append(work)
+        if len(self._work) == 1:
+            self.next_slice(NextSlice())
+
+    def ask(
+        self, address: Address, message: Any, then: Callable[[Future[Any]], None], *, timeout: float | None = None
+    ) -> Future[Any]:
+        self.answers.asks += 1
+        return super().ask(address, message, partial(self._was_answered, then), timeout=timeout)
+
+    def _was_answered(self, then: Callable[[Future[Any]], None], future: Future[Any]) -> None:
+        answers = self.answers
+        answers.asks -= 1
+        then(future)
+        if self._is_stalled and answers.asks < ASKS_MAX:
+            self._is_stalled = False
+            self._go_on_in_background()
+
+    @handles(NextSlice)
+    def next_slice(self, _message: NextSlice) -> None:
+        waiting, now = self._work, self.node.scheduler.clock.now
+        stop_at = now() + SLICE_SECONDS
+        while waiting and not self.ending:
+            try:
+                for _ in waiting[0]:
+                    if now() > stop_at or self.answers.asks >= ASKS_MAX:
+                        self._pause()
+                        return
+            except ProtocolError as error:
+                self.end(str(error))
+                break
+            waiting.popleft()
+        waiting.clear()
+        self.answers.not_busy()
+
+    def _pause(self) -> None:
+        """Go on when sockets and other actors had their turn, or when enough was answered."""
+        self.answers.is_busy = True
+        self._is_stalled = self.answers.asks >= ASKS_MAX
+        if not self._is_stalled:
+            self._go_on_in_background()
+
+    def _go_on_in_background(self) -> None:
+        """All connections that work in slices take turns: the others notice little of however many."""
+        self.in_background(NextSlice())
+
+    @handles(Received)
+    def received(self, message: Received) -> None:
+        """Begin what came, but not for long at a time: a heap of requests must not keep other clients waiting."""
+        requests, now = message.requests, self.node.scheduler.clock.now
+        stop_at = now() + BUSY_SECONDS
+        while requests and not self._work:
+            self.begin(requests.popleft())
+            if self.ending:
+                requests.clear()
+            elif requests and (self.answers.are_many or now() > stop_at):
+                return
+
+    @property
+    def now(self) -> float:
+        return self.node.scheduler.clock.now()
+
+    @property
+    def client_host(self) -> str:
+        """Where the client is, as Kafka's brokers write it."""
+        return "/" + self.peer.rpartition(":")[0]
+
+    def later(self, seconds: float, function: Callable[[], None]) -> None:
+        """Go on with this after a while, in a turn of this connection, unless the client is gone by then."""
+        self.after(seconds, _Later(function))
+
+    @handles(_Later)
+    def go_on(self, message: _Later) -> None:
+        message.function()
+
+    @abstractmethod
+    def begin(self, request: memoryview) -> None:
+        """Do this, or have it done; its answer has its place among the others from now on."""
+
+    @handles(HeardAll)
+    def all_was_heard(self, _message: HeardAll) -> None:
+        self.heard_all = True
+
+    def on_failure(self, *_: Any) -> None:
+        self.answers.end()

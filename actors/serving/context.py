@@ -1,0 +1,162 @@
+"""What the connections of one broker share: the cluster as this broker knows it, and the way to its replicas."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pykka
+from attrs import field
+
+from actors.messages.replica import AppendResult, group_name
+from actors.runtime import LAUNCHER_ID, Address, Future, Payload
+from actors.serving.fetch_sessions import FetchSessions
+from actors.serving.seldom import Seldom
+from log.machines.metadata.plans import CreateTopic, TakeProducerIds
+from log.machines.metadata.topic_ids import id_text
+from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError
+from protocol.late_attrs import define
+from protocol.records.batches import read_header
+
+if TYPE_CHECKING:
+    from actors.cluster_file.facts import ClusterFacts
+    from actors.raft.leadership import Led
+    from actors.raft.raft_actor import GroupServices
+    from actors.runtime import Node
+    from actors.serving.connection import Connection
+    from log.machines.metadata.metadata import Metadata, Topic
+
+MAKE_SECONDS = 10.0
+SESSION_SECONDS = 9.0  # broker.session.timeout.ms
+EVERY_CLIENT = "*"
+_ADDRESSES_MAX = 100_000
+_MAKING_MAX = 1000
+
+
+@define(slots=True)
+class Serving:
+    """One per broker, and read by all of its connections: on one thread, so nothing changes within a turn."""
+
+    node: Node
+    services: GroupServices
+    facts: ClusterFacts
+    sessions: FetchSessions
+    traced: frozenset[str] = frozenset()
+    """Clients whose every request is logged; EVERY_CLIENT stands for all."""
+    _addresses: dict[tuple[str, int], Address] = field(factory=dict)
+    _making: set[str] = field(factory=set)
+    _producer_ids: deque[int] = field(factory=deque)
+    _seen_at: dict[int, float] = field(factory=dict)
+    """Brokers that were alive when somebody last asked for them here."""
+    _since: float = field(init=False)
+    says: Seldom = field(init=False)
+    """For lines about what clients do."""
+
+    def __attrs_post_init__(self) -> None:
+        self._since = self.node.scheduler.clock.now()
+        self.says = Seldom(self.node.log, self.node.scheduler.clock)
+
+    @property
+    def metadata(self) -> Metadata:
+        return self.services.metadata
+
+    @property
+    def broker(self) -> int:
+        return self.node.broker
+
+    @property
+    def controller(self) -> Address:
+        """This broker's, which hands on what it cannot do itself."""
+        return Address("controller", "", self.node.broker)
+
+    def alive(self, broker: int) -> bool:
+        return broker == self.node.broker or (broker in self.node.links and broker != LAUNCHER_ID)
+
+    def listed(self, broker: int) -> bool:
+        """Are clients told of this broker? Those that are gone are kept for a while, as Kafka keeps them until their
+        session ends: librdkafka drops a broker that it is not told of, and may wait for it for ever all the same."""
+        now = self.node.scheduler.clock.now()
+        if self.alive(broker):
+            self._seen_at[broker] = now
+            return True
+        last = max(self._since, self._seen_at.get(broker, 0.0), self.services.heard.get(broker, 0.0))
+        return now - last < SESSION_SECONDS
+
+    def note_refused(self, replica: Address, batches: Payload, answer: Future[AppendResult]) -> None:
+        """The replica has not answered these batches: have it refuse what the producer sent behind them (refusals.py).
+
+        That is so while its mailbox is full, and while it is restarted. To be called at the moment of the failure: the
+        next batches may be delivered in the same turn.
+        """
+        if answer.exception is None:
+            return
+        try:
+            header = read_header(batches)
+        except ProtocolError:
+            return  # it is rejected when it comes again
+        self.services.refusals.note(replica.name, header, self.node.scheduler.clock.now())
+
+    def replica(self, topic: Topic, partition: int) -> Address:
+        """The replica of a partition on this broker."""
+        address = self._addresses.get((topic.id, partition))
+        if address is None:
+            if len(self._addresses) >= _ADDRESSES_MAX:
+                self._addresses.clear()
+            address = Address("replica", group_name(topic.name, partition, topic.id), self.node.broker)
+            self._addresses[topic.id, partition] = address
+        return address
+
+    def led(self, topic: Topic, partition: int) -> Led | None:
+        """Who leads a partition, as far as is known here."""
+        return self.services.leadership.of(group_name(topic.name, partition, topic.id))
+
+    def make_topic(self, name: str) -> None:
+        """A client wants a topic that is not there, and such topics are made here. Nobody waits for it."""
+        if name in self._making or len(self._making) >= _MAKING_MAX:
+            return
+
+        def done(future: Future[Any]) -> None:
+            self._making.discard(name)
+            if future.exception is None:
+                self.log_made(name, future.get().answer)
+
+        try:
+            controller = self.node.ref(self.controller)
+        except pykka.ActorDeadError:
+            return  # this broker is about to end: the client asks another one
+        self._making.add(name)
+        asked: Future[Any] = controller.ask(CreateTopic("", name), block=False, timeout=MAKE_SECONDS)
+        asked.add_callback(done)  # not by way of the client's connection, which may be gone by then
+
+    def log_made(self, name: str, answer: str) -> None:
+        """Log that a topic was made because a client used its name, if it was. The metadata says how it ended."""
+        if orjson.loads(answer)["error"] == ErrorCode.NONE:
+            self.node.log.info("topics: %s is made, since a client asked for it (auto.create.topics.enable)", name)
+
+    def take_producer_id(self, connection: Connection, then: Callable[[int | None], None]) -> None:
+        """An id that nobody else has, or None if no controller can be asked for more."""
+        if self._producer_ids:
+            then(self._producer_ids.popleft())
+            return
+
+        def answered(future: Future[Any]) -> None:
+            if future.exception is None:
+                told = orjson.loads(future.get().answer)
+                if told["error"] == ErrorCode.NONE:
+                    self._producer_ids.extend(range(told["first"], told["first"] + told["count"]))
+            then(self._producer_ids.popleft() if self._producer_ids else None)
+
+        connection.ask(self.controller, TakeProducerIds(""), answered, timeout=MAKE_SECONDS)
+
+    def topic_by(self, name: str, topic_id: bytes) -> Topic | None:
+        """By id where there is one, as newer versions of some requests have it, else by name."""
+        return self.metadata.topics.get(id_text(topic_id)) if any(topic_id) else self.metadata.topic(name)
+
+
+def traced_clients(named: Iterable[str]) -> frozenset[str]:
+    """Those that were named; all, where everything is logged."""
+    return frozenset(named) | ({EVERY_CLIENT} if logging.getLogger("barnabas").isEnabledFor(logging.DEBUG) else set())

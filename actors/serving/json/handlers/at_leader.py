@@ -1,0 +1,116 @@
+"""A question to whoever leads a partition, on whichever broker, asked again until it is answered or its time is up.
+
+Who leads is soft state, so it may be out of date, and a leader may die with the question in its hands. A question that
+must not take effect twice says so itself: batches have sequences (lanes.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from actors.messages.replica import group_name, replica_address
+from actors.runtime import Future, MailboxFull
+from protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from actors.serving.json.connection import JsonConnection
+    from log.machines.metadata.metadata import Topic
+
+RETRIABLE = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
+PAUSE_SECONDS_MIN = 0.005
+PAUSE_SECONDS_MAX = 0.1
+GRACE_SECONDS = 0.5
+"""Whom we ask shall say that the time is up before we do: it knows why."""
+
+
+class AtLeader:
+    """`then(self)` once there is `result`, or an error that will not go away, or no time."""
+
+    __slots__ = (
+        "_connection", "_deadline", "_group", "_message_for", "_number", "_pause", "_then", "_topic",
+        "error", "in_doubt", "message", "result",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        connection: JsonConnection,
+        topic: Topic,
+        number: int,
+        deadline: float,
+        message_for: Callable[[int], Any],
+        then: Callable[[AtLeader], None],
+    ) -> None:
+        """`message_for(milliseconds that are left)` is what is asked. An answer has an `error`, Kafka's code."""
+        self._connection = connection
+        self._topic, self._number = topic, number
+        self._group = group_name(topic.name, number, topic.id)
+        self._deadline = deadline
+        self._message_for = message_for
+        self._then = then
+        self._pause = PAUSE_SECONDS_MIN
+        self.result: Any = None
+        """The answer, whatever it says."""
+        self.error: int = ErrorCode.LEADER_NOT_AVAILABLE
+        self.message = f"nobody leads {topic.name}-{number}"
+        self.in_doubt = False
+        """May it have taken effect without our knowing?"""
+        self._ask()
+
+    def _ask(self) -> None:
+        connection = self._connection
+        if self._topic.id not in connection.serving.metadata.topics:
+            self.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            self.message = f"topic {self._topic.name!r} was deleted"
+            connection.later(0.0, self._end)
+            return
+        led = connection.serving.led(self._topic, self._number)
+        if led is None or led.broker is None:
+            self._ask_later()
+            return
+        left = max(self._deadline - connection.now, 0.001)
+        connection.ask(
+            replica_address(self._group, led.broker),
+            self._message_for(max(int(left * 1000), 1)),
+            self._answered,
+            timeout=left + GRACE_SECONDS,
+        )
+
+    def _answered(self, future: Future[Any]) -> None:
+        failure = future.exception
+        if failure is not None:
+            self.result = None
+            self.error, self.message = ErrorCode.NOT_LEADER_OR_FOLLOWER, str(failure)
+            self.in_doubt = self.in_doubt or not isinstance(failure, MailboxFull)
+            self._ask_later()
+            return
+        self.result = future.get()
+        self.error = self.result.error
+        self.message = getattr(self.result, "message", "")
+        if getattr(self.result, "base_offset", -1) >= 0:  # it is in a log that may yet turn out to be the wrong one
+            self.in_doubt = True
+        if self.error in RETRIABLE:
+            self._ask_later()
+        else:
+            self._then(self)
+
+    def _ask_later(self) -> None:
+        connection = self._connection
+        if connection.now + self._pause >= self._deadline:
+            connection.later(0.0, self._end)
+            return
+        connection.later(self._pause, self._ask)
+        self._pause = min(2 * self._pause, PAUSE_SECONDS_MAX)
+
+    def _end(self) -> None:
+        """In a turn of its own: whoever asks next when this one has ended does not go deeper and deeper."""
+        self._then(self)

@@ -1,0 +1,250 @@
+"""What a connection reads as a member of a group: records of the partitions that are assigned to it, for its polls.
+
+A poll begins a read of every partition of which nothing lies here, at its leader, and is answered with what is there
+first. What comes later lies here until the next poll. A partition that was given away takes what was read of it along.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from attrs import field
+
+from actors.messages.replica import FindOffset, ReadRecords, ReadResult
+from actors.serving.json.handlers.at_leader import AtLeader
+from actors.serving.json.handlers.fetch import readable, size_of
+from actors.serving.json.handlers.membership import Membership, Offsets, Owned, Where
+from protocol.error_codes import ErrorCode
+from protocol.errors import ProtocolError
+from protocol.json.lines import Facts
+from protocol.late_attrs import define, frozen
+from protocol.records.record import Record
+
+if TYPE_CHECKING:
+    from actors.serving.json.connection import Call, JsonConnection
+
+READ_BYTES = 256 << 10
+KEPT_BYTES_MAX = 1 << 20
+KEPT_RECORDS_MAX = 10_000
+"""What a partition has ready for the next polls. Few compressed bytes may be very many of both."""
+READS_AT_ONCE_MAX = 16
+ANSWER_SECONDS = 10.0
+CROWDED_WAIT_MS = 20
+"""How long a read waits for records if there are more partitions than are read at once."""
+
+
+@frozen(slots=True)
+class Poll:
+    """One request for records, until it is answered."""
+
+    call: Call
+    records_max: int
+    deadline: float
+    told: Callable[[Record], Facts]
+
+
+@define(slots=True, eq=False)
+class _Lane:
+    """One partition: what was read of it and not yet polled."""
+
+    owned: Owned
+    records: deque[Record] = field(factory=deque)
+    next_offset: int = -1
+    """Where to read on; -1 until it is known where to begin."""
+    reading: bool = False
+
+
+class GroupReader:
+    """Of one connection."""
+
+    def __init__(
+        self,
+        connection: JsonConnection,
+        group: str,
+        topics: tuple[str, ...],
+        begin_at: int,
+        poll_seconds_max: float,
+        *,
+        read_committed: bool,
+    ) -> None:
+        """`begin_at`: EARLIEST or LATEST, where the group has committed nothing."""
+        self._connection = connection
+        self._begin_at = begin_at
+        self._read_committed = read_committed
+        self._lanes: dict[Where, _Lane] = {}
+        self._polls: deque[Poll | Callable[[], None]] = deque()
+        """And what is to be done once those before it are answered."""
+        self._subscribing: list[Call] = []
+        self._told_assignment: tuple[Where, ...] | None = None
+        self.polled: Offsets = {}
+        """The offset after what was last told, of every partition that is still assigned."""
+        self.membership = Membership(connection, group, topics, poll_seconds_max, self._changed)
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def subscribed(self, call: Call) -> None:
+        """Answer once it is known what is assigned."""
+        self._subscribing.append(call)
+        self._changed()
+
+    def poll(self, poll: Poll) -> None:
+        self.membership.used_at = self._connection.now
+        self._polls.append(poll)
+        self._connection.later(max(poll.deadline - self._connection.now, 0.0), self._serve)
+        self._serve()
+
+    def when_polled(self, then: Callable[[], None]) -> None:
+        """Do this when every poll that came before is answered."""
+        self.membership.used_at = self._connection.now
+        self._polls.append(then)
+        self._serve()
+
+    def assignment(self) -> list[Facts]:
+        """As it is told."""
+        topics: dict[str, list[int]] = {}
+        for _, owned in sorted(self.membership.owned.items()):
+            topics.setdefault(owned.topic, []).append(owned.number)
+        return [{"topic": name, "partitions": sorted(which)} for name, which in sorted(topics.items())]
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _changed(self) -> None:
+        """Partitions may have come or gone."""
+        if not hasattr(self, "membership"):
+            return  # it is just being made
+        owned = self.membership.owned
+        for where, lane in list(self._lanes.items()):
+            if owned.get(where) is not lane.owned:
+                del self._lanes[where]
+                self.polled.pop((lane.owned.topic, lane.owned.number), None)
+        for where, one in owned.items():
+            lane = self._lanes.setdefault(where, _Lane(one))
+            if lane.next_offset < 0 and one.position is not None and one.position >= 0:
+                lane.next_offset = one.position
+        if self._subscribing and (self.membership.joined or self.membership.error):
+            waiting, self._subscribing = self._subscribing, []
+            for call in waiting:
+                self._answer(call, {"group": self.membership.group, "member": self.membership.member_id})
+        self._serve()
+
+    def _answer(self, call: Call, facts: Facts) -> None:
+        """Tell what is assigned, too, if that is another thing than was told last."""
+        if self.membership.error is not None:
+            call.refuse(*self.membership.error)
+            return
+        now = tuple(sorted(self.membership.owned))
+        if now != self._told_assignment:
+            self._told_assignment = now
+            facts["assignment"] = self.assignment()
+        call.answer(facts)
+
+    def _serve(self) -> None:
+        """Answer polls as far as there is something to tell, and read on for the others, or for the next poll."""
+        had_nothing = False
+        while self._polls:
+            poll = self._polls[0]
+            if not isinstance(poll, Poll):
+                self._polls.popleft()
+                poll()
+                continue
+            records = self._take(poll)
+            moved = self.membership.joined and tuple(sorted(self.membership.owned)) != self._told_assignment
+            over = poll.deadline <= self._connection.now
+            if not records and not moved and not over and self.membership.error is None:
+                self._read()
+                return
+            self._polls.popleft()
+            self._answer(poll.call, {"records": records})
+            had_nothing = not records
+        if had_nothing:
+            self._read()
+
+    def _take(self, poll: Poll) -> list[Facts]:
+        """What lies here, of one partition after the other; the next time another is first."""
+        told: list[Facts] = []
+        for where in list(self._lanes):
+            lane = self._lanes[where]
+            while lane.records and len(told) < poll.records_max:
+                record = lane.records.popleft()
+                told.append({"topic": lane.owned.topic, "partition": lane.owned.number, **poll.told(record)})
+                self.polled[lane.owned.topic, lane.owned.number] = record.offset + 1
+            if told:
+                self._lanes[where] = self._lanes.pop(where)
+            if len(told) >= poll.records_max:
+                break
+        return told
+
+    def _read(self) -> None:
+        """Of a few partitions at once, whose turn it is; whoever is read comes last in the next round."""
+        under_way = sum(lane.reading for lane in self._lanes.values())
+        for where, lane in list(self._lanes.items()):
+            if under_way >= READS_AT_ONCE_MAX:
+                return
+            if not lane.reading and not lane.records and lane.owned.position is not None:
+                under_way += 1
+                lane.reading = True
+                self._lanes[where] = self._lanes.pop(where)
+                if lane.next_offset < 0:
+                    self._find(where, lane)
+                else:
+                    self._read_one(where, lane)
+
+    def _ask(self, where: Where, lane: _Lane, question: Callable[[int], Any], then: Callable[[AtLeader], None]) -> None:
+        topic = self._connection.serving.metadata.topics.get(where[0])
+        if topic is None:
+            lane.reading = False  # it was deleted, and will be taken away
+            return
+
+        def answered(asked: AtLeader) -> None:
+            lane.reading = False
+            if self._lanes.get(where) is lane:
+                then(asked)
+                self._serve()
+
+        deadline = self._connection.now + ANSWER_SECONDS
+        AtLeader(self._connection, topic, where[1], deadline, question, answered)
+
+    def _find(self, where: Where, lane: _Lane) -> None:
+        def found(asked: AtLeader) -> None:
+            if asked.error == ErrorCode.NONE:
+                lane.next_offset = asked.result.offset
+
+        self._ask(where, lane, lambda _left: FindOffset(self._begin_at, self._read_committed), found)
+
+    def _read_one(self, where: Where, lane: _Lane) -> None:
+        def question(_left: int) -> ReadRecords:
+            poll = self._polls[0] if self._polls else None
+            wait_ms = max(int((poll.deadline - self._connection.now) * 1000), 0) if isinstance(poll, Poll) else 0
+            if len(self._lanes) > READS_AT_ONCE_MAX:
+                wait_ms = min(wait_ms, CROWDED_WAIT_MS)
+            return ReadRecords(lane.next_offset, READ_BYTES, 1, wait_ms, self._read_committed)
+
+        def was_read(asked: AtLeader) -> None:
+            result: ReadResult | None = asked.result
+            if asked.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+                lane.next_offset = -1  # what was committed is deleted, or was never there: as if nothing were
+            elif asked.error == ErrorCode.NONE and result is not None:
+                self._take_in(lane, result)
+
+        self._ask(where, lane, question, was_read)
+
+    def _take_in(self, lane: _Lane, result: ReadResult) -> None:
+        try:
+            size = 0
+            for header, there in readable(result, lane.next_offset):
+                for record in there:
+                    if size >= KEPT_BYTES_MAX or len(lane.records) >= KEPT_RECORDS_MAX:
+                        return  # the rest is read again once these are told
+                    lane.records.append(record)
+                    lane.next_offset = record.offset + 1
+                    size += size_of(record)
+                lane.next_offset = max(lane.next_offset, header.next_offset)
+        except ProtocolError as error:
+            name = f"{lane.owned.topic}-{lane.owned.number}"
+            self._connection.log.warning("connection: %s cannot be read at %d: %s", name, lane.next_offset, error)
+            poll = self._polls[0] if self._polls else None
+            if not lane.records and isinstance(poll, Poll):
+                self._polls.popleft()
+                poll.call.refuse(error.code, f"{name} at offset {lane.next_offset}: {error}")

@@ -1,0 +1,173 @@
+"""produce: one record, or many in `records`, to the partitions of a topic.
+
+    {"op":"produce","topic":"orders","key":"k","value":"v"}
+    {"op":"produce","topic":"orders","records":[{"key":"k","value":{"total":5}},{"value":null,"partition":3}]}
+
+A record goes to the partition that is given, in it or for all; else to that of its key, as Kafka's own clients have it;
+else, with all others of its request, to the next partition that has a leader. What goes to one partition is one batch.
+A topic that is missing may be made. With `producer` (from init_producer) and `sequence` (of the first record: 0, and
+then as many more as records were sent to that partition) a request may be sent again over any connection.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from attrs import field
+
+from actors.messages.replica import ALL
+from actors.serving.json.handlers.handler import TIMEOUT_MS
+from actors.serving.json.handlers.lanes import Batch
+from protocol.error_codes import ErrorCode
+from protocol.json.fields import BadField, Field, Fields, count, one_of, within, word
+from protocol.json.lines import Facts, quoted, refusal
+from protocol.json.records import NewRecord, read_record
+from protocol.late_attrs import define
+from protocol.partitioner import partition_for_key
+from protocol.records.compression import Codec
+from protocol.records.record import Record
+
+if TYPE_CHECKING:
+    from actors.serving.json.connection import Call
+    from actors.serving.json.handlers.handler import Served
+    from log.machines.metadata.metadata import Topic
+
+RECORDS_MAX = 10_000
+"""Of one request: they are read and encoded in one turn. A fetch gives as many at most."""
+_INT32_MAX = (1 << 31) - 1
+_OF_ONE_RECORD = ("key", "value", "headers", "timestamp", "partition")
+
+
+def _as_it_is(_path: str, value: Any) -> Any:
+    return value
+
+
+_FIELDS = Fields(
+    {
+        "topic": Field(word),
+        "acks": Field(one_of({"all": ALL, -1: ALL, 1: 1, 0: 0}), ALL),
+        "compression": Field(one_of({codec.name.lower(): codec for codec in Codec}), Codec.NONE),
+        "timeout_ms": TIMEOUT_MS,
+        "producer": Field(count, None),
+        "sequence": Field(within(0, _INT32_MAX), None),
+        **{name: Field(_as_it_is, None) for name in (*_OF_ONE_RECORD, "records")},
+    }
+)
+
+
+class _Handler:
+    """Apart from others because a null is no value that was left out."""
+
+    fields = _FIELDS
+
+    def begin(self, call: Call, given: Facts) -> None:
+        name, acks, codec, timeout_ms, producer, sequence, *_ = _FIELDS.read(given)
+        new = _records(given)
+        _check_own_producer(new, producer, sequence, acks)
+        deadline = call.connection.now + timeout_ms / 1000
+        produce = _Produce(call, new, "records" in given)
+        batch = partial(Batch, acks=acks, codec=codec, deadline=deadline, producer=producer, sequence=sequence or 0)
+        call.connection.topic_search.find_or_make(call, name, timeout_ms, partial(produce.send, batch))
+
+
+PRODUCE: Served = _Handler()
+
+
+def _records(given: Facts) -> list[NewRecord]:
+    if "records" not in given:
+        return [read_record("", {name: given[name] for name in _OF_ONE_RECORD if name in given})]
+    many = given["records"]
+    if not isinstance(many, list) or not many:
+        raise BadField(f'records: must be a list, such as [{{"key":"k","value":"v"}}], not {quoted(many)}')
+    if len(many) > RECORDS_MAX:
+        raise BadField(f"records: has {len(many)}, of which {RECORDS_MAX} are allowed; send several requests")
+    for name in _OF_ONE_RECORD[:-1]:
+        if name in given:
+            raise BadField(f"{name}: belongs into each of the records")
+    for_all = {"partition": given["partition"]} if "partition" in given else {}
+    return [
+        read_record(f"records[{at}]", {**for_all, **one} if isinstance(one, dict) else one)
+        for at, one in enumerate(many)
+    ]
+
+
+def _check_own_producer(new: list[NewRecord], producer: int | None, sequence: int | None, acks: int) -> None:
+    if (producer is None) != (sequence is None):
+        missing = "sequence" if sequence is None else "producer"
+        raise BadField(f"{missing}: is missing; producer and sequence belong together")
+    if producer is None:
+        return
+    if acks == 0:
+        raise BadField("producer: is of no use with acks 0, which is never sent again")
+    if new[0].partition is None or any(one.partition != new[0].partition for one in new):
+        raise BadField("producer: needs one partition for all records, since each has sequences of its own")
+
+
+@define(slots=True, eq=False)
+class _Produce:
+    """One request until every partition has answered."""
+
+    _call: Call
+    _records: list[NewRecord]
+    _is_list: bool
+    _open: int = 1  # ours, until all are sent
+    _answers: list[Facts] = field(factory=list)
+    _name: str = ""
+
+    def send(self, batch: partial[Batch], topic: Topic) -> None:
+        self._name = topic.name
+        partitions = self._partitions(topic)
+        if partitions is None:
+            return
+        now = self._call.serving.services.wall_ms()
+        records: dict[int, list[Record]] = {}
+        places: dict[int, list[int]] = {}
+        for at, (new, number) in enumerate(zip(self._records, partitions, strict=True)):
+            there = records.setdefault(number, [])
+            timestamp = now if new.timestamp is None else new.timestamp
+            there.append(Record(len(there), timestamp, new.key, new.value, new.headers))
+            places.setdefault(number, []).append(at)
+        self._answers = [{} for _ in partitions]
+        self._open += len(records)
+        for number, there in records.items():
+            written = partial(self._written, number, places[number])
+            self._call.connection.lanes.put(topic, number, batch(there, written=written))
+        self._done()
+
+    def _partitions(self, topic: Topic) -> list[int] | None:
+        """Where each record goes; None if that is nowhere."""
+        partitions, keyless, there = [], None, len(topic.partitions)
+        for new in self._records:
+            if new.partition is not None:
+                if new.partition >= there:
+                    text = f"topic {topic.name!r} has no partition {new.partition}; it has {there}"
+                    self._call.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+                    return None
+                partitions.append(new.partition)
+            elif new.key is not None:
+                partitions.append(partition_for_key(new.key, there))
+            else:
+                if keyless is None:
+                    keyless = self._call.connection.lanes.next_partition(topic)
+                partitions.append(keyless)
+        return partitions
+
+    def _written(self, number: int, places: list[int], error: int, message: str, base_offset: int) -> None:
+        for step, at in enumerate(places):
+            if error != ErrorCode.NONE:
+                self._answers[at] = {"partition": number, **refusal(error, message)}
+            else:
+                self._answers[at] = {"partition": number, "offset": base_offset + step if base_offset >= 0 else -1}
+        self._done()
+
+    def _done(self) -> None:
+        self._open -= 1
+        if self._open:
+            return
+        if self._is_list:
+            failed = next((one for one in self._answers if "error" in one), {})
+            error = {"error": failed["error"]} if failed else {}
+            self._call.answer({"topic": self._name, "records": self._answers, **error})
+        else:
+            self._call.answer({"topic": self._name, **self._answers[0]})

@@ -1,0 +1,139 @@
+"""Topics by name. A broker may hear of a topic later than the client that was told it is made.
+
+So a name that is not known here is no mistake yet: the controller is asked, and if it knows the topic, or makes it, the
+request waits until this broker has heard of it too. Requests for one topic wait in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from actors.runtime import Future
+from log.machines.metadata.plans import AlterConfigs, CreateTopic, topic_name_problem
+from protocol.error_codes import ErrorCode
+from protocol.json.lines import Facts, refusal
+from protocol.late_attrs import frozen
+
+if TYPE_CHECKING:
+    from actors.serving.json.connection import Call, JsonConnection
+    from log.machines.metadata.metadata import Topic
+
+LOOK_SECONDS = 0.01
+
+Found = Callable[["Topic"], None]
+
+
+@frozen(slots=True)
+class _Waiting:
+    call: Call
+    deadline: float
+    then: Found
+    makes: bool
+
+
+class TopicSearch:
+    """Of one connection."""
+
+    __slots__ = ("_connection", "_names")
+
+    def __init__(self, connection: JsonConnection) -> None:
+        self._connection = connection
+        self._names: dict[str, list[_Waiting]] = {}
+
+    def find(self, call: Call, name: str, timeout_ms: int, then: Found) -> None:
+        """Go on with the topic of this name, or refuse the call."""
+        self._find(call, name, timeout_ms, then, makes=False)
+
+    def find_or_make(self, call: Call, name: str, timeout_ms: int, then: Found) -> None:
+        """The same; a topic that is nowhere is made, if such topics are made here."""
+        self._find(call, name, timeout_ms, then, makes=call.serving.facts.auto_create_topics)
+
+    def _find(self, call: Call, name: str, timeout_ms: int, then: Found, *, makes: bool) -> None:
+        waiting = self._names.get(name)
+        topic = None if waiting else call.serving.metadata.topic(name)
+        if topic is not None:
+            then(topic)
+            return
+        problem = topic_name_problem(name)
+        if problem is not None:
+            call.refuse(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+            return
+        one = _Waiting(call, self._connection.now + timeout_ms / 1000, then, makes)
+        if waiting:
+            waiting.append(one)
+        else:
+            self._names[name] = [one]
+            self._ask(name)
+
+    def _ask(self, name: str) -> None:
+        """To make it, or to change nothing of it: what is refused tells whether it is there."""
+        first = self._names[name][0]
+        makes, left = first.makes, max(first.deadline - self._connection.now, LOOK_SECONDS)
+
+        def answered(future: Future[Any]) -> None:
+            error, text = ErrorCode.NOT_CONTROLLER, "no controller answers"
+            if future.exception is None:
+                told = orjson.loads(future.get().answer)
+                error, text = ErrorCode(told["error"]), told["message"]
+                if makes:
+                    self._connection.serving.log_made(name, future.get().answer)
+            self._asked(name, error, text, made=makes)
+
+        message = CreateTopic("", name) if makes else AlterConfigs("", name, (), validate_only=True)
+        self._connection.ask(self._connection.serving.controller, message, answered, timeout=left)
+
+    def _asked(self, name: str, error: ErrorCode, text: str, *, made: bool) -> None:
+        if error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            self._look(name)
+        elif error in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT):
+            self._expire(name, refusal(error, text))
+            if name in self._names:
+                self._connection.later(LOOK_SECONDS, lambda: self._ask(name))
+        elif made:
+            self._refuse(name, refusal(error, text))
+        else:
+            self._without_makers(name)
+
+    def _look(self, name: str) -> None:
+        """It is there; wait until this broker knows."""
+        topic = self._connection.serving.metadata.topic(name)
+        if topic is None:
+            text = f"this broker has not heard of topic {name!r} yet; try again, or ask another"
+            self._expire(name, refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
+            if name in self._names:
+                self._connection.later(LOOK_SECONDS, lambda: self._look(name))
+            return
+        for one in self._names.pop(name):
+            one.then(topic)
+
+    def _without_makers(self, name: str) -> None:
+        """Nobody knows such a topic: those that would not make it are refused, the others begin with themselves."""
+        waiting = self._names[name]
+        first_maker = next((at for at, one in enumerate(waiting) if one.makes), len(waiting))
+        unknown = refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+        refused, kept = waiting[:first_maker], waiting[first_maker:]
+        self._keep(name, kept)
+        for one in refused:
+            one.call.answer(unknown)
+        if kept:
+            self._ask(name)
+
+    def _expire(self, name: str, facts: Facts) -> None:
+        now, waiting = self._connection.now, self._names[name]
+        self._keep(name, [one for one in waiting if one.deadline > now])
+        for one in waiting:
+            if one.deadline <= now:
+                one.call.answer(facts)
+
+    def _refuse(self, name: str, facts: Facts) -> None:
+        for one in self._names.pop(name):
+            one.call.answer(facts)
+
+    def _keep(self, name: str, waiting: list[_Waiting]) -> None:
+        if waiting:
+            self._names[name] = waiting
+        else:
+            del self._names[name]

@@ -1,0 +1,92 @@
+"""IncrementalAlterConfigs: configs of topics are set or deleted; lists are also appended to and subtracted from.
+
+Left out: configs of brokers, which are set in cluster.toml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from actors.serving.kafka.handlers.config_resources import BROKER, TOPIC, alter_topic, refusal, times_of
+from actors.serving.kafka.handlers.operations import Outcome, Together, said
+from log.machines.metadata.plans import APPEND, SUBTRACT
+from protocol.error_codes import ErrorCode
+from protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from actors.serving.kafka.connection import Call
+
+_SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+_CHANGES = {_APPEND: APPEND, _SUBTRACT: SUBTRACT}
+_THROTTLES = {
+    BROKER: frozenset(
+        {
+            "leader.replication.throttled.rate",
+            "follower.replication.throttled.rate",
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+        }
+    ),
+    TOPIC: frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}),
+}
+"""What kafka-reassign-partitions.sh deletes after every move. While brokers run, none of it is ever set here."""
+
+
+def handle(call: Call[IncrementalAlterConfigsRequest]) -> Generator[None, None, None]:
+    request, response = call.request, IncrementalAlterConfigsResponse()
+    together, times = Together(call, response), times_of(request.resources)
+    for resource in {(one.resource_type, one.resource_name): one for one in request.resources}.values():
+        yield
+        result = AlterConfigsResourceResponse(
+            resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+        )
+        response.responses.append(result)
+        count = times[resource.resource_type, resource.resource_name]
+        configs = _to_alter(resource)
+        refused = refusal(call.serving, resource, configs, count) or _bad_operation(configs)
+        if refused is not None:
+            result.error_code, result.error_message = refused[0], refused[1] or None
+            continue
+        together.begin()
+        changes = tuple(_change(config) for config in configs)
+        then = partial(_altered, together, result)
+        alter_topic(call, resource.resource_name, changes, then, validate_only=request.validate_only, replace=False)
+    together.done()
+
+
+def _to_alter(resource: AlterConfigsResource) -> list[AlterableConfig]:
+    """All but throttles that are deleted: to delete what is not set is to do nothing."""
+    throttles = _THROTTLES.get(resource.resource_type, frozenset())
+    return [one for one in resource.configs if one.config_operation != _DELETE or one.name not in throttles]
+
+
+def _bad_operation(configs: list[AlterableConfig]) -> tuple[ErrorCode, str] | None:
+    for config in configs:
+        if config.config_operation not in (_SET, _DELETE, _APPEND, _SUBTRACT):
+            text = f"{said(config.name)}: operation {config.config_operation}; set is 0, delete 1, append 2, subtract 3"
+            return ErrorCode.INVALID_REQUEST, text
+        if config.value is None and config.config_operation != _DELETE:
+            return ErrorCode.INVALID_REQUEST, f"{said(config.name)} has no value; give one, or delete it"
+    return None
+
+
+def _change(config: AlterableConfig) -> tuple[str, ...]:
+    """As the controllers are told."""
+    if config.config_operation == _DELETE:
+        return (config.name,)
+    assert config.value is not None
+    if config.config_operation == _SET:
+        return (config.name, config.value)
+    return (config.name, config.value, _CHANGES[config.config_operation])
+
+
+def _altered(together: Together, result: AlterConfigsResourceResponse, outcome: Outcome) -> None:
+    result.error_code, result.error_message = outcome.error, outcome.error_message
+    together.done()

@@ -1,0 +1,68 @@
+"""OffsetFetch: how far groups have read: one up to version 7, several from 8 on. Any broker answers: one that does not
+coordinate the group asks the one that does."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from actors.messages.coordinator import GROUPS_TOPIC
+from actors.serving.kafka.handlers.coordinators import PerKey, ask_persistently, at_coordinator
+from protocol.error_codes import ErrorCode
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from actors.serving.kafka.connection import Call
+
+SEVERAL_FROM, ERROR_FROM = 8, 2
+
+
+def handle(call: Call[OffsetFetchRequest]) -> None:
+    request = call.request
+    if call.version < SEVERAL_FROM:
+        at_coordinator(call, GROUPS_TOPIC, request.group_id, lambda error: _refused(call, error), ask_persistently)
+        return
+
+    wanted = list({_identity(at, one): one for at, one in enumerate(request.groups)}.values())
+
+    def respond(answers: list[Any]) -> Generator[None, None, OffsetFetchResponse]:
+        response = OffsetFetchResponse()
+        for one, answer in zip(wanted, answers, strict=True):
+            refused = isinstance(answer, ErrorCode)
+            told = OffsetFetchResponseGroup(group_id=one.group_id, error_code=answer) if refused else answer.groups[0]
+            response.groups.append(told)
+            yield
+        return response
+
+    parts = [(one.group_id, OffsetFetchRequest(groups=[one], require_stable=request.require_stable)) for one in wanted]
+    PerKey(call, GROUPS_TOPIC, parts, respond, ask_persistently)
+
+
+def _identity(at: int, one: OffsetFetchRequestGroup) -> object:
+    """A group of which everything is asked for is answered once, however often a request names it."""
+    return one.group_id if one.topics is None else at
+
+
+def _refused(call: Call[OffsetFetchRequest], error: ErrorCode) -> OffsetFetchResponse:
+    """Told for every partition too, which Apache Kafka does only where there is no other place. aiokafka looks at
+    nothing else: it takes a group whose coordinator is just moving for one that has read nothing."""
+    return OffsetFetchResponse(
+        error_code=error if call.version >= ERROR_FROM else ErrorCode.NONE,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(partition_index=number, committed_offset=-1, error_code=error)
+                    for number in topic.partition_indexes
+                ],
+            )
+            for topic in call.request.topics or ()
+        ],
+    )

@@ -1,0 +1,368 @@
+"""A node and its log, driven together: the order of persisting, sending and applying is kept here and nowhere else.
+
+Whoever owns a member (an actor, a test, the simulator) feeds it events and then takes what it has to say:
+
+    member.outbox         messages that may be sent now
+    member.unsaved_vote   a vote that must be made durable; `vote_saved` then frees the messages that wait for it
+    member.committed      the watermark, if it has moved
+    member.damage         what a leader found that its disk did not keep
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from log.errors import CorruptSegment, LogFull, TruncationUnderWay
+from log.partition.partition_log import PartitionLog
+from log.raft import leading
+from log.raft.membership import Membership, MembershipHistory
+from log.raft.messages import Append, Message, Restart
+from log.raft.node import RaftNode
+from log.raft.ready import Fetch, LeaderBatch, Ready, Vote
+from log.raft.roles import Follower, Leader
+from log.recovery import losses
+from log.segment.epoch_cache import EpochCache
+from log.segment.producer_state import ProducerStates
+from protocol.errors import CorruptBatch, ProtocolError
+from protocol.records.batches import (
+    ControlType,
+    RecordBatches,
+    build_batch,
+    check_batches,
+    control_record,
+    control_type,
+    records,
+)
+
+MEMBERSHIP_FILE = "membership"
+_CONTROL_BYTES_MAX = 1 << 20
+FULL_PAUSE_SECONDS = 0.5
+"""So long a follower whose disk is full ignores batches: an answer would make the leader send them again at once."""
+
+
+HELD_MAX = 64
+"""So many appends wait for a truncation. What comes after them is dropped, and the leader sends it again."""
+
+
+class Machine(Protocol):
+    """What the records of a log make, if a group keeps that: it goes with a log that begins anew."""
+
+    def encode(self) -> bytes: ...
+
+    def begin_anew(self, snapshot: bytes) -> None:
+        """Be this, and have it on disk."""
+
+
+class Member:
+    """One replica of one partition."""
+
+    __slots__ = (
+        "_full_until", "_held", "_parked", "_wall_ms", "committed", "damage", "log", "machine", "node", "outbox",
+        "role_changed", "unsaved_vote",
+    )  # fmt: skip
+
+    def __init__(
+        self, log: PartitionLog, node: RaftNode, wall_ms: Callable[[], int], machine: Machine | None = None
+    ) -> None:
+        self.machine = machine
+        self.log = log
+        self.node = node
+        self.outbox: list[tuple[int, Message]] = []
+        self.unsaved_vote: Vote | None = None
+        self.committed: int | None = None
+        self.damage: str | None = None
+        self.role_changed = False
+        self._parked: list[tuple[int, Message]] = []
+        self._wall_ms = wall_ms
+        self._full_until = float("-inf")
+        self._held: list[Append] = []
+        """Those of one term that came while our log was being cut. They are looked at again when that is on disk."""
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def step(self, message: Message, now: float) -> None:
+        if not isinstance(message, Append) or not len(message.batches):
+            self.node.step(message, now)
+            self._work(now)
+            return
+        if now < self._full_until or self._must_wait(message):
+            return
+        node, role = self.node, self.node.role
+        verified, acknowledged = (role.verified, role.acknowledged) if isinstance(role, Follower) else (0, 0)
+        watermark = node.watermark
+        node.step(message, now)
+        try:
+            self._work(now)
+        except (LogFull, TruncationUnderWay) as error:
+            # It is as if this message had not come: the leader sends it again, or we look at it again after the sync.
+            if isinstance(error, LogFull):
+                self._full_until = now + FULL_PAUSE_SECONDS
+            else:
+                self._held = [message]
+            if isinstance(node.role, Follower):
+                is_same = node.role is role
+                node.role.verified, node.role.acknowledged = (verified, acknowledged) if is_same else (0, 0)
+            node.watermark = min(watermark, self.log.end_offset)
+            node.cut_history(self.log.end_offset)
+            self._save_history()
+            self.role_changed = True  # it may have been a new leader's first
+
+    def tick(self, now: float) -> None:
+        self.node.tick(now)
+        self._work(now)
+
+    def peer_up(self, broker: int, now: float) -> None:
+        self.node.peer_up(broker, now)
+        self._work(now)
+
+    def peer_down(self, broker: int, now: float) -> None:
+        self.node.peer_down(broker, now)
+        self._work(now)
+
+    def leader_gone(self, now: float) -> None:
+        self.node.leader_gone(now)
+        self._work(now)
+
+    def transfer_to(self, broker: int, now: float) -> bool:
+        accepted = self.node.transfer_to(broker, now)
+        self._work(now)
+        return accepted
+
+    def want(self, wanted: Sequence[int], observers: Sequence[int], now: float, *, move: int = 0) -> None:
+        self.node.want(wanted, observers, now, move=move)
+        self._work(now)
+
+    def hear_generation(self, latest: int, now: float) -> None:
+        self.node.hear_generation(latest)
+        self._work(now)
+
+    def begin_generation(self, membership: Membership, now: float, *, keeps_log: bool) -> None:
+        """An operator gave up replicas that are not in this membership. See RaftNode.begin_generation.
+
+        A replica keeps its log if it is a survivor of each generation that it has not begun: all survivors must agree
+        on the first leader, so nothing was written in a generation that one of them has not begun. Every other replica
+        drops its log, which may disagree with what was written since.
+        The history comes last: as long as it is not on disk, this is still a replica of the earlier generation, which
+        lost everything that it must lose before the later one begins.
+        """
+        files, directory = self.log.filesystem, self.log.directory
+        files.make_directory(directory)
+        is_survivor = membership.has(self.node.broker, self.node.directory)
+        assert is_survivor or not keeps_log, "a replica that was given up drops its log"
+        losses.remark(files, directory, new=not is_survivor)
+        if not keeps_log:
+            self.log.restart_at(0)
+        self._parked, self._held = [], []
+        self.node.begin_generation(membership, now)
+        self._save_history()
+        self._work(now)
+
+    def give_way(self, among: Sequence[int], now: float) -> bool:
+        handing_over = self.node.give_way(among, now)
+        self._work(now)
+        return handing_over
+
+    def retire(self, now: float) -> bool:
+        handing_over = self.node.retire(now)
+        self._work(now)
+        return handing_over
+
+    def confirm(self, now: float) -> int:
+        """As leader: ask the others whether that is so. Gives the question's number."""
+        number = self.node.confirm(now)
+        self._work(now)
+        return number
+
+    def append(self, batches: RecordBatches, now: float) -> int:
+        """As leader: append and replicate. Gives the first offset."""
+        base = self._append(batches, now)
+        self._work(now)
+        return base
+
+    def flushed(self, now: float) -> None:
+        """The log's `flushed_offset` has moved."""
+        self.node.flushed(now)
+        self._work(now)
+        if self._held and not self.log.is_truncating:
+            held, self._held = self._held, []
+            for message in held:
+                self.step(message, now)
+
+    def vote_saved(self, vote: Vote, now: float) -> None:
+        """This vote is durable: what was to be told after it may be told."""
+        if self.unsaved_vote == vote:
+            self.unsaved_vote = None
+            self.node.vote_saved(now)
+            self.outbox += self._parked
+            self._parked = []
+            self._work(now)
+
+    # -- doing what the node says ------------------------------------------------------------------------------
+
+    def _work(self, now: float) -> None:
+        node = self.node
+        while not node.ready.empty:
+            ready = node.take_ready()
+            self._persist(ready)
+            self._send(ready)
+            if ready.watermark is not None:
+                self.log.high_watermark = self.committed = ready.watermark
+            self.role_changed = self.role_changed or ready.became is not None
+            for leader_batch in ready.leader_batches:
+                self._append_leader_batch(leader_batch, now)
+            for fetch in ready.fetches:
+                self._fetch(fetch, now)
+            for broker in ready.restarts:
+                self._send_restart(broker, now)
+
+    def _must_wait(self, message: Append) -> bool:
+        """Does it follow one that waits until our log is cut? An answer would make the leader send that again."""
+        if not (self._held and self.log.is_truncating) or message.term > self._held[0].term:
+            return False
+        if len(self._held) < HELD_MAX:
+            self._held.append(message)
+        return True
+
+    def _persist(self, ready: Ready) -> None:
+        if ready.vote is not None:
+            self.unsaved_vote = ready.vote
+        if ready.recovered:
+            losses.unmark(self.log.filesystem, self.log.directory)
+        if ready.restart is not None:
+            self._restart(ready.restart)
+        if ready.truncate is not None:
+            self.log.truncate(ready.truncate)
+            assert self.log.end_offset == ready.truncate, "batches are never split"
+        self._save_history()
+        if ready.append and self.log.is_truncating:  # first that must be on disk: see `PartitionLog.truncate`
+            raise TruncationUnderWay(self.log.directory)
+        hidden = EpochCache.decode(ready.epochs, "the leader's epochs") if ready.epochs else ()
+        for batches in ready.append:
+            # Before the log: a membership that a crash kept from it is taken back at the next start, and one that is in
+            # the log and not in the history would be overlooked.
+            self._note_memberships(batches)
+            self._save_history()
+            self.log.append_stamped(batches, now_ms=self._wall_ms(), hidden=hidden)
+            hidden = ()
+
+    def _send(self, ready: Ready) -> None:
+        if self.unsaved_vote is None:
+            self.outbox += ready.messages
+        else:
+            self._parked += ready.messages
+
+    def _append(self, batches: RecordBatches, now: float) -> int:
+        log = self.log
+        prev_epoch = log.epochs.epoch_at(log.end_offset - 1)
+        base = log.append(batches, epoch=self.node.term, now_ms=self._wall_ms())
+        self.node.appended(base, batches.data, prev_epoch, now)
+        return base
+
+    def _append_leader_batch(self, leader_batch: LeaderBatch, now: float) -> None:
+        if not isinstance(self.node.role, Leader):
+            return
+        membership = leader_batch.membership
+        kind = ControlType.LEADER_CHANGE if membership is None else ControlType.KRAFT_VOTERS
+        value = b"" if membership is None else membership.encode()
+        timestamp = self._wall_ms()
+        record = control_record(kind, value, offset=0, timestamp=timestamp)
+        batches = check_batches(build_batch([record], control=True))
+        if membership is not None:
+            self.node.history.add(self.log.end_offset, membership)
+            self._save_history()
+            leading.follow_membership(self.node, self.node.role, now)
+        self._append(batches, now)
+
+    def _fetch(self, fetch: Fetch, now: float) -> None:
+        """Read for a follower. What a disk has damaged is not handed on: somebody else may lead who has it whole."""
+        start = max(fetch.prev_end, self.log.log_start_offset)  # which may lie inside of the first batch
+        try:
+            batches = self._read_as_written(start, fetch.bytes_max)
+        except (CorruptSegment, ProtocolError) as error:
+            self.damage = f"offset {start} or later: {error}"
+            self.node.cannot_read(now)
+            return
+        if batches.headers and batches.headers[0].base_offset < fetch.prev_end:
+            self.node.begins_inside(fetch, now)
+        elif batches.headers:
+            batches, epochs = self._without_hidden_epochs(batches, fetch.prev_end)
+            self.node.fetched(fetch, batches.data, batches.headers[-1].next_offset, now, epochs)
+
+    def _without_hidden_epochs(self, batches: RecordBatches, prev_end: int) -> tuple[RecordBatches, bytes]:
+        """As many of these as come before the next epoch that began where they were compacted away.
+
+        If that is before the first of them, all such epochs, to be told.
+        """
+        epochs, expected, position, told = self.log.epochs, prev_end, 0, b""
+        for at, header in enumerate(batches.headers):
+            base = header.base_offset
+            if base > expected and epochs.epoch_at(base - 1) != epochs.epoch_at(expected - 1):
+                if at:
+                    return RecordBatches(batches.data[:position], batches.headers[:at]), told
+                told = epochs.between(expected, base).encode()
+            expected = header.next_offset
+            position += header.size
+        return batches, told
+
+    def _read_as_written(self, start: int, bytes_max: int) -> RecordBatches:
+        log, expected = self.log, 0
+        batches = check_batches(log.read(start, bytes_max).read())
+        for header in batches.headers:  # neither offset nor epoch is under the CRC
+            in_order = expected <= header.base_offset and header.next_offset <= log.end_offset
+            if not in_order or log.epochs.epoch_at(header.last_offset) != header.leader_epoch:
+                raise CorruptBatch(f"offsets {header.base_offset} to {header.last_offset} of {header.leader_epoch}")
+            expected = header.next_offset
+        return batches
+
+    def _send_restart(self, broker: int, now: float) -> None:
+        try:
+            self.node.send(broker, self._restart_message())
+        except CorruptSegment as error:
+            self.damage = f"offset {self.log.log_start_offset} or before: {error}"
+            self.node.cannot_read(now)
+
+    def _restart_message(self) -> Restart:
+        log, node = self.log, self.node
+        first = log.first_offset
+        producers = log.producers_at(first)
+        snapshot = b"" if self.machine is None else self.machine.encode()
+        return Restart(
+            node.term, node.broker, first, log.epochs.encode(), producers.encode(), node.history.encode(), snapshot
+        )
+
+    def _restart(self, message: Restart) -> None:
+        if self.machine is not None:  # first: a log must not begin above what is known of the rest
+            self.machine.begin_anew(message.snapshot)
+        epochs = EpochCache.decode(message.epochs, "the leader's epochs")
+        epochs.cut_from(message.log_start)
+        self.node.history = MembershipHistory.decode(message.membership)
+        self.node.cut_history(message.log_start)  # the others come with their batches
+        self.node.history.changed = True
+        self._save_history()
+        self.log.restart_at(
+            message.log_start, epochs, ProducerStates.decode(message.producers, "the leader's producers")
+        )
+
+    def _note_memberships(self, batches: RecordBatches) -> None:
+        position, history = 0, self.node.history
+        for header in batches.headers:
+            if header.base_offset <= history.latest_offset:
+                history.cut_within(header.base_offset, header.next_offset)
+            if header.is_control and header.producer_id < 0:
+                for record in records(batches.data, position, limit=_CONTROL_BYTES_MAX):
+                    if control_type(record) is ControlType.KRAFT_VOTERS and record.value is not None:
+                        self._note_membership(header.base_offset, Membership.decode(record.value))
+            position += header.size
+
+    def _note_membership(self, offset: int, membership: Membership) -> None:
+        """Those of earlier generations vote no more, wherever their batches are in the log."""
+        if membership.generation >= self.node.membership.generation:
+            self.node.history.put(offset, membership)
+
+    def _save_history(self) -> None:
+        if self.node.history.changed:
+            path = f"{self.log.directory}/{MEMBERSHIP_FILE}"
+            self.log.filesystem.make_directory(self.log.directory)  # its name may not be on disk yet
+            self.log.filesystem.write_atomically(path, self.node.history.encode())
+            self.node.history.changed = False

@@ -1,0 +1,216 @@
+"""Terms and votes of every group of one process, in one file: one sync makes any number of them durable.
+
+Records are appended, each twice; at open the last one of each group counts. The file is rewritten at open, when it has
+grown to many times what it holds, and after a write or a sync that failed, because its content is unknown then.
+
+Bytes that are no record may have been the last vote of any group: a torn tail looks the same as a damaged record. So
+all groups of this broker are doubted then, durably, and a doubted group votes in no term in which it may have voted
+before: its replica begins at a term that no earlier vote can have reached (`after_doubt`). That is judged by the last
+vote that is known, which is why a damaged record has a copy: other replicas may have jumped ahead before, and the log
+may not know it yet. A missing file counts as damage if there are logs.
+
+Where the whole file is lost, no copy helps. So a second, tiny file notes the highest era in which any group of this
+broker has voted, before it votes there. An era is as many terms as a doubted group skips: a broker begins one when
+it, or another broker, has lost votes, and at no other time. A doubted group goes on behind the era that is noted.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+
+from crc32c import crc32c
+
+from log.disk.filesystem import File, Filesystem
+from log.errors import UnknownFormat
+from log.raft import generation as generations
+from log.raft.ready import Vote
+from protocol.late_attrs import frozen
+
+_MAGIC = b"BVJ2"
+_KNOWN_MAGICS = (b"BVJ1", _MAGIC)  # version 1 has no doubted votes
+_HEAD = struct.Struct(">IH")  # crc of the rest, length of the rest
+_VOTE = struct.Struct(">qi")  # term, voted for (-1: nobody, -2: doubted); the group's name follows
+_NOBODY, _DOUBTED = -1, -2
+_REWRITE_ABOVE_BYTES = 1 << 20
+_REWRITE_RATIO = 8
+_COPIES = 2
+_SIZE_MAX = _VOTE.size + 512
+"""Of a record: names of groups are shorter."""
+TERMS_SKIPPED = 1 << 20
+"""A vote that was lost is of a term below this many more than what is known: each term costs a majority a sync."""
+ERA_SUFFIX = ".era"
+_ERA = struct.Struct(">4sII")  # magic, crc of the era, era
+_ERA_MAGIC = b"BVE1"
+
+
+@frozen(slots=True)
+class JournalContent:
+    """What a journal file says."""
+
+    votes: dict[str, Vote]
+    doubted: frozenset[str]
+    damaged_bytes: int
+
+
+class VoteJournal:
+    """`votes` is what is on disk. What is being written counts only after `sync`."""
+
+    def __init__(self, files: Filesystem, path: str, groups: Iterable[str] = ()) -> None:
+        """`groups` have a log on this disk."""
+        self._files = files
+        self._path = path
+        self._file: File
+        self._end = 0
+        self._intact = True
+        self._unsynced: dict[str, Vote] = {}
+        self.votes: dict[str, Vote] = {}
+        self._doubted: set[str] = set()
+        self._era = 0
+        """The highest one in which a group may have voted; on disk."""
+        self.damage = ""
+        """What was wrong with the file, if anything: then votes may be missing."""
+        self._open(groups)
+
+    def get(self, group: str) -> Vote:
+        return self.votes.get(group, Vote())
+
+    def is_doubted(self, group: str) -> bool:
+        """May this group have voted later than `get` says?"""
+        return group in self._doubted
+
+    def write(self, votes: Mapping[str, Vote]) -> None:
+        """Append these votes. They are durable after `sync`. If either fails, none of them was written."""
+        self._note_era(votes)
+        data = _COPIES * b"".join(_encode(group, vote) for group, vote in votes.items())
+        full = self._end + len(data) > max(_REWRITE_ABOVE_BYTES, _REWRITE_RATIO * 64 * len(self.votes))
+        self._unsynced = dict(votes)
+        if full or not self._intact:
+            self._rewrite({**self.votes, **votes})
+            return
+        self._intact = False
+        self._file.pwrite(data, self._end)
+        self._intact = True
+        self._end += len(data)
+
+    def sync(self) -> None:
+        self._intact = False
+        self._file.sync()
+        self._intact = True
+        self.votes.update(self._unsynced)
+        self._doubted -= self._unsynced.keys()
+        self._unsynced = {}
+
+    def forget(self, groups: Iterable[str]) -> None:
+        """These groups are gone for good; they leave the file when it is next written anew."""
+        for group in groups:
+            self.votes.pop(group, None)
+            self._doubted.discard(group)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _open(self, groups: Iterable[str]) -> None:
+        """Read it and rewrite it: after a failed sync of an earlier process it may read well and not be on disk."""
+        is_missing = not self._files.exists(self._path)
+        data = _MAGIC if is_missing else self._files.read(self._path)
+        if data[: len(_MAGIC)] not in _KNOWN_MAGICS:
+            raise UnknownFormat(
+                f"{self._path} is no vote journal of a version known here: it begins with {data[:4]!r}; start the"
+                " version that wrote it, or move the file away if it is damaged"
+            )
+        content = read_votes(data)
+        self.votes, self._doubted = content.votes, set(content.doubted)
+        self._era = _read_era(self._files, self._path + ERA_SUFFIX)
+        on_disk = set(groups)
+        if content.damaged_bytes:
+            self.damage = f"{content.damaged_bytes} bytes of {self._path} are no votes"
+        elif is_missing and on_disk:
+            self.damage = f"{self._path} is missing"
+        if self.damage:
+            self._doubt({*self.votes, *on_disk})
+        self._note_era(self.votes)
+        self._rewrite(self.votes)
+
+    def _doubt(self, groups: set[str]) -> None:
+        """What was lost may be what a group saved after it was doubted before: then all have skipped terms already."""
+        for group in self._doubted:
+            self.votes[group] = Vote(generations.later(self.votes[group].term, TERMS_SKIPPED))
+        highest = max((generations.number_of(vote.term) for vote in self.votes.values()), default=0)
+        for group in groups - self.votes.keys():
+            self.votes[group] = Vote(highest)
+        first = self._era * TERMS_SKIPPED
+        for group, vote in self.votes.items():
+            if generations.number_of(vote.term) < first:
+                beginning = generations.first_term(generations.generation_of(vote.term))
+                self.votes[group] = Vote(generations.later(beginning, first))
+        self._doubted |= groups
+
+    def _note_era(self, votes: Mapping[str, Vote]) -> None:
+        """Before any of these is written: it may be of a later era than every vote before."""
+        era = max((generations.number_of(vote.term) for vote in votes.values()), default=0) // TERMS_SKIPPED
+        if era > self._era:
+            self._files.write_atomically(self._path + ERA_SUFFIX, _ERA.pack(_ERA_MAGIC, _era_crc(era), era))
+            self._era = era
+
+    def _rewrite(self, votes: Mapping[str, Vote]) -> None:
+        doubted = self._doubted - self._unsynced.keys()
+        records = [_encode(group, vote, doubted=group in doubted) for group, vote in votes.items()]
+        data = _MAGIC + _COPIES * b"".join(records)
+        self._intact = False
+        self._files.write_atomically(self._path, data)
+        self._file, self._end, self._intact = self._files.open(self._path), len(data), True
+
+
+def read_votes(data: bytes) -> JournalContent:
+    """The last vote of each group in a journal."""
+    votes: dict[str, Vote] = {}
+    doubted: set[str] = set()
+    damaged, at = 0, len(_MAGIC)
+    while at < len(data):
+        body = _record_at(data, at)
+        if body is None:
+            damaged, at = damaged + 1, at + 1
+            continue
+        term, voted_for = _VOTE.unpack_from(body)
+        group = body[_VOTE.size :].decode()
+        votes[group] = Vote(term, None if voted_for < 0 else voted_for)
+        (doubted.add if voted_for == _DOUBTED else doubted.discard)(group)
+        at += _HEAD.size + len(body)
+    return JournalContent(votes, frozenset(doubted), damaged)
+
+
+def _read_era(files: Filesystem, path: str) -> int:
+    """The era that is noted; 0 if there is none, or if it cannot be read: the votes themselves are there then."""
+    data = files.read(path) if files.exists(path) else b""
+    if len(data) != _ERA.size:
+        return 0
+    magic, crc, era = _ERA.unpack(data)
+    return era if (magic, crc) == (_ERA_MAGIC, _era_crc(era)) else 0
+
+
+def _era_crc(era: int) -> int:
+    return crc32c(era.to_bytes(4, "big"))
+
+
+def after_doubt(vote: Vote, latest_epoch: int, generation: int = 0) -> Vote:
+    """Where a doubted group goes on: `vote` is the last one that is known, `latest_epoch` that of its log."""
+    known = max(generations.number_of(vote.term), generations.number_of(max(latest_epoch, 0)))
+    return Vote(generations.later(generations.first_term(generation) + known, TERMS_SKIPPED))
+
+
+def _record_at(data: bytes, at: int) -> bytes | None:
+    """What a whole record that begins here says."""
+    if at + _HEAD.size > len(data):
+        return None
+    crc, size = _HEAD.unpack_from(data, at)
+    if not _VOTE.size <= size <= _SIZE_MAX:
+        return None
+    body = data[at + _HEAD.size : at + _HEAD.size + size]
+    return body if len(body) == size and crc32c(body) == crc else None
+
+
+def _encode(group: str, vote: Vote, *, doubted: bool = False) -> bytes:
+    nobody = _DOUBTED if doubted else _NOBODY
+    body = _VOTE.pack(vote.term, nobody if vote.voted_for is None or doubted else vote.voted_for) + group.encode()
+    return _HEAD.pack(crc32c(body), len(body)) + body

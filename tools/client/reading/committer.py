@@ -1,0 +1,196 @@
+"""Commits offsets of a group and asks for those that are committed, at the group's coordinator.
+
+A commit that nobody waits for is tried once: sent again after a newer one it would take the group back. One that is
+waited for is tried again, in the generation of that moment, as long as the partitions are still this member's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from protocol.apis import OFFSET_COMMIT, OFFSET_FETCH
+from protocol.error_codes import ErrorCode
+from tools.client.cluster import Cluster
+from tools.client.coordinator import Coordinator
+from tools.client.errors import ClientError, CommitFailed, ErrorClass, KafkaError, TimedOut
+from tools.client.group_offsets import (
+    NAMES_VERSION,
+    Committed,
+    Told,
+    commit_errors,
+    commit_request,
+    fetch_request,
+    fetch_told,
+    version_max,
+)
+from tools.client.membership.group_session import GroupSession
+from tools.client.membership.member import Identity
+from tools.client.metadata import TopicPartition
+
+Offsets = Mapping[TopicPartition, Committed]
+UNDER_WAY_MAX = 1000
+_LANE = "commit"
+_FENCED = {
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+}
+
+
+class Rebalancing(CommitFailed):
+    """Not now: the group is between two generations."""
+
+    kind = ErrorClass.RETRIABLE
+
+
+class Behind(CommitFailed):
+    """Not now: this member will hear of its epoch with its next heartbeat."""
+
+    kind = ErrorClass.RETRIABLE
+
+
+_PASSING = {ErrorCode.REBALANCE_IN_PROGRESS: Rebalancing, ErrorCode.STALE_MEMBER_EPOCH: Behind}
+
+
+class Committer:
+    """Of one group. `session` is set while its consumer subscribes; without, it commits as nobody's member."""
+
+    def __init__(self, cluster: Cluster, coordinator: Coordinator, *, stable: bool) -> None:
+        self.session: GroupSession | None = None
+        self._cluster = cluster
+        self._loop = cluster.loop
+        self._coordinator = coordinator
+        self._stable = stable
+        self._under_way = 0
+
+    # -- for the user's thread -----------------------------------------------------------------------------------
+
+    def commit(self, offsets: Offsets, seconds: float) -> None:
+        """Raises CommitFailed if they are not taken from us, and whatever else kept them from being committed."""
+        self._persist(lambda then: self._commit(offsets, then), seconds)
+
+    def commit_at_last(self, offsets: Offsets, seconds: float) -> None:
+        """Before the partitions are given up. A group that waits for that is not kept waiting by another try."""
+
+        def ask(then: Callable[[Any], object]) -> None:
+            def answered(error: ClientError | None) -> None:
+                then(CommitFailed(str(error)) if isinstance(error, Rebalancing) else error)
+
+            self._commit(offsets, answered)
+
+        self._persist(ask, seconds)
+
+    def commit_soon(self, offsets: Offsets, then: Callable[[ClientError | None], object]) -> None:
+        """`then` is called on the client's thread."""
+        self._loop.soon(self._commit, offsets, then)
+
+    def committed(self, wheres: Collection[TopicPartition] | None, seconds: float) -> dict[TopicPartition, Committed]:
+        """What is committed; those of which nothing is are left out. Without partitions, of all."""
+        told: Told = self._persist(lambda then: self.ask(wheres, then), seconds)
+        return {where: one for where, one in told.items() if isinstance(one, Committed)}
+
+    def _persist(self, ask: Callable[[Callable[[Any], object]], None], seconds: float) -> Any:
+        deadline = time.monotonic() + seconds
+
+        def attempt() -> Any:
+            done: Future[Any] = Future()
+            self._loop.soon(ask, done.set_result)
+            try:
+                answer = done.result(max(deadline - time.monotonic(), 0.0))
+            except TimeoutError:
+                raise TimedOut(f"the coordinator of group {self._coordinator.group_id} gave no answer") from None
+            if isinstance(answer, ClientError):
+                raise answer
+            return answer
+
+        return self._cluster.persist(attempt, seconds, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    # -- for the loop's thread -----------------------------------------------------------------------------------
+
+    def _commit(self, offsets: Offsets, then: Callable[[ClientError | None], object]) -> None:
+        refusal = self._refusal(offsets)
+        if refusal is not None:
+            then(refusal)
+            return
+        identity = Identity() if self.session is None else self.session.identity
+        assert identity is not None, "else it was refused"
+        view = self._cluster.view
+        self._under_way += 1
+
+        def answered(response: Any) -> None:
+            self._under_way -= 1
+            if isinstance(response, ClientError):
+                then(response)
+            else:
+                then(self._why_failed(list(commit_errors(view, response, offsets).values())))
+
+        request = commit_request(view, self._coordinator.group_id, identity, offsets)
+        most = version_max(view, offsets)
+        self._coordinator.ask(OFFSET_COMMIT, request, answered, lane=_LANE, version_max=most)
+
+    def _refusal(self, offsets: Offsets) -> CommitFailed | None:
+        """Why these are not ours to commit."""
+        if self._under_way >= UNDER_WAY_MAX:
+            return CommitFailed(f"{self._under_way} commits are under way; wait for some of them")
+        if self.session is None:
+            return None
+        group_id = self._coordinator.group_id
+        if self.session.identity is None:
+            return CommitFailed(f"this consumer is no member of group {group_id} now; what it had may be another's")
+        strange = offsets.keys() - self.session.owned
+        if strange:
+            some = ", ".join(map(str, sorted(strange)[:3]))
+            return CommitFailed(f"{some} {'is' if len(strange) == 1 else 'are'} not this member's in group {group_id}")
+        return None
+
+    def _why_failed(self, errors: list[KafkaError]) -> ClientError | None:
+        if not errors:
+            return None
+        error = errors[0]
+        self._coordinator.refused(error)
+        made: ClientError = error
+        if error.code in _FENCED:
+            made = CommitFailed(f"{error}: the group has gone on without this member")
+        elif error.code in _PASSING:
+            made = _PASSING[error.code](str(error))
+        if made is not error:
+            made.__cause__ = error
+        return made
+
+    def ask(self, wheres: Collection[TopicPartition] | None, then: Callable[[Told | ClientError], object]) -> None:
+        """For what is committed. An error of one partition is the answer, if it passes: what is asked again is all."""
+        view = self._cluster.view
+        identity = (self.session.identity if self.session is not None else None) or Identity()
+        asked: Iterable[TopicPartition] = wheres or ()
+
+        def answered(response: Any) -> None:
+            try:
+                if isinstance(response, ClientError):
+                    raise response
+                told = fetch_told(view, response, asked)
+                for one in told.values():
+                    if isinstance(one, KafkaError):
+                        raise one
+            except ClientError as error:
+                self._coordinator.refused(error)
+                then(self._passing(error))
+                return
+            then(told)
+
+        request = fetch_request(view, self._coordinator.group_id, identity, wheres, stable=self._stable)
+        most = NAMES_VERSION if wheres is None else version_max(view, asked)
+        self._coordinator.ask(OFFSET_FETCH, request, answered, lane=_LANE, version_max=most)
+
+    @staticmethod
+    def _passing(error: ClientError) -> ClientError:
+        """A member that is behind hears of it with its next heartbeat."""
+        if isinstance(error, KafkaError) and error.code in (*_PASSING, *_FENCED):
+            passing = Behind(str(error))
+            passing.__cause__ = error
+            return passing
+        return error

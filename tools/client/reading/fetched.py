@@ -1,0 +1,113 @@
+"""What a fetch brought of one partition: whole batches, of which those are shown that are records and are committed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from protocol.errors import CorruptBatch
+from protocol.messages.fetch import AbortedTransaction
+from protocol.records.batches import BatchHeader, ControlType, control_type, read_header, records
+from protocol.records.record import Record
+from protocol.schema.declaration import Buffer
+from tools.client.metadata import TopicPartition
+
+_CRC_FROM = 21
+_SIZE_FROM, _SIZE_TO = 8, 12
+
+
+class RawBatch(NamedTuple):
+    """One record batch as it lies in the log. Records before `first_offset` were not asked for."""
+
+    where: TopicPartition
+    header: BatchHeader
+    data: memoryview
+    first_offset: int
+
+    def check(self) -> None:
+        """Raise CorruptBatch unless the bytes are what their checksum says."""
+        found = crc32c(self.data[_CRC_FROM:])
+        if found != self.header.crc:
+            raise CorruptBatch(
+                f"{self.where}: the batch at offset {self.header.base_offset} has CRC {found:#010x}, "
+                f"its header says {self.header.crc:#010x}"
+            )
+
+    def records(self, bytes_max: int) -> list[Record]:
+        """Its records from `first_offset` on, if they take at most so many bytes decompressed."""
+        made = records(self.data, limit=bytes_max)
+        if made and made[0].offset < self.first_offset:
+            return [record for record in made if record.offset >= self.first_offset]
+        return made
+
+
+class Fetched:
+    """Batches of one answer, taken one by one.
+
+    `aborted` are the transactions that were given up, each with its first offset: what their producers wrote from there
+    to their abort marker is not shown.
+    """
+
+    def __init__(
+        self,
+        where: TopicPartition,
+        data: Buffer,
+        first_offset: int,
+        aborted: Iterable[AbortedTransaction] | None = None,
+    ) -> None:
+        self.where = where
+        self.size = 0
+        self.next_offset = first_offset
+        """Behind all that was taken or passed over."""
+        self.end_offset = first_offset
+        """Behind everything."""
+        self.last_epoch = -1
+        self.is_cut = False
+        """Is there the beginning of a batch, but no whole one?"""
+        self._batches: deque[tuple[BatchHeader, memoryview]] = deque()
+        self._aborted = deque(sorted(aborted or (), key=lambda one: one.first_offset))
+        self._aborting: set[int] = set()
+        view = memoryview(data)
+        at = 0
+        # What is behind the last whole batch was cut off by the limit of the request.
+        while len(view) - at >= _SIZE_TO:
+            size = int.from_bytes(view[at + _SIZE_FROM : at + _SIZE_TO], "big") + _SIZE_TO
+            if size > len(view) - at:
+                break
+            header = read_header(view, at)
+            self._batches.append((header, view[at : at + size]))
+            self.end_offset = max(self.end_offset, header.next_offset)
+            self.last_epoch = header.leader_epoch
+            at += size
+        self.size = at
+        self.is_cut = not self._batches and len(view) > 0
+
+    def take(self) -> RawBatch | None:
+        """The next batch that is shown; None at the end."""
+        while self._batches:
+            header, data = self._batches.popleft()
+            first_offset = self.next_offset
+            if header.last_offset < first_offset:
+                continue
+            self.next_offset = header.next_offset
+            if not self._is_hidden(header, data):
+                return RawBatch(self.where, header, data, first_offset)
+        self.next_offset = max(self.next_offset, self.end_offset)
+        return None
+
+    def _is_hidden(self, header: BatchHeader, data: memoryview) -> bool:
+        while self._aborted and self._aborted[0].first_offset <= header.last_offset:
+            self._aborting.add(self._aborted.popleft().producer_id)
+        if header.is_control:
+            if header.producer_id in self._aborting and _is_abort(data):
+                self._aborting.remove(header.producer_id)
+            return True
+        return header.is_transactional and header.producer_id in self._aborting
+
+
+def _is_abort(data: memoryview) -> bool:
+    (marker,) = records(data, limit=len(data))
+    return control_type(marker) is ControlType.ABORT

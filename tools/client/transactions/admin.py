@@ -1,0 +1,254 @@
+"""Administration of transactions: which there are, which hang and why, and ending those. It is `Admin.transactions`.
+
+A transaction hangs if a partition waits for its end and nobody will write that: readers of committed records stop
+before it for ever. The coordinator's word is held against what partitions say themselves, and partitions are asked
+once more at last, for what ended meanwhile is no finding.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from attrs import frozen
+
+from log.machines.transaction.transaction import NO_TIMEOUT
+from protocol.apis import (
+    DESCRIBE_PRODUCERS,
+    DESCRIBE_TRANSACTIONS,
+    FIND_COORDINATOR,
+    LIST_TRANSACTIONS,
+    WRITE_TXN_MARKERS,
+    Api,
+)
+from protocol.error_codes import ErrorCode
+from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
+from protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from tools.client.cluster import Cluster
+from tools.client.coordinator import TRANSACTION, find_request, found
+from tools.client.errors import ClientError, KafkaError, TimedOut
+from tools.client.membership.member import by_topic
+from tools.client.metadata import TopicPartition
+from tools.client.transactions.coordinator import Transactional, Transactions
+
+T = TypeVar("T")
+OPEN = "Ongoing"
+ENDING = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+_LATE_SECONDS = 30.0
+"""A coordinator looks for what timed out now and then: only what is older than this besides was overlooked."""
+
+
+@frozen
+class ListedTransaction:
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+@frozen
+class DescribedTransaction:
+    """`start_ms` is −1 before the first one."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    epoch: int
+    timeout_ms: int
+    start_ms: int
+    coordinator: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@frozen
+class OpenTransaction:
+    """As a partition knows it: by its producer, not by its transactional id."""
+
+    where: TopicPartition
+    producer_id: int
+    epoch: int
+    start_offset: int
+    last_ms: int
+    coordinator_epoch: int
+
+
+@frozen
+class Hanging:
+    transaction: OpenTransaction
+    transactional_id: str | None
+    reason: str
+
+
+class TransactionAdmin:
+    """Every method waits for its answer, for at most the admin's `seconds`."""
+
+    def __init__(self, cluster: Cluster, seconds: float) -> None:
+        self._cluster = cluster
+        self._seconds = seconds
+
+    def list(self, *, states: Iterable[str] = ()) -> list[ListedTransaction]:
+        """All transactional ids of all coordinators, in their order; or those in some states."""
+        request = ListTransactionsRequest(state_filters=list(states))
+
+        def attempt() -> list[ListedTransaction]:
+            listed: dict[str, ListedTransaction] = {}
+            for broker in self._cluster.refreshed(self._seconds).brokers:
+                response: ListTransactionsResponse = self._call(LIST_TRANSACTIONS, request, broker)
+                _check(response.error_code, f"the transactions of broker {broker}")
+                if response.unknown_state_filters:
+                    raise ClientError(f"there is no such state: {', '.join(response.unknown_state_filters)}")
+                for one in response.transaction_states:
+                    listed[one.transactional_id] = ListedTransaction(
+                        one.transactional_id, one.producer_id, one.transaction_state
+                    )
+            return [listed[name] for name in sorted(listed)]
+
+        return self._persist(attempt)
+
+    def describe(self, transactional_id: str) -> DescribedTransaction:
+        """One that is not there is refused with TRANSACTIONAL_ID_NOT_FOUND."""
+
+        def attempt() -> DescribedTransaction:
+            answer = self._call(FIND_COORDINATOR, lambda version: find_request(transactional_id, version, TRANSACTION))
+            node, address = found(f"transactional id {transactional_id}", answer)
+            self._cluster.loop.soon(self._cluster.broker_named, node, address)
+            request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+            response: DescribeTransactionsResponse = self._call(DESCRIBE_TRANSACTIONS, request, node)
+            (told,) = response.transaction_states
+            _check(told.error_code, f"transactional id {transactional_id}")
+            partitions = [TopicPartition(topic.topic, number) for topic in told.topics for number in topic.partitions]
+            return DescribedTransaction(
+                transactional_id, told.transaction_state, told.producer_id, told.producer_epoch,
+                told.transaction_timeout_ms, told.transaction_start_time_ms, node, tuple(partitions),
+            )  # fmt: skip
+
+        return self._persist(attempt)
+
+    def open_in(self, wheres: Iterable[TopicPartition]) -> tuple[OpenTransaction, ...]:
+        """The transactions that are open in partitions, as those know them."""
+        wanted = sorted(wheres)
+
+        def attempt() -> tuple[OpenTransaction, ...]:
+            by_leader: dict[int, list[TopicPartition]] = {}
+            for where in wanted:
+                by_leader.setdefault(self._leader(where), []).append(where)
+            told = (one for leader, some in by_leader.items() for one in self._open_at(leader, some))
+            return tuple(sorted(told, key=lambda one: (one.where, one.start_offset)))
+
+        return self._persist(attempt)
+
+    def find_hanging(self, wheres: Iterable[TopicPartition], older_than: float = 0.0) -> tuple[Hanging, ...]:
+        """Those that nobody will end, and why. `older_than`: in which nothing was written for so many seconds."""
+        before_ms = time.time() * 1000 - older_than * 1000
+        open_ones = [one for one in self.open_in(wheres) if one.last_ms <= before_ms]
+        if not open_ones:
+            return ()
+        names = {one.producer_id: one.transactional_id for one in self.list()}
+        suspects: dict[OpenTransaction, Hanging] = {}
+        for one in open_ones:
+            name = names.get(one.producer_id)
+            reason = self._why_hanging(one, name)
+            if reason is not None:
+                suspects[one] = Hanging(one, name, reason)
+        still = {(one.where, one.producer_id, one.start_offset) for one in self.open_in({o.where for o in suspects})}
+        return tuple(
+            found for one, found in suspects.items() if (one.where, one.producer_id, one.start_offset) in still
+        )
+
+    def abort_hanging(self, transaction: OpenTransaction) -> None:
+        """Write the marker that nobody else will. One that its coordinator knows is ended with `fence` instead."""
+        where = transaction.where
+        request = WriteTxnMarkersRequest(
+            markers=[
+                WritableTxnMarker(
+                    producer_id=transaction.producer_id,
+                    producer_epoch=transaction.epoch,
+                    transaction_result=False,
+                    topics=[WritableTxnMarkerTopic(name=where.topic, partition_indexes=[where.partition])],
+                    coordinator_epoch=max(transaction.coordinator_epoch, 0),
+                )
+            ]
+        )
+
+        def attempt() -> None:
+            response: WriteTxnMarkersResponse = self._call(WRITE_TXN_MARKERS, request, self._leader(where))
+            for marker in response.markers:
+                for topic in marker.topics:
+                    for one in topic.partitions:
+                        _check(one.error_code, f"the end of a transaction in {where}")
+
+        self._persist(attempt)
+
+    def fence(self, transactional_id: str) -> None:
+        """Take the transactional id from whoever has it: he can write no more, and what he left open is aborted."""
+        Transactions(self._cluster, Transactional(transactional_id), threading.Condition()).init(self._seconds)
+
+    # -- how ---------------------------------------------------------------------------------------------------------
+
+    def _why_hanging(self, one: OpenTransaction, name: str | None) -> str | None:
+        if name is None:
+            return f"no coordinator knows producer {one.producer_id}"
+        try:
+            known = self.describe(name)
+        except TimedOut as error:
+            return f"the coordinator of {name} is gone: {error}"
+        except KafkaError as error:
+            if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                raise
+            return f"its coordinator has forgotten {name}"
+        if known.state in ENDING:
+            return None
+        if known.state != OPEN or one.where not in known.partitions:
+            return f"its coordinator knows nothing of it: {name} is {known.state}, and has not {one.where}"
+        if one.epoch > known.epoch:
+            return f"its coordinator knows only epoch {known.epoch} of {name}, and it is of {one.epoch}"
+        if known.timeout_ms == NO_TIMEOUT:
+            return None  # prepared in two phases: it is open until somebody decides
+        over_ms = time.time() * 1000 - known.start_ms - known.timeout_ms
+        if over_ms > _LATE_SECONDS * 1000:
+            return f"it is open for {over_ms / 1000:.0f} s longer than its timeout, and its coordinator does not end it"
+        return None
+
+    def _leader(self, where: TopicPartition) -> int:
+        self._cluster.topic(where.topic, self._seconds)
+        known = self._cluster.view.partition(where)
+        if known is None:
+            raise ClientError(f"there is no partition {where}")
+        if known.leader is None:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, str(where))
+        return known.leader
+
+    def _open_at(self, leader: int, wheres: Iterable[TopicPartition]) -> Iterable[OpenTransaction]:
+        request = DescribeProducersRequest(
+            topics=[TopicRequest(name=topic, partition_indexes=numbers) for topic, numbers in by_topic(wheres).items()]
+        )
+        response: DescribeProducersResponse = self._call(DESCRIBE_PRODUCERS, request, leader)
+        for topic in response.topics:
+            for partition in topic.partitions:
+                where = TopicPartition(topic.name, partition.partition_index)
+                _check(partition.error_code, f"the producers of {where}", partition.error_message)
+                for one in partition.active_producers:
+                    if one.current_txn_start_offset >= 0:
+                        yield OpenTransaction(
+                            where, one.producer_id, one.producer_epoch, one.current_txn_start_offset,
+                            one.last_timestamp, one.coordinator_epoch,
+                        )  # fmt: skip
+
+    def _call(self, api: Api, message: Any, broker: int | None = None) -> Any:
+        return self._cluster.call(api, message, broker=broker, seconds=self._seconds)
+
+    def _persist(self, attempt: Callable[[], T]) -> T:
+        return self._cluster.persist(attempt, self._seconds, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _check(number: int, what: str, message: str | None = None) -> None:
+    if number:
+        raise KafkaError(number, what, message)

@@ -1,0 +1,60 @@
+"""Rows into a topic, at least once, or with the option `exactlyOnce` each micro-batch once.
+
+At least once means that a batch that comes again after a crash is written again. Once needs a cluster with two-phase
+commit: tasks prepare transactions, and the decision to commit them is written down with the batch's number. It must be
+asked for, and is refused where it cannot be had, so that what a job promises never depends on its cluster's settings.
+A query can have one such sink for each topic: query and topic are what its batches are known by.
+
+A column `value` (and `key`, `headers`, `partition`) is written as it is; without it, the whole row is written as JSON.
+Either way the column that `key` names is the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import Factory, frozen
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import BinaryType
+
+from tools.pipeline.sinks.sink import BatchId
+from tools.spark.options import BOOTSTRAP, ONCE_BATCH, ONCE_ID, MicroBatch, is_exactly_once
+from tools.spark.writing.exactly_once import carry_out
+
+_AS_IT_IS = ("key", "value", "headers", "partition", "topic")
+
+
+@frozen
+class TopicSink:
+    bootstrap: str
+    topic: str
+    key: str | None = None
+    options: Mapping[str, str] = Factory(dict)
+
+    def apply(self, rows: DataFrame, batch: BatchId) -> bool:
+        named: dict[str, str] = {}
+        if is_exactly_once(self.options):
+            micro = MicroBatch(f"{batch.query}/{self.topic}", batch.number)
+            if carry_out(self.bootstrap, micro) is not None:
+                return False
+            named = {ONCE_ID: micro.writer, ONCE_BATCH: str(micro.number)}
+        writer = self.records(rows).write.format("barnabas").mode("append")
+        writer.options(**{BOOTSTRAP: self.bootstrap, "topic": self.topic, **self.options, **named}).save()
+        return True
+
+    def records(self, rows: DataFrame) -> DataFrame:
+        """Rows as the sink wants them."""
+        if "value" in rows.columns:
+            written = [f.col(name) for name in rows.columns if name in _AS_IT_IS and name != self._replaced]
+        else:
+            written = [f.to_json(f.struct(*rows.columns)).alias("value")]
+        if self.key is not None:
+            kind = "binary" if isinstance(rows.schema[self.key].dataType, BinaryType) else "string"
+            written.append(f.col(self.key).cast(kind).alias("key"))
+        return rows.select(*written)
+
+    @property
+    def _replaced(self) -> str | None:
+        """The column in whose place another one is written."""
+        return None if self.key is None else "key"

@@ -1,0 +1,111 @@
+"""A topic with one replica of each partition, beside those that have more: its clients, its moves, what it promises.
+
+What is acknowledged there survives every kill, and with flush.messages=1 every loss of power: so nobody takes from a
+disk what is on it alone (`faults.whole`). Whoever votes alone needs nobody else, and serves whoever else is gone. Moves
+make such a group one of two voters for a while, which is the least that replicas of any group can be.
+
+All that draws from generators of its own: a seed without such partitions is the run that it was before there were any.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from actors.cluster_file.facts import GROUP as METADATA
+from actors.messages.replica import group_name
+from actors.runtime import Address, Node
+from log.machines.metadata.plans import CreateTopic, MoveReplicas
+from tools.simulator.clients.client import Client, ClientServices, Reader, Writer
+from tools.simulator.record.history import ALL, IDEMPOTENT
+
+if TYPE_CHECKING:
+    from tools.simulator.cluster.world import World
+    from tools.simulator.faults.schedule import Faults
+
+TOPIC = "u"
+SHARE = 0.25
+"""Of the seeds that have such partitions."""
+_ASK_AGAIN_SECONDS = 1.0
+_CALL_OFF_SHARE = 0.15
+
+
+def choose_unreplicated(seed: int) -> int:
+    """How many partitions with one replica a seed has."""
+    rng = random.Random(f"unreplicated {seed}")
+    return rng.choice((1, 2, 2)) if rng.random() < SHARE else 0
+
+
+class Unreplicated:
+    """The partitions of a run that have one replica."""
+
+    def __init__(self, partitions: int, seed: int) -> None:
+        self.partitions = partitions
+        self.groups: tuple[str, ...] = ()
+        """Known once the cluster has formed."""
+        self._seed = seed
+        self._rng = random.Random(f"moves of the unreplicated {seed}")
+        self._moves_s = self._rng.choice((0.3, 1.0, 3.0))
+        self._ask_at = 0.0
+        self._moves = 0
+
+    def is_ready(self, world: World) -> bool:
+        """Is the topic there, does everybody know it, and is all of it led?"""
+        if any(one._services.metadata.topic(TOPIC) is None for one in world.controllers()):
+            self._make(world)
+            return False
+        metadata = world.metadata()
+        topic = None if metadata is None else metadata.topic(TOPIC)
+        if topic is None:
+            return False
+        self.groups = tuple(group_name(TOPIC, number, topic.id) for number in range(self.partitions))
+        return all(world.leader(group) is not None for group in self.groups)
+
+    def _make(self, world: World) -> None:
+        """Words get lost: ask until it is there. Acks=all needs one replica, whatever min.insync.replicas says."""
+        if world.now >= self._ask_at:
+            self._ask_at = world.now + _ASK_AGAIN_SECONDS
+            request = CreateTopic("the simulator's unreplicated", TOPIC, self.partitions, 1)
+            broker = min(world.living)
+            world.sim.nodes[broker].tell_local(Address("controller", "", broker), request)
+
+    def start(
+        self, nodes: Sequence[Node], services: ClientServices, spawn: Callable[..., Client]
+    ) -> list[Client]:  # fmt: skip
+        """Let those come who write and read here, and nowhere else."""
+        here = evolve(services, groups=self.groups, min_insync_replicas=1)
+        return [
+            spawn(nodes[0], Writer, "uw0", here, IDEMPOTENT, 0),
+            spawn(nodes[1], Writer, "uw1", here, ALL, 1),
+            spawn(nodes[0], Reader, "ur0", here),
+        ]
+
+    # -- moves -------------------------------------------------------------------------------------------------
+
+    def move_about(self, faults: Faults) -> None:
+        """Another broker shall have a partition, again and again."""
+
+        def plan() -> None:
+            faults.later(self._rng.expovariate(1 / self._moves_s), move)
+
+        def move() -> None:
+            plan()
+            if self._move(faults.world):
+                faults.counts["move-unreplicated"] += 1
+
+        plan()
+
+    def _move(self, world: World) -> bool:
+        number = self._rng.randrange(self.partitions)
+        calls_off = self._rng.random() < _CALL_OFF_SHARE
+        replicas = () if calls_off else (self._rng.choice(list(world.brokers)),)
+        controller = world.leader(METADATA)
+        if controller is None or controller in world.sim.paused:
+            return False
+        self._moves += 1
+        request = MoveReplicas(f"unreplicated {self._moves}", TOPIC, number, replicas)
+        world.sim.nodes[controller].tell_local(Address("controller", "", controller), request)
+        return True

@@ -1,0 +1,124 @@
+"""What lasts, or changes for good: disks that stay full or slow, calendars that jump by years, topics' settings.
+
+One broker at a time has a disk that stays full or slow, for seconds or until everything heals: the others are a
+majority. Settings of the topic that everybody writes to change under way; what was promised before still holds.
+
+It draws from a generator of its own: a seed without such faults is the run that it was before there were any.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from actors.cluster_file.facts import GROUP as METADATA
+from actors.runtime import Address
+from log.config import NEVER
+from log.disk.memory_filesystem import Fault
+from log.machines.metadata.plans import AlterConfigs
+from tools.simulator.cluster.world import DATA, TOPIC, clock_of
+from tools.simulator.settings import LASTING_FAULTS
+
+if TYPE_CHECKING:
+    from tools.simulator.faults.schedule import Faults
+
+_LASTING_S = (1.0, 3.0, 3600.0)
+_DAY = 86_400.0
+_JUMPS = (-3650 * _DAY, -30 * _DAY, -_DAY, -60.0, 60.0, _DAY, 30 * _DAY, 3650 * _DAY)
+_CONFIGS: dict[str, tuple[str, ...]] = {
+    "flush.messages": ("1", "1", "5", str(NEVER)),
+    "flush.ms": ("0", "100", str(NEVER)),
+    "segment.bytes": ("400", "2000", "1000000"),
+    "segment.ms": ("100", "604800000"),
+    "index.interval.bytes": ("0", "100", "4096"),
+    "cleanup.policy": ("delete", "compact", "compact,delete"),
+    "min.cleanable.dirty.ratio": ("0.01", "0.5"),
+    "max.compaction.lag.ms": ("1", str(NEVER)),
+    "compression.type": ("producer", "gzip", "zstd", "uncompressed"),
+    "message.timestamp.type": ("CreateTime", "LogAppendTime"),
+}
+"""None of these takes away a record that somebody wrote: every record has a key of its own."""
+
+
+class LastingFaults:
+    """Done beside all the others."""
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+        self._world = faults.world
+        self._rng = random.Random(f"lasting faults {self._world.settings.seed}")
+        self._kinds = [kind for kind in LASTING_FAULTS if kind in self._world.settings.faults]
+        self._works = {
+            "full-disk": self._fill, "slow-disk": self._slow_down, "calendar": self._jump, "configure": self._configure,
+        }  # fmt: skip
+        flushes = self._world.settings.flushes
+        self._configs = sorted(name for name in _CONFIGS if not (flushes and name.startswith("flush.")))
+        """Where every group syncs first, whatever its topic says, flush.messages stays 1: else no sync would come."""
+        self._bad_until = 0.0
+        """Until then some broker has a bad disk."""
+        self._configured = 0
+
+    def begin(self) -> None:
+        if self._kinds:
+            self._plan()
+
+    def _plan(self) -> None:
+        self._faults.later(self._rng.expovariate(1 / self._world.settings.fault_interval_s), self._strike)
+
+    def _strike(self) -> None:
+        kind = self._rng.choice(self._kinds)
+        if self._world.living and self._works[kind](self._rng.choice(self._world.living)):
+            self._faults.counts[kind] += 1
+        self._plan()
+
+    # -- the kinds ---------------------------------------------------------------------------------------------
+
+    def _fill(self, broker: int) -> bool:
+        """Nothing can be written, no log, no vote and no metadata."""
+        if self._world.now < self._bad_until:
+            return False
+        disk, fault = self._world.brokers[broker].disk, Fault("write", errno.ENOSPC, f"{DATA}/*", times=None)
+        self._world.note(f"fill the disk of {broker}")
+        disk.faults.append(fault)
+
+        def over() -> None:
+            disk.faults[:] = [one for one in disk.faults if one is not fault]
+
+        self._lasts(over)
+        return True
+
+    def _slow_down(self, broker: int) -> bool:
+        if self._world.now < self._bad_until:
+            return False
+        self._world.slowness[broker] = self._rng.choice((20.0, 100.0, 400.0))
+        self._world.note(f"slow down the disk of {broker} {self._world.slowness[broker]:.0f} times")
+        self._lasts(lambda: self._world.slowness.pop(broker, None))
+        return True
+
+    def _lasts(self, over: Callable[[], object]) -> None:
+        seconds = self._rng.choice(_LASTING_S)
+        self._bad_until = self._world.now + seconds
+        self._faults.later(seconds, over)
+
+    def _jump(self, broker: int) -> bool:
+        """The calendar of one broker: nothing that clients wrote may go, or be accepted twice, for that."""
+        seconds, calendar = self._rng.choice(_JUMPS), clock_of(self._world, broker)
+        if calendar.wall() + seconds < _DAY:
+            return False
+        calendar.jump_wall(seconds)
+        self._world.note(f"jump the calendar of {broker} by {seconds} s")
+        return True
+
+    def _configure(self, _broker: int) -> bool:
+        controller = self._world.leader(METADATA)
+        if controller is None or controller in self._world.sim.paused:
+            return False
+        names = self._rng.sample(self._configs, self._rng.choice((1, 1, 2, 3)))
+        configs = tuple((name, self._rng.choice(_CONFIGS[name])) for name in names)
+        self._configured += 1
+        request = AlterConfigs(f"configure {self._configured}", TOPIC, configs)
+        self._world.note(f"configure {dict(configs)}")
+        self._world.sim.nodes[controller].tell_local(Address("controller", "", controller), request)
+        return True

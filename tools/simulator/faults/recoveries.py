@@ -1,0 +1,300 @@
+"""Most replicas of a partition are lost, an operator orders the rest to go on, and the lost ones come back later.
+
+A topic with one partition is there for it, with clients of its own. The brokers that keep most of its replicas go down,
+now and then after the others have lagged behind; enough of those that vote on the metadata stay. Then an administrator
+names the survivors (`topics recover`), which begin a new generation. The loss is accepted, and accounted for:
+
+- a leader comes back, and new clients write and read; nothing that was acknowledged to those is lost;
+- everything that all survivors held is still there, at its offset;
+- only what some survivor did not hold may be gone: the report counts it, and what lost replicas that came back
+  answered before they had heard of the new generation;
+- replicas that were lost come back as learners, and in the end all vote in the new generation with the same logs.
+
+The old clients stop before the order is given: what they know of sequences and positions is of records that may be
+gone. No disk may lose anything beside that. All that draws from generators of its own: a seed without it is the run
+that it was before there were any.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from actors.cluster_file.facts import GROUP as METADATA
+from actors.messages.replica import group_name
+from actors.runtime import Address, Node
+from log.machines.metadata.placement import controllers, majority
+from log.machines.metadata.plans import CreateTopic, RecoverPartition
+from log.raft.generation import generation_of
+from protocol.records.batches import parse_batches, records
+from tools.simulator.clients.client import Client, ClientServices, Reader, Writer
+from tools.simulator.record.history import ALL, IDEMPOTENT, ONE, History
+from tools.simulator.record.report import Violation
+
+if TYPE_CHECKING:
+    from tools.simulator.cluster.world import World
+    from tools.simulator.faults.schedule import Faults
+
+KIND = "recovery"
+TOPIC = "g"
+BROKERS_MIN = 4
+"""Of three, two that are lost would take the metadata with them."""
+_REPLICAS = 3
+_ASK_AGAIN_SECONDS = 1.0
+_WATCH_SECONDS = 0.05
+_LAG_SHARE = 0.7
+_READ_BYTES = 1 << 20
+_OLD, _NEW = (500, 501), (600, 601)
+"""Producer ids."""
+
+
+class Recoveries:
+    """The recovery of a run."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._rng = random.Random(f"recovery {world.settings.seed}")
+        self._ask_at = 0.0
+        self._orders = 0
+        self.group = ""
+        """Known once the cluster has formed."""
+        self.counts: Counter[str] = Counter()
+        self._clients: list[Client] = []
+        self._history, self._former = self._new_history(), History()
+        """What clients did in this generation, and what they did in the first one."""
+        self._lost: tuple[int, ...] = ()
+        self._survivors: tuple[int, ...] = ()
+        self._held: dict[int, bytes] | None = None
+        """By offset: what all survivors had when the recovery was ordered."""
+        self.is_done = False
+        outside = [broker for broker in world.brokers if broker not in controllers(world.brokers)]
+        one = self._rng.choice(outside)
+        others = self._rng.sample([broker for broker in world.brokers if broker != one], _REPLICAS - 1)
+        self._first_keepers = tuple(self._rng.sample((one, *others), _REPLICAS))
+        """Not all of them vote on the metadata, so that most of them can be lost and the metadata goes on."""
+
+    def _new_history(self) -> History:
+        history = History()
+        history.violations = self._world.history.violations
+        return history
+
+    # -- the topic and its clients -----------------------------------------------------------------------------------
+
+    def is_ready(self) -> bool:
+        """Does every broker know the topic, and has its partition a leader?"""
+        world = self._world
+        topics = [one._services.metadata.topic(TOPIC) for one in world.controllers()]
+        if not topics or any(topic is None for topic in topics):
+            if world.now >= self._ask_at:
+                self._ask_at = world.now + _ASK_AGAIN_SECONDS
+                configs = (("min.insync.replicas", "1"),)
+                request = CreateTopic(
+                    "the simulator's recovered", TOPIC, assignment=(self._first_keepers,), configs=configs
+                )
+                broker = min(world.living)
+                world.sim.nodes[broker].tell_local(Address("controller", "", broker), request)
+            return False
+        topic = next(topic for topic in topics if topic is not None)
+        self.group = group_name(TOPIC, 0, topic.id)
+        return world.leader(self.group) is not None
+
+    def start(self, nodes: Sequence[Node], services: ClientServices) -> list[Client]:
+        """Let those come who write and read here, and nowhere else."""
+        return self._start(nodes, services, "g", _OLD)
+
+    def _start(
+        self, nodes: Sequence[Node], services: ClientServices, prefix: str, producer_ids: tuple[int, int]
+    ) -> list[Client]:
+        spawn = self._world.spawn
+        here = evolve(services, groups=(self.group,), min_insync_replicas=1, history=self._history)
+        self._clients = [
+            spawn(nodes[0], Writer, f"{prefix}w0", here, IDEMPOTENT, producer_ids[0]),
+            spawn(nodes[1], Writer, f"{prefix}w1", here, ALL, producer_ids[1]),
+            spawn(nodes[1], Writer, f"{prefix}w2", here, ONE, producer_ids[1]),
+            spawn(nodes[0], Reader, f"{prefix}r0", here),
+        ]
+        return self._clients
+
+    # -- the loss ----------------------------------------------------------------------------------------------------
+
+    def begin(self, faults: Faults) -> None:
+        seconds = self._world.settings.seconds
+        faults.later(self._rng.uniform(0.1, 0.4) * seconds, lambda: self._choose(faults))
+
+    def _choose(self, faults: Faults) -> None:
+        """Whose replicas will be lost: a majority, beside which the metadata keeps one."""
+        world = self._world
+        keepers = self._keepers()
+        count, voters = majority(len(keepers)), controllers(world.brokers)
+        possible = [
+            lost
+            for lost in combinations(sorted(keepers), count)
+            if len([broker for broker in voters if broker not in lost]) >= majority(len(voters))
+        ]
+        if not possible:
+            faults.later(0.2, lambda: self._choose(faults))
+            return
+        self._lost = self._rng.choice(possible)
+        self._survivors = tuple(broker for broker in keepers if broker not in self._lost)
+        world.note(f"{self._lost} of {keepers} will be lost")
+        seconds = 0.0
+        if self._rng.random() < _LAG_SHARE:
+            seconds = self._rng.choice((0.05, 0.2, 0.6))
+            for one in self._survivors:
+                for other in self._lost:
+                    world.sever(one, other)
+        faults.later(seconds, lambda: self._lose(faults))
+
+    def _keepers(self) -> tuple[int, ...]:
+        metadata = self._world.metadata()
+        topic = None if metadata is None else metadata.topic(TOPIC)
+        return () if topic is None else topic.partitions[0].replicas
+
+    def _lose(self, faults: Faults) -> None:
+        world = self._world
+        for broker in self._lost:
+            world.kept_down.add(broker)
+            if broker in world.sim.paused:
+                world.sim.resume(broker)
+            if world.brokers[broker].alive:
+                world.kill(broker, power=world.settings.flushes and self._rng.random() < 0.5)
+        for one in self._survivors:
+            for other in self._lost:
+                world.mend(one, other)
+        faults.later(self._rng.choice((0.05, 0.5, 1.5)), lambda: self._order(faults))
+
+    def _order(self, faults: Faults) -> None:
+        """An administrator does it, again and again until it is done: whatever is asked may get lost."""
+        world = self._world
+        if self.is_done:
+            return
+        faults.later(self._rng.choice((0.1, 0.3)), lambda: self._order(faults))
+        controller = world.leader(METADATA)
+        if controller is None or controller in world.sim.paused:
+            return
+        if any(world.replica(self.group, broker) is None for broker in self._survivors):
+            return
+        if self._held is None:
+            self._stop_clients()
+            self._held = self._held_by_all()
+            self._watch()
+        self._orders += 1
+        request = RecoverPartition(f"recover {self._orders}", TOPIC, 0, self._survivors, 0)
+        world.note(f"recover with {self._survivors}")
+        world.sim.nodes[controller].tell_local(Address("controller", "", controller), request)
+
+    def _stop_clients(self) -> None:
+        for client in self._clients:
+            self._world.clients.remove(client)
+            client.ref.stop(block=False)
+        self._clients = []
+
+    def _held_by_all(self) -> dict[int, bytes]:
+        held = [self._held_by(broker) for broker in self._survivors]
+        return {offset: value for offset, value in held[0].items() if all(one.get(offset) == value for one in held)}
+
+    def _held_by(self, broker: int) -> dict[int, bytes]:
+        """What this broker has; where a loss of power may take what is not synced, without that."""
+        replica = self._world.replica(self.group, broker)
+        assert replica is not None
+        log, found = replica._member.log, {}
+        offset, end = log.log_start_offset, log.flushed_offset if self._world.settings.flushes else log.end_offset
+        while offset < end:
+            batches = parse_batches(log.read(offset, _READ_BYTES, up_to=end).read())
+            if not batches.headers:
+                break
+            for position, header in zip(batches.positions, batches.headers, strict=True):
+                for one in () if header.is_control else records(batches.data, position, limit=_READ_BYTES):
+                    found[one.offset] = one.value or b""
+                offset = header.next_offset
+        return found
+
+    # -- the new generation ------------------------------------------------------------------------------------------
+
+    @property
+    def generation(self) -> int:
+        """Of the partition, by the newest metadata."""
+        metadata = self._world.metadata()
+        topic = None if metadata is None else metadata.topic(TOPIC)
+        return 0 if topic is None else topic.partitions[0].generation
+
+    def _watch(self) -> None:
+        """Until the order is carried out: then others come to write and read, and the lost brokers come back."""
+        if not self.generation:
+            self._world.sim.scheduler.timers.after(_WATCH_SECONDS, self._watch)
+            return
+        world = self._world
+        world.note("recovered")
+        self.is_done = True
+        self.counts[KIND] += 1
+        self._former, self._history = self._history, self._new_history()
+        self._history.by_value.update(self._former.by_value)
+        nodes = [world.sim.nodes[number] for number in world.client_nodes]
+        services = evolve(world.client_services(), is_given_up=self._is_given_up)
+        world.clients += self._start(nodes, services, "h", _NEW)
+        if world.is_finishing:
+            world.tell_finish(self._clients)
+        world.sim.scheduler.timers.after(self._rng.choice((0.1, 1.0, 3.0)), self._come_back)
+
+    def _is_given_up(self, epoch: int) -> bool:
+        """Lost replicas that come back and have heard of nothing may lead and answer: that is part of the loss."""
+        is_given_up = epoch > 0 and not generation_of(epoch)
+        self.counts["answered-by-given-up"] += is_given_up
+        return is_given_up
+
+    def _come_back(self) -> None:
+        world = self._world
+        for broker in self._lost:
+            world.kept_down.discard(broker)
+            if not world.brokers[broker].alive:
+                world.start(broker)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def unfinished(self) -> str | None:
+        """What replicas and readers have still to do."""
+        world, group = self._world, self.group
+        leader = world.leader(group)
+        leading = None if leader is None else world.replica(group, leader)
+        if leading is None:
+            return f"{group} has no leader"
+        end, keepers = leading._member.log.end_offset, sorted(self._keepers())
+        for broker in keepers:
+            replica = world.replica(group, broker)
+            if replica is None:
+                return f"{group} has no replica on broker {broker}"
+            node, log = replica._member.node, replica._member.log
+            if (node.generation, sorted(node.membership.brokers)) != (self.generation, keepers) or not node.eligible:
+                text = f"{node.membership} in generation {node.generation}, eligible: {node.eligible}"
+                return f"{group}: broker {broker} takes {text}, and {keepers} in {self.generation} shall vote"
+            if log.end_offset < end or leading._member.node.watermark != end:
+                return f"{group}: broker {broker} has {log.end_offset} of {end}"
+        for client in self._clients:
+            if isinstance(client, Reader) and client.positions[group] != end:
+                return f"{client.address} is at {client.positions[group]} of {end} in {group}"
+        return None
+
+    def check(self) -> None:
+        """Everything has healed: look for what is lost, and account for it."""
+        world, group = self._world, self.group
+        for broker in world.keepers(group):
+            world.invariants.compare_all(group, broker)
+        if self._held is not None and not self.is_done:
+            return  # nobody knows what became of the order
+        there = world.invariants.values_of(group)
+        self._history.check({group: there})
+        for operation in self._former.operations:
+            if operation.outcome != "ok" or operation.kind == ONE:
+                continue
+            for offset, value in enumerate(operation.values, start=operation.base_offset):
+                if there.get(offset) == value:
+                    continue
+                self.counts["acknowledged-and-lost"] += 1
+                if self._held is not None and self._held.get(offset) == value:
+                    text = f"{value!r} was acknowledged at {offset}, where {there.get(offset)!r} is"
+                    world.report(Violation("what the survivors had is kept", group, text, (str(operation),)))

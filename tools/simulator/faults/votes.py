@@ -1,0 +1,85 @@
+"""Faults of the vote journal, at the start of a process: a bit flips in it, or the file is lost with both its copies.
+
+A log that vanished in the same power loss is another fault: such a broker cannot know that it had voted at all. Each
+broker's life draws from a generator of its own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from log.recovery import checkpoint
+from log.replica.vote_journal import read_votes
+
+if TYPE_CHECKING:
+    from log.disk.memory_filesystem import MemoryFilesystem
+    from tools.simulator.cluster.world import Broker
+
+FLIPPED, LOST = "bit-flip", "lost-votes"
+_FLIPPED_SHARE = 0.1
+_LOST_SHARE = 0.25
+_MAGIC_BYTES = 4
+_GARBLED_EVERY_BYTES = 12
+"""Less than any record has: every copy of every vote is damaged then."""
+
+
+class VoteFaults:
+    """Strikes brokers that are about to start."""
+
+    def __init__(
+        self, seed: int, faults: tuple[str, ...], data: str, journal: str, note: Callable[[str], None]
+    ) -> None:
+        self._seed = seed
+        self._faults = faults
+        self._data = data
+        self._journal = journal
+        self._note = note
+        self.doomed: set[int] = set()
+        """Brokers that lose their votes before they start again."""
+        self.counts: Counter[str] = Counter()
+
+    def strike(self, broker: Broker) -> None:
+        """Damage what this broker knows of its votes, now and then."""
+        flips = random.Random(f"damages votes {self._seed} {broker.id} {broker.lives}")
+        loses = random.Random(f"loses votes {self._seed} {broker.id} {broker.lives}")
+        if broker.id in self.doomed or (LOST in self._faults and loses.random() < _LOST_SHARE):
+            self.doomed.discard(broker.id)
+            self._lose(broker, loses)
+        elif FLIPPED in self._faults and flips.random() <= _FLIPPED_SHARE:
+            self._flip(broker, flips)
+
+    def _flip(self, broker: Broker, rng: random.Random) -> None:
+        size = self._damageable_bytes(broker.disk)
+        if size > _MAGIC_BYTES:
+            broker.disk.corrupt(self._journal, rng.randrange(_MAGIC_BYTES, size), 1 << rng.randrange(8))
+            self._note(f"flip a bit in the votes of {broker.id}")
+
+    def _lose(self, broker: Broker, rng: random.Random) -> None:
+        """The file is gone, or no record of it can be read."""
+        size = self._damageable_bytes(broker.disk)
+        if size <= _MAGIC_BYTES:
+            return
+        if rng.random() < 0.5:
+            for at in range(_MAGIC_BYTES, size, _GARBLED_EVERY_BYTES):
+                broker.disk.corrupt(self._journal, at, 1 << rng.randrange(8))
+        else:
+            waiting, broker.disk.faults = broker.disk.faults, []
+            broker.disk.remove(self._journal)
+            broker.disk.faults = waiting
+        self.counts[LOST] += 1
+        self._note(f"lose the votes of {broker.id}")
+
+    def _damageable_bytes(self, disk: MemoryFilesystem) -> int:
+        """How long the journal is; 0 if there is none, or if some group has voted whose log is gone."""
+        readable = disk.copy()
+        readable.faults.clear()
+        if not readable.exists(self._journal):
+            return 0
+        data = readable.read(self._journal)
+        vanished = [
+            group for group in read_votes(data).votes if not checkpoint.is_log(readable, f"{self._data}/{group}")
+        ]
+        return 0 if vanished else min(len(data), len(disk._file(self._journal).durable))

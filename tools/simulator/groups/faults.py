@@ -1,0 +1,90 @@
+"""Faults that befall coordinators: those of other partitions seldom hit them in the middle of their work.
+
+They draw from a generator of their own, and only on what is allowed in the run anyway.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from actors.messages.coordinator import GROUPS_TOPIC
+from actors.messages.replica import TransferLeadership, group_name
+from tools.simulator.cluster.world import address_of
+from tools.simulator.faults.schedule import KINDS, Faults
+
+if TYPE_CHECKING:
+    from tools.simulator.groups.world import GroupWorld
+    from tools.simulator.transactions.world import TransactionWorld
+
+_AT_LEADERS = ("kill", "isolate", "reconnect", "pause", "stop", "power", "crash")
+_AT_A_COMMIT = ("kill", "isolate", "power", "reconnect")
+_AT_A_COMMIT_SHARE = 0.03
+_THERE_AND_BACK_S = (0.01, 0.05, 0.3, 0.6)
+
+
+class GroupFaults:
+    """Done beside all the others."""
+
+    def __init__(self, faults: Faults, consumers: GroupWorld | TransactionWorld) -> None:
+        self._faults = faults
+        self._world = faults.world
+        self._consumers = consumers
+        self._rng = random.Random(f"group faults {self._world.settings.seed}")
+        allowed = self._world.settings.faults
+        self._kinds = [kind for kind in (*_AT_LEADERS, "transfer") if kind in allowed]
+        self._at_a_commit = [kind for kind in _AT_A_COMMIT if kind in allowed]
+
+    def begin(self) -> None:
+        if self._kinds:
+            self._plan()
+        if self._at_a_commit:
+            self._consumers.view.on_commit = self._committed
+
+    def _plan(self) -> None:
+        self._faults.later(self._rng.expovariate(0.5 / self._world.settings.fault_interval_s), self._strike)
+
+    def _strike(self) -> None:
+        self._plan()
+        group = self._a_partition()
+        leader = None if group is None else self._world.leader(group)
+        if group is None or leader is None:
+            return
+        kind = self._rng.choice(self._kinds)
+        if kind == "transfer":
+            self._send_away(group, leader)
+            self._faults.counts["coordinator"] += 1
+        elif KINDS[kind](self._faults, leader):
+            self._faults.counts["coordinator"] += 1
+
+    def _committed(self, group: str) -> None:
+        """Something of groups was committed a moment ago, and hardly anybody knows."""
+        if self._rng.random() < _AT_A_COMMIT_SHARE:
+            kind = self._rng.choice(self._at_a_commit)
+            self._faults.later(self._rng.choice((0.0, 0.0005, 0.005)), lambda: self._hit(kind, group))
+
+    def _hit(self, kind: str, group: str) -> None:
+        leader = self._world.leader(group)
+        if leader is not None and self._world.brokers[leader].alive and KINDS[kind](self._faults, leader):
+            self._faults.counts["coordinator"] += 1
+
+    def _send_away(self, group: str, leader: int) -> None:
+        """Another leads for a while, then the same one again: what does it remember?"""
+        others = [number for number in self._world.brokers if number != leader]
+        if not others:
+            return
+        to = self._rng.choice(others)
+        self._transfer(group, leader, to)
+        self._faults.later(self._rng.choice(_THERE_AND_BACK_S), lambda: self._transfer(group, to, leader))
+
+    def _transfer(self, group: str, broker: int, to: int) -> None:
+        if self._world.leader(group) == broker:
+            self._world.note(f"transfer {group} from {broker} to {to}")
+            self._world.sim.nodes[broker].tell_local(address_of(group, broker), TransferLeadership(to))
+
+    def _a_partition(self) -> str | None:
+        metadata = self._world.metadata()
+        topic = None if metadata is None else metadata.topic(GROUPS_TOPIC)
+        if topic is None or not topic.partitions:
+            return None
+        return group_name(topic.name, self._rng.randrange(len(topic.partitions)), topic.id)

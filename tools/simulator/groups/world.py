@@ -1,0 +1,114 @@
+"""The groups of a run: their members, what is known of them, and when they are done."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import actors.control.internal_topics
+from actors.cluster_file.facts import TopicWanted
+from actors.messages.coordinator import GROUPS_TOPIC
+from actors.messages.replica import group_name
+from actors.runtime import Actor, Address, Node
+from tools.simulator.clients.client import ClientServices, Finish
+from tools.simulator.groups.classic_consumer import ClassicConsumer
+from tools.simulator.groups.member import Consumer, ConsumerServices, Vanish
+from tools.simulator.groups.new_consumer import NewConsumer
+from tools.simulator.groups.settings import CONSUMER, GroupSettings
+from tools.simulator.groups.view import GroupView
+
+if TYPE_CHECKING:
+    from tools.simulator.cluster.world import World
+
+_VANISH_SHARE = 0.4
+
+
+class GroupWorld:
+    """Everything of groups that there is in one run."""
+
+    def __init__(self, settings: GroupSettings, seed: int, view: GroupView) -> None:
+        self.settings = settings
+        self.view = view
+        self.members: list[Consumer] = []
+        self._seed = seed
+        view.holders = self._holders
+
+    @contextmanager
+    def small_segments(self) -> Iterator[None]:
+        """While this lasts, __consumer_offsets is made with segments of the run's size."""
+        configs = actors.control.internal_topics.CONFIGS
+        small = ("segment.bytes", str(self.settings.segment_bytes))
+        actors.control.internal_topics.CONFIGS = tuple(small if one[0] == small[0] else one for one in configs)
+        try:
+            yield
+        finally:
+            actors.control.internal_topics.CONFIGS = configs
+
+    def internal_topics(self, replication_factor: int) -> tuple[TopicWanted, ...]:
+        return (TopicWanted(GROUPS_TOPIC, self.settings.offsets_partitions, replication_factor),)
+
+    def is_ready(self, world: World) -> bool:
+        """Is the topic of the coordinators there, and led, where it shall be before its first use?"""
+        if not self.settings.made_before:
+            return True
+        metadata = world.metadata()
+        topic = None if metadata is None else metadata.topic(GROUPS_TOPIC)
+        if topic is not None:
+            groups = [group_name(topic.name, number, topic.id) for number in range(len(topic.partitions))]
+            return all(world.leader(group) is not None for group in groups)
+        world.ask_for_topic(GROUPS_TOPIC, "the simulator's")
+        return False
+
+    def start(self, nodes: Sequence[Node], clients: ClientServices, topic: str, topic_id: bytes) -> None:
+        """Let the members come."""
+        services = ConsumerServices(clients, self.view, self.settings, topic, topic_id)
+        for at, member in enumerate(self.settings.members):
+            node = nodes[at % len(nodes)]
+            kind = NewConsumer if member.kind == CONSUMER else ClassicConsumer
+            rng = random.Random(f"{member.name} {self._seed}")
+            ref = node.spawn(kind, services, rng, member, address=Address("consumer", member.name, node.broker))
+            actor: Actor | None = ref._actor_weakref()
+            assert isinstance(actor, Consumer)
+            self.members.append(actor)
+
+    def _holders(self, group: str) -> list[tuple[str, list[int]]]:
+        return [(one.member_id, list(one.owned)) for one in self.members if one.group == group]
+
+    def finish(self) -> None:
+        """Let them read to the end; of some groups, without one of their members."""
+        rng = random.Random(f"finish {self._seed}")
+        for group in sorted({member.group for member in self.members}):
+            members = [one for one in self.members if one.group == group and not one.member.is_double]
+            if rng.random() < _VANISH_SHARE:
+                members.pop(rng.randrange(len(members))).ref.tell(Vanish())
+            for member in members:
+                member.ref.tell(Finish())
+        for member in self.members:
+            if member.member.is_double:
+                member.ref.tell(Vanish())
+
+    def unfinished(self, ends: Callable[[int], int]) -> str | None:
+        """What is still to be done: everybody shall have a part, and all of it be read and committed."""
+        count = len(self.members[0].services.clients.groups)
+        for group in sorted({member.group for member in self.members}):
+            members = [member for member in self.members if member.group == group and not member.gone]
+            for member in members:
+                if member.away or member.paused or not member.stable:
+                    return f"{member.address} is not settled in its group"
+            if len({member.epoch for member in members}) > 1:
+                return f"group {group}: {[(str(one.address), one.epoch) for one in members]}"
+            owners = [number for member in members for number in member.owned]
+            if sorted(owners) != list(range(count)):
+                return f"group {group} has {sorted(owners)} of {count} partitions"
+            state = self.view.groups[group]
+            for member in members:
+                for number, owned in member.owned.items():
+                    end = ends(number)
+                    if owned.position != end:
+                        return f"{member.address} is at {owned.position} of {end} in partition {number}"
+                    committed = state.offsets.get(number, (0, ""))[0]
+                    if committed != end:
+                        return f"group {group} has committed {committed} of {end} in partition {number}"
+        return None

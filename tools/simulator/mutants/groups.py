@@ -1,0 +1,246 @@
+"""Planted bugs in consumer groups and in what coordinators make of their log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import log.machines.group.consumer.group
+import log.machines.group.consumer.reconciliation
+from actors.coordination.coordinator import Coordinator
+from actors.coordination.groups import GroupCoordinator
+from actors.messages.coordinator import LeadershipChanged
+from actors.messages.replica import LATEST, FindOffset, OffsetFound, replica_address
+from actors.partition.replica import Replica
+from actors.runtime import Address, Future
+from log.machines.coordination import Effects, Moment
+from log.machines.group.classic.group import ClassicGroup, State
+from log.machines.group.classic.members import ClassicMembers
+from log.machines.group.consumer.epochs import ConsumerEpochs
+from log.machines.group.consumer.group import ConsumerGroup
+from log.machines.group.consumer.member import ConsumerMember
+from log.machines.group.consumer.state import ConsumerState
+from log.machines.group.machine import GroupMachine
+from log.raft.roles import Leader
+from protocol.error_codes import ErrorCode
+from protocol.messages.group_records import OffsetCommitKey
+from protocol.messages.sync_group import SyncGroupRequest
+from tools.simulator.groups.settings import CONSUMER, COOPERATIVE, EAGER
+from tools.simulator.mutants.mutant import Mutant
+
+_DEATHS = ("kill", "kill-all", "isolate", "reconnect", "usurp", "transfer")
+_CLASSIC = (EAGER, COOPERATIVE)
+
+
+# -- coordinators --------------------------------------------------------------------------------------------------
+
+
+_decided = Coordinator._decided
+
+
+def _answer_at_once(self: Coordinator, effects: list[Effects]) -> None:
+    for one in effects:
+        replies, one.replies = one.replies, []
+        for token, response in replies:
+            self._answer(token, response)
+    _decided(self, [one for one in effects if one])
+
+
+_find_offset = Replica.find_offset
+
+
+def _find_uncertain_end(self: Replica, request: FindOffset) -> OffsetFound | None:
+    role = self._member.node.role
+    if request.timestamp == LATEST and isinstance(role, Leader) and not role.certain:
+        return OffsetFound(ErrorCode.NONE, self._member.node.watermark, -1, self._member.node.term)
+    return _find_offset(self, request)
+
+
+_landed = Coordinator._landed
+
+
+def _land_in_any_case(self: Coordinator, life: int, flight: Any, future: Future[Any], **pause: float) -> None:
+    if life == self._life and (future.exception is not None or future.get().error != ErrorCode.NONE):
+        future = Future(self.node.scheduler)
+        future.set(OffsetFound(ErrorCode.NONE, -1, -1, -1))
+    _landed(self, life, flight, future, **pause)
+
+
+def _lead_as_before(self: Coordinator, replica: Address, epoch: int) -> None:
+    self._replica, self._epoch = replica, epoch
+    if self._machine is None or not self._ready:
+        self._forget(ErrorCode.NOT_COORDINATOR)
+        self._load()
+
+
+def _follow_as_before(self: Coordinator, message: LeadershipChanged) -> None:
+    if message.epoch < 0:
+        self._epoch = -1
+    elif message.epoch > self._epoch:
+        _lead_as_before(self, replica_address(message.group, self.node.broker), message.epoch)
+
+
+# -- offsets ---------------------------------------------------------------------------------------------------------
+
+
+def _refuse_strangers_only(
+    self: ClassicGroup, member_id: str, instance_id: str | None, *_told: int, **_of: bool
+) -> ErrorCode:
+    return self.members.refusal(member_id, instance_id) if member_id else ErrorCode.NONE
+
+
+_replay_offset = GroupMachine._replay_offset
+
+
+def _replay_first_offset(self: GroupMachine, key: OffsetCommitKey, value: Any, producer_id: int) -> None:
+    if self._offsets.get(key.group, (key.topic, key.partition)) is None:
+        _replay_offset(self, key, value, producer_id)
+
+
+# -- classic groups ----------------------------------------------------------------------------------------------------
+
+
+def _never_over(self: ClassicGroup, member_id: str, moment: Moment) -> None:
+    """Whoever is silent stays."""
+
+
+_complete_join = ClassicGroup._complete_join
+
+
+def _complete_join_in_place(self: ClassicGroup, moment: Moment) -> None:
+    before = self.generation
+    _complete_join(self, moment)
+    if self.generation > before > 0:
+        self.generation = before
+
+
+_refuses_sync = ClassicGroup._refuses_sync
+
+
+def _refuse_no_generation(self: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
+    error = _refuses_sync(self, request)
+    return ErrorCode.NONE if error == ErrorCode.ILLEGAL_GENERATION and self.state != State.PREPARING else error
+
+
+def _keep_assignments(self: ClassicGroup, moment: Moment) -> None:
+    """Whoever was not assigned anything keeps what it had."""
+    kept = {member.member_id: member.assignment for member in self.members}
+    _complete_join(self, moment)
+    for member in self.members:
+        member.assignment = kept.get(member.member_id, b"")
+
+
+def _sync_with_what_is_there(self: ClassicGroup, request: SyncGroupRequest, caller: Any, moment: Moment) -> None:
+    """Followers need not wait for the leader."""
+    _sync(self, request, caller, moment)
+    if self.state == State.COMPLETING and self.members.leader != request.member_id:
+        member = self.members[request.member_id]
+        self._answer_sync(member, self._assigned(member))
+
+
+_sync = ClassicGroup.sync
+_refusal = ClassicMembers.refusal
+
+
+def _know_statics_by_any_id(self: ClassicMembers, member_id: str, instance_id: str | None) -> ErrorCode:
+    error = _refusal(self, member_id, instance_id)
+    return ErrorCode.NONE if error == ErrorCode.FENCED_INSTANCE_ID else error
+
+
+# -- new groups --------------------------------------------------------------------------------------------------------
+
+
+def _no_session(self: ConsumerGroup, member: ConsumerMember, moment: Moment) -> None:
+    """Whoever is silent stays."""
+
+
+def _no_new_epoch(self: ConsumerEpochs, cause: str, moment: Moment) -> None:
+    """Members come and go, and the group's epoch stays."""
+    if self._state.epoch == 0:
+        self._look(cause, moment)
+    else:
+        self._look("", moment)
+
+
+def _keep_target(self: ConsumerEpochs) -> None:
+    """The target of the first epoch is that of all."""
+    if self._state.target_epoch == 0:
+        _update_target(self)
+    elif self._state.epoch != self._state.target_epoch:
+        self._records.put_target_epoch(self._state.epoch)
+
+
+_update_target = ConsumerEpochs.update_target
+
+
+GROUP_MUTANTS: dict[str, Mutant] = {
+    "answered-before-commit": Mutant(
+        "a coordinator answers before what it decided is committed", Coordinator, "_decided", _answer_at_once,
+        faults=_DEATHS, groups=_CLASSIC, writers=1,
+    ),
+    "loaded-uncertain": Mutant(
+        "a coordinator loads up to the watermark that it knows, while more may be committed", Replica, "_handlers",
+        {**Replica._handlers, FindOffset: _find_uncertain_end}, faults=_DEATHS, groups=_CLASSIC, writers=1,
+    ),
+    "lost-append-counts": Mutant(
+        "a coordinator answers as if an append had worked that failed", Coordinator, "_landed", _land_in_any_case,
+        faults=_DEATHS, groups=_CLASSIC, writers=1,
+    ),
+    "state-kept-across-leaders": Mutant(
+        "a coordinator that leads again goes on with what it knew", Coordinator, "_lead", _lead_as_before,
+        also=((GroupCoordinator, "_handlers", {**GroupCoordinator._handlers, LeadershipChanged: _follow_as_before}),),
+        faults=("transfer",), groups=_CLASSIC, writers=1,
+    ),
+    "any-commit-taken": Mutant(
+        "whoever commits is believed", ClassicGroup, "refuses_commit", lambda *_args, **_of: ErrorCode.NONE,
+        faults=_DEATHS, groups=_CLASSIC, writers=1,
+    ),
+    "stale-generation-commits": Mutant(
+        "a member commits for a generation that is over", ClassicGroup, "refuses_commit", _refuse_strangers_only,
+        faults=_DEATHS, groups=_CLASSIC, writers=1,
+    ),
+    "first-offset-replayed": Mutant(
+        "after a failover the first offset that was ever committed counts", GroupMachine, "_replay_offset",
+        _replay_first_offset, faults=_DEATHS, groups=_CLASSIC, writers=1,
+    ),
+    "sessions-never-end": Mutant(
+        "a silent member stays in its group", ClassicGroup, "_session_over", _never_over,
+        faults=(), groups=_CLASSIC, writers=1,
+    ),
+    "generation-not-counted": Mutant(
+        "a rebalance does not begin a generation", ClassicGroup, "_complete_join", _complete_join_in_place,
+        faults=_DEATHS, groups=_CLASSIC, writers=1,
+    ),
+    "assignment-told-early": Mutant(
+        "followers are told what they had before their leader has assigned", ClassicGroup, "sync",
+        _sync_with_what_is_there, also=((ClassicGroup, "_complete_join", _keep_assignments),),
+        faults=_DEATHS, groups=_CLASSIC, writers=1,
+    ),
+    "statics-not-fenced": Mutant(
+        "whoever knows a static member's instance id may speak for it", ClassicMembers, "refusal",
+        _know_statics_by_any_id, faults=_DEATHS, groups=_CLASSIC, writers=1,
+    ),
+    "released-too-early": Mutant(
+        "a member of a new group gets what another has not released", ConsumerState, "is_free", lambda *_args: True,
+        faults=_DEATHS, groups=(CONSUMER,), writers=1, partitions=3,
+    ),
+    "revocation-not-awaited": Mutant(
+        "what a member of a new group shall give up counts as given up", log.machines.group.consumer.reconciliation,
+        "_still_has", lambda *_args: False, faults=_DEATHS, groups=(CONSUMER,), writers=1, partitions=3,
+    ),
+    "stale-epoch-commits": Mutant(
+        "a member of a new group commits with an epoch that is over", log.machines.group.consumer.group,
+        "_refuses_epoch", lambda *_args: ErrorCode.NONE, faults=_DEATHS, groups=(CONSUMER,), writers=1, partitions=3,
+    ),
+    "new-sessions-never-end": Mutant(
+        "a silent member stays in its new group", ConsumerGroup, "begin_session", _no_session,
+        faults=(), groups=(CONSUMER,), writers=1, partitions=3,
+    ),
+    "epoch-not-counted": Mutant(
+        "the epoch of a new group does not grow when members come and go", ConsumerEpochs, "begin", _no_new_epoch,
+        faults=(), groups=(CONSUMER,), writers=1, partitions=3,
+    ),
+    "target-kept": Mutant(
+        "who came later gets nothing in a new group", ConsumerEpochs, "update_target", _keep_target,
+        faults=(), groups=(CONSUMER,), writers=1, partitions=3,
+    ),
+}  # fmt: skip

@@ -1,0 +1,404 @@
+"""Planted bugs in what the cluster knows of itself: controllers, topics, moves, who leads."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+import actors.control.controller
+import actors.control.description
+import actors.partition.hosting
+import actors.partition.replica
+import actors.raft.leadership
+import tools.simulator.checks.cluster
+import tools.simulator.clients.administrators
+import tools.simulator.cluster.settled
+import tools.simulator.cluster.world
+from actors.cluster_file.facts import GROUP
+from actors.control.controller import Controller, _answer, _Waiting
+from actors.messages.controller import OperationAnswer
+from actors.partition.replica import Replica, _CheckMove
+from actors.raft.leadership import Leadership, Led
+from actors.runtime import Address
+from log.machines.metadata.metadata import Metadata, PartitionState
+from log.machines.metadata.plans import Circumstances, EndMove, Plan, Request, plan
+from log.machines.metadata.records import MetadataRecord
+from log.partition.partition_log import PartitionLog
+from log.raft import leading
+from log.raft.membership import Membership, MembershipHistory
+from log.raft.node import RaftNode
+from log.raft.ready import LeaderBatch
+from log.raft.roles import Candidate, Leader, PreCandidate
+from log.recovery import checkpoint
+from log.replica.member import MEMBERSHIP_FILE
+from protocol.records.batches import parse_batches
+from tools.simulator.mutants.mutant import Mutant
+
+_SNAPSHOT_BYTES = 1000
+_DEATHS = ("kill", "kill-all", "isolate", "reconnect", "usurp")
+
+
+# -- controllers -----------------------------------------------------------------------------------------------------
+
+_is_elected = RaftNode._is_elected
+
+
+def _is_elected_by_half(self: RaftNode, role: PreCandidate | Candidate) -> bool:
+    """Of the controllers, one less than a majority is enough."""
+    if isinstance(role, Candidate) and isinstance(self.log, PartitionLog) and self.log.directory.endswith(GROUP):
+        return len(role.granted) >= self.membership.majority - 1
+    return _is_elected(self, role)
+
+
+_write = Controller._write
+
+
+def _answer_when_written(self: Controller, made: list[MetadataRecord], answers: list[tuple[_Waiting, str]]) -> None:
+    _write(self, made, [])
+    for waiting, answer in answers:
+        _answer(waiting, OperationAnswer(answer))
+
+
+def _is_certain_at_once(self: Controller) -> bool:
+    return self.leads
+
+
+def _apply_all(self: Controller) -> None:
+    metadata, log = self.metadata, self._member.log
+    touched: set[str] = set()
+    while metadata.applied < log.end_offset:
+        batches = parse_batches(log.read(max(metadata.applied, log.log_start_offset), 1 << 20).read())
+        for position, header in zip(batches.positions, batches.headers, strict=True):
+            if header.base_offset >= metadata.applied:
+                touched |= set() if header.is_control else self._apply_batch(batches.data, position)
+                metadata.applied = header.next_offset
+    self._tell_partitions(frozenset(touched))
+    self._finish()
+    self._work()
+    self._look_around()
+
+
+def _answer_to_nothing(_self: Metadata, _request_id: str) -> None:
+    return None
+
+
+def _save_no_snapshot(self: Controller) -> None:
+    log = self._member.log
+    log.roll()
+    log.raise_log_start(self.metadata.applied)
+    self._snapshot_at = log.size
+
+
+def _begin_anew_in_memory(self: Controller, snapshot: bytes) -> None:
+    """Not on disk: what is there is older, and the log before it is gone."""
+    self.metadata.restore(snapshot)
+    self._tell_partitions(frozenset(self.metadata.topics))
+
+
+def _begin_anew_without_word(self: Controller, snapshot: bytes) -> None:
+    checkpoint.write_snapshot(self._services.handles.filesystem, self._snapshots.path, snapshot)
+    self.metadata.restore(snapshot)
+
+
+_restore = Metadata.restore
+
+
+def _restore_without_answers(self: Metadata, data: bytes) -> None:
+    _restore(self, data)
+    self._answers.clear()
+
+
+def _restore_without_producer_ids(self: Metadata, data: bytes) -> None:
+    _restore(self, data)
+    self.next_producer_id = 0
+
+
+def _restore_without_newest_topic(self: Metadata, data: bytes) -> None:
+    _restore(self, data)
+    if len(self.topics) > 1:
+        _, topic = self.topics.popitem()
+        del self._names[topic.name]
+
+
+# -- memberships -----------------------------------------------------------------------------------------------------
+
+
+def _reconcile_at_once(node: RaftNode, role: Leader, now: float) -> None:
+    if node.history.latest_offset >= node.watermark or node.ready.leader_batches:
+        return
+    membership = leading._next_membership(node, role, now)
+    if membership is not None:
+        node.ready.leader_batches.append(LeaderBatch(membership))
+    elif node.broker not in node.wanted and role.successor is None and node.wanted:
+        leading.hand_over(node, role, now, among=node.wanted)
+
+
+_reconcile = leading.reconcile
+
+
+def _reconcile_in_a_row(node: RaftNode, role: Leader, now: float) -> None:
+    """Nobody waits for the last change to be committed."""
+    membership = None if node.ready.leader_batches else leading._next_membership(node, role, now)
+    if membership is not None and node.log.epochs.epoch_at(node.watermark - 1) == node.term:
+        node.ready.leader_batches.append(LeaderBatch(membership))
+    else:
+        _reconcile(node, role, now)
+
+
+def _has_heard_enough(_node: RaftNode) -> bool:
+    return False
+
+
+# -- topics and moves ------------------------------------------------------------------------------------------------
+
+
+def _group_name_for_all(topic: str, number: int, _topic_id: str) -> str:
+    return f"{topic}-{number}.any"
+
+
+def _is_complete_always(_self: Controller) -> bool:
+    return True
+
+
+def _plan_any_voters(metadata: Metadata, request: Request, about: Circumstances) -> Plan:
+    if isinstance(request, EndMove) and request.topic_id in metadata.topics:
+        partition = metadata.topics[request.topic_id].partitions[request.partition]
+        return plan(metadata, evolve(request, voters=partition.replicas), about)
+    return plan(metadata, request, about)
+
+
+def _plan_any_move(metadata: Metadata, request: Request, about: Circumstances) -> Plan:
+    if isinstance(request, EndMove) and request.topic_id in metadata.topics:
+        partition = metadata.topics[request.topic_id].partitions[request.partition]
+        return plan(metadata, evolve(request, move=partition.moves), about)
+    return plan(metadata, request, about)
+
+
+def _write_first_voters(self: Controller) -> None:
+    files, directory = self._services.handles.filesystem, f"{self._services.data_dir}/{GROUP}"
+    files.make_directory(directory)
+    first = MembershipHistory([(-1, Membership(self._cluster.first_voters))])
+    files.write_atomically(f"{directory}/{MEMBERSHIP_FILE}", first.encode())
+
+
+def _check_move_hastily(self: Replica, _message: _CheckMove) -> None:
+    """Whoever votes, and committed or not."""
+    self._checks_move = self.leads and self._is_moving
+    if not self._checks_move:
+        return
+    move = self._services.metadata.topics[self._topic_id].partitions[self._number].moves
+    done = EndMove("", self._topic_id, self._number, move, self._member.node.membership.brokers)
+    self.send(Address("controller", "", self.node.broker), done)
+    self.after(0.05, _CheckMove())
+
+
+def _replicas_only(self: PartitionState) -> tuple[int, ...]:
+    return self.replicas
+
+
+def _announced_last(self: Leadership, group: str, broker: int, epoch: int, in_sync: tuple[int, ...]) -> None:
+    self._groups[group] = Led(broker, epoch, in_sync)
+
+
+_NAMED_IN: tuple[object, ...] = (
+    actors.control.description, actors.raft.leadership, actors.partition.replica,
+    tools.simulator.clients.administrators, tools.simulator.checks.cluster,
+    tools.simulator.cluster.settled, tools.simulator.cluster.world,
+)  # fmt: skip
+
+METADATA_MUTANTS: dict[str, Mutant] = {
+    "two-controllers": Mutant(
+        "two controllers are elected in one epoch",
+        RaftNode,
+        "_is_elected",
+        _is_elected_by_half,
+        faults=("kill", "kill-all", "usurp", "isolate"),
+        brokers=5,
+        replication_factor=3,
+        admins=1,
+    ),
+    "answered-when-written": Mutant(
+        "an operation is answered before it is committed",
+        Controller,
+        "_write",
+        _answer_when_written,
+        faults=("usurp",),
+        brokers=None,
+        admins=2,
+    ),
+    "planned-uncertain": Mutant(
+        "a new controller plans before it knows what is committed",
+        Controller,
+        "_is_certain",
+        _is_certain_at_once,
+        faults=("slow", "kill", "sniper", "transfer"),
+        brokers=None,
+        admins=4,
+    ),
+    "applied-uncommitted": Mutant(
+        "a broker applies its log to the end", Controller, "_apply", _apply_all, faults=_DEATHS, brokers=None, admins=2
+    ),
+    "done-twice": Mutant(
+        "an operation that is repeated is done again",
+        Metadata,
+        "answer_to",
+        _answer_to_nothing,
+        brokers=None,
+        admins=2,
+    ),
+    "cut-without-snapshot": Mutant(
+        "the metadata log is cut, and no snapshot takes its place",
+        Controller,
+        "_save_snapshot",
+        _save_no_snapshot,
+        faults=("kill",),
+        brokers=None,
+        admins=2,
+        snapshot_bytes=_SNAPSHOT_BYTES,
+    ),
+    "restart-without-snapshot": Mutant(
+        "a controller that begins anew does not keep with what",
+        Controller,
+        "begin_anew",
+        _begin_anew_in_memory,
+        faults=("empty", "kill"),
+        brokers=None,
+        admins=2,
+        snapshot_bytes=_SNAPSHOT_BYTES,
+    ),
+    "restart-untold": Mutant(
+        "a controller that begins anew does not say what changed",
+        Controller,
+        "begin_anew",
+        _begin_anew_without_word,
+        faults=("isolate", "kill", "empty"),
+        brokers=None,
+        admins=2,
+        snapshot_bytes=_SNAPSHOT_BYTES,
+    ),
+    "snapshot-without-answers": Mutant(
+        "a snapshot forgets what was done",
+        Metadata,
+        "restore",
+        _restore_without_answers,
+        faults=_DEATHS,
+        brokers=None,
+        admins=2,
+        snapshot_bytes=_SNAPSHOT_BYTES,
+    ),
+    "snapshot-without-producer-ids": Mutant(
+        "a snapshot forgets which producer ids are given out",
+        Metadata,
+        "restore",
+        _restore_without_producer_ids,
+        faults=_DEATHS,
+        brokers=None,
+        admins=2,
+        snapshot_bytes=_SNAPSHOT_BYTES,
+    ),
+    "snapshot-without-topic": Mutant(
+        "a snapshot lacks its newest topic",
+        Metadata,
+        "restore",
+        _restore_without_newest_topic,
+        faults=_DEATHS,
+        brokers=None,
+        admins=2,
+        snapshot_bytes=_SNAPSHOT_BYTES,
+    ),
+    "membership-at-once": Mutant(
+        "a leader changes the membership before it has committed anything",
+        leading,
+        "reconcile",
+        _reconcile_at_once,
+        faults=("usurp", "transfer", "kill", "empty"),
+        brokers=None,
+        admins=1,
+    ),
+    "memberships-in-a-row": Mutant(
+        "a leader changes the membership again before the last change is committed",
+        leading,
+        "reconcile",
+        _reconcile_in_a_row,
+        faults=("usurp", "transfer", "kill", "empty"),
+        brokers=5,
+        admins=1,
+        replication_factor=3,
+    ),
+    "later-move-undone": Mutant(
+        "a leader that has not heard of the last move goes by an earlier one",
+        leading,
+        "_has_heard_less",
+        _has_heard_enough,
+        faults=("move-ended", "late-word"),
+        brokers=4,
+        replication_factor=3,
+        admins=1,
+    ),
+    "name-used-again": Mutant(
+        "another topic of the same name finds the first one's files",
+        actors.partition.hosting,
+        "group_name",
+        _group_name_for_all,
+        also=tuple((module, "group_name", _group_name_for_all) for module in _NAMED_IN),
+        faults=("kill", "isolate"),
+        brokers=None,
+        admins=2,
+    ),
+    "strays-removed-too-early": Mutant(
+        "what the metadata does not want yet is removed",
+        Controller,
+        "_is_complete",
+        _is_complete_always,
+        faults=("kill", "kill-all"),
+        brokers=None,
+        admins=2,
+        snapshot_bytes=_SNAPSHOT_BYTES,
+    ),
+    "move-ended-by-others": Mutant(
+        "a move ends, whoever votes",
+        actors.control.controller,
+        "plan",
+        _plan_any_voters,
+        also=((Replica, "_handlers", {**Replica._handlers, _CheckMove: _check_move_hastily}),),
+        faults=("isolate", "kill"),
+        brokers=5,
+        admins=1,
+        replication_factor=3,
+    ),
+    "earlier-move-ended": Mutant(
+        "word of an earlier move ends a later one",
+        actors.control.controller,
+        "plan",
+        _plan_any_move,
+        faults=("late-word",),
+        brokers=4,
+        replication_factor=3,
+    ),
+    "first-voters-for-ever": Mutant(
+        "a broker that comes back goes by those with whom the metadata group began",
+        Controller,
+        "_keep_first_voters",
+        _write_first_voters,
+        faults=("empty", "kill"),
+        brokers=None,
+    ),
+    "files-removed-too-early": Mutant(
+        "a replica is removed before the partition's leader can do without it",
+        PartitionState,
+        "keepers",
+        property(_replicas_only),
+        faults=("isolate", "kill"),
+        brokers=5,
+        admins=1,
+        replication_factor=3,
+    ),
+    "older-epoch-wins": Mutant(
+        "who leads is whoever said so last",
+        Leadership,
+        "announced",
+        _announced_last,
+        faults=("usurp", "clog", "one-way"),
+        brokers=None,
+        admins=1,
+    ),
+}

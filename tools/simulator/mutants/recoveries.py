@@ -1,0 +1,35 @@
+"""Planted bugs in recoveries: in what replicas make of a new generation of their partition."""
+
+from __future__ import annotations
+
+from actors.raft.raft_actor import GroupMember, GroupSpec
+from log.raft.membership import Voter
+from tools.simulator.faults.recoveries import KIND
+from tools.simulator.mutants.mutant import Mutant
+
+_FAULTS = (KIND, "kill", "transfer")
+
+
+def _drop_log(_self: GroupSpec, _replica: Voter, _generation: int) -> bool:
+    return False
+
+
+_begin_generation = GroupMember.begin_generation
+
+
+def _begin_as_survivor(self: GroupMember, spec: GroupSpec) -> None:
+    if Voter(self.node.broker, self._member.node.directory) in spec.first_voters:
+        _begin_generation(self, spec)
+
+
+RECOVERY_MUTANTS = {
+    "survivor-drops-log": Mutant(
+        "the survivors of a recovery drop what they have, as replicas that were given up do",
+        GroupSpec, "keeps_log", _drop_log, faults=_FAULTS, brokers=4, replication_factor=3, writers=1, seconds=3.0,
+    ),
+    "given-up-goes-on": Mutant(
+        "a replica that was given up stays in its old generation",
+        GroupMember, "begin_generation", _begin_as_survivor, faults=_FAULTS, brokers=4, replication_factor=3, writers=1,
+        seconds=3.0,
+    ),
+}  # fmt: skip

@@ -1,0 +1,98 @@
+"""A coordinator's word that comes too late: it vouches for a transaction that its successor has ended since.
+
+What a coordinator says to one broker comes in order, so its own markers never overtake its word. Those of the next
+coordinator may: the way from the one to whoever asks is clogged, another coordinates, the client gives up and ends its
+transaction, that marker comes, and then the word that all was well. Only classic clients write on with the epoch that
+they had; where an epoch is new, it alone fences. It draws from a generator of its own.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from actors.messages.coordinator import TRANSACTIONS_TOPIC, partition_of
+from actors.messages.replica import TransferLeadership
+from protocol.apis import PRODUCE, TXN_OFFSET_COMMIT, Api
+from tools.simulator.cluster.world import address_of
+from tools.simulator.transactions.view import COMPLETE_ABORT, COMPLETE_COMMIT
+from tools.simulator.transactions.world import groups_of
+
+if TYPE_CHECKING:
+    from tools.simulator.faults.schedule import Faults
+    from tools.simulator.transactions.client import Ask, TransactionalClient
+
+KIND = "late-vouching"
+_SHARES = {PRODUCE: 0.05, TXN_OFFSET_COMMIT: 0.5}
+_GIVEN_UP_S = (0.05, 0.15)
+_TRANSFER_S = (0.03, 0.15, 0.3)
+_CLOGGED_S_MAX = 3.0
+
+
+@frozen(slots=True)
+class _Clog:
+    client: TransactionalClient
+    api: Api
+    way: tuple[int, int]
+
+
+class LateVouching:
+    """One at a time, beside all the other faults."""
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+        self._world = faults.world
+        self._rng = random.Random(f"late vouching {self._world.settings.seed}")
+        self._clog: _Clog | None = None
+
+    def holds(self, client: TransactionalClient, ask: Ask) -> float | None:
+        """If the word about this one comes late: after how many seconds its client gives it up."""
+        if self._faults.stopped:
+            return None
+        if self._clog is None and not client.member.is_new and self._rng.random() < _SHARES[ask.api]:
+            self._clog_word(client, ask)
+        clog = self._clog
+        if clog is None or clog.client is not client or clog.api is not ask.api:
+            return None
+        client.send_late(ask.broker, ask.api, ask.message, ask.version)
+        return self._rng.choice(_GIVEN_UP_S)
+
+    def changed(self, transactional_id: str, state: int) -> None:
+        """Its transaction has ended: now the word comes."""
+        clog = self._clog
+        if clog is None or clog.client.member.transactional_id != transactional_id:
+            return
+        if state in (COMPLETE_COMMIT, COMPLETE_ABORT):
+            self._faults.later(0.0, lambda: self._release(clog))
+
+    def _clog_word(self, client: TransactionalClient, ask: Ask) -> None:
+        metadata = self._world.metadata()
+        groups = [] if metadata is None else groups_of(metadata, TRANSACTIONS_TOPIC)
+        if not groups:
+            return
+        group = groups[partition_of(client.member.transactional_id, len(groups))]
+        coordinator = self._world.leader(group)
+        others = [broker for broker in self._world.living if broker not in (coordinator, ask.broker)]
+        if coordinator is None or coordinator == ask.broker or not others:
+            return
+        clog = self._clog = _Clog(client, ask.api, (coordinator, ask.broker))
+        self._faults.counts[KIND] += 1
+        self._world.note(f"clog {clog.way}: the word about {client.address} comes late")
+        self._world.sim.clogged.add(clog.way)
+        self._world.disturbed()
+        to = self._rng.choice(others)
+        self._faults.later(self._rng.choice(_TRANSFER_S), lambda: self._transfer(group, coordinator, to))
+        self._faults.later(_CLOGGED_S_MAX, lambda: self._release(clog))
+
+    def _transfer(self, group: str, broker: int, to: int) -> None:
+        if self._world.leader(group) == broker:
+            self._world.note(f"transfer {group} from {broker} to {to}, whose words come through")
+            self._world.sim.nodes[broker].tell_local(address_of(group, broker), TransferLeadership(to))
+
+    def _release(self, clog: _Clog) -> None:
+        if self._clog is clog:
+            self._clog = None
+            self._world.mend(*clog.way)
+            self._world.calm()

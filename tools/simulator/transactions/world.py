@@ -1,0 +1,206 @@
+"""The transactions of a run: who takes part, when they are done, and what is looked at then."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import actors.control.internal_topics
+from actors.cluster_file.facts import TopicWanted
+from actors.messages.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from actors.messages.replica import group_name
+from actors.runtime import Actor, Address, Node
+from log.machines.metadata.metadata import Metadata
+from log.machines.metadata.topic_ids import id_bytes
+from tools.checker.check import check
+from tools.checker.history import READ_COMMITTED, Operation, Poll, Settled
+from tools.simulator.clients.client import ClientServices, Finish
+from tools.simulator.record.report import Violation
+from tools.simulator.transactions.client import ScriptedClient, TransactionalClient, TransactionServices
+from tools.simulator.transactions.copier import TransactionalCopier
+from tools.simulator.transactions.passing_producer import PassingProducer
+from tools.simulator.transactions.passing_topics import PassingTopics
+from tools.simulator.transactions.producer import TransactionalProducer
+from tools.simulator.transactions.reader import ISOLATIONS, TransactionReader
+from tools.simulator.transactions.settings import TransactionSettings
+from tools.simulator.transactions.view import ONGOING, PREPARE_ABORT, PREPARE_COMMIT, TOPIC, TransactionView
+
+if TYPE_CHECKING:
+    from tools.simulator.cluster.world import World
+
+_UNSETTLED = (ONGOING, PREPARE_COMMIT, PREPARE_ABORT)
+
+
+class TransactionWorld:
+    """Everything of transactions that there is in one run."""
+
+    def __init__(self, settings: TransactionSettings, seed: int, view: TransactionView) -> None:
+        self.settings = settings
+        self.view = view
+        self.members: list[TransactionalClient] = []
+        self.readers: list[TransactionReader] = []
+        self.history: list[Operation] = []
+        self.skipped: set[tuple[int, int]] = set()
+        self.passing: PassingTopics | None = None
+        self._seed = seed
+
+    @contextmanager
+    def small_segments(self) -> Iterator[None]:
+        """While this lasts, the coordinators' topics are made with segments of the run's size."""
+        configs = actors.control.internal_topics.CONFIGS
+        small = ("segment.bytes", str(self.settings.segment_bytes))
+        actors.control.internal_topics.CONFIGS = tuple(small if one[0] == small[0] else one for one in configs)
+        try:
+            yield
+        finally:
+            actors.control.internal_topics.CONFIGS = configs
+
+    def topics(self, replication_factor: int) -> tuple[TopicWanted, ...]:
+        return (TopicWanted(TOPIC, self.settings.partitions, replication_factor),)
+
+    def internal_topics(self, known: tuple[TopicWanted, ...], replication_factor: int) -> tuple[TopicWanted, ...]:
+        """Those of coordinators that are not there for another reason."""
+        wanted = {TRANSACTIONS_TOPIC: self.settings.state_partitions, GROUPS_TOPIC: self.settings.offsets_partitions}
+        for one in known:
+            wanted.pop(one.name, None)
+        return tuple(TopicWanted(name, count, replication_factor) for name, count in wanted.items())
+
+    def is_ready(self, world: World) -> bool:
+        """Are all topics there, and led?"""
+        metadata = world.metadata()
+        if metadata is None:
+            return False
+        for name in (TRANSACTIONS_TOPIC, GROUPS_TOPIC):
+            if metadata.topic(name) is None:
+                world.ask_for_topic(name, f"transactions {name}")
+        groups = [groups_of(metadata, name) for name in (TOPIC, TRANSACTIONS_TOPIC, GROUPS_TOPIC)]
+        return all(named and all(world.leader(group) is not None for group in named) for named in groups)
+
+    def start(
+        self, nodes: Sequence[Node], clients: ClientServices, source: str, source_partitions: int, metadata: Metadata
+    ) -> None:
+        """Let the clients come."""
+        topic = metadata.topic(TOPIC)
+        assert topic is not None
+        services = TransactionServices(
+            clients, self.view, self.settings, source, source_partitions, TOPIC, {TOPIC: id_bytes(topic.id)},
+            self.history, self.skipped,
+        )  # fmt: skip
+        for at, member in enumerate(self.settings.members):
+            kind = TransactionalProducer if member.group is None else TransactionalCopier
+            one = self._spawn(nodes[at % len(nodes)], kind, member.name, services, member)
+            assert isinstance(one, TransactionalClient)
+            self.members.append(one)
+        for at, member in enumerate(() if self.passing is None else self.passing.members):
+            script = self._spawn(nodes[at % len(nodes)], PassingProducer, member.name, services, member, self.passing)
+            assert isinstance(script, TransactionalClient)
+            self.members.append(script)
+        for at, isolation in enumerate(ISOLATIONS):
+            reader = self._spawn(nodes[at % len(nodes)], TransactionReader, isolation, services, isolation)
+            assert isinstance(reader, TransactionReader)
+            self.readers.append(reader)
+
+    def _spawn(
+        self, node: Node, kind: type[ScriptedClient], name: str, services: TransactionServices, *more: object
+    ) -> Actor:
+        rng = random.Random(f"transactional {name} {self._seed}")
+        ref = node.spawn(kind, services, rng, *more, address=Address("transactor", name, node.broker))
+        actor: Actor | None = ref._actor_weakref()
+        assert actor is not None
+        return actor
+
+    def finish(self) -> None:
+        """Let them end what they have begun."""
+        for member in self.members:
+            member.ref.tell(Finish())
+
+    def unfinished(self, world: World) -> str | None:
+        """What is still to be done: nothing stays open, and everything is read, by everybody."""
+        for member in self.members:
+            if not member.finished:
+                return f"{member.address} has not finished"
+        for name, known in sorted(self.view.ids.items()):
+            if known.state in _UNSETTLED:
+                return f"the transaction of {name} is still in state {known.state}: {known}"
+        metadata = world.metadata()
+        assert metadata is not None
+        self._check_nothing_hangs()
+        for group in () if self.passing is None else self.passing.groups(world):
+            if (unstable := _unstable(world, group)) is not None:
+                return unstable
+        for number, group in enumerate(groups_of(metadata, TOPIC)):
+            if (unstable := _unstable(world, group)) is not None:
+                return unstable
+            leader = world.leader(group)
+            replica = None if leader is None else world.replica(group, leader)
+            assert replica is not None
+            log = replica._member.log
+            for reader in self.readers:
+                if not reader.finishing:
+                    reader.ref.tell(Finish())
+                if not reader.is_last or reader.positions[number] != log.end_offset:
+                    return f"{reader.address} is at {reader.positions[number]} of {log.end_offset} in {group}"
+        return None
+
+    def _check_nothing_hangs(self) -> None:
+        """No transaction is under way: whatever is still open somewhere stays so for ever."""
+        for place, partition in sorted(self.view.partitions.items()):
+            if place in self.view.incarnations:
+                continue  # it may be gone; what is left of such topics has to become stable
+            for producer_id, (first, epoch) in partition.open.items():
+                text = f"that of {(producer_id, epoch)} is open in {place} since {first}, and nobody will end it"
+                self.view.violate("no transaction hangs", text)
+
+    def check(self, world: World) -> None:
+        """Everything has healed: what do clients say?"""
+        now = world.now
+        for anomaly in check([*self.history, Settled(now, now)]):
+            world.report(Violation(anomaly.kind.value, "", anomaly.text, tuple(map(str, anomaly.operations))))
+        self._check_copies(world)
+        if self.passing is not None:
+            self.passing.check(world)
+
+    def _check_copies(self, world: World) -> None:
+        """Every record of the source is copied exactly once, up to where the group has got to."""
+        copied: dict[tuple[str, str, int], dict[tuple[str, int], str]] = defaultdict(dict)
+        for poll in self.history:
+            if isinstance(poll, Poll) and poll.isolation == READ_COMMITTED:
+                for offset, value in poll.records:
+                    parts = value.split("|")
+                    if len(parts) == 4:
+                        copied[parts[0], parts[1], int(parts[2])][poll.partition, offset] = value
+        for source, places in copied.items():
+            if len(places) > 1:
+                world.report(Violation("exactly once", "", f"{source} was copied to {places}"))
+        if not any(member.member.group is not None for member in self.members):
+            return
+        for number, group in enumerate(world.groups):
+            done = {offset for _, source, offset in copied if int(source) == number}
+            there = world.invariants.values.get(group, {})
+            gone = {offset for source, offset in self.skipped if source == number}
+            missing = sorted(set(range(max(done, default=-1))) & set(there) - done - gone)
+            if missing:
+                text = f"{[(offset, there[offset]) for offset in missing[:5]]} of partition {number} were not copied"
+                world.report(Violation("exactly once", "", text))
+
+
+def _unstable(world: World, group: str) -> str | None:
+    """What is open, or not committed yet, in this partition."""
+    leader = world.leader(group)
+    replica = None if leader is None else world.replica(group, leader)
+    if replica is None:
+        return f"{group} has no leader"
+    log, watermark = replica._member.log, replica._member.node.watermark
+    if log.end_offset == watermark == log.last_stable_offset:
+        return None
+    return f"{group}: {log.last_stable_offset} stable, {watermark} of {log.end_offset}"
+
+
+def groups_of(metadata: Metadata, name: str) -> list[str]:
+    topic = metadata.topic(name)
+    if topic is None:
+        return []
+    return [group_name(topic.name, number, topic.id) for number in range(len(topic.partitions))]
