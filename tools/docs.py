@@ -22,7 +22,7 @@ def apis() -> str:
     lines = [
         "# The APIs of Kafka's protocol that are served",
         "",
-        "Made by `python -m tools.docs apis` from the docstrings of `actors/serving/kafka/handlers/`; edit those instead.",
+        "Made by `python -m tools.docs apis` from the docstrings of `actors/serving/kafka/handlers/`; edit those.",
         "Versions are the ones that brokers advertise, Kafka 4.3's. What is not in this table is not advertised, and a",
         "request of that kind closes the connection.",
         "",

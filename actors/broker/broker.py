@@ -20,6 +20,8 @@ from attrs import evolve
 
 from actors.broker.directory_lock import DirectoryLock
 from actors.broker.identity import Identity
+from actors.broker.readiness import is_balanced, is_settled
+from actors.broker.start import on_disk
 from actors.cluster_file.facts import ClusterFacts
 from actors.messages.process import (
     LAUNCHER,
@@ -31,9 +33,9 @@ from actors.messages.process import (
     broker_address,
 )
 from actors.messages.replica import HandOver
-from actors.partition.hosting import Balance, is_balanced, is_settled, on_disk
+from actors.partition.hosting import Balance
+from actors.raft.context import BrokerContext
 from actors.raft.last_syncs import LastSyncs
-from actors.raft.raft_actor import GroupServices
 from actors.runtime import LAUNCHER_ID, Actor, Address, Node, PeerDown, PeerUp, handles
 from actors.runtime.links.peering import Peering
 from actors.runtime.loop.trio_loop import drained
@@ -120,7 +122,7 @@ class Broker(Actor):
     """`broker@N`: the broker's own actor. Reports to the launcher and does what it says."""
 
     def __init__(
-        self, facts: ClusterFacts, port: int, services: GroupServices, peering: Peering, ending: Ending
+        self, facts: ClusterFacts, port: int, services: BrokerContext, peering: Peering, ending: Ending
     ) -> None:
         super().__init__()
         self._facts = facts

@@ -35,8 +35,10 @@ from actors.messages.controller import (
 )
 from actors.messages.replica import TransferLeadership, group_name, replica_address
 from actors.partition.leaderless import PATIENCE_SECONDS, WARN_AGAIN_SECONDS
+from actors.raft.context import BrokerContext
 from actors.raft.leadership import misled
-from actors.raft.raft_actor import GroupMember, GroupServices, GroupSpec, Offline, first_membership
+from actors.raft.raft_actor import Offline, RaftActor, first_membership
+from actors.raft.spec import ReplicaSpec
 from actors.runtime import LAUNCHER_ID, Address, Future, PeerUp, handles
 from log.config import LogConfig
 from log.disk.filesystem import Filesystem
@@ -110,10 +112,10 @@ class _StopWaiting:
     wait: LeaderWait
 
 
-class Controller(GroupMember):
+class Controller(RaftActor):
     """See the module's docstring."""
 
-    def __init__(self, cluster: ClusterFacts, services: GroupServices, snapshots: SnapshotWriter) -> None:
+    def __init__(self, cluster: ClusterFacts, services: BrokerContext, snapshots: SnapshotWriter) -> None:
         super().__init__(services)
         self._cluster = cluster
         self._snapshots = snapshots
@@ -132,10 +134,10 @@ class Controller(GroupMember):
         self._lacks_something = False
         """Did it lose some of what it had applied before? Until all of it is back, it acts on nothing of it."""
 
-    def spec(self) -> GroupSpec:
+    def spec(self) -> ReplicaSpec:
         brokers = self._cluster.brokers
         wanted = placement.controllers(brokers)
-        return GroupSpec(
+        return ReplicaSpec(
             GROUP,
             GROUP,
             self._cluster.first_voters,

@@ -49,7 +49,7 @@ from actors.messages.replica import (
     group_name,
     replica_address,
 )
-from actors.raft.raft_actor import GroupServices
+from actors.raft.context import BrokerContext
 from actors.runtime import Actor, Address, Future, MailboxFull, Payload, handles
 from actors.runtime.timers import Timer
 from log.config import LogConfig
@@ -122,7 +122,7 @@ class Coordinator(Actor):
 
     mailbox_capacity: ClassVar[int] = 1 << 16
 
-    def __init__(self, topic: str, number: int, services: GroupServices) -> None:
+    def __init__(self, topic: str, number: int, services: BrokerContext) -> None:
         super().__init__()
         self._services = services
         self._topic = topic

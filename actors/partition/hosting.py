@@ -9,23 +9,12 @@ Now and then it lets partitions that are led from here go back to their preferre
 from __future__ import annotations
 
 import math
-import random
 import re
-import resource
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Mapping
 
-from actors.cluster_file.facts import GROUP as METADATA
-from actors.cluster_file.facts import ClusterFacts
-from actors.control.controller import Controller
-from actors.control.metadata_snapshots import SnapshotWriter, check_snapshot
-from actors.coordination.coordinator import Coordinator
-from actors.coordination.groups import GroupCoordinator
-from actors.coordination.transactions import TransactionCoordinator
 from actors.messages.controller import MetadataChanged, TellMetadata
-from actors.messages.coordinator import GROUPS_TOPIC, KINDS, TRANSACTIONS_TOPIC, coordinator_address
+from actors.messages.coordinator import KINDS, coordinator_address
 from actors.messages.replica import (
     Discard,
     DiskIsFull,
@@ -34,32 +23,19 @@ from actors.messages.replica import (
     parts_of,
     replica_address,
 )
-from actors.partition.cleaner import Cleaner
 from actors.partition.leaderless import Leaderless
 from actors.partition.replica import Replica
-from actors.raft.background import Background, ThreadBackground
-from actors.raft.calendar import Calendar
-from actors.raft.flusher import Flusher, ForgetVotes
-from actors.raft.heartbeats import Heartbeats
-from actors.raft.last_syncs import LastSyncs
-from actors.raft.leadership import Leadership, misled
-from actors.raft.machine_boot import machine_boot
-from actors.raft.raft_actor import GroupServices
-from actors.runtime import Actor, Address, Node, Terminated, handles
-from actors.serving.doorkeeper import lent_for
-from log.disk.filesystem import DiskFilesystem, Filesystem
-from log.disk.handles import Handles
-from log.disk.reserve import Reserve, ReservedFilesystem
+from actors.raft.background import Background
+from actors.raft.context import BrokerContext
+from actors.raft.flusher import ForgetVotes
+from actors.raft.leadership import misled
+from actors.runtime import Actor, Address, Terminated, handles
+from log.disk.filesystem import Filesystem
 from log.machines.metadata import placement
-from log.machines.metadata.metadata import Metadata, Topic
-from log.raft.node import RaftConfig
-from log.raft.pacer import Pacer
+from log.machines.metadata.metadata import Topic
 from log.recovery import checkpoint
-from log.recovery.losses import note_boot
-from log.replica.vote_journal import VoteJournal
 from protocol.late_attrs import frozen
 
-VOTES_FILE = "votes"
 AT_ONCE = 4
 """Replicas made or ended in one turn."""
 LOOKS_AT_ONCE = 256
@@ -79,12 +55,6 @@ TRANSFERS_AT_ONCE = 50
 _GONE = ".gone"
 """What is removed is called so first: a crash may leave any part of it, and a group's own directory must be whole."""
 _GROUP_NAME = re.compile(r".+-[0-9]+\.[A-Za-z0-9_-]{22}")
-
-
-COORDINATORS: dict[str, type[Coordinator]] = {
-    GROUPS_TOPIC: GroupCoordinator,
-    TRANSACTIONS_TOPIC: TransactionCoordinator,
-}
 
 
 @frozen(slots=True)
@@ -111,10 +81,14 @@ class _Removed:
 class Partitions(Actor):
     """See the module's docstring."""
 
-    def __init__(self, services: GroupServices, background: Background) -> None:
+    def __init__(
+        self, services: BrokerContext, background: Background, coordinators: Mapping[str, type[Actor]]
+    ) -> None:
+        """`coordinators` are the classes of the actors that work with an internal topic, by the topic's name."""
         super().__init__()
         self._services = services
         self._background = background
+        self._coordinator_classes = coordinators
         self._here: dict[str, tuple[str, int]] = {}
         """Groups that have a replica here, with topic id and number."""
         self._ending: set[str] = set()
@@ -363,7 +337,7 @@ class Partitions(Actor):
         """Give a replica of an internal topic the actor that works with what is in it."""
         address = coordinator_address(topic.name, number, self.node.broker)
         if address not in self._coordinators:
-            self.node.spawn(COORDINATORS[topic.name], topic.name, number, self._services, address=address)
+            self.node.spawn(self._coordinator_classes[topic.name], topic.name, number, self._services, address=address)
             self._coordinators[address] = None
 
     def _has_files(self, group: str) -> bool:
@@ -437,114 +411,6 @@ def _rename(files: Filesystem, directory: str) -> None:
     if files.exists(directory):
         files.remove_tree(f"{directory}{_GONE}")
         files.rename(directory, f"{directory}{_GONE}")
-
-
-@contextmanager
-def on_disk(node: Node, data_dir: str, directory_id: str, cluster: ClusterFacts) -> Iterator[GroupServices]:
-    """Run this broker's part of the cluster on a real disk, with a thread that syncs it."""
-    syncs = ThreadBackground(node.scheduler, f"flusher-{node.broker}")
-    removals = ThreadBackground(node.scheduler, f"remover-{node.broker}")
-    codecs = ThreadBackground(node.scheduler, f"codec-{node.broker}")
-    last_syncs = LastSyncs(partial(node.log.error, "partitions: %s/%s was not synced: %s"))
-    try:
-        services = start_partitions(
-            node, data_dir, directory_id, cluster, DiskFilesystem(), syncs, removals, codecs, random.Random(),
-            boot=machine_boot(), raft=RaftConfig(catch_up_bytes_per_s=cluster.catch_up_bytes_per_s),
-            last_syncs=last_syncs,
-        )  # fmt: skip
-        services.handles.lent_max = lent_for(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        yield services
-    finally:
-        syncs.close()
-        removals.close()
-        codecs.close()
-        last_syncs.close()
-
-
-def start_partitions(
-    node: Node,
-    data_dir: str,
-    directory_id: str,
-    cluster: ClusterFacts,
-    filesystem: Filesystem,
-    syncs: Background,
-    removals: Background,
-    codecs: Background,
-    rng: random.Random,
-    *,
-    boot: str,
-    raft: RaftConfig | None = None,
-    last_syncs: LastSyncs | None = None,
-) -> GroupServices:
-    """Spawn the actors that a broker has: those that are shared, its controller, and its partitions.
-
-    `boot` names the machine's boot: under another one, what was not synced is gone.
-    """
-    raft = raft or RaftConfig()
-    reserve = Reserve(filesystem, data_dir, cluster.disk_reserve_bytes)
-    reserve.hold()
-    filesystem = ReservedFilesystem(filesystem, reserve)
-    check_snapshot(filesystem, data_dir)
-    groups = groups_on_disk(filesystem, data_dir)
-    note_boot(filesystem, data_dir, boot, (*groups, METADATA))
-    has_metadata = filesystem.exists(f"{data_dir}/{METADATA}")
-    journal = VoteJournal(filesystem, f"{data_dir}/{VOTES_FILE}", [*groups, METADATA] if has_metadata else groups)
-    if journal.damage:
-        node.log.warning(
-            "votes: %s; no replica here votes in an epoch in which it may have voted before", journal.damage
-        )
-    heard: dict[int, float] = {}
-    clock = node.scheduler.clock
-    services = GroupServices(
-        data_dir,
-        directory_id,
-        Handles(filesystem, reserve=reserve),
-        journal,
-        heard,
-        Metadata(),
-        Leadership(),
-        Calendar(clock.now, clock.wall, node.log.warning),
-        rng,
-        codecs,
-        raft,
-        dict(cluster.topic_defaults),
-        Pacer(raft.catch_up_bytes_per_s),
-        cluster.groups,
-        cluster.transactions,
-        last_syncs=last_syncs,
-    )
-    node.spawn(Flusher, journal, services.handles, syncs, address=Address("flusher", "", node.broker))
-    node.spawn(
-        Heartbeats, heard, services.leadership, services.pulse, reserve, address=Address("heartbeats", "", node.broker)
-    )
-    node.spawn(Partitions, services, removals, address=Address("partitions", "", node.broker))
-    node.spawn(Cleaner, cluster.retention_check_seconds, address=Address("cleaner", "", node.broker))
-    snapshots = SnapshotWriter(filesystem, data_dir, removals)
-    node.spawn(Controller, cluster, services, snapshots, address=Address("controller", "", node.broker))
-    return services
-
-
-def is_settled(services: GroupServices, cluster: ClusterFacts) -> bool:
-    """Is every broker registered, and every topic of the cluster file there, and led?"""
-    if not services.metadata.brokers.keys() >= set(cluster.brokers):
-        return False
-    for wanted in cluster.topics:
-        topic = services.metadata.topic(wanted.name)
-        if topic is None:
-            return False
-        for number in range(len(topic.partitions)):
-            led = services.leadership.of(group_name(topic.name, number, topic.id))
-            if led is None or led.broker is None:
-                return False
-    return bool(services.metadata.cluster_id)
-
-
-def is_balanced(services: GroupServices) -> bool:
-    """Is every partition led, and by its preferred leader wherever that one is in sync?"""
-    metadata, leadership = services.metadata, services.leadership
-    return next(misled(metadata, leadership), None) is None and all(
-        leadership.is_led(group_name(topic.name, number, topic.id)) for topic, number, _ in metadata.partitions()
-    )
 
 
 def groups_on_disk(files: Filesystem, data_dir: str) -> list[str]:

@@ -50,7 +50,9 @@ from actors.partition.log_starts import LogStarts
 from actors.partition.reads import LogReads
 from actors.partition.time_lookups import GoOnLooking
 from actors.partition.transaction_gate import TransactionGate
-from actors.raft.raft_actor import GroupMember, GroupServices, GroupSpec, Offline
+from actors.raft.context import BrokerContext
+from actors.raft.raft_actor import Offline, RaftActor
+from actors.raft.spec import ReplicaSpec
 from actors.runtime import Address, Future, Payload, handles
 from log.config import LogConfig
 from log.errors import LogError, LogFull, LogOffline
@@ -112,10 +114,10 @@ class _WaitingAppend:
     """None if it is a marker."""
 
 
-class Replica(GroupMember):
+class Replica(RaftActor):
     """See the module's docstring."""
 
-    def __init__(self, topic_id: str, number: int, services: GroupServices) -> None:
+    def __init__(self, topic_id: str, number: int, services: BrokerContext) -> None:
         super().__init__(services)
         self._topic_id = topic_id
         self._number = number
@@ -135,7 +137,7 @@ class Replica(GroupMember):
         """Whoever works with what is in this partition, where it leads."""
 
     @property
-    def services(self) -> GroupServices:
+    def services(self) -> BrokerContext:
         return self._services
 
     @property
@@ -151,14 +153,14 @@ class Replica(GroupMember):
         """The name of its topic, and its number."""
         return self._services.metadata.topics[self._topic_id].name, self._number
 
-    def spec(self) -> GroupSpec:
+    def spec(self) -> ReplicaSpec:
         services = self._services
         topic = services.metadata.topics[self._topic_id]
         partition = topic.partitions[self._number]
         settings = settings_of({**services.topic_defaults, **topic.configs}, min_insync_replicas=1)
         self._min_insync_replicas = min(settings.min_insync_replicas, partition.factor)
         has_left = self.node.broker in partition.left
-        return GroupSpec(
+        return ReplicaSpec(
             group_name(topic.name, self._number, topic.id),
             topic.id,
             () if has_left else partition.first_voters,

@@ -7,7 +7,6 @@ others wait for it and hold nothing meanwhile.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from actors.messages.replica import MAX_TIMESTAMP, FindOffset, OffsetFound
@@ -31,33 +30,6 @@ WAITING_MAX = 1000
 @frozen(slots=True)
 class GoOnLooking:
     """To a replica itself: do the next slice of a look-up."""
-
-
-class OneAtATime:
-    """Which replica of a broker has a long look-up under way, and which ones wait for that."""
-
-    __slots__ = ("_under_way", "_waiting")
-
-    def __init__(self) -> None:
-        self._under_way: str | None = None
-        self._waiting: dict[str, Callable[[], None]] = {}
-
-    def begin(self, group: str, may_begin: Callable[[], None]) -> bool:
-        """May this group begin now? If not, `may_begin` is called when it may."""
-        if self._under_way is None:
-            self._under_way = group
-            return True
-        self._waiting[group] = may_begin
-        return False
-
-    def ended(self, group: str) -> None:
-        """This group is done with it, or is gone."""
-        self._waiting.pop(group, None)
-        if self._under_way != group:
-            return
-        self._under_way = next(iter(self._waiting), None)
-        if self._under_way is not None:
-            self._waiting.pop(self._under_way)()
 
 
 @frozen(slots=True)

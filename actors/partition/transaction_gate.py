@@ -34,7 +34,7 @@ from protocol.schema.codec import decode, encode
 
 if TYPE_CHECKING:
     from actors.partition.replica import Replica
-    from actors.raft.raft_actor import GroupServices
+    from actors.raft.context import BrokerContext
     from log.partition.admission import Admitted
     from protocol.records.batches import BatchHeader
 
@@ -116,7 +116,7 @@ class TransactionGate:
 
 def ask_to_vouch(
     asker: Actor,
-    services: GroupServices,
+    services: BrokerContext,
     transactional_id: str,
     producer_id: int,
     producer_epoch: int,
@@ -152,7 +152,7 @@ def ask_to_vouch(
     asker.ask(address, message, answered, timeout=ASK_SECONDS)
 
 
-def coordinator_led(services: GroupServices, transactional_id: str) -> Address | None:
+def coordinator_led(services: BrokerContext, transactional_id: str) -> Address | None:
     """Where the coordinator of a transactional id works, as far as is known here."""
     topic = services.metadata.topic(TRANSACTIONS_TOPIC)
     if topic is None or not topic.partitions:

@@ -52,7 +52,7 @@ class MetadataCopy:
     end_offset: int
 
     def keeps_log(self, formed: Formation) -> bool:
-        """Is it no replica that was given up before? As GroupSpec.keeps_log, once its broker is started."""
+        """Is it no replica that was given up before? As ReplicaSpec.keeps_log, once its broker is started."""
         since = dict(zip(formed.voters, formed.since, strict=False)).get(self.voter)
         return self.generation >= formed.generation or (since is not None and self.generation >= since - 1)
 

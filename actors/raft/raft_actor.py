@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import abc
 import math
-import random
-from collections.abc import Mapping
 from typing import NoReturn
 
-from attrs import Factory, evolve
+from attrs import evolve
 
 from actors.messages.raft import RAFT_MESSAGES
 from actors.messages.replica import (
@@ -23,104 +21,34 @@ from actors.messages.replica import (
     SurvivorFacts,
     TransferLeadership,
 )
-from actors.partition.time_lookups import OneAtATime
-from actors.raft.background import Background
-from actors.raft.calendar import Calendar
-from actors.raft.elections import Claim, Elections
+from actors.raft.context import BrokerContext
+from actors.raft.elections import Claim
 from actors.raft.flusher import LogSynced, SaveVote, SyncLog, VoteSaved
 from actors.raft.heartbeats import Follows, GenerationHeard, LeaderGone, Leads
-from actors.raft.last_syncs import LastSyncs
-from actors.raft.leadership import Leadership
-from actors.raft.pulse import WAKING_SECONDS, Pulse
+from actors.raft.pulse import WAKING_SECONDS
+from actors.raft.spec import ReplicaSpec
 from actors.runtime import Actor, Address, Future, PeerDown, PeerUp, Restart, handles
 from actors.runtime.timers import Timer
-from log.config import NEVER, LogConfig
-from log.disk.handles import Handles
+from log.config import NEVER
 from log.errors import LogOffline, UnknownFormat
-from log.machines.group.config import GroupConfig
-from log.machines.metadata.metadata import Metadata
-from log.machines.transaction.config import TransactionConfig
 from log.partition.partition_log import PartitionLog
-from log.partition.refusals import Refusals
 from log.raft import leading
 from log.raft.generation import generation_of
 from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.messages import Appended, Message
 from log.raft.node import RaftConfig, RaftNode
-from log.raft.pacer import Pacer
 from log.raft.ready import Vote
 from log.raft.roles import Candidate, Follower, Leader, PreCandidate
 from log.raft.waiting import waits_for
 from log.recovery import checkpoint, losses
 from log.recovery.flush import Flush
 from log.replica.member import MEMBERSHIP_FILE, Machine, Member
-from log.replica.vote_journal import VoteJournal, after_doubt
+from log.replica.vote_journal import after_doubt
 from protocol.late_attrs import frozen
 
 WATERMARK_SECONDS = 0.05
 HOPELESS_SECONDS = 5.0
 """How often an election is tried for which too few voters can be reached, unless one of them comes back."""
-
-
-@frozen(slots=True)
-class GroupServices:
-    """What the group members of one node share."""
-
-    data_dir: str
-    directory_id: str
-    handles: Handles
-    journal: VoteJournal
-    heard: dict[int, float]
-    metadata: Metadata
-    leadership: Leadership
-    calendar: Calendar
-    rng: random.Random
-    codecs: Background
-    """What takes long to compress or to decompress."""
-    raft: RaftConfig = Factory(RaftConfig)
-    topic_defaults: Mapping[str, str] = Factory(dict)
-    pacer: Pacer = Factory(Pacer)
-    groups: GroupConfig = Factory(GroupConfig)
-    transactions: TransactionConfig = Factory(TransactionConfig)
-
-    def wall_ms(self) -> int:
-        return self.calendar.wall_ms()
-
-    refusals: Refusals = Factory(Refusals)
-    pulse: Pulse = Factory(Pulse)
-    elections: Elections = Factory(Elections)
-    lookups: OneAtATime = Factory(OneAtATime)
-    last_syncs: LastSyncs | None = None
-
-
-@frozen(slots=True)
-class GroupSpec:
-    """A group, and who shall be in it."""
-
-    name: str
-    """Of the group and of its directory, the same on every broker and never used for another group."""
-    topic_id: str
-    first_voters: tuple[Voter, ...]
-    wanted: tuple[int, ...]
-    observers: tuple[int, ...] = ()
-    move: int = 0
-    """How often it was decided anew who shall be in it."""
-    generation: int = 0
-    """How often replicas of it were given up; the first voters are those that began the last generation."""
-    first_move: int = 0
-    """The last move before that."""
-    since: tuple[int, ...] = ()
-    """For each of these first voters: the first generation of those of which it is a survivor without a gap."""
-    log: LogConfig = Factory(LogConfig)
-    flush_before_ack: bool = False
-    leads_alone: bool = False
-    uses_reserve: bool = False
-    """May its log take the room that is kept for a full disk?"""
-
-    def keeps_log(self, replica: Voter, generation: int) -> bool:
-        """May this replica, which last began `generation`, begin the latest one with its log? See Member."""
-        since = dict(zip(self.first_voters, self.since, strict=True)).get(replica)
-        return since is not None and generation >= since - 1
 
 
 @frozen(slots=True)
@@ -150,13 +78,13 @@ class Offline:
     error: LogOffline
 
 
-class GroupMember(Actor):
+class RaftActor(Actor):
     """See the module's docstring."""
 
     mailbox_capacity = 1 << 14
     restart = Restart(outlasts=(OSError, LogOffline), ends=(UnknownFormat,))
 
-    def __init__(self, services: GroupServices) -> None:
+    def __init__(self, services: BrokerContext) -> None:
         super().__init__()
         self._services = services
         self._flusher = Address("flusher", "", self.node.broker)
@@ -189,7 +117,7 @@ class GroupMember(Actor):
     # -- what those who inherit from it fill in -------------------------------------------------------------------
 
     @abc.abstractmethod
-    def spec(self) -> GroupSpec:
+    def spec(self) -> ReplicaSpec:
         """The group as it shall be now."""
 
     def machine(self) -> Machine | None:
@@ -264,7 +192,7 @@ class GroupMember(Actor):
             self.send(self._peer(broker), MemberStarted(self.node.broker))
         self._after_event()
 
-    def begin_generation(self, spec: GroupSpec) -> None:
+    def begin_generation(self, spec: ReplicaSpec) -> None:
         """Do so if an operator gave up replicas of this group since this one last heard of that."""
         node = self._member.node
         if spec.generation <= node.membership.generation:
@@ -647,7 +575,7 @@ class GroupMember(Actor):
         self.refuse_waiting(error)
         raise error
 
-    def _raft_config(self, spec: GroupSpec, log: PartitionLog) -> RaftConfig:
+    def _raft_config(self, spec: ReplicaSpec, log: PartitionLog) -> RaftConfig:
         """As the group's settings say; but what is not synced is not acknowledged as long as the log promises that."""
         raft = self._services.raft
         syncs_first = raft.flush_before_ack or spec.flush_before_ack
@@ -655,7 +583,7 @@ class GroupMember(Actor):
         self._loosens = log.synced_first and not syncs_first
         return evolve(raft, flush_before_ack=syncs_first or self._loosens, leads_alone=spec.leads_alone)
 
-    def _read_history(self, directory: str, spec: GroupSpec) -> MembershipHistory:
+    def _read_history(self, directory: str, spec: ReplicaSpec) -> MembershipHistory:
         files, path = self._services.handles.filesystem, f"{directory}/{MEMBERSHIP_FILE}"
         try:
             data = files.read(path)
@@ -673,7 +601,7 @@ class GroupMember(Actor):
         return MembershipHistory.decode(data)
 
 
-def first_membership(spec: GroupSpec) -> Membership:
+def first_membership(spec: ReplicaSpec) -> Membership:
     return Membership(spec.first_voters, spec.first_move, spec.generation)
 
 

@@ -24,8 +24,8 @@ from protocol.records.batches import read_header
 
 if TYPE_CHECKING:
     from actors.cluster_file.facts import ClusterFacts
+    from actors.raft.context import BrokerContext
     from actors.raft.leadership import Led
-    from actors.raft.raft_actor import GroupServices
     from actors.runtime import Node
     from actors.serving.connection import Connection
     from log.machines.metadata.metadata import Metadata, Topic
@@ -42,7 +42,7 @@ class Serving:
     """One per broker, and read by all of its connections: on one thread, so nothing changes within a turn."""
 
     node: Node
-    services: GroupServices
+    services: BrokerContext
     facts: ClusterFacts
     sessions: FetchSessions
     traced: frozenset[str] = frozenset()

@@ -27,7 +27,7 @@ from actors.messages.replica import (
     replica_address,
 )
 from actors.raft.calendar import Calendar
-from actors.raft.raft_actor import GroupServices
+from actors.raft.context import BrokerContext
 from actors.runtime import Actor, Address, Future, Payload, handles
 from actors.runtime.simulation import Simulation
 from log.machines.group.config import GroupConfig
@@ -115,7 +115,7 @@ class LoneCoordinator:
         node = self._simulation.add_node(1)
         address = replica_address(group_name(GROUPS_TOPIC, 0, ""), 1)
         self.replica = cast("Any", node.spawn(LeadingReplica, records, hidden, address=address)._actor_weakref())
-        services = cast("GroupServices", _Services())
+        services = cast("BrokerContext", _Services())
         self.ref = node.spawn(kind, GROUPS_TOPIC, 0, services, *more, address=Address("group_coordinator", "0", 1))
 
     def ask(self, message: object) -> Future[Any]:

@@ -12,7 +12,7 @@ from actors.coordination import coordinator
 from actors.coordination.coordinator import RETRY_SECONDS, RETRY_SECONDS_MAX, Coordinator
 from actors.messages.controller import MetadataChanged
 from actors.messages.coordinator import Coordinate, CoordinateBytes
-from actors.raft.raft_actor import GroupServices
+from actors.raft.context import BrokerContext
 from actors.runtime import Payload
 from log.machines.coordination import Caller, Effects, Moment
 from protocol.apis import HEARTBEAT
@@ -72,7 +72,7 @@ class Machine:
 class Scripted(Coordinator):
     """A coordinator of such machines."""
 
-    def __init__(self, topic: str, number: int, services: GroupServices, script: Script) -> None:
+    def __init__(self, topic: str, number: int, services: BrokerContext, script: Script) -> None:
         super().__init__(topic, number, services)
         self._script = script
 

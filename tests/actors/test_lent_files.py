@@ -7,9 +7,9 @@ from contextlib import ExitStack
 
 import pytest
 
+from actors.broker import start
 from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
-from actors.partition import hosting as partitions
 from actors.serving.kafka.handlers import fetch as fetch_handler
 from log.disk.filesystem import Filesystem
 from log.disk.handles import Handles
@@ -33,8 +33,8 @@ def handles(monkeypatch: pytest.MonkeyPatch) -> list[Handles]:
         made.append(Handles(filesystem, KEPT, reserve))
         return made[-1]
 
-    monkeypatch.setattr(partitions, "Handles", make)
-    monkeypatch.setattr(partitions, "lent_for", lambda _descriptors: LENT)
+    monkeypatch.setattr(start, "Handles", make)
+    monkeypatch.setattr(start, "lent_for", lambda _descriptors: LENT)
     return made
 
 

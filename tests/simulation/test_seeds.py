@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-import actors.partition.hosting as production
+import actors.broker.start as production
 from actors.control.controller import Controller
 from actors.messages.replica import replica_address
 from actors.partition.hosting import Partitions
@@ -166,7 +166,7 @@ def test_the_same_seed_gives_the_same_trace_in_every_process() -> None:
 
 
 def test_the_simulator_runs_what_production_runs() -> None:
-    assert simulated.start_partitions is production.start_partitions  # type: ignore[attr-defined]
+    assert simulated.start_actors is production.start_actors  # type: ignore[attr-defined]
     world = World(choose(1, faults=(), groups=(), transactions=False), TraceKeeper())
     world.sim.run(seconds=0.5)
     assert world.form()

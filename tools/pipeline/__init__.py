@@ -1,7 +1,7 @@
 """The usual job on topics: read, decode, your function on a DataFrame, sinks; each micro-batch applied once.
 
     from tools.pipeline.batches import foreach_batch
-    from tools.pipeline.sql_sink import sqlite_sink
+    from tools.pipeline.sinks.sql import sqlite_sink
 
     apply = foreach_batch(cleaned, sqlite_sink("orders.db", "orders"), decoder=JsonDecoder("id STRING, total DOUBLE"))
     stream.writeStream.foreachBatch(apply).option("checkpointLocation", "state").start()

@@ -15,7 +15,7 @@ from actors.broker.directory_lock import LOCK_NAME, DirectoryInUse, DirectoryLoc
 HOLDER = """
 import sys, time
 from pathlib import Path
-from actors.process.directory_lock import DirectoryLock
+from actors.broker.directory_lock import DirectoryLock
 with DirectoryLock(Path(sys.argv[1]), note="its sockets"):
     print("held", flush=True)
     sys.stdin.read()

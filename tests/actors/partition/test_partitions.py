@@ -14,6 +14,7 @@ import orjson
 import pytest
 from attrs import evolve
 
+from actors.broker.start import start_actors
 from actors.cluster_file.facts import GROUP as METADATA
 from actors.cluster_file.facts import ClusterFacts
 from actors.control import controller
@@ -36,12 +37,11 @@ from actors.partition.hosting import (
     LOOK_AT_DISK_SECONDS,
     LOOKS_AT_ONCE,
     Partitions,
-    start_partitions,
 )
 from actors.partition.replica import Replica
 from actors.raft.background import Done, Work
 from actors.raft.calendar import SUSPENDED_SECONDS
-from actors.raft.raft_actor import GroupServices
+from actors.raft.context import BrokerContext
 from actors.runtime import Address, Payload
 from actors.runtime.clock import VirtualClock
 from actors.runtime.simulation import Simulation
@@ -84,7 +84,7 @@ class Brokers:
         self.sim = Simulation(1)
         self.numbers = tuple(range(1, count + 1))
         self.disks = {number: MemoryFilesystem() for number in self.numbers}
-        self.services: dict[int, GroupServices] = {}
+        self.services: dict[int, BrokerContext] = {}
         voters = tuple(Voter(number, f"dir-{number}") for number in self.numbers)
         self.facts = ClusterFacts(self.numbers, voters, "host", 9092, topic_defaults=topic_defaults)
         self.facts = evolve(self.facts, disk_reserve_bytes=reserve_bytes)
@@ -96,7 +96,7 @@ class Brokers:
     def start(self, number: int, boot: str = "first") -> None:
         node = self.sim.add_process(number)
         background = LaterBackground(self.sim, number)
-        self.services[number] = start_partitions(
+        self.services[number] = start_actors(
             node, DATA, f"dir-{number}", self.facts, self.disks[number], background, background, background,
             random.Random(number), boot=boot,
         )  # fmt: skip

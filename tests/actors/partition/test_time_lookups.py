@@ -17,7 +17,8 @@ from actors.messages.replica import (
     replica_address,
 )
 from actors.partition.replica import Replica
-from actors.partition.time_lookups import OneAtATime, TimeLookups
+from actors.partition.time_lookups import TimeLookups
+from actors.raft.exclusive_work import ExclusiveWork
 from actors.runtime import Future, Payload
 from log.partition.time_lookup import SLICE_LOOKS
 from protocol.error_codes import ErrorCode
@@ -145,7 +146,7 @@ def test_a_replica_that_ends_lets_others_begin(held: list[Callable[[], None]]) -
 
 
 def test_groups_take_turns() -> None:
-    places, begun = OneAtATime(), list[str]()
+    places, begun = ExclusiveWork(), list[str]()
     assert places.begin("a", partial(begun.append, "a"))
     assert not places.begin("b", partial(begun.append, "b"))
     assert not places.begin("c", partial(begun.append, "c"))

@@ -29,6 +29,8 @@ from tests.log.machines.group.coordinator import Coordinator, commit_request, jo
 from tests.log.machines.transaction.driven import Driven
 
 HERE = "tests/actors/"
+CONFIG_EFFECTS = f"{HERE}serving/kafka/handlers/test_config_effects.py"
+CLEANER = f"{HERE}partition/test_cleaner.py"
 
 
 def topic_settings(facts: ClusterFacts) -> Any:
@@ -171,18 +173,18 @@ EFFECTS: dict[str, tuple[Callable[[ClusterFacts], Any], dict[str, Any], Any]] = 
 """The effect, what else the file says, and a value with which it is not what it is by default."""
 
 ELSEWHERE = {
-    "num.partitions": f"{HERE}handlers/test_config_effects.py::test_num_partitions",
-    "default.replication.factor": f"{HERE}handlers/test_config_effects.py::test_default_replication_factor",
-    "max.partitions": f"{HERE}handlers/test_config_effects.py::test_max_partitions",
-    "auto.create.topics.enable": f"{HERE}handlers/test_config_effects.py::test_auto_create_topics_enable",
-    "producer.id.expiration.ms": f"{HERE}handlers/test_config_effects.py::test_producer_id_expiration_ms",
-    "unclean.leader.election.enable": f"{HERE}process/test_config.py::test_unclean_elections_are_refused",
+    "num.partitions": f"{CONFIG_EFFECTS}::test_num_partitions",
+    "default.replication.factor": f"{CONFIG_EFFECTS}::test_default_replication_factor",
+    "max.partitions": f"{CONFIG_EFFECTS}::test_max_partitions",
+    "auto.create.topics.enable": f"{CONFIG_EFFECTS}::test_auto_create_topics_enable",
+    "producer.id.expiration.ms": f"{CONFIG_EFFECTS}::test_producer_id_expiration_ms",
+    "unclean.leader.election.enable": f"{HERE}cluster_file/test_config.py::test_unclean_elections_are_refused",
     "disk.reserve.bytes": f"{HERE}test_full_disk.py::test_a_topic_is_deleted_on_a_full_disk_and_everything_goes_on",
-    "max.connections": f"{HERE}test_listener.py::test_one_client_too_many_waits_until_another_leaves",
-    "queued.max.request.bytes": f"{HERE}test_request_memory.py::test_large_requests_wait_for_memory",
-    "max.connections.per.ip": f"{HERE}test_listener.py::test_one_client_too_many_from_one_address_is_closed",
-    "log.retention.check.interval.ms": f"{HERE}test_cleaner.py::test_retention_is_looked_at_when_its_interval_is_over",
-    "connections.max.idle.ms": f"{HERE}test_listener.py::test_a_client_that_says_nothing_is_hung_up_on",
+    "max.connections": f"{HERE}serving/test_listener.py::test_one_client_too_many_waits_until_another_leaves",
+    "queued.max.request.bytes": f"{HERE}serving/test_request_memory.py::test_large_requests_wait_for_memory",
+    "max.connections.per.ip": f"{HERE}serving/test_listener.py::test_one_client_too_many_from_one_address_is_closed",
+    "log.retention.check.interval.ms": f"{CLEANER}::test_retention_is_looked_at_when_its_interval_is_over",
+    "connections.max.idle.ms": f"{HERE}serving/test_listener.py::test_a_client_that_says_nothing_is_hung_up_on",
 }
 """Where those are tried that need a broker that runs."""
 

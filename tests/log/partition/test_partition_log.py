@@ -447,7 +447,7 @@ def test_truncating_under_a_map_does_not_kill_the_process(tmp_path: Path) -> Non
     """On a real disk, where a touch of a truncated map is a SIGBUS."""
     program = f"""
         from log.config import LogConfig
-        from log.filesystem import DiskFilesystem
+        from log.disk.filesystem import DiskFilesystem
         from tests.log.log_model import batch, contents, cut, open_log, put
         config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=0)
         log = open_log(DiskFilesystem(), config, {str(tmp_path / "t-0")!r})

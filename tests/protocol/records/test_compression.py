@@ -83,7 +83,7 @@ def test_nothing_fits_a_limit_of_nothing(codec: Codec) -> None:
 def test_a_bomb_takes_little_more_memory_than_the_limit(codec: Codec) -> None:
     script = f"""if True:
         import sys
-        from protocol.compression import Codec, decompress
+        from protocol.records.compression import Codec, decompress
         from protocol.errors import BatchTooLarge
         def peak():
             lines = open("/proc/self/status").read().splitlines()

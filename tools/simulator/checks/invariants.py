@@ -11,7 +11,7 @@ from attrs import define, frozen
 
 from actors.cluster_file.facts import GROUP as METADATA
 from actors.messages.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC
-from actors.raft.raft_actor import GroupMember
+from actors.raft.raft_actor import RaftActor
 from actors.runtime import Actor
 from log.disk.filesystem import Filesystem
 from log.disk.memory_filesystem import MemoryFilesystem
@@ -53,7 +53,7 @@ class CommittedBatch:
 class Seen:
     """A replica as it was when it was last looked at."""
 
-    actor: GroupMember
+    actor: RaftActor
     log: PartitionLog
     directory: str
     term: int
@@ -125,7 +125,7 @@ class Invariants:
         member: Member | None = getattr(actor, "_member", None)
         if member is None:
             return
-        actor = cast("GroupMember", actor)  # nobody else has one; to ask costs more
+        actor = cast("RaftActor", actor)  # nobody else has one; to ask costs more
         node, log = member.node, member.log
         broker = actor.address.broker
         group = self._in_generation(actor.group, broker, node.generation)
@@ -220,7 +220,7 @@ class Invariants:
         elif node.membership.brokers == (broker,):
             self._violate("whoever votes alone goes on leading", group, f"broker {broker}, in epoch {node.term}")
 
-    def _begin(self, group: str, broker: int, actor: GroupMember) -> Seen:
+    def _begin(self, group: str, broker: int, actor: RaftActor) -> Seen:
         node, log = actor._member.node, actor._member.log
         known = self._terms.get((group, broker, node.directory), 0)
         if node.term < known:
@@ -615,7 +615,7 @@ def _is_compacted(group: str) -> bool:
     return group.startswith((f"{GROUPS_TOPIC}-", f"{TRANSACTIONS_TOPIC}-"))
 
 
-def _lives(actor: GroupMember) -> bool:
+def _lives(actor: RaftActor) -> bool:
     return actor.node._alive.get(actor.address) is actor
 
 

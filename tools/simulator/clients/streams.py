@@ -32,7 +32,7 @@ from protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
     from actors.cluster_file.facts import ClusterFacts
-    from actors.raft.raft_actor import GroupServices
+    from actors.raft.context import BrokerContext
     from actors.runtime.ref import Ref
     from protocol.schema.declaration import Buffer
 
@@ -94,7 +94,7 @@ def port_address(broker: int) -> Address:
     return Address("port", "", broker)
 
 
-def open_port(node: Node, services: GroupServices, facts: ClusterFacts) -> None:
+def open_port(node: Node, services: BrokerContext, facts: ClusterFacts) -> None:
     """Let clients connect to this broker."""
     serving = Serving(node, services, facts, FetchSessions(services.rng))
     node.spawn(SimulatedPort, serving, address=port_address(node.broker))

@@ -10,13 +10,13 @@ from typing import cast
 
 from attrs import define, evolve, frozen
 
+from actors.broker.start import VOTES_FILE, start_actors
 from actors.cluster_file.facts import GROUP as METADATA
 from actors.cluster_file.facts import ClusterFacts, TopicWanted
 from actors.control.internal_topics import making_of
 from actors.messages.replica import group_name, replica_address
-from actors.partition.hosting import VOTES_FILE, start_partitions
 from actors.raft.background import Done, Work
-from actors.raft.raft_actor import GroupMember
+from actors.raft.raft_actor import RaftActor
 from actors.runtime import Actor, Address, Node
 from actors.runtime.simulation import ProcessClock, SeededScheduler, Simulation
 from log.disk.memory_filesystem import MemoryFilesystem
@@ -257,11 +257,11 @@ class World:
         known = [] if metadata is None else metadata.partitions()
         return [METADATA, *(group_name(topic.name, number, topic.id) for topic, number, _ in known)]
 
-    def replica(self, group: str, broker: int) -> GroupMember | None:
+    def replica(self, group: str, broker: int) -> RaftActor | None:
         """The member of this group on a living broker, once its log is open."""
         node = self.sim.nodes.get(broker)
         actor = None if node is None else node._alive.get(address_of(group, broker))
-        return cast("GroupMember", actor) if hasattr(actor, "_member") else None  # nobody else has such an address
+        return cast("RaftActor", actor) if hasattr(actor, "_member") else None  # nobody else has such an address
 
     def metadata(self) -> Metadata | None:
         """What somebody knows who knows most."""
@@ -285,7 +285,7 @@ class World:
             if group_name(topic.name, number, topic.id) == group
         )
 
-    def controllers(self) -> list[GroupMember]:
+    def controllers(self) -> list[RaftActor]:
         found = [self.replica(METADATA, broker) for broker in self.living]
         return [one for one in found if one is not None]
 
@@ -362,7 +362,7 @@ class World:
         )  # fmt: skip
         self.vote_faults.strike(broker)
         try:
-            services = start_partitions(
+            services = start_actors(
                 node, DATA, broker.directory, self._facts_for(broker), broker.disk, background, background, background,
                 random.Random(f"{self.settings.seed} {number} {broker.lives}"),
                 boot=str(broker.boots), raft=self.settings.raft,

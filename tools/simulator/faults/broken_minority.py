@@ -21,7 +21,7 @@ from tools.simulator.clients.client import Reader
 from tools.simulator.cluster.world import CLIENT_NODES, DATA
 
 if TYPE_CHECKING:
-    from actors.raft.raft_actor import GroupMember
+    from actors.raft.raft_actor import RaftActor
     from tools.simulator.cluster.world import World
 
 _SLOWNESS = 200.0
@@ -80,7 +80,7 @@ class BrokenMinority:
         )
 
     @staticmethod
-    def _is_whole(member: GroupMember, directory: str) -> bool:
+    def _is_whole(member: RaftActor, directory: str) -> bool:
         node = member._member.node
         return node.eligible and node.is_voter and member._services.directory_id == directory
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from actors.raft.raft_actor import GroupMember, GroupSpec
+from actors.raft.raft_actor import RaftActor
+from actors.raft.spec import ReplicaSpec
 from log.raft.membership import Voter
 from tools.simulator.faults.recoveries import KIND
 from tools.simulator.mutants.mutant import Mutant
@@ -10,14 +11,14 @@ from tools.simulator.mutants.mutant import Mutant
 _FAULTS = (KIND, "kill", "transfer")
 
 
-def _drop_log(_self: GroupSpec, _replica: Voter, _generation: int) -> bool:
+def _drop_log(_self: ReplicaSpec, _replica: Voter, _generation: int) -> bool:
     return False
 
 
-_begin_generation = GroupMember.begin_generation
+_begin_generation = RaftActor.begin_generation
 
 
-def _begin_as_survivor(self: GroupMember, spec: GroupSpec) -> None:
+def _begin_as_survivor(self: RaftActor, spec: ReplicaSpec) -> None:
     if Voter(self.node.broker, self._member.node.directory) in spec.first_voters:
         _begin_generation(self, spec)
 
@@ -25,11 +26,11 @@ def _begin_as_survivor(self: GroupMember, spec: GroupSpec) -> None:
 RECOVERY_MUTANTS = {
     "survivor-drops-log": Mutant(
         "the survivors of a recovery drop what they have, as replicas that were given up do",
-        GroupSpec, "keeps_log", _drop_log, faults=_FAULTS, brokers=4, replication_factor=3, writers=1, seconds=3.0,
+        ReplicaSpec, "keeps_log", _drop_log, faults=_FAULTS, brokers=4, replication_factor=3, writers=1, seconds=3.0,
     ),
     "given-up-goes-on": Mutant(
         "a replica that was given up stays in its old generation",
-        GroupMember, "begin_generation", _begin_as_survivor, faults=_FAULTS, brokers=4, replication_factor=3, writers=1,
+        RaftActor, "begin_generation", _begin_as_survivor, faults=_FAULTS, brokers=4, replication_factor=3, writers=1,
         seconds=3.0,
     ),
 }  # fmt: skip

@@ -129,7 +129,7 @@ def test_only_so_many_requests_are_under_way_and_the_rest_waits(
     client, fetch = waiting_fetch(cluster)
     size = len(b"".join(ClientConnection("test").send(FETCH, fetch, 12))) - 4
     under_way = (value if limit == "REQUESTS_MAX" else value // size) + 1
-    monkeypatch.setattr(f"actors.answers.{limit}", value)
+    monkeypatch.setattr(f"actors.serving.answers.{limit}", value)
     with client, WireClient(cluster) as writer:
         begun.clear()
         client.send_all([fetch] * 20, 12)

@@ -1,0 +1,39 @@
+"""What a replica is told to be: whose log it keeps, with which other replicas, under which settings."""
+
+from __future__ import annotations
+
+from attrs import Factory
+
+from log.config import LogConfig
+from log.raft.membership import Voter
+from protocol.late_attrs import frozen
+
+
+@frozen(slots=True)
+class ReplicaSpec:
+    """A group, and who shall be in it."""
+
+    name: str
+    """Of the group and of its directory, the same on every broker and never used for another group."""
+    topic_id: str
+    first_voters: tuple[Voter, ...]
+    wanted: tuple[int, ...]
+    observers: tuple[int, ...] = ()
+    move: int = 0
+    """How often it was decided anew who shall be in it."""
+    generation: int = 0
+    """How often replicas of it were given up; the first voters are those that began the last generation."""
+    first_move: int = 0
+    """The last move before that."""
+    since: tuple[int, ...] = ()
+    """For each of these first voters: the first generation of those of which it is a survivor without a gap."""
+    log: LogConfig = Factory(LogConfig)
+    flush_before_ack: bool = False
+    leads_alone: bool = False
+    uses_reserve: bool = False
+    """May its log take the room that is kept for a full disk?"""
+
+    def keeps_log(self, replica: Voter, generation: int) -> bool:
+        """May this replica, which last began `generation`, begin the latest one with its log? See Member."""
+        since = dict(zip(self.first_voters, self.since, strict=True)).get(replica)
+        return since is not None and generation >= since - 1
