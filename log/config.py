@@ -1,16 +1,16 @@
-"""The settings of one partition's log, with Kafka's names (dots as underscores) and defaults."""
+"""The settings of one partition's log, with Kafka's names (dots as underscores); ranges and defaults: log/settings."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 
-from attrs import field
-from attrs.validators import ge, gt
-
+from log.settings.kinds import LONG_MAX
+from log.settings.table import topic_field
 from protocol.late_attrs import frozen
 from protocol.records.compression import Codec
 
-NEVER = (1 << 63) - 1
+NEVER = LONG_MAX
 UNLIMITED = -1
 DECOMPRESSED_BYTES_MAX = 128 << 20
 """What becomes of one batch when it is looked into; more than that is not believed."""
@@ -30,29 +30,41 @@ class TimestampType(enum.Enum):
     LOG_APPEND_TIME = "LogAppendTime"
 
 
+def cleanup_policy_of(words: Iterable[str]) -> CleanupPolicy:
+    """An empty list keeps everything, until DeleteRecords raises the log's start."""
+    policy = CleanupPolicy(0)
+    for word in words:
+        policy |= CleanupPolicy[word.upper()]
+    return policy
+
+
+def codec_of(word: str) -> Codec | None:
+    """None for `producer`: as the client chose."""
+    return None if word == "producer" else Codec.NONE if word == "uncompressed" else Codec[word.upper()]
+
+
 @frozen(slots=True)
 class LogConfig:
     """How one partition's log is kept."""
 
-    segment_bytes: int = field(default=1 << 30, validator=ge(14))
-    segment_ms: int = field(default=7 * 24 * 3600 * 1000, validator=ge(1))
-    segment_index_bytes: int = field(default=10 << 20, validator=ge(12))
-    index_interval_bytes: int = field(default=4096, validator=ge(0))
-    flush_messages: int = field(default=NEVER, validator=gt(0))
-    flush_ms: int = field(default=NEVER, validator=ge(0))
-    retention_ms: int = field(default=7 * 24 * 3600 * 1000, validator=ge(-1))
-    retention_bytes: int = field(default=UNLIMITED, validator=ge(-1))
-    cleanup_policy: CleanupPolicy = CleanupPolicy.DELETE
-    delete_retention_ms: int = field(default=24 * 3600 * 1000, validator=ge(0))
-    min_compaction_lag_ms: int = field(default=0, validator=ge(0))
-    max_compaction_lag_ms: int = field(default=NEVER, validator=ge(1))
-    min_cleanable_dirty_ratio: float = field(default=0.5, validator=[ge(0.0)])
-    max_message_bytes: int = field(default=1_048_588, validator=ge(0))
-    message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
-    message_timestamp_before_max_ms: int = field(default=NEVER, validator=ge(0))
-    message_timestamp_after_max_ms: int = field(default=3600 * 1000, validator=ge(0))
-    compression_type: Codec | None = None
-    """None for `producer`: as the client chose."""
+    segment_bytes: int = topic_field("segment.bytes")
+    segment_ms: int = topic_field("segment.ms")
+    segment_index_bytes: int = topic_field("segment.index.bytes")
+    index_interval_bytes: int = topic_field("index.interval.bytes")
+    flush_messages: int = topic_field("flush.messages")
+    flush_ms: int = topic_field("flush.ms")
+    retention_ms: int = topic_field("retention.ms")
+    retention_bytes: int = topic_field("retention.bytes")
+    cleanup_policy: CleanupPolicy = topic_field("cleanup.policy", lambda word: cleanup_policy_of([word]))
+    delete_retention_ms: int = topic_field("delete.retention.ms")
+    min_compaction_lag_ms: int = topic_field("min.compaction.lag.ms")
+    max_compaction_lag_ms: int = topic_field("max.compaction.lag.ms")
+    min_cleanable_dirty_ratio: float = topic_field("min.cleanable.dirty.ratio")
+    max_message_bytes: int = topic_field("max.message.bytes")
+    message_timestamp_type: TimestampType = topic_field("message.timestamp.type", TimestampType)
+    message_timestamp_before_max_ms: int = topic_field("message.timestamp.before.max.ms")
+    message_timestamp_after_max_ms: int = topic_field("message.timestamp.after.max.ms")
+    compression_type: Codec | None = topic_field("compression.type", codec_of)
 
     @property
     def asks_for_syncs(self) -> bool:

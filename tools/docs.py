@@ -1,6 +1,7 @@
-"""Pages of docs/ that are made from the code:  python -m tools.docs apis
+"""Pages of docs/ that are made from the code:  python -m tools.docs apis configuration
 
-What each API does and what it leaves out is said where it is done, in the docstring of its handler.
+What each API does and what it leaves out is said where it is done, in the docstring of its handler; what each setting
+does is said in the table of settings, log/settings/table.py.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from importlib import import_module
 from pathlib import Path
 
 from actors.serving.kafka.handlers import SERVED, handler_of
+from log.settings.kinds import INT_MAX, LONG_MAX
+from log.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS, Area, TopicSetting
+from log.settings.topics import spelled
 from protocol.apis import Api
 
 DIRECTORY = Path(__file__).parent.parent / "docs"
@@ -55,7 +59,92 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-PAGES: dict[str, Callable[[], str]] = {"apis": apis}
+FILE_KEYS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
+    "[cluster]": (
+        ("name", "barnabas", "text", "The name of the cluster. Processes of another cluster are refused."),
+        ("host", "127.0.0.1", "an IP address or a host name", "Where the brokers listen."),
+        ("data_dir", "data", "a directory", "Where the brokers keep their directories, relative to the file."),
+    ),
+    "[[broker]], once for each broker": (
+        ("id", "required", "0 to 2³¹−1", "The number of the broker."),
+        ("port", "required", "0 to 65535", "Where it listens; 0 finds a free port and keeps it."),
+        ("data_dir", "the cluster's, and the id", "a directory", "Where it keeps its logs."),
+        ("advertised", "host and port", "host:port", "Where clients are told to find it."),
+    ),
+    "[[topic]], once for each topic that a new cluster gets": (
+        ("name", "required", "1 to 249 of a-z, A-Z, 0-9, dot, underscore, hyphen", "The name of the topic."),
+        ("partitions", "`num.partitions`", "1 to 10,000", "The number of its partitions."),
+        ("replication_factor", "`default.replication.factor`", "1 to 64", "The replicas of each partition."),
+    ),
+}
+"""The keys of cluster.toml outside of [config]."""
+
+
+def configuration() -> str:
+    """Every key of cluster.toml and every config of topics."""
+    lines = [
+        "# Configuration",
+        "",
+        "Made by `python -m tools.docs configuration` from the table of settings (`log/settings/table.py`); edit that.",
+        "`python -m actors.cluster --check cluster.toml` checks a file without starting anything. Whatever is accepted",
+        "takes effect; a key or value that is not known is refused with a line that names it.",
+    ]
+    for table, keys in FILE_KEYS.items():
+        lines += ["", f"## `{table.partition(',')[0]}`{table[len(table.partition(',')[0]) :]}", ""]
+        lines += ["| key | default | values | what it says |", "|---|---|---|---|"]
+        lines += [f"| `{key}` | {default} | {values} | {text} |" for key, default, values, text in keys]
+    lines += [
+        "",
+        "## `[config]`: settings of all brokers",
+        "",
+        "By Kafka's names, in quotes since they have dots. They hold for every broker and are read at the start; none",
+        "can be changed while brokers run. A setting that Apache Kafka does not have is marked with \\*.",
+    ]
+    for area in Area:
+        lines += ["", f"### {area.value[:1].upper()}{area.value[1:]}", ""]
+        lines += ["| setting | default | values | what it does |", "|---|---|---|---|"]
+        for row in BROKER_SETTINGS.values():
+            if row.area is area:
+                default = f"the topic's: `{_of_topic(row.name)}`" if row.default is None else _value(row.default)
+                mark = "" if row.is_kafkas else " \\*"
+                lines.append(f"| `{row.name}`{mark} | {default} | {row.kind.range} | {row.documentation} |")
+    lines += [
+        "",
+        "## Configs of topics",
+        "",
+        "They are given when a topic is created (`topics create --config NAME=VALUE`) or changed while it is in use",
+        "(`topics config`, AlterConfigs). A topic without a config of its own has the brokers' setting in the last",
+        "column, if the file gives one (the first that it gives counts), and else the default.",
+        "",
+        "| config | default | values | what it does | setting of brokers |",
+        "|---|---|---|---|---|",
+    ]
+    for topic in TOPIC_SETTINGS.values():
+        names = ", ".join(f"`{synonym.name}`" for synonym in topic.synonyms)
+        lines.append(
+            f"| `{topic.name}` | {_value(topic.default)} | {topic.kind.range} | {topic.documentation} | {names} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _of_topic(broker_setting: str) -> str:
+    """The topic config for which this setting of brokers is the default."""
+    return next(row.name for row in TOPIC_SETTINGS.values() if broker_setting in _names(row))
+
+
+def _names(row: TopicSetting) -> list[str]:
+    return [synonym.name for synonym in row.synonyms]
+
+
+def _value(value: object) -> str:
+    if value == LONG_MAX:
+        return "2⁶³−1"
+    if value == INT_MAX:
+        return "2³¹−1"
+    return f"{value:,}" if type(value) is int else spelled(value)
+
+
+PAGES: dict[str, Callable[[], str]] = {"apis": apis, "configuration": configuration}
 
 
 def main(arguments: list[str]) -> int:

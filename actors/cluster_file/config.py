@@ -13,7 +13,6 @@ What depends on the machine rather than on the text (free ports, writable disks)
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tomllib
@@ -21,25 +20,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import attrs
 
-from log.machines.settings import unclean
+from log.settings import unclean
+from log.settings.kinds import Whole, shown
+from log.settings.table import BROKER_SETTINGS, BROKERS_MAX, PARTITIONS_MAX, broker_field
 
-BROKERS_MAX: Final = 64
-PARTITIONS_MAX: Final = 10_000
-CLUSTER_PARTITIONS_MAX: Final = 5_000
 TOPIC_NAME_CHARS_MAX: Final = 249
-INT_MAX: Final = (1 << 31) - 1
-LONG_MAX: Final = (1 << 63) - 1
-CATCH_UP_BYTES_PER_S: Final = 64 << 20  # Kafka's is without limit; here all brokers share one machine's disk and cores
-CONNECTIONS_MAX: Final = 10_000  # Kafka's is without limit; each of ours may hold tens of MB
 
 Rule = Callable[[object], str | None]  # a value to the complaint about it, None when it is good
 Rules = Mapping[str, Rule]
 Table = dict[str, Any]  # as tomllib gives it
-T = TypeVar("T")
 
 
 class ConfigError(Exception):
@@ -58,44 +51,6 @@ def problem(file: Path | None, key: str, complaint: str) -> str:
     return ": ".join(part for part in ("" if file is None else str(file), key, complaint) if part)
 
 
-def shown(value: object) -> str:
-    """A value as the file would spell it, on one line."""
-    match value:
-        case dict():
-            return "a table"
-        case list():
-            return "an array"
-        case str():
-            return json.dumps(value, ensure_ascii=not value.isprintable())
-        case bool():
-            return "true" if value else "false"
-        case int() if value.bit_length() > 64:
-            return f"a number of {value.bit_length()} bits"
-        case _:
-            return str(value)
-
-
-def whole(low: int, high: int) -> Rule:
-    def check(value: object) -> str | None:
-        if type(value) is not int:
-            return f"expected a whole number, got {shown(value)}"
-        if not low <= value <= high:
-            return f"{shown(value)} is out of range; give a whole number from {low} to {high}"
-        return None
-
-    return check
-
-
-def truth(value: object) -> str | None:
-    return None if isinstance(value, bool) else f"expected true or false, got {shown(value)}"
-
-
-def never_unclean(value: object) -> str | None:
-    if value is True:
-        return f"true is refused: {unclean.REFUSAL}; leave it out, and {unclean.REMEDY}"
-    return truth(value)
-
-
 def text(good: Callable[[str], bool], otherwise: str) -> Rule:
     def check(value: object) -> str | None:
         if not isinstance(value, str):
@@ -103,25 +58,6 @@ def text(good: Callable[[str], bool], otherwise: str) -> Rule:
         return None if good(value) else f"{shown(value)} {otherwise}"
 
     return check
-
-
-def number(low: float, high: float) -> Rule:
-    def check(value: object) -> str | None:
-        if type(value) not in (int, float):
-            return f"expected a number, got {shown(value)}"
-        if not low <= value <= high:  # type: ignore[operator]
-            return f"{shown(value)} is out of range; give a number from {low:g} to {high:g}"
-        return None
-
-    return check
-
-
-def is_cleanup_policy(value: str) -> bool:
-    return not value.strip() or all(word.strip() in {"delete", "compact"} for word in value.split(","))
-
-
-def one_of(*words: str) -> Rule:
-    return text(lambda value: value in words, f"is none of {', '.join(words)}; give one of them")
 
 
 def is_host(value: str) -> bool:
@@ -148,117 +84,67 @@ def is_topic_name(value: str) -> bool:
     return value not in {".", ".."} and re.fullmatch(rf"[a-zA-Z0-9._-]{{1,{TOPIC_NAME_CHARS_MAX}}}", value) is not None
 
 
-def _setting(name: str, rule: Rule, default: T) -> T:
-    return attrs.field(default=default, metadata={"name": name, "rule": rule})
-
-
 @attrs.frozen
 class KafkaConfig:
-    """Kafka's own settings with Kafka's names and defaults (__consumer_offsets is smaller, and groups begin at once:
-    all of it is on one machine; bounds that Kafka does not have are in docs/limits.md); a field here is all it takes
-    for [config] to know one."""
+    """The settings of brokers, by Kafka's names; log/settings/table.py says what each of them is."""
 
-    num_partitions: int = _setting("num.partitions", whole(1, PARTITIONS_MAX), default=1)
-    default_replication_factor: int = _setting("default.replication.factor", whole(1, BROKERS_MAX), default=1)
-    min_insync_replicas: int = _setting("min.insync.replicas", whole(1, BROKERS_MAX), default=1)
-    auto_create_topics_enable: bool = _setting("auto.create.topics.enable", truth, default=True)
-    leader_replication_throttled_rate: int = _setting(
-        "leader.replication.throttled.rate", whole(1, 2**63 - 1), default=CATCH_UP_BYTES_PER_S
+    num_partitions: int = broker_field("num.partitions")
+    default_replication_factor: int = broker_field("default.replication.factor")
+    min_insync_replicas: int = broker_field("min.insync.replicas")
+    auto_create_topics_enable: bool = broker_field("auto.create.topics.enable")
+    leader_replication_throttled_rate: int = broker_field("leader.replication.throttled.rate")
+    max_partitions: int = broker_field("max.partitions")
+    max_connections: int = broker_field("max.connections")
+    max_connections_per_ip: int = broker_field("max.connections.per.ip")
+    queued_max_request_bytes: int = broker_field("queued.max.request.bytes")
+    connections_max_idle_ms: int = broker_field("connections.max.idle.ms")
+    disk_reserve_bytes: int = broker_field("disk.reserve.bytes")
+    offsets_topic_num_partitions: int = broker_field("offsets.topic.num.partitions")
+    offsets_topic_replication_factor: int = broker_field("offsets.topic.replication.factor")
+    offset_metadata_max_bytes: int = broker_field("offset.metadata.max.bytes")
+    offsets_retention_minutes: int = broker_field("offsets.retention.minutes")
+    offsets_retention_check_interval_ms: int = broker_field("offsets.retention.check.interval.ms")
+    group_min_session_timeout_ms: int = broker_field("group.min.session.timeout.ms")
+    group_max_session_timeout_ms: int = broker_field("group.max.session.timeout.ms")
+    group_initial_rebalance_delay_ms: int = broker_field("group.initial.rebalance.delay.ms")
+    group_max_size: int = broker_field("group.max.size")
+    group_consumer_session_timeout_ms: int = broker_field("group.consumer.session.timeout.ms")
+    group_consumer_heartbeat_interval_ms: int = broker_field("group.consumer.heartbeat.interval.ms")
+    group_consumer_max_size: int = broker_field("group.consumer.max.size")
+    offsets_topic_max_groups_per_partition: int = broker_field("offsets.topic.max.groups.per.partition")
+    transaction_state_log_num_partitions: int = broker_field("transaction.state.log.num.partitions")
+    transaction_state_log_replication_factor: int = broker_field("transaction.state.log.replication.factor")
+    transaction_max_timeout_ms: int = broker_field("transaction.max.timeout.ms")
+    transactional_id_expiration_ms: int = broker_field("transactional.id.expiration.ms")
+    producer_id_expiration_ms: int = broker_field("producer.id.expiration.ms")
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = broker_field(
+        "transaction.remove.expired.transaction.cleanup.interval.ms"
     )
-    max_partitions: int = _setting("max.partitions", whole(1, INT_MAX), default=CLUSTER_PARTITIONS_MAX)
-    max_connections: int = _setting("max.connections", whole(1, INT_MAX), default=CONNECTIONS_MAX)
-    max_connections_per_ip: int = _setting("max.connections.per.ip", whole(1, INT_MAX), default=INT_MAX)
-    queued_max_request_bytes: int = _setting("queued.max.request.bytes", whole(1, LONG_MAX), default=1 << 29)
-    connections_max_idle_ms: int = _setting("connections.max.idle.ms", whole(1, LONG_MAX), default=600_000)
-    disk_reserve_bytes: int = _setting("disk.reserve.bytes", whole(0, LONG_MAX), default=8 << 20)
-    offsets_topic_num_partitions: int = _setting("offsets.topic.num.partitions", whole(1, PARTITIONS_MAX), default=8)
-    offsets_topic_replication_factor: int = _setting(
-        "offsets.topic.replication.factor", whole(1, BROKERS_MAX), default=3
-    )
-    offset_metadata_max_bytes: int = _setting("offset.metadata.max.bytes", whole(0, INT_MAX), default=4096)
-    offsets_retention_minutes: int = _setting("offsets.retention.minutes", whole(1, INT_MAX), default=10_080)
-    offsets_retention_check_interval_ms: int = _setting(
-        "offsets.retention.check.interval.ms", whole(1, LONG_MAX), default=600_000
-    )
-    group_min_session_timeout_ms: int = _setting("group.min.session.timeout.ms", whole(1, INT_MAX), default=6_000)
-    group_max_session_timeout_ms: int = _setting("group.max.session.timeout.ms", whole(1, INT_MAX), default=1_800_000)
-    group_initial_rebalance_delay_ms: int = _setting("group.initial.rebalance.delay.ms", whole(0, INT_MAX), default=0)
-    group_max_size: int = _setting("group.max.size", whole(1, INT_MAX), default=10_000)
-    group_consumer_session_timeout_ms: int = _setting(
-        "group.consumer.session.timeout.ms", whole(1, INT_MAX), default=45_000
-    )
-    group_consumer_heartbeat_interval_ms: int = _setting(
-        "group.consumer.heartbeat.interval.ms", whole(1, INT_MAX), default=5_000
-    )
-    group_consumer_max_size: int = _setting("group.consumer.max.size", whole(1, INT_MAX), default=10_000)
-    offsets_topic_max_groups_per_partition: int = _setting(
-        "offsets.topic.max.groups.per.partition", whole(1, INT_MAX), default=20_000
-    )
-    transaction_state_log_num_partitions: int = _setting(
-        "transaction.state.log.num.partitions", whole(1, PARTITIONS_MAX), default=8
-    )
-    transaction_state_log_replication_factor: int = _setting(
-        "transaction.state.log.replication.factor", whole(1, BROKERS_MAX), default=3
-    )
-    transaction_max_timeout_ms: int = _setting("transaction.max.timeout.ms", whole(1, INT_MAX), default=900_000)
-    transactional_id_expiration_ms: int = _setting(
-        "transactional.id.expiration.ms", whole(1, INT_MAX), default=604_800_000
-    )
-    producer_id_expiration_ms: int = _setting("producer.id.expiration.ms", whole(1, INT_MAX), default=86_400_000)
-    transaction_remove_expired_transaction_cleanup_interval_ms: int = _setting(
-        "transaction.remove.expired.transaction.cleanup.interval.ms", whole(1, INT_MAX), default=3_600_000
-    )
-    transaction_state_log_max_ids_per_partition: int = _setting(
-        "transaction.state.log.max.ids.per.partition", whole(1, INT_MAX), default=20_000
-    )
-    transaction_two_phase_commit_enable: bool = _setting("transaction.two.phase.commit.enable", truth, default=False)
-    # Defaults of topics that have no config of their own (log/machines/settings/catalog.py)
-    log_segment_bytes: int | None = _setting("log.segment.bytes", whole(14, INT_MAX), default=None)
-    log_roll_ms: int | None = _setting("log.roll.ms", whole(1, LONG_MAX), default=None)
-    log_roll_hours: int | None = _setting("log.roll.hours", whole(1, INT_MAX), default=None)
-    log_index_size_max_bytes: int | None = _setting("log.index.size.max.bytes", whole(12, INT_MAX), default=None)
-    log_index_interval_bytes: int | None = _setting("log.index.interval.bytes", whole(0, INT_MAX), default=None)
-    log_flush_interval_messages: int | None = _setting("log.flush.interval.messages", whole(1, LONG_MAX), default=None)
-    log_flush_interval_ms: int | None = _setting("log.flush.interval.ms", whole(0, LONG_MAX), default=None)
-    log_retention_ms: int | None = _setting("log.retention.ms", whole(-1, LONG_MAX), default=None)
-    log_retention_minutes: int | None = _setting("log.retention.minutes", whole(-1, INT_MAX), default=None)
-    log_retention_hours: int | None = _setting("log.retention.hours", whole(-1, INT_MAX), default=None)
-    log_retention_bytes: int | None = _setting("log.retention.bytes", whole(-1, LONG_MAX), default=None)
-    log_retention_check_interval_ms: int = _setting(
-        "log.retention.check.interval.ms", whole(1, LONG_MAX), default=300_000
-    )
-    log_cleanup_policy: str | None = _setting(
-        "log.cleanup.policy",
-        text(is_cleanup_policy, 'is no cleanup policy; give delete, compact, delete,compact, or "" to keep everything'),
-        default=None,
-    )
-    log_cleaner_delete_retention_ms: int | None = _setting(
-        "log.cleaner.delete.retention.ms", whole(0, LONG_MAX), default=None
-    )
-    log_cleaner_min_compaction_lag_ms: int | None = _setting(
-        "log.cleaner.min.compaction.lag.ms", whole(0, LONG_MAX), default=None
-    )
-    log_cleaner_max_compaction_lag_ms: int | None = _setting(
-        "log.cleaner.max.compaction.lag.ms", whole(1, LONG_MAX), default=None
-    )
-    log_cleaner_min_cleanable_ratio: float | None = _setting(
-        "log.cleaner.min.cleanable.ratio", number(0, 1), default=None
-    )
-    message_max_bytes: int | None = _setting("message.max.bytes", whole(0, INT_MAX), default=None)
-    log_message_timestamp_type: str | None = _setting(
-        "log.message.timestamp.type", one_of("CreateTime", "LogAppendTime"), default=None
-    )
-    log_message_timestamp_before_max_ms: int | None = _setting(
-        "log.message.timestamp.before.max.ms", whole(0, LONG_MAX), default=None
-    )
-    log_message_timestamp_after_max_ms: int | None = _setting(
-        "log.message.timestamp.after.max.ms", whole(0, LONG_MAX), default=None
-    )
-    compression_type: str | None = _setting(
-        "compression.type", one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"), default=None
-    )
-
-    unclean_leader_election_enable: bool | None = _setting(unclean.CONFIG, never_unclean, default=None)
+    transaction_state_log_max_ids_per_partition: int = broker_field("transaction.state.log.max.ids.per.partition")
+    transaction_two_phase_commit_enable: bool = broker_field("transaction.two.phase.commit.enable")
+    log_segment_bytes: int | None = broker_field("log.segment.bytes")
+    log_roll_ms: int | None = broker_field("log.roll.ms")
+    log_roll_hours: int | None = broker_field("log.roll.hours")
+    log_index_size_max_bytes: int | None = broker_field("log.index.size.max.bytes")
+    log_index_interval_bytes: int | None = broker_field("log.index.interval.bytes")
+    log_flush_interval_messages: int | None = broker_field("log.flush.interval.messages")
+    log_flush_interval_ms: int | None = broker_field("log.flush.interval.ms")
+    log_retention_ms: int | None = broker_field("log.retention.ms")
+    log_retention_minutes: int | None = broker_field("log.retention.minutes")
+    log_retention_hours: int | None = broker_field("log.retention.hours")
+    log_retention_bytes: int | None = broker_field("log.retention.bytes")
+    log_retention_check_interval_ms: int = broker_field("log.retention.check.interval.ms")
+    log_cleanup_policy: str | None = broker_field("log.cleanup.policy")
+    log_cleaner_delete_retention_ms: int | None = broker_field("log.cleaner.delete.retention.ms")
+    log_cleaner_min_compaction_lag_ms: int | None = broker_field("log.cleaner.min.compaction.lag.ms")
+    log_cleaner_max_compaction_lag_ms: int | None = broker_field("log.cleaner.max.compaction.lag.ms")
+    log_cleaner_min_cleanable_ratio: float | None = broker_field("log.cleaner.min.cleanable.ratio")
+    message_max_bytes: int | None = broker_field("message.max.bytes")
+    log_message_timestamp_type: str | None = broker_field("log.message.timestamp.type")
+    log_message_timestamp_before_max_ms: int | None = broker_field("log.message.timestamp.before.max.ms")
+    log_message_timestamp_after_max_ms: int | None = broker_field("log.message.timestamp.after.max.ms")
+    compression_type: str | None = broker_field("compression.type")
+    unclean_leader_election_enable: bool | None = broker_field(unclean.CONFIG)
 
     def spelled(self) -> dict[str, str]:
         """Every setting that has a value, by Kafka's names, as Kafka writes it."""
@@ -314,10 +200,10 @@ _CLUSTER: Rules = {
     "data_dir": _DIRECTORY,
 }
 _CLUSTER_DEFAULTS: Final = {"name": "barnabas", "host": "127.0.0.1", "data_dir": "data"}
-_CONFIG: Rules = {name: setting.metadata["rule"] for name, setting in SETTINGS.items()}
+_CONFIG: Rules = {name: BROKER_SETTINGS[name].kind.complaint for name in SETTINGS}
 _BROKER: Rules = {
-    "id": whole(0, 2**31 - 1),
-    "port": whole(0, 65535),
+    "id": Whole(0, 2**31 - 1).complaint,
+    "port": Whole(0, 65535).complaint,
     "data_dir": _DIRECTORY,
     "advertised": text(
         lambda value: address_in(value) is not None,
@@ -333,8 +219,8 @@ _TOPIC: Rules = {
         is_topic_name,
         f'is not a topic name; use 1 to {TOPIC_NAME_CHARS_MAX} of a-z, A-Z, 0-9, ".", "_", "-", but not "." or ".."',
     ),
-    "partitions": whole(1, PARTITIONS_MAX),
-    "replication_factor": whole(1, BROKERS_MAX),
+    "partitions": Whole(1, PARTITIONS_MAX).complaint,
+    "replication_factor": Whole(1, BROKERS_MAX).complaint,
 }
 _TOPIC_REQUIRED: Final = {"name": "give the topic a name"}
 _NOTHING_REQUIRED: Final[Mapping[str, str]] = {}
@@ -452,7 +338,7 @@ class _Reading:
         return tuple(topics)
 
     def check_partitions(self, count: int, settings: Table) -> None:
-        most: int = settings.get("max.partitions", CLUSTER_PARTITIONS_MAX)
+        most: int = settings.get("max.partitions", BROKER_SETTINGS["max.partitions"].default)
         if count > most:
             complaint = f"together they have {count} partitions; the cluster may have {most} (max.partitions): raise it"
             self.refuse("topic", complaint)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import DescribeSurvivor, replica_address
-from log.machines.settings import unclean
+from log.settings import unclean
 
 if TYPE_CHECKING:
     from actors.raft.leadership import Leadership

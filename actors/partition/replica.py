@@ -57,7 +57,6 @@ from actors.runtime import Address, Future, Payload, handles
 from log.config import LogConfig
 from log.errors import LogError, LogFull, LogOffline
 from log.machines.metadata.plans import EndMove
-from log.machines.settings.topic_configs import settings_of
 from log.partition.admission import Admitted
 from log.partition.refusals import Overtakes
 from log.partition.verification import TooMuchParked
@@ -74,6 +73,7 @@ from log.segment.producer_state import (
     TooManyOpen,
     WrongTransactionState,
 )
+from log.settings.topics import settings_of
 from log.slices import LongCall
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError

@@ -31,10 +31,10 @@ from log.disk.filesystem import DiskFilesystem
 from log.errors import LogError
 from log.machines.group.config import GroupConfig
 from log.machines.metadata.placement import controllers
-from log.machines.settings.catalog import topic_defaults
 from log.machines.transaction.config import TransactionConfig
 from log.raft.membership import MembershipHistory, Voter
 from log.replica.member import MEMBERSHIP_FILE
+from log.settings.topics import topic_defaults
 from protocol.late_attrs import frozen
 
 FILE_NAME = "formation"

@@ -15,7 +15,8 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from actors.broker.directory_lock import DirectoryInUse, owner_of
-from actors.cluster_file.config import ClusterConfig, problem, shown
+from actors.cluster_file.config import ClusterConfig, problem
+from log.settings.kinds import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

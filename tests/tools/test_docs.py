@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from actors.cluster_file import config
 from actors.serving.kafka.handlers import SERVED
+from log.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS, Area
 from tools import docs
 
 
@@ -21,6 +23,18 @@ def test_every_api_that_is_served_is_told_with_its_versions() -> None:
     rows = re.findall(r"^\| (\d+) \| (\w+) \| (\d+)(?:–(\d+))?[ ,]", docs.apis(), re.MULTILINE)
     told = {(int(key), name, int(first), int(last or first)) for key, name, first, last in rows}
     assert told == {(api.key, api.name, api.advertised.first, api.advertised.last) for api in SERVED}
+
+
+def test_every_key_of_the_file_and_every_setting_is_told() -> None:
+    keys = [{key for key, *_ in rows} for rows in docs.FILE_KEYS.values()]
+    assert keys == [set(config._CLUSTER), set(config._BROKER), set(config._TOPIC)]
+    told = re.findall(r"^\| `([a-z.]+)`", docs.configuration(), re.MULTILINE)
+    assert [name for name in told if "." in name] == [
+        *(name for area in Area for name, row in BROKER_SETTINGS.items() if row.area is area),
+        *TOPIC_SETTINGS,
+    ]
+    assert all(row.documentation for row in BROKER_SETTINGS.values())
+    assert all(row.documentation for row in TOPIC_SETTINGS.values())
 
 
 def test_a_page_is_written_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

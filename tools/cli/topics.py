@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from log.machines.settings import unclean
+from log.settings import unclean
 from tools.cli import output, recovery
 from tools.client.json_client import JsonClient
 from tools.client.json_conversation import Refused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from log.settings.table import broker_field
 from protocol.late_attrs import frozen
 
 
@@ -12,14 +13,14 @@ class GroupConfig:
     And but for the number of members, which has a bound here, and that of groups, which is our own setting.
     """
 
-    group_min_session_timeout_ms: int = 6_000
-    group_max_session_timeout_ms: int = 1_800_000
-    group_initial_rebalance_delay_ms: int = 0
-    group_max_size: int = 10_000
-    offset_metadata_max_bytes: int = 4096
-    offsets_retention_minutes: int = 10_080
-    offsets_retention_check_interval_ms: int = 600_000
-    group_consumer_session_timeout_ms: int = 45_000
-    group_consumer_heartbeat_interval_ms: int = 5_000
-    group_consumer_max_size: int = 10_000
-    offsets_topic_max_groups_per_partition: int = 20_000
+    group_min_session_timeout_ms: int = broker_field("group.min.session.timeout.ms")
+    group_max_session_timeout_ms: int = broker_field("group.max.session.timeout.ms")
+    group_initial_rebalance_delay_ms: int = broker_field("group.initial.rebalance.delay.ms")
+    group_max_size: int = broker_field("group.max.size")
+    offset_metadata_max_bytes: int = broker_field("offset.metadata.max.bytes")
+    offsets_retention_minutes: int = broker_field("offsets.retention.minutes")
+    offsets_retention_check_interval_ms: int = broker_field("offsets.retention.check.interval.ms")
+    group_consumer_session_timeout_ms: int = broker_field("group.consumer.session.timeout.ms")
+    group_consumer_heartbeat_interval_ms: int = broker_field("group.consumer.heartbeat.interval.ms")
+    group_consumer_max_size: int = broker_field("group.consumer.max.size")
+    offsets_topic_max_groups_per_partition: int = broker_field("offsets.topic.max.groups.per.partition")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from log.settings.table import broker_field
 from protocol.late_attrs import frozen
 
 
@@ -9,9 +10,11 @@ from protocol.late_attrs import frozen
 class TransactionConfig:
     """Kafka's defaults. The number of transactional ids is our own setting."""
 
-    transaction_max_timeout_ms: int = 900_000
-    transactional_id_expiration_ms: int = 604_800_000
-    producer_id_expiration_ms: int = 86_400_000
-    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
-    transaction_two_phase_commit_enable: bool = False
-    transaction_state_log_max_ids_per_partition: int = 20_000
+    transaction_max_timeout_ms: int = broker_field("transaction.max.timeout.ms")
+    transactional_id_expiration_ms: int = broker_field("transactional.id.expiration.ms")
+    producer_id_expiration_ms: int = broker_field("producer.id.expiration.ms")
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = broker_field(
+        "transaction.remove.expired.transaction.cleanup.interval.ms"
+    )
+    transaction_two_phase_commit_enable: bool = broker_field("transaction.two.phase.commit.enable")
+    transaction_state_log_max_ids_per_partition: int = broker_field("transaction.state.log.max.ids.per.partition")

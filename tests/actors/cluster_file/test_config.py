@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from actors.cluster_file.config import (
-    BROKERS_MAX,
     SETTINGS,
     BrokerConfig,
     ClusterConfig,
@@ -19,9 +18,10 @@ from actors.cluster_file.config import (
     TopicConfig,
     load,
 )
-from log.machines.settings.catalog import CATALOG, topic_defaults
-from log.machines.settings.topic_configs import InvalidConfig, check
-from log.machines.settings.unclean import REFUSAL, REMEDY
+from log.settings.kinds import InvalidConfig
+from log.settings.table import BROKERS_MAX, TOPIC_SETTINGS
+from log.settings.topics import check, topic_defaults
+from log.settings.unclean import REFUSAL, REMEDY
 
 ONE_BROKER = "[[broker]]\nid = 1\nport = 9092\n"
 TWO_BROKERS = ONE_BROKER + "[[broker]]\nid = 2\nport = 9093\n"
@@ -539,7 +539,7 @@ def test_importing_the_module_is_cheap() -> None:
 
 TOPIC_DEFAULTS = {
     synonym.name: (topic_config, synonym)
-    for topic_config, facts in CATALOG.items()
+    for topic_config, facts in TOPIC_SETTINGS.items()
     for synonym in facts.synonyms
     if topic_config != "min.insync.replicas"
 }

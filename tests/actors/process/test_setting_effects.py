@@ -2,7 +2,7 @@
 
 Each effect begins with the facts that a broker is given, so the way from the file to whoever minds the setting is
 shown too. Defaults of topics become the settings of their logs, whose effects are tried in
-tests/log/machines/test_config_effects.py and tests/log/partition/test_admission.py.
+tests/log/settings/test_effects.py and tests/log/partition/test_admission.py.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from actors.control.internal_topics import making_of
 from actors.messages.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from actors.process.formation import facts_of
 from actors.serving.kafka.handlers import served
-from log.machines.settings.catalog import CATALOG
-from log.machines.settings.topic_configs import settings_of
-from log.machines.settings.unclean import CONFIG
 from log.raft.pacer import Pacer
+from log.settings.table import TOPIC_SETTINGS
+from log.settings.topics import settings_of
+from log.settings.unclean import CONFIG
 from tests.log.machines.group.consumers import Consumer, Topics
 from tests.log.machines.group.consumers import Coordinator as ConsumerCoordinator
 from tests.log.machines.group.coordinator import Coordinator, commit_request, join_request
@@ -201,7 +201,7 @@ def test_every_setting_is_tried() -> None:
 
 
 def test_every_default_of_a_topic_is_a_setting() -> None:
-    assert {synonym.name for facts in CATALOG.values() for synonym in facts.synonyms} <= {*EFFECTS, CONFIG}
+    assert {synonym.name for facts in TOPIC_SETTINGS.values() for synonym in facts.synonyms} <= {*EFFECTS, CONFIG}
 
 
 @pytest.mark.parametrize("place", ELSEWHERE.values())

@@ -14,9 +14,10 @@ from functools import cache, lru_cache
 from itertools import dropwhile
 from typing import TYPE_CHECKING
 
-from actors.cluster_file.config import SETTINGS, KafkaConfig
-from log.machines.settings.catalog import CATALOG, ConfigType, broker_defaults, facts_of, topic_default
-from log.machines.settings.topic_configs import defaults
+from actors.cluster_file.config import KafkaConfig
+from log.settings.kinds import ConfigType
+from log.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
+from log.settings.topics import broker_defaults, defaults, topic_default
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
@@ -24,20 +25,12 @@ if TYPE_CHECKING:
 
 DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
 
-_BROKER_DOCUMENTATION: Mapping[str, str] = {
-    "num.partitions": "How many partitions a topic gets that does not say.",
-    "default.replication.factor": "How many replicas the partitions of a topic get that does not say.",
-    "auto.create.topics.enable": "Is a topic made when a client asks for one that is not there?",
-    "leader.replication.throttled.rate": "How many bytes a second replicas that are being made get, of a whole broker.",
-    "max.partitions": "How many partitions all topics may have together.",
-    "max.connections": "How many connections a broker takes.",
-    "max.connections.per.ip": "How many connections a broker takes from one address.",
-    "queued.max.request.bytes": "How many bytes of requests that are not answered a broker holds.",
-    "connections.max.idle.ms": "How long a connection lives on which nothing is read or written.",
-    "node.id": "The number of this broker.",
-    "log.dirs": "Where this broker keeps its logs.",
-    "listeners": "Where clients find this broker.",
+_OF_ONE_BROKER: Mapping[str, tuple[ConfigType, str]] = {
+    "node.id": (ConfigType.INT, "The number of this broker."),
+    "log.dirs": (ConfigType.STRING, "Where this broker keeps its logs."),
+    "listeners": (ConfigType.STRING, "Where clients find this broker."),
 }
+"""What a broker knows of itself, and no setting of the file says."""
 
 
 @frozen(slots=True)
@@ -80,27 +73,24 @@ def usual_topic_entries(broker_configs: tuple[tuple[str, str], ...]) -> dict[str
 
 def broker_entries(serving: Serving) -> list[Entry]:
     """Every config of this broker. None changes while it runs."""
-    given, told = _given(serving), _broker_settings()
-    entries = [_broker_entry(name, given, *told[name]) for name in SETTINGS]
+    given = _given(serving)
+    entries = [_broker_entry(row.name, given, row.kind.type, row.documentation) for row in BROKER_SETTINGS.values()]
     me = serving.metadata.brokers.get(serving.broker)
     known = {"node.id": str(serving.broker), "log.dirs": serving.services.data_dir}
     if me is not None:
         known["listeners"] = f"PLAINTEXT://{me.host}:{me.port}"
-    for name in known:
-        kind = ConfigType.INT if name == "node.id" else ConfigType.STRING
-        entries.append(_broker_entry(name, known, kind, _BROKER_DOCUMENTATION[name]))
-    return entries
+    return [*entries, *(_broker_entry(name, known, *_OF_ONE_BROKER[name]) for name in known)]
 
 
 def _topic_entry(name: str, default: str, own: Mapping[str, str], given: Mapping[str, str]) -> Entry:
-    facts = facts_of(name)
-    names = [synonym.name for synonym in facts.synonyms]
+    row = TOPIC_SETTINGS[name]
+    names = [synonym.name for synonym in row.synonyms]
     chain = [SynonymEntry(name, own[name], DYNAMIC_TOPIC_CONFIG)] if name in own else []
     chain += _chain(names[0], names, given)
     from_file = topic_default(name, given)
     value = own.get(name, default if from_file is None else from_file)
     source = chain[0].source if chain else DEFAULT_CONFIG
-    return Entry(name, value, source, False, facts.type, facts.documentation, tuple(chain))
+    return Entry(name, value, source, False, row.type, row.documentation, tuple(chain))
 
 
 def _broker_entry(name: str, given: Mapping[str, str], kind: ConfigType, documentation: str) -> Entry:
@@ -119,8 +109,8 @@ def _chain(first: str, names: Sequence[str], given: Mapping[str, str]) -> list[S
 
 def _family(name: str) -> Sequence[str]:
     """The settings of a broker that are the same config in other units, this one among them."""
-    for facts in CATALOG.values():
-        names = [synonym.name for synonym in facts.synonyms]
+    for row in TOPIC_SETTINGS.values():
+        names = [synonym.name for synonym in row.synonyms]
         if name in names:
             return names
     return [name]
@@ -134,18 +124,4 @@ def _given(serving: Serving) -> dict[str, str]:
 @cache
 def _broker_defaults() -> dict[str, str]:
     """The default of every setting of a broker that has one."""
-    topic = {name: default for name, _, default in broker_defaults() if default is not None}
-    return {**KafkaConfig().spelled(), **topic}
-
-
-@cache
-def _broker_settings() -> dict[str, tuple[ConfigType, str]]:
-    """Of every setting of the file: its type, and what it does."""
-    told: dict[str, tuple[ConfigType, str]] = {}
-    for name, setting in SETTINGS.items():
-        kind = {bool: ConfigType.BOOLEAN, int: ConfigType.INT}.get(type(setting.default), ConfigType.STRING)
-        told[name] = (kind, _BROKER_DOCUMENTATION.get(name, ""))
-    for name, facts, _ in broker_defaults():
-        if name in SETTINGS:
-            told[name] = (facts.type, f"{facts.documentation} Of topics that do not say.")
-    return told
+    return {**KafkaConfig().spelled(), **broker_defaults()}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import TransferLeadership, group_name, replica_address
 from actors.serving.kafka.handlers.operations import Together, look_until, said
-from log.machines.settings import unclean
+from log.settings import unclean
 from protocol.error_codes import ErrorCode
 from protocol.messages.elect_leaders import (
     ElectLeadersRequest,

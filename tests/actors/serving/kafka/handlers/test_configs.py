@@ -12,8 +12,8 @@ from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
 from actors.serving.kafka.handlers import describe_configs
 from actors.serving.kafka.handlers.config_entries import Entry
-from log.machines.settings.catalog import CATALOG
-from log.machines.settings.topic_configs import TOPIC_CONFIGS
+from log.settings.table import TOPIC_SETTINGS
+from log.settings.topics import TOPIC_CONFIGS
 from protocol.apis import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from protocol.error_codes import ErrorCode
 from protocol.messages import alter_configs, incremental_alter_configs
@@ -164,7 +164,7 @@ def test_types_and_documentation(client: WireClient, topic: str) -> None:
 
 
 def test_every_config_is_in_the_catalog() -> None:
-    assert set(CATALOG) == set(TOPIC_CONFIGS)
+    assert set(TOPIC_SETTINGS) == set(TOPIC_CONFIGS)
 
 
 def test_only_what_is_asked_for_is_told(client: WireClient, topic: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.harness import Cluster
-from log.machines.settings.unclean import REMEDY
+from log.settings.unclean import REMEDY
 from protocol.apis import ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_partition_reassignments import (

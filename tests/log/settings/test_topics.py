@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log.config import CleanupPolicy, LogConfig, TimestampType
-from log.machines.settings.topic_configs import (
+from log.settings.kinds import InvalidConfig
+from log.settings.topics import (
     TOPIC_CONFIGS,
-    InvalidConfig,
     TopicSettings,
     check,
     defaults,
     settings_of,
 )
-from log.machines.settings.unclean import CONFIG, REMEDY
+from log.settings.unclean import CONFIG, REMEDY
 from protocol.records.compression import Codec
 
 INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
