@@ -1,17 +1,21 @@
 """Actors on one scheduler per process, spread over processes.
 
-address.py            names that mean the same everywhere: replica/orders-3@2
-actor.py              the actor: a pykka.Actor whose turns the scheduler runs
-mailbox.py            bounded queues, and what happens when one is full
-ref.py future.py      tell, ask, and the answer
-scheduler.py          one loop over ready actors; timers.py, clock.py: its time
-loop.py               the trio task that keeps a scheduler going
-node.py               a place where actors live: directory, links, watches
-supervision.py        restarts with back-off, and giving up; watches.py, events.py: who is told
-codec.py frames.py    messages as bytes, and bytes as frames
-link.py               what two nodes say to each other, without saying how it travels
-socket_transport.py   … over AF_UNIX; peering.py: who dials whom
-simulation.py         … over a virtual clock and a seeded, lossy network
+address      names that mean the same everywhere: replica/orders-3@2
+actor        the actor: a pykka.Actor whose turns the scheduler runs
+mailbox      bounded queues, and what happens when one is full
+ref          references: tell and ask
+future       the answer to an ask
+scheduler    one loop over ready actors
+clock        where time comes from, real or virtual
+timers       timers on the scheduler's clock
+node         the place where some actors live: directory, links, watches
+supervision  restarts with back-off, and giving up
+watches      which actors are told when an actor or a broker goes away
+events       what watchers are told
+errors       what can go wrong between actors
+links        links between nodes, over AF_UNIX
+loop         the scheduler on trio: sockets, turns, garbage
+simulation   the same actors on a virtual clock and a seeded, lossy network
 """
 
 from actors.runtime.actor import Actor, handles

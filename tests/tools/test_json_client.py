@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-import trio
-import trio.testing
 
 from actors.harness import Cluster
 from protocol.partitioner import partition_for_key
@@ -19,7 +17,6 @@ from tests.actors.json_lines import Lines, wait_until_registered
 from tools.client import json_conversation
 from tools.client.json_client import JsonClient
 from tools.client.json_conversation import ClientError, ConnectionBroken, NotABroker, Refused, Unreachable, Written
-from tools.client.trio_json_client import TrioJsonClient
 
 LOSES = Callable[[dict[str, Any]], bool]
 
@@ -166,57 +163,16 @@ def test_what_is_refused_is_told(cluster: Cluster) -> None:
         nowhere.call("status")
 
 
-# -- trio --------------------------------------------------------------------------------------------------------
+def test_somebody_else_at_the_address_is_told() -> None:
+    def answer() -> None:
+        with listener.accept()[0] as stream:
+            stream.recv(1 << 16)
+            stream.sendall(b"HTTP/1.1 400 Bad Request\r\n")
 
-
-async def test_the_same_with_trio(cluster: Cluster) -> None:
-    before = end_of(cluster, 1)
-    with lossy(cluster, first_of("init_producer", "produce", "produce")) as where:
-        async with TrioJsonClient(where) as client:
-            written = [await client.produce("orders", n, partition=1) for n in range(3)]
-            assert written == [Written(1, before + n) for n in range(3)]
-            fetched = await client.call("fetch", topic="orders", partition=1, offset=before)
-            assert [record["value"] for record in fetched["records"]] == ["0", "1", "2"]
-            with pytest.raises(Refused, match="UNKNOWN_TOPIC"):
-                await client.call("describe_topic", topic="nowhere")
-    async with TrioJsonClient("127.0.0.1:1") as nowhere:
-        with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1 "):
-            await nowhere.call("status")
-
-
-async def test_tasks_may_share_a_client_and_give_up(cluster: Cluster) -> None:
-    before = end_of(cluster, 1)
-    async with TrioJsonClient(cluster.bootstrap) as client:
-        written: list[Written] = []
-
-        async def write(number: int) -> None:
-            written.append(await client.produce("orders", number, partition=1))
-
-        async with trio.open_nursery() as nursery:
-            for number in range(10):
-                nursery.start_soon(write, number)
-        assert sorted(one.offset for one in written) == list(range(before, before + 10))
-
-        async def read() -> None:
-            await client.call("fetch", topic="orders", partition=1, offset=before + 10, wait_ms=60_000)
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(read)
-            await trio.testing.wait_all_tasks_blocked()
-            nursery.cancel_scope.cancel()
-        assert (await client.produce("orders", "after", partition=1)).offset == before + 10
-
-
-async def test_somebody_else_at_the_address_is_told() -> None:
-    async def answer(stream: trio.SocketStream) -> None:
-        await stream.receive_some()
-        await stream.send_all(b"HTTP/1.1 400 Bad Request\r\n")
-
-    async with trio.open_nursery() as nursery:
-        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        nursery.start_soon(trio.serve_listeners, answer, listeners)
-        where = f"127.0.0.1:{listeners[0].socket.getsockname()[1]}"
-        async with TrioJsonClient(where) as client:
-            with pytest.raises(NotABroker, match=where):
-                await client.call("status")
-        nursery.cancel_scope.cancel()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        where = f"127.0.0.1:{listener.getsockname()[1]}"
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with JsonClient(where) as client, pytest.raises(NotABroker, match=where):
+            client.call("status")
+        thread.join()

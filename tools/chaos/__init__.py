@@ -15,9 +15,7 @@ transformers  from topic to topic, exactly once
 readers       assigned consumers, members of groups, a reader of offsets
 final_read    everything, when all is over
 exactly_once  every input has one output
-fatal_errors  a producer from which every fatal error is heard
-renumbering   librdkafka's mistake that writes messages twice, heard
-punctual      librdkafka's calls that never end, ended
+librdkafka    what librdkafka does wrong, heard or worked around
 subscription  a member of a group, record by record
 faults        brokers that are killed, stopped and cut off
 brokers       those of ours that are started by somebody else

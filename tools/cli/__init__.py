@@ -1,13 +1,17 @@
-"""`python -m tools.cli COMMAND`: one module per command.
+"""`python -m tools.cli COMMAND`: a module for each command, and what they share.
 
-dump_log.py   dump-log: print and check segment files, indexes and small files of a log, ours or Apache Kafka's
-topics.py     topics: list, describe, make, change and delete topics
-groups.py     groups: list, describe, reset and delete them
-transactions.py  transactions: list, describe, abort, and find those that hang
-brokers.py    brokers: who they are, what each keeps and leads
-move.py       move: a partition, to other brokers
-drain.py      drain: everything, away from a broker
-produce.py    produce: lines of stdin, as records
-consume.py    consume: records, as lines
-output.py     tables and colours in a terminal, plain text in a pipe
+topics            topics: list, describe, create, change, delete, recover
+recovery          `topics recover`: partitions that lost their majority
+groups            groups: list, describe, reset, delete
+offset_plan       where `groups reset` sets the offsets of a group
+transactions      transactions: list, describe, abort, find those that hang
+brokers           brokers: what each of them keeps and leads
+move              move: a partition, to other brokers
+drain             drain: everything, away from a broker
+produce           produce: lines of stdin, as records
+consume           consume: records, as lines
+group_reader      records as a member of a group prints and commits them
+dump_log          dump-log: segments, indexes and small files, checked
+recover_metadata  recover-metadata: a stopped cluster that lost its majority
+output            tables and colours in a terminal, plain text in a pipe
 """

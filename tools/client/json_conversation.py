@@ -1,4 +1,4 @@
-"""What a client says to a broker in newline JSON, without the connection: the modules with `client` in their names.
+"""What a client says to a broker in newline JSON, without the connection, which is json_client's.
 
 Whoever of the addresses answers is asked. A request that finds no controller, or whose connection breaks, is sent again
 for a few seconds and to the next address, if that does no harm:

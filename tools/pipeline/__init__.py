@@ -12,16 +12,17 @@ writes down which prepared transactions are the batch (a topic, with the option 
 batch once. Any other topic written to, dead letters among them, gets it at least once, and so does whatever your own
 function does besides giving a DataFrame back.
 
-batches        foreach_batch: one micro-batch through decoder, function and sinks
-decoders       JSON with a schema, text, bytes; what cannot be decoded is set apart, with the reason
-dead_letters   what was set apart, to a topic
-sink           what a sink is, and the number under which a batch is known
-sql_sink       SQLite, PostgreSQL; parquet_sink: files; topic_sink: topics
-running        a query with its progress shown, until it ends or Ctrl-C
-job            a TOML file that describes all this, for `python -m tools.pipeline FILE.toml`
-job_options    options of topics in such a file
-job_runner     makes a job's parts and runs them
-sql_names      names in SQL
-capture        outside data into a topic, resumable, once each; file_tail and sqlite_changes are what is captured
-read_file      a file that is open, whatever becomes of its name
+batches         foreach_batch: one micro-batch through decoder, function and sinks
+decoders        JSON with a schema, text, bytes; what cannot be decoded is set apart, with the reason
+dead_letters    what was set apart, to a topic
+sinks           tables, files, topics
+sql_names       names in SQL
+running         a query with its progress shown, until it ends or Ctrl-C
+job             a TOML file that describes all this, for `python -m tools.pipeline FILE.toml`
+job_options     options of topics in such a file
+job_runner      makes a job's parts and runs them
+capture         outside data into a topic, resumable, once each
+file_tail       the lines of a file, as they are appended
+read_file       a file that is open, whatever becomes of its name
+sqlite_changes  the changes of a SQLite table
 """

@@ -1,12 +1,13 @@
 """Replicated partitions, measured: `python -m tools.bench replication`.
 
-latency.py     appends, beside raw_chain.py (the least such an append must do) and a bare pwrite
-failover.py    how long partitions take no appends when the process that leads them is killed
-idle.py        what a thousand partitions cost at rest
-scan.py        appends beside somebody who reads a large partition from disk
-brokers.py     the cluster they all measure
-
 Nothing is imported here before it is needed: the command's `--help` is not to wait for it.
+
+latency    appends, beside a raw chain and a bare pwrite
+raw_chain  the least that a replicated append must do
+failover   how long partitions take no appends when the process that leads them is killed
+idle       what a thousand partitions cost at rest
+scan       appends while a large partition is read from disk
+brokers    the cluster that they all measure
 """
 
 from __future__ import annotations

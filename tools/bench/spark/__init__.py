@@ -1,9 +1,10 @@
 """`python -m tools.bench spark`: rows a second from the brokers into Spark, and the time from a record to foreachBatch.
 
-scan      a query over a whole topic: by our source, by the stock JVM connector if its jars are at hand, by `ceiling`
-ceiling   a source that makes the same rows from nothing: what Spark takes from Python at best
-latency   one record at a time, beside a source that has a row whenever it is asked
-memory    of the driver, while the exactly-once sink writes one micro-batch of a million rows, and a larger one
+scan     a query over a whole topic: by our source, by the stock JVM connector, by `ceiling`
+ceiling  a source that makes the same rows from nothing: what Spark takes from Python at best
+latency  one record at a time, beside a source that has a row whenever it is asked
+memory   the driver's memory while the exactly-once sink writes one large micro-batch
+room     what a measurement may write
 """
 
 from __future__ import annotations

@@ -1,1 +1,6 @@
-"""log/machines/group/offsets."""
+"""Committed offsets.
+
+committed      how far groups have read, and what open transactions hold back
+requests       commit, fetch, delete, expire
+marker_guards  whether a transaction ended since its coordinator was asked
+"""
