@@ -151,6 +151,10 @@ def _write_again(segments: list[Segment], flushed_offset: int) -> None:
         file = segment.file
         for position in range(0, segment.size, _COPY_BYTES):
             file.pwrite(file.pread(min(_COPY_BYTES, segment.size - position), position), position)
-        file.truncate(segment.size + 1)  # its size may be another on disk, and is only written if it changes
-        file.truncate(segment.size)
+        if segment is segments[-1]:
+            # It may be longer on disk, and its size is only written if it changes. Only the last segment can have been
+            # cut: a log takes no batches behind a cut that is not on disk. And a recovery after a kill between these
+            # two finds a byte behind the last batch, which it cuts off; in an earlier segment, all later ones with it.
+            file.truncate(segment.size + 1)
+            file.truncate(segment.size)
         file.sync()

@@ -112,6 +112,8 @@ def open_segments(handles: Handles, directory: str, config: LogConfig, *, is_new
         opened.unsynced += _sort_out_snapshots(files, directory, names, opened.flushed_offset)
         if losses.TORN_FILE in names:
             files.remove(f"{directory}/{losses.TORN_FILE}")
+        if CLEAN in names:  # it was torn or not true: it must not stand for what is appended from now on
+            checkpoint.forget_clean_stop(files, directory)
     first = opened.segments[0].base_offset if opened.segments else opened.log_start_offset
     opened.epochs.cut_before(min(first, opened.log_start_offset))
     return opened

@@ -244,3 +244,37 @@ def test_a_crash_in_a_restart_leaves_the_old_log_or_an_empty_one(mode: CrashMode
     assert contents(log) == []
     put(log, batch(), epoch=6)
     assert log.read(offset, 100).size
+
+
+@pytest.mark.parametrize("mode", ["keep_all", "lose_all", *SEEDS])
+def test_a_crash_while_a_log_of_several_segments_is_written_again_costs_nothing(mode: CrashMode | int) -> None:
+    crash_at = 0
+    while True:
+        files = MemoryFilesystem()
+        log = open_log(files, CONFIG)
+        for _ in range(9):
+            put(log, batch(2, value=b"x" * 90))
+            if log.end_offset == 4:
+                log.flush()
+        assert len(log.segments) >= 3
+        written = contents(log)
+        files.faults.append(Fault("sync", path=log.active.path))
+        with pytest.raises(LogOffline):
+            log.flush()
+        log.release()
+        files.crash_at = files.operations + crash_at
+        try:
+            open_log(files, CONFIG)
+        except SimulatedCrash:
+            pass
+        else:
+            break
+        files.crash(random.Random(mode * 1000 + crash_at)) if isinstance(mode, int) else files.crash(mode=mode)
+        log = open_log(files, CONFIG)
+        assert log.end_offset >= 4
+        if mode == "keep_all":
+            assert contents(log) == written
+            assert log.cut is None or not log.cut.is_loss
+        put(log, batch(), epoch=9)  # and it goes on
+        crash_at += 1
+    assert crash_at > 20

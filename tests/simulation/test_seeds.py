@@ -233,7 +233,7 @@ def test_another_seed_of_the_soak_that_once_broke_a_promise_keeps_it(seed: int) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [20_000_770, 20_001_108])
+@pytest.mark.parametrize("seed", [20_000_770, 20_001_108, 30_002_360])
 def test_a_seed_of_the_second_soak_that_once_broke_a_promise_keeps_it(seed: int) -> None:
     check(seed)
 

@@ -222,6 +222,20 @@ def machine_goes_down(files: MemoryFilesystem, boot: str, rng: random.Random | N
     return losses.is_marked(files, "/data/t-0")
 
 
+def test_a_word_of_a_clean_stop_that_cannot_be_read_does_not_outlive_the_recovery() -> None:
+    """The log takes records after it, and the next power loss may take some of them that were acknowledged."""
+    files = MemoryFilesystem()
+    log = log_in(files)
+    losses.note_boot(files, "/data", "first", [])
+    append(log, b"one")
+    log.close()
+    torn = files.open("/data/t-0/clean-shutdown")
+    torn.truncate(torn.size() // 2)
+    torn.sync()
+    append(log_in(files), b"two")
+    assert machine_goes_down(files, "second")
+
+
 def test_a_log_that_never_acknowledged_before_it_synced_is_not_marked() -> None:
     files = MemoryFilesystem()
     log = log_in(files)
