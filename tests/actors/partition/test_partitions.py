@@ -18,6 +18,8 @@ from actors.broker.start import start_actors
 from actors.cluster_file.facts import GROUP as METADATA
 from actors.cluster_file.facts import ClusterFacts
 from actors.control import controller
+from actors.coordination.groups import GroupCoordinator
+from actors.messages.coordinator import GROUPS_TOPIC, Coordinate, coordinator_address
 from actors.messages.replica import (
     AppendRecords,
     AppendResult,
@@ -54,6 +56,7 @@ from log.recovery import checkpoint, losses
 from log.replica.vote_journal import TERMS_SKIPPED
 from protocol.error_codes import ErrorCode
 from protocol.records.batches import Record, build_batch
+from tests.log.machines.group.coordinator import commit_request
 
 DATA = "/data"
 STEPS_MAX = 200_000
@@ -379,6 +382,41 @@ def test_leadership_stays_where_it_is_when_all_disks_are_full() -> None:
     before = [brokers.services[1].leadership.of(group) for group in groups]
     brokers.sim.run(seconds=3 * BALANCE_SECONDS)
     assert [brokers.services[1].leadership.of(group) for group in groups] == before
+
+
+def test_a_coordinator_on_a_full_disk_keeps_its_machine_and_writes_when_there_is_space(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """With one broker: nobody could take its partition over."""
+    brokers = Brokers(1)
+    brokers.tell_controller(CreateTopic("make it", GROUPS_TOPIC, 1, 1))
+    address = coordinator_address(GROUPS_TOPIC, 0, 1)
+    brokers.until(lambda: address in brokers.sim.nodes[1].addresses)
+    ref = brokers.sim.nodes[1].ref(address)
+    coordinator = ref._actor_weakref()
+    assert isinstance(coordinator, GroupCoordinator)
+
+    def commit(offset: int) -> ErrorCode:
+        request = commit_request(offset, place=(GROUPS_TOPIC, 0))
+        answer = ref.ask(Coordinate(request, 8, "client", "/127.0.0.1"), block=False)
+        brokers.until(lambda: answer.done)
+        told = answer.get()
+        return told if isinstance(told, ErrorCode) else ErrorCode(told.topics[0].partitions[0].error_code)
+
+    brokers.until(lambda: commit(0) == ErrorCode.NONE)
+    machine = coordinator._machine
+    brokers.disks[1].faults.append(Fault("write", errno.ENOSPC, f"{DATA}/{GROUPS_TOPIC}-*/*.log", times=None))
+    with caplog.at_level(logging.INFO):
+        for _ in range(20):
+            assert commit(1) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            brokers.sim.run(seconds=1.0)
+    told = [record.getMessage() for record in caplog.records if "group_coordinator/" in record.getMessage()]
+    assert len(told) == 1
+    assert "there is no space on the disk" in told[0]
+    brokers.disks[1].faults.clear()
+    brokers.until(lambda: commit(2) == ErrorCode.NONE)
+    assert machine is not None
+    assert coordinator._machine is machine, "it was made again from the log"
 
 
 def test_a_broker_that_is_gone_does_not_count_as_full() -> None:
