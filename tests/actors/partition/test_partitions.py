@@ -25,6 +25,7 @@ from actors.messages.replica import (
     AppendResult,
     CleanUp,
     DeleteRecords,
+    HandOver,
     RecordsDeleted,
     group_name,
     parts_of,
@@ -44,11 +45,13 @@ from actors.partition.replica import Replica
 from actors.raft.background import Done, Work
 from actors.raft.calendar import SUSPENDED_SECONDS
 from actors.raft.context import BrokerContext
+from actors.raft.raft_actor import Offline
 from actors.runtime import Address, Payload
 from actors.runtime.clock import VirtualClock
 from actors.runtime.simulation import Simulation
 from log.disk.memory_filesystem import Fault, MemoryFilesystem
 from log.disk.reserve import PIECE_BYTES
+from log.errors import LogOffline
 from log.machines.metadata.plans import CreateTopic, DeleteTopic
 from log.partition.partition_log import PartitionLog
 from log.raft.membership import Voter
@@ -417,6 +420,22 @@ def test_a_coordinator_on_a_full_disk_keeps_its_machine_and_writes_when_there_is
     brokers.until(lambda: commit(2) == ErrorCode.NONE)
     assert machine is not None
     assert coordinator._machine is machine, "it was made again from the log"
+
+
+def test_a_replica_that_fails_while_it_hands_over_says_that_nobody_leads_in_its_place() -> None:
+    brokers = Brokers(3)
+    (group,) = brokers.create(1)
+    leader = leader_of(brokers, group)
+    ref = brokers.sim.nodes[leader].ref(replica_address(group, leader))
+    replica = ref._actor_weakref()
+    assert isinstance(replica, Replica)
+    for disk in brokers.disks.values():  # no voter can save its vote, so nobody leads soon
+        disk.faults.append(Fault("sync", errno.EIO, f"{DATA}/votes", times=None))
+    answer = ref.ask(HandOver(), block=False)
+    brokers.until(lambda: bool(replica._handed_over))
+    ref.tell(Offline(LogOffline(group, OSError(errno.EIO, "the disk failed"))))
+    brokers.until(lambda: answer.done)
+    assert answer.get() is False
 
 
 def test_a_broker_that_is_gone_does_not_count_as_full() -> None:
