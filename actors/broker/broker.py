@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import trio
 from attrs import evolve
+from pykka import ActorDeadError
 
 from actors.broker.directory_lock import DirectoryLock
 from actors.broker.identity import Identity
@@ -36,12 +37,13 @@ from actors.messages.replica import HandOver
 from actors.partition.hosting import Balance
 from actors.raft.context import BrokerContext
 from actors.raft.last_syncs import LastSyncs
-from actors.runtime import LAUNCHER_ID, Actor, Address, Node, PeerDown, PeerUp, handles
+from actors.runtime import LAUNCHER_ID, Actor, Address, MailboxFull, Node, PeerDown, PeerUp, handles
 from actors.runtime.links.peering import Peering
 from actors.runtime.loop.trio_loop import drained
 from actors.serving.context import Serving, traced_clients
 from actors.serving.fetch_sessions import FetchSessions
 from actors.serving.listener import serve_port
+from log.errors import LogError
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ SETTLE_SECONDS = 0.01
 BALANCE_LOOK_SECONDS = 0.05
 BALANCE_SECONDS_MAX = 2.0
 """How long a cluster that starts waits for its preferred leaders: clients that come then find nothing moving."""
+_HANDS_NOTHING_OVER = (OSError, LogError, ActorDeadError, MailboxFull)
+"""Its disk failed, it ended meanwhile, or it has too much to do: the others notice that this broker is gone."""
 _FOUND_PORTS = range(16_384, 32_768)
 
 
@@ -266,11 +270,19 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 async def _hand_over(node: Node) -> None:
-    """Let others lead what is led here, partitions and the metadata, so that nobody waits for this broker's timeout."""
+    """Let others lead what is led here, partitions and the metadata, so that nobody waits for this broker's timeout.
+
+    A member that fails to hand over stops neither the other members nor the clean stop of this broker.
+    """
     members = [address for address in node.addresses if address.kind in ("replica", "controller")]
     with trio.move_on_after(HAND_OVER_SECONDS):
-        for answer in [node.ref(member).ask(HandOver(), block=False) for member in members]:
-            await answer
+        for member, answer in [(member, node.ref(member).ask(HandOver(), block=False)) for member in members]:
+            try:
+                await answer
+            except _HANDS_NOTHING_OVER as error:
+                node.log.warning("broker: %s hands nothing over: %s", member, error)
+            except Exception:
+                node.log.exception("broker: %s failed to hand over", member)
 
 
 async def _stop_actors(node: Node, last_syncs: LastSyncs | None) -> None:

@@ -14,9 +14,10 @@ What becomes of a flight:
 
 - committed: its answers go out. Fewer replicas than min.insync.replicas may hold it by then: its clients are told to
   ask again, and the coordinator goes on, since what the machine decided is in the log.
-- refused for now (too few replicas are in sync, the replica has too much to do): nothing is written. The machine keeps
-  what it decided, and the flight is repeated until it succeeds. Meanwhile clients are told to ask again, nothing new is
-  decided for them, and the machine's clock stands still, so that no session ends which could not be renewed.
+- refused for now (too few replicas are in sync, the disk is full, the replica has too much to do): nothing is written.
+  The machine keeps what it decided, and the flight is repeated until it succeeds. Meanwhile clients are told to ask
+  again, nothing new is decided for them, and the machine's clock stands still, so that no session ends which could not
+  be renewed.
 - refused because of the producer of its transaction: the machine takes back that one decision.
 - anything else (another replica leads): nobody knows what is committed. Everybody who waits is told to ask again, and
   the machine is made again from the log. Appends wait for their commit as long as this replica leads: the log has no
@@ -41,6 +42,7 @@ from actors.messages.replica import (
     EARLIEST,
     LATEST,
     AppendRecords,
+    AppendResult,
     ConfirmLeadership,
     DescribeReplica,
     FindOffset,
@@ -485,7 +487,7 @@ class Coordinator(Actor):
             return
         error = _error_of(future)
         if error in _FOR_NOW:
-            self._stand(flight, error, pause)
+            self._stand(flight, _reason_of(future, error), pause)
             return
         self._go_on()
         if error in (ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND):
@@ -513,11 +515,11 @@ class Coordinator(Actor):
         """Is nothing decided for clients, because nothing can be written?"""
         return self._stands_since is not None
 
-    def _stand(self, flight: list[Effects], error: ErrorCode, pause: float) -> None:
+    def _stand(self, flight: list[Effects], reason: str, pause: float) -> None:
         """Keep what was decided, let its clients ask again, and repeat the flight."""
         if self._stands_since is None:
             self._stands_since = self.node.scheduler.clock.now()
-            self.log.info("coordinator: %s cannot write for now: %s", self.address, error.name)
+            self.log.info("coordinator: %s cannot write for now: %s", self.address, reason)
         self._queue[:0] = flight
         for effects in self._queue:
             for token, _ in effects.replies:
@@ -573,6 +575,12 @@ def _error_of(future: Future[Any]) -> ErrorCode:
     return (
         ErrorCode.REQUEST_TIMED_OUT if isinstance(future.exception, MailboxFull) else ErrorCode.NOT_LEADER_OR_FOLLOWER
     )
+
+
+def _reason_of(future: Future[Any], error: ErrorCode) -> str:
+    """The error in words, for the log of this broker."""
+    answer = None if future.exception is not None else future.get()
+    return f"{error.name}: {answer.message}" if isinstance(answer, AppendResult) and answer.message else error.name
 
 
 def _encoded(answer: object, version: int) -> CoordinatedBytes:

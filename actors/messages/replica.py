@@ -162,7 +162,10 @@ class DiskIsFull:
 @wire(0x0227)
 @frozen(slots=True)
 class HandOver:
-    """You are about to stop: let somebody else lead. Answered once somebody does, or nobody is there who could."""
+    """You are about to stop: let another replica lead. The answer says whether one does.
+
+    It comes as soon as that is known: at once if no other replica can lead.
+    """
 
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3

@@ -80,9 +80,11 @@ class LogCleaning:
     def _begin(self, removable_below: int, reply: Future[bool]) -> None:
         replica, log = self._replica, self._replica.member.log
         is_compacted = CleanupPolicy.COMPACT in log.config.cleanup_policy  # as of now
-        if self._compaction is None and log.online and is_compacted:
+        now_ms = replica.services.wall_ms()
+        is_sure = replica.services.calendar.is_sure()  # the clock may have jumped while the others were asked
+        if self._compaction is None and log.online and is_compacted and is_sure:
             self._compaction = Compaction(
-                log, now_ms=replica.services.wall_ms(), removable_below=removable_below,
+                log, now_ms=now_ms, removable_below=removable_below,
                 memory_bytes=KEY_MAP_BYTES, flush_soon=replica.sync_soon,
             )  # fmt: skip
             replica.after(0.0, Compact(reply))

@@ -212,6 +212,10 @@ class Replica(RaftActor):
         if request.own:
             try:
                 return self._append(request, check_batches(_writable(request.batches)), -1)
+            except LogFull as error:
+                # Nothing is written, so the coordinator need not read the log again: it repeats the append.
+                self._give_way_if_full()
+                return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, self._member.node.term, str(error))
             except (ProtocolError, LogError) as error:
                 return self._refused(error)
         if self._admissions.is_busy:

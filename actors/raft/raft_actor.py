@@ -209,7 +209,7 @@ class RaftActor(Actor):
         if self._log is None:
             return  # it never began
         self.refuse_waiting(None)
-        self._tell_handed_over()
+        self._answer_hand_overs(another_leads=False)
         self._services.elections.ended(self.group, self.now)
         self.send(self._heartbeats, Leads(self.group, -1, ()))
         self.send(self._heartbeats, Follows(self.group, None, 0, self.address))
@@ -220,6 +220,7 @@ class RaftActor(Actor):
             self._member.log.close(None if last_syncs is None else last_syncs.add)
 
     def on_failure(self, *_: object) -> None:
+        self._answer_hand_overs(another_leads=False)
         self._services.elections.ended(self.group, self.now)
         self.send(self._heartbeats, Leads(self.group, -1, ()))
         if self._log is not None:
@@ -229,13 +230,21 @@ class RaftActor(Actor):
 
     @handles(TransferLeadership)
     def transfer_leadership(self, message: TransferLeadership) -> bool:
-        begun = self._member.transfer_to(message.to, self.now)
+        try:
+            begun = self._member.transfer_to(message.to, self.now)
+        except LogOffline as error:
+            self.after(0.0, Offline(error))  # raised here, it is told to whoever asked and forgotten
+            raise
         self._after_event()
         return begun
 
     @handles(HandOver)
     def hand_over(self, _message: HandOver) -> bool | None:
-        handing_over = self._member.retire(self.now)
+        try:
+            handing_over = self._member.retire(self.now)
+        except LogOffline as error:
+            self.after(0.0, Offline(error))
+            raise
         self._after_event()
         if not handing_over:
             return False
@@ -489,7 +498,7 @@ class RaftActor(Actor):
             self._follows_told = leader is not None
             self.send(self._heartbeats, Follows(self.group, leader, node.term, self.address))
         if leader is not None:
-            self._tell_handed_over()
+            self._answer_hand_overs(another_leads=True)
         self.on_leads(leads=leads)
 
     def _announce(self) -> None:
@@ -565,10 +574,10 @@ class RaftActor(Actor):
             self._damage_told = damage
             self.log.error("replica: %s is damaged on this disk, and a follower needs it from %s", self.group, damage)
 
-    def _tell_handed_over(self) -> None:
+    def _answer_hand_overs(self, *, another_leads: bool) -> None:
         waiting, self._handed_over = self._handed_over, []
         for reply in waiting:
-            reply.set(True)
+            reply.set(another_leads)
 
     def _go_offline(self, error: LogOffline) -> NoReturn:
         """The disk failed: this member ends, its peers go on. Its supervisor tries again, with recovery."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 
 from actors.harness import Cluster
+from log.errors import LogOffline
+from log.recovery.checkpoint import CLEAN
+from log.replica.member import Member
 from protocol.error_codes import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.actors.json_lines import Lines
@@ -49,6 +53,33 @@ def test_a_broker_that_stops_says_so_and_one_that_is_killed_does_not(caplog: pyt
         texts = [text for broker, text in said(caplog) if broker == 2]
         assert any("is down: this broker has crashed" in text for text in texts)
         assert not any("this broker has stopped" in text for text in texts)
+
+
+@pytest.mark.parametrize("error", [LogOffline("orders-1", OSError("the disk failed")), ZeroDivisionError("a bug")])
+def test_a_broker_stops_cleanly_though_a_replica_fails_to_hand_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    retire = Member.retire
+
+    def failing(self: Member, now: float) -> bool:
+        if "orders-1" in self.log.directory:
+            raise error
+        return retire(self, now)
+
+    monkeypatch.setattr(Member, "retire", failing)
+    with Cluster(1, data_dir=tmp_path, log_level="info") as cluster:
+        cluster.admin.create_topic("orders", 3, 1)
+        cluster.end(1)
+    texts = [text for _, text in said(caplog)]
+    assert any("is down: this broker has stopped" in text for text in texts)
+    assert not any("crashed" in text for text in texts)
+    clean = {path.parent.name.partition(".")[0] for path in tmp_path.glob(f"1/*/{CLEAN}")}
+    assert {"orders-0", "orders-2", "__cluster_metadata-0"} <= clean
+    told = [one for one in caplog.records if "broker: replica/orders-1" in one.getMessage()]
+    is_bug = not isinstance(error, LogOffline)
+    assert [(one.levelno, one.exc_info is not None) for one in told] == [
+        (logging.ERROR if is_bug else logging.WARNING, is_bug)
+    ]
 
 
 def test_each_change_of_a_leader_is_logged_where_the_partition_is_led(caplog: pytest.LogCaptureFixture) -> None:

@@ -150,6 +150,8 @@ class TransactionMachine:
 
     def _expire(self, moment: Moment) -> bool:
         """Forget transactional ids that were idle for too long, some of them. Are there more?"""
+        if not moment.is_sure:
+            return False
         before_ms = moment.wall_ms - self._config.transactional_id_expiration_ms
         idle = [one for one in self._transactions.values() if one.state.is_idle and one.updated_ms <= before_ms]
         for transaction in idle[:EXPIRED_AT_ONCE]:

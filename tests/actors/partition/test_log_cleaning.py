@@ -6,9 +6,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from attrs import evolve
 
-from actors.messages.replica import DescribeReplica
 from actors.partition.cleaning import Compact, LogCleaning
 from actors.partition.replica import Replica
 from actors.runtime import Future
@@ -19,22 +19,46 @@ from protocol.records.compression import Codec
 from tests.log.compaction_logs import committed, open_log, put
 
 
+class Peers:
+    """A replica with two others, which have not answered yet how far they have compacted."""
+
+    def __init__(self) -> None:
+        self.log = open_log(MemoryFilesystem())
+        self.is_sure = True
+        self.begun: list[Compact] = []
+        self._answers: list[Callable[[Future[Any]], None]] = []
+        member = SimpleNamespace(log=self.log, node=SimpleNamespace(replicas=(1, 2, 3)))
+        services = SimpleNamespace(wall_ms=lambda: 0, calendar=SimpleNamespace(is_sure=lambda: self.is_sure))
+        replica = SimpleNamespace(
+            member=member, node=SimpleNamespace(broker=1), services=services, sync_soon=self.log.flush,
+            ask_peer=lambda _broker, _message, answered, **_: self._answers.append(answered),
+            after=lambda _seconds, message: self.begun.append(message),
+        )  # fmt: skip
+        self.cleaning = LogCleaning(cast("Replica", replica))
+
+    def answer(self) -> None:
+        for answered in self._answers:
+            future: Future[Any] = Future()
+            future.set(SimpleNamespace(cleaned_to=0))
+            answered(future)
+
+
 def test_a_log_whose_cleanup_policy_changes_while_the_other_replicas_answer_is_not_compacted() -> None:
-    log, answers = open_log(MemoryFilesystem()), list[Callable[[Future[Any]], None]]()
-
-    def ask_peer(_broker: int, _message: DescribeReplica, answered: Callable[[Future[Any]], None], **_: object) -> None:
-        answers.append(answered)
-
-    member = SimpleNamespace(log=log, node=SimpleNamespace(replicas=(1, 2, 3)))
-    replica = SimpleNamespace(member=member, node=SimpleNamespace(broker=1), ask_peer=ask_peer)
-    reply: Future[bool] = Future()
-    LogCleaning(cast("Replica", replica)).begin(reply)
-    log.config = evolve(log.config, cleanup_policy=CleanupPolicy.DELETE)
-    for answered in answers:
-        future: Future[Any] = Future()
-        future.set(SimpleNamespace(cleaned_to=0))
-        answered(future)
+    peers, reply = Peers(), Future[bool]()
+    peers.cleaning.begin(reply)
+    peers.log.config = evolve(peers.log.config, cleanup_policy=CleanupPolicy.DELETE)
+    peers.answer()
     assert reply.get(timeout=0) is False
+
+
+@pytest.mark.parametrize("is_sure", [True, False])
+def test_a_log_is_not_compacted_if_the_wall_clock_jumps_while_the_other_replicas_answer(is_sure: bool) -> None:
+    peers, reply = Peers(), Future[bool]()
+    peers.cleaning.begin(reply)
+    peers.is_sure = is_sure
+    peers.answer()
+    assert len(peers.begun) == is_sure
+    assert reply.done is not is_sure
 
 
 def test_large_batches_are_compacted_with_the_help_of_another_thread() -> None:
@@ -51,7 +75,8 @@ def test_large_batches_are_compacted_with_the_help_of_another_thread() -> None:
 
     replica = SimpleNamespace(
         member=SimpleNamespace(log=log, node=SimpleNamespace(replicas=(1,))), node=SimpleNamespace(broker=1),
-        services=SimpleNamespace(wall_ms=lambda: 0), after=lambda _seconds, message: messages.append(message),
+        services=SimpleNamespace(wall_ms=lambda: 0, calendar=SimpleNamespace(is_sure=lambda: True)),
+        after=lambda _seconds, message: messages.append(message),
         after_call=after_call, sync_soon=log.flush,
     )  # fmt: skip
     reply: Future[bool] = Future()

@@ -18,11 +18,14 @@ from actors.broker.start import start_actors
 from actors.cluster_file.facts import GROUP as METADATA
 from actors.cluster_file.facts import ClusterFacts
 from actors.control import controller
+from actors.coordination.groups import GroupCoordinator
+from actors.messages.coordinator import GROUPS_TOPIC, Coordinate, coordinator_address
 from actors.messages.replica import (
     AppendRecords,
     AppendResult,
     CleanUp,
     DeleteRecords,
+    HandOver,
     RecordsDeleted,
     group_name,
     parts_of,
@@ -42,11 +45,13 @@ from actors.partition.replica import Replica
 from actors.raft.background import Done, Work
 from actors.raft.calendar import SUSPENDED_SECONDS
 from actors.raft.context import BrokerContext
+from actors.raft.raft_actor import Offline
 from actors.runtime import Address, Payload
 from actors.runtime.clock import VirtualClock
 from actors.runtime.simulation import Simulation
 from log.disk.memory_filesystem import Fault, MemoryFilesystem
 from log.disk.reserve import PIECE_BYTES
+from log.errors import LogOffline
 from log.machines.metadata.plans import CreateTopic, DeleteTopic
 from log.partition.partition_log import PartitionLog
 from log.raft.membership import Voter
@@ -54,6 +59,7 @@ from log.recovery import checkpoint, losses
 from log.replica.vote_journal import TERMS_SKIPPED
 from protocol.error_codes import ErrorCode
 from protocol.records.batches import Record, build_batch
+from tests.log.machines.group.coordinator import commit_request
 
 DATA = "/data"
 STEPS_MAX = 200_000
@@ -379,6 +385,57 @@ def test_leadership_stays_where_it_is_when_all_disks_are_full() -> None:
     before = [brokers.services[1].leadership.of(group) for group in groups]
     brokers.sim.run(seconds=3 * BALANCE_SECONDS)
     assert [brokers.services[1].leadership.of(group) for group in groups] == before
+
+
+def test_a_coordinator_on_a_full_disk_keeps_its_machine_and_writes_when_there_is_space(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """With one broker: nobody could take its partition over."""
+    brokers = Brokers(1)
+    brokers.tell_controller(CreateTopic("make it", GROUPS_TOPIC, 1, 1))
+    address = coordinator_address(GROUPS_TOPIC, 0, 1)
+    brokers.until(lambda: address in brokers.sim.nodes[1].addresses)
+    ref = brokers.sim.nodes[1].ref(address)
+    coordinator = ref._actor_weakref()
+    assert isinstance(coordinator, GroupCoordinator)
+
+    def commit(offset: int) -> ErrorCode:
+        request = commit_request(offset, place=(GROUPS_TOPIC, 0))
+        answer = ref.ask(Coordinate(request, 8, "client", "/127.0.0.1"), block=False)
+        brokers.until(lambda: answer.done)
+        told = answer.get()
+        return told if isinstance(told, ErrorCode) else ErrorCode(told.topics[0].partitions[0].error_code)
+
+    brokers.until(lambda: commit(0) == ErrorCode.NONE)
+    machine = coordinator._machine
+    brokers.disks[1].faults.append(Fault("write", errno.ENOSPC, f"{DATA}/{GROUPS_TOPIC}-*/*.log", times=None))
+    with caplog.at_level(logging.INFO):
+        for _ in range(20):
+            assert commit(1) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            brokers.sim.run(seconds=1.0)
+    told = [record.getMessage() for record in caplog.records if "group_coordinator/" in record.getMessage()]
+    assert len(told) == 1
+    assert "there is no space on the disk" in told[0]
+    brokers.disks[1].faults.clear()
+    brokers.until(lambda: commit(2) == ErrorCode.NONE)
+    assert machine is not None
+    assert coordinator._machine is machine, "it was made again from the log"
+
+
+def test_a_replica_that_fails_while_it_hands_over_says_that_nobody_leads_in_its_place() -> None:
+    brokers = Brokers(3)
+    (group,) = brokers.create(1)
+    leader = leader_of(brokers, group)
+    ref = brokers.sim.nodes[leader].ref(replica_address(group, leader))
+    replica = ref._actor_weakref()
+    assert isinstance(replica, Replica)
+    for disk in brokers.disks.values():  # no voter can save its vote, so nobody leads soon
+        disk.faults.append(Fault("sync", errno.EIO, f"{DATA}/votes", times=None))
+    answer = ref.ask(HandOver(), block=False)
+    brokers.until(lambda: bool(replica._handed_over))
+    ref.tell(Offline(LogOffline(group, OSError(errno.EIO, "the disk failed"))))
+    brokers.until(lambda: answer.done)
+    assert answer.get() is False
 
 
 def test_a_broker_that_is_gone_does_not_count_as_full() -> None:

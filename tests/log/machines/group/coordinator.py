@@ -34,6 +34,8 @@ class Coordinator:
         self.world = world or new_world(orders=4, bills=2)
         self.config = config or GroupConfig()
         self.now = 100.0
+        self.is_sure = True
+        """Can the wall clock be believed?"""
         self.log: list[tuple[bytes, bytes | None, int] | tuple[int, bool]] = []
         """Records with their producer's id, and markers."""
         self.answers: dict[int, Any] = {}
@@ -46,7 +48,7 @@ class Coordinator:
 
     @property
     def moment(self) -> Moment:
-        return Moment(self.now, WALL_MS + round(self.now * 1000))
+        return Moment(self.now, WALL_MS + round(self.now * 1000), self.is_sure)
 
     def send(self, request: Any, version: int, client_id: str = "c") -> int:
         """Ask; the answer comes under this number. What travels is what could travel."""

@@ -31,6 +31,8 @@ class Driven:
         self.markers: list[Markers] = []
         self.answers: dict[object, Any] = {}
         self.now, self.wall_ms, self.epoch = 0.0, 1_000_000, 0
+        self.is_sure = True
+        """Can the wall clock be believed?"""
         self.next_id, self._ids, self._token = 1000, ids, 0
         self.wants_ids = 0
         self.unknown: set[tuple[str, int]] = set()
@@ -38,7 +40,7 @@ class Driven:
 
     @property
     def moment(self) -> Moment:
-        return Moment(self.now, self.wall_ms)
+        return Moment(self.now, self.wall_ms, self.is_sure)
 
     def fail_over(self) -> None:
         """Another broker takes over, with what is committed."""

@@ -448,6 +448,18 @@ def test_idle_transactional_ids_are_forgotten_and_others_are_not() -> None:
     assert driven.begin("idle") == (1100, 0)
 
 
+def test_no_transactional_id_is_forgotten_while_the_wall_clock_is_not_to_be_believed() -> None:
+    driven = Driven(TransactionConfig(transactional_id_expiration_ms=5000))
+    driven.begin("idle")
+    driven.is_sure = False
+    driven.wall_ms += 8 * 86_400_000
+    driven.pass_time(3600)
+    assert driven.describe("idle").error_code == 0
+    driven.is_sure = True
+    driven.pass_time(3600)
+    assert driven.describe("idle").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
 # -- failovers -----------------------------------------------------------------------------------------------------
 
 

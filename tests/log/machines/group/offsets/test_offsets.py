@@ -374,6 +374,16 @@ def test_offsets_of_a_simple_group_expire_after_they_were_committed(kafka: Coord
     assert [one[1] for one in kafka.written[-2:]] == [None, None]
 
 
+def test_no_offset_expires_while_the_wall_clock_is_not_to_be_believed(kafka: Coordinator) -> None:
+    kafka.commit(1)
+    kafka.is_sure = False
+    kafka.wait(8 * DAY_S)
+    assert kafka.committed() == (1, 0)
+    kafka.is_sure = True
+    kafka.wait(601)
+    assert kafka.committed() == (-1, 0)
+
+
 def test_offsets_of_topics_that_a_running_group_left_expire(kafka: Coordinator) -> None:
     kafka.commit(1, place=("bills", 0))
     (member,), generation = kafka.stable("a", session_ms=1_800_000)
