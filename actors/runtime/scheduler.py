@@ -63,7 +63,8 @@ class Scheduler:
         """The longest visit of this turn, if it is worth a look, and of which actor."""
         self._held_named_at = -math.inf
         self._held_since = 0
-        self._held_worst = 0.0
+        self._held_worst = 0.0, 0.0
+        """Of the last turn that was named: processor time, and seconds in all."""
         self.ended = False
         """Has its loop ended? Then nothing that comes from other threads will ever be done."""
         self._waker: Callable[[], None] | None = None
@@ -201,14 +202,17 @@ class Scheduler:
         if of_processor < HELD_SECONDS and seconds < SLOW_SECONDS:
             return
         self._held_since += 1
-        if now < self._held_named_at + HELD_AGAIN_SECONDS and of_processor < HELD_WORSE * self._held_worst:
+        worst_of_processor, worst = self._held_worst
+        is_worse = of_processor >= HELD_WORSE * worst_of_processor or seconds >= HELD_WORSE * worst
+        if now < self._held_named_at + HELD_AGAIN_SECONDS and not is_worse:
             return
         log = _log if actor is None else actor.log
         log.warning(
             "scheduler: %s held the loop for %.0f ms, %.0f of processor time; %d such turns since the last line",
             "a link" if actor is None else actor.address, seconds * 1e3, of_processor * 1e3, self._held_since,
         )  # fmt: skip
-        self._held_named_at, self._held_since, self._held_worst = now, 0, max(of_processor, HELD_SECONDS)
+        self._held_named_at, self._held_since = now, 0
+        self._held_worst = max(of_processor, HELD_SECONDS), max(seconds, SLOW_SECONDS)
 
     def _wake(self) -> None:
         if self._waker is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ from protocol.framing import Request, ServerConnection
 from tools.fuzz.mutations import mutated, mutated_line
 from tools.fuzz.requests import Requests
 from tools.fuzz.run import leaked, run
-from tools.fuzz.victim import SOCKETS
+from tools.fuzz.victim import SOCKETS, Victim
 
 
 @pytest.mark.slow
@@ -33,6 +34,22 @@ def test_what_is_left_open_is_told_from_logs_that_were_made_meanwhile() -> None:
     assert leaked(before, Counter({"orders-0/0.log": 2, "__consumer_offsets-0/0.log": 2})).keys() == {
         "orders-0/0.log", "__consumer_offsets-0/0.log",
     }  # fmt: skip
+
+
+def test_what_a_broker_logs_is_told_from_what_it_should_not_log(tmp_path: Path) -> None:
+    def held(wall_ms: int, processor_ms: int) -> str:
+        text = f"held the loop for {wall_ms} ms, {processor_ms} of processor time; 1 such turns since the last line"
+        return f"2026-07-01T10:00:00.000Z WARNING broker-1 scheduler: connection/7@1 {text}"
+
+    log, victim = tmp_path / "log", Victim(tmp_path)
+    log.write_text(f"{held(400, 390)}\n")
+    victim.begin()
+    computes, waits = held(60, 51), held(3012, 2)
+    fine = [held(50, 50), held(999, 50), "2026-07-01T10:00:00.000Z INFO broker-1 broker: is ready"]
+    wrong = ["ERROR broker-1 actor: replica/orders-0@1 failed", "Traceback (most recent call last):"]
+    with log.open("a") as lines:
+        lines.writelines(f"{line}\n" for line in (fine[0], computes, *fine[1:], waits, *wrong))
+    assert [told.splitlines()[0] for told in victim.complaints] == [*wrong, computes, waits]
 
 
 @pytest.mark.parametrize("api", SERVED, ids=lambda api: api.name)

@@ -141,6 +141,24 @@ def test_waiting_for_a_processor_is_not_holding_the_loop(
     assert "held the loop for 220 ms, 0 of processor time" in record.getMessage()
 
 
+def test_a_turn_that_waits_longer_than_the_last_one_that_was_named_is_named_at_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    actor = slow(world, "actor", Events())
+    actor.tell(Take(SLOW_SECONDS * 2))
+    world.run()
+    monkeypatch.setattr(VirtualClock, "processor", lambda _clock: 0.0)
+    for seconds in (SLOW_SECONDS * 2, 3.0):  # for a disk
+        actor.tell(Take(seconds))
+        world.run()
+    said = [record.getMessage() for record in caplog.records]
+    assert [line.partition("held the loop for ")[2] for line in said] == [
+        "400 ms, 400 of processor time; 1 such turns since the last line",
+        "3000 ms, 0 of processor time; 2 such turns since the last line",
+    ]
+
+
 def test_what_is_done_in_the_background_takes_turns_and_never_delays_what_comes_in() -> None:
     scheduler = World().scheduler
     done: list[str] = []
