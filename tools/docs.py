@@ -14,7 +14,7 @@ from pathlib import Path
 from actors.serving.kafka.handlers import SERVED, handler_of
 from log.settings.kinds import INT_MAX, LONG_MAX
 from log.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS, Area, TopicSetting
-from log.settings.topics import spelled
+from log.topic_configs import spelled
 from protocol.apis import Api
 
 DIRECTORY = Path(__file__).parent.parent / "docs"

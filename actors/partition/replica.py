@@ -73,8 +73,8 @@ from log.segment.producer_state import (
     TooManyOpen,
     WrongTransactionState,
 )
-from log.settings.topics import settings_of
 from log.slices import LongCall
+from log.topic_configs import settings_of
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.late_attrs import frozen

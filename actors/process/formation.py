@@ -34,7 +34,7 @@ from log.machines.metadata.placement import controllers
 from log.machines.transaction.config import TransactionConfig
 from log.raft.membership import MembershipHistory, Voter
 from log.replica.member import MEMBERSHIP_FILE
-from log.settings.topics import topic_defaults
+from log.topic_configs import topic_defaults
 from protocol.late_attrs import frozen
 
 FILE_NAME = "formation"

@@ -34,8 +34,6 @@ from log.errors import (
     OutOfOrderAppend,
     TruncationUnderWay,
 )
-from log.partition import time_lookup
-from log.partition.time_lookup import TimedOffset
 from log.recovery import checkpoint
 from log.recovery.checkpoint import CleanStop, Offsets, SyncLater
 from log.recovery.flush import Flush
@@ -47,7 +45,6 @@ from log.segment.retention import deletable_segments
 from log.segment.segment import RELATIVE_OFFSET_MAX, Segment, segment_at
 from log.segment.swap import commit_swap, finish_swap, may_be_decided
 from log.segment.transaction_index import AbortedTransaction, overlapping
-from log.slices import finish
 from protocol.records.batches import BatchHeader, RecordBatches, stamp
 
 T = TypeVar("T")
@@ -318,14 +315,6 @@ class PartitionLog:
                 return Slice(segment.file, position, end - position, end_offset, beyond)
             at += 1  # compaction removed the rest of that segment
         return EMPTY
-
-    def offset_for_time(self, timestamp: int, *, up_to: int | None = None) -> TimedOffset | None:
-        """The first record with this timestamp or a later one, below `up_to`."""
-        return finish(time_lookup.offset_for_time(self, timestamp, self.end_offset if up_to is None else up_to))
-
-    def max_timestamp(self) -> TimedOffset | None:
-        """The largest timestamp in the log, and the first record that has it."""
-        return finish(time_lookup.max_timestamp(self))
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that a reader of [start, end) must know. Their markers may lie anywhere above."""

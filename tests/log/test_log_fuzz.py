@@ -16,7 +16,7 @@ from log.partition.partition_log import PartitionLog
 from log.segment.swap import SWAP
 from protocol.errors import ProtocolError
 from protocol.records.batches import ControlType, parse_batches
-from tests.log.log_model import DIRECTORY, batch, marker, open_log, put
+from tests.log.log_model import DIRECTORY, batch, marker, max_timestamp, offset_for_time, open_log, put
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=100)
 COMPACTED = LogConfig(segment_bytes=500, index_interval_bytes=100, cleanup_policy=CleanupPolicy.COMPACT)
@@ -49,8 +49,8 @@ def use(log: PartitionLog) -> None:
         for bytes_max in (1, 200, 10_000):
             parse_batches(log.read(offset, bytes_max).read())
     for at_ms in range(999, 1010):
-        log.offset_for_time(at_ms)
-    log.max_timestamp()
+        offset_for_time(log, at_ms)
+    max_timestamp(log)
     log.aborted_transactions(0, 100)
     assert log.last_stable_offset <= max(log.high_watermark, 0)
 

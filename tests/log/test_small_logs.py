@@ -13,7 +13,7 @@ from log.partition.partition_log import PartitionLog
 from log.recovery.checkpoint import CLEAN, OFFSETS, is_log, read_metadata
 from log.recovery.recovery import EPOCHS_FILE
 from log.segment.epoch_cache import EpochEntry
-from tests.log.log_model import DIRECTORY, batch, contents, follow, open_log, put
+from tests.log.log_model import DIRECTORY, batch, contents, follow, offset_for_time, open_log, put
 
 FIRST = f"{0:020d}"
 
@@ -124,7 +124,7 @@ def test_a_small_log_stops_cleanly_without_epochs_indexes_and_snapshot() -> None
         assert contents(log) == found
         assert list(log.epochs) == [EpochEntry(1, 0), EpochEntry(4, 2)]
         assert (log.end_offset, log.flushed_offset, log.high_watermark, log.cut) == (4, 4, 3, None)
-        timed = log.offset_for_time(2000)
+        timed = offset_for_time(log, 2000)
         assert timed is not None
         assert timed.offset == 2
         log.close()

@@ -17,7 +17,7 @@ from log.disk.filesystem import DiskFilesystem
 from log.partition.partition_log import PartitionLog
 from protocol.records.batches import ControlType, Record, build_batch
 from protocol.records.compression import Codec
-from tests.log.log_model import batch, marker, open_log, put, stamped
+from tests.log.log_model import batch, marker, offset_for_time, open_log, put, stamped
 from tools.cli.__main__ import main
 
 ROOT = Path(__file__).parents[2]
@@ -194,7 +194,7 @@ def test_a_segment_as_apache_kafka_preallocates_it_is_read(directory: Path, caps
     assert capsys.readouterr().err == ""
     log = PartitionLog.open(str(directory), CONFIG, open_log(DiskFilesystem(), CONFIG, str(directory)).handles)
     assert log.read(5, 1).size
-    assert log.offset_for_time(1003) is not None
+    assert offset_for_time(log, 1003) is not None
 
 
 def test_zeros_alone_are_an_empty_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,7 @@ from log.machines.metadata.records import (
 )
 from log.raft.generation import GENERATIONS_MAX
 from log.settings.kinds import InvalidConfig
-from log.settings.topics import LISTS, TOPIC_CONFIGS, check, unknown_config
+from log.topic_configs import LISTS, TOPIC_CONFIGS, check, unknown_config
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import define, frozen
 

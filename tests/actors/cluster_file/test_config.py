@@ -20,8 +20,8 @@ from actors.cluster_file.config import (
 )
 from log.settings.kinds import InvalidConfig
 from log.settings.table import BROKERS_MAX, TOPIC_SETTINGS
-from log.settings.topics import check, topic_defaults
 from log.settings.unclean import REFUSAL, REMEDY
+from log.topic_configs import check, topic_defaults
 
 ONE_BROKER = "[[broker]]\nid = 1\nport = 9092\n"
 TWO_BROKERS = ONE_BROKER + "[[broker]]\nid = 2\nport = 9093\n"

@@ -21,8 +21,8 @@ from actors.process.formation import facts_of
 from actors.serving.kafka.handlers import served
 from log.raft.pacer import Pacer
 from log.settings.table import TOPIC_SETTINGS
-from log.settings.topics import settings_of
 from log.settings.unclean import CONFIG
+from log.topic_configs import settings_of
 from tests.log.machines.group.consumers import Consumer, Topics
 from tests.log.machines.group.consumers import Coordinator as ConsumerCoordinator
 from tests.log.machines.group.coordinator import Coordinator, commit_request, join_request

@@ -51,7 +51,7 @@ from tests.log.compaction_logs import (
     put_control,
     reopened_without_snapshots,
 )
-from tests.log.log_model import cut
+from tests.log.log_model import cut, offset_for_time
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_lookups_by_time_pass_over_batches_without_records(log: PartitionLog) ->
     put(log, (b"a", b"2"), at_ms=200)
     log.roll()
     compact(log)
-    found = log.offset_for_time(50)
+    found = offset_for_time(log, 50)
     assert found is not None
     assert (found.offset, found.timestamp) == (1, 200)
 

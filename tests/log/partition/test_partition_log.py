@@ -35,7 +35,20 @@ from protocol.records.batches import (
     read_header,
     times_from,
 )
-from tests.log.log_model import DIRECTORY, batch, contents, cut, follow, marker, open_log, put, retain, together
+from tests.log.log_model import (
+    DIRECTORY,
+    batch,
+    contents,
+    cut,
+    follow,
+    marker,
+    max_timestamp,
+    offset_for_time,
+    open_log,
+    put,
+    retain,
+    together,
+)
 
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=150)
 GAPS = LogConfig(segment_bytes=700, index_interval_bytes=150, cleanup_policy=CleanupPolicy.COMPACT)
@@ -306,35 +319,35 @@ def linear(log: PartitionLog, timestamp: int) -> TimedOffset | None:
 
 def all_answers(log: PartitionLog) -> list[object]:
     reads = [offsets(log.read(offset, 300).read()) for offset in range(log.log_start_offset, log.end_offset)]
-    return [reads, [log.offset_for_time(at_ms) for at_ms in range(995, 1045)], log.max_timestamp()]
+    return [reads, [offset_for_time(log, at_ms) for at_ms in range(995, 1045)], max_timestamp(log)]
 
 
 def test_look_ups_agree_with_a_linear_scan(filled: PartitionLog) -> None:
     for at_ms in range(995, 1045):
-        assert filled.offset_for_time(at_ms) == linear(filled, at_ms)
-    assert filled.max_timestamp() == TimedOffset(78, 1039, 3)
+        assert offset_for_time(filled, at_ms) == linear(filled, at_ms)
+    assert max_timestamp(filled) == TimedOffset(78, 1039, 3)
 
 
 def test_a_record_below_the_log_start_is_no_answer(files: MemoryFilesystem) -> None:
     log = open_log(files)
     put(log, batch(times_ms=[5000, 1000]), batch(times_ms=[2000]), batch(times_ms=[3000, 2500]))
     log.high_watermark = 5
-    assert log.max_timestamp() == TimedOffset(0, 5000, 0)
+    assert max_timestamp(log) == TimedOffset(0, 5000, 0)
     log.raise_log_start(1)
-    assert log.max_timestamp() == TimedOffset(3, 3000, 0)
-    assert log.offset_for_time(1500) == TimedOffset(2, 2000, 0)
+    assert max_timestamp(log) == TimedOffset(3, 3000, 0)
+    assert offset_for_time(log, 1500) == TimedOffset(2, 2000, 0)
     log.raise_log_start(4)
-    assert log.max_timestamp() == TimedOffset(4, 2500, 0)
-    assert log.offset_for_time(2600) is None
+    assert max_timestamp(log) == TimedOffset(4, 2500, 0)
+    assert offset_for_time(log, 2600) is None
     log.raise_log_start(5)
-    assert log.max_timestamp() is None
+    assert max_timestamp(log) is None
 
 
 def test_a_record_at_the_limit_is_no_answer(files: MemoryFilesystem) -> None:
     log = open_log(files)
     put(log, batch(times_ms=[1000, 2000]))
-    assert log.offset_for_time(1500, up_to=1) is None
-    assert log.offset_for_time(500, up_to=1) == TimedOffset(0, 1000, 0)
+    assert offset_for_time(log, 1500, up_to=1) is None
+    assert offset_for_time(log, 500, up_to=1) == TimedOffset(0, 1000, 0)
 
 
 @pytest.fixture
@@ -354,7 +367,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_look_up_reads_no_record_behind_the_one_it_finds(files: MemoryFilesystem, looked_at: list[int]) -> None:
     log = open_log(files)
     put(log, batch(times_ms=list(range(1000, 2000))))
-    assert log.offset_for_time(1003) == TimedOffset(3, 1003, 0)
+    assert offset_for_time(log, 1003) == TimedOffset(3, 1003, 0)
     assert looked_at == [0, 1, 2, 3]
 
 
@@ -365,7 +378,7 @@ def test_the_largest_timestamp_is_looked_for_in_two_batches_at_most(
     put(log, batch(times_ms=[9000, 1000]), *(batch(times_ms=[1000 + at]) for at in range(100)))
     log.high_watermark = log.end_offset
     log.raise_log_start(1)
-    assert log.max_timestamp() == TimedOffset(101, 1099, 0)
+    assert max_timestamp(log) == TimedOffset(101, 1099, 0)
     assert set(looked_at) == {1, 101}
 
 
@@ -429,7 +442,7 @@ def test_a_damaged_index_changes_no_answer(
     cut(log, 78)
     log.roll()
     assert all_answers(log)[0] == [reads[:] for reads in _expected_reads(log)]
-    assert log.max_timestamp() == TimedOffset(76, 1038, 3)
+    assert max_timestamp(log) == TimedOffset(76, 1038, 3)
 
 
 def _expected_reads(log: PartitionLog) -> list[list[int]]:
@@ -448,19 +461,19 @@ def test_truncating_under_a_map_does_not_kill_the_process(tmp_path: Path) -> Non
     program = f"""
         from log.config import LogConfig
         from log.disk.filesystem import DiskFilesystem
-        from tests.log.log_model import batch, contents, cut, open_log, put
+        from tests.log.log_model import batch, contents, cut, offset_for_time, open_log, put
         config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=0)
         log = open_log(DiskFilesystem(), config, {str(tmp_path / "t-0")!r})
         for number in range(3000):
             put(log, batch(at_ms=1000 + number))
         log.roll()
-        assert log.read(2500, 1).size and log.offset_for_time(3000).offset == 2000  # both indexes are mapped now
+        assert log.read(2500, 1).size and offset_for_time(log, 3000).offset == 2000  # both indexes are mapped now
         for end in (2000, 500, 10, 0):
             cut(log, end)
             assert len(contents(log)) == end == log.end_offset
-            assert log.offset_for_time(9999) is None
+            assert offset_for_time(log, 9999) is None
             if end:
-                assert log.read(end - 1, 1).size and log.offset_for_time(1000 + end - 1).offset == end - 1
+                assert log.read(end - 1, 1).size and offset_for_time(log, 1000 + end - 1).offset == end - 1
                 log.roll()
         print("alive")
     """

@@ -16,7 +16,7 @@ from log.segment.segment import Segment
 from log.slices import LongCall, Slices
 from protocol.records.batches import BatchHeader, Record, build_batch, check_batches, times_from
 from protocol.records.compression import Codec
-from tests.log import compaction_logs
+from tests.log import compaction_logs, log_model
 from tests.log.log_model import batch, cut, open_log, put
 
 COUNT = 5 * SLICE_LOOKS
@@ -69,7 +69,7 @@ def test_a_batch_of_many_records_is_looked_through_in_slices(looks: list[int]) -
         assert done(look(), looks) == last
         assert len(looks) >= 5
         assert max(looks) <= SLICE_LOOKS + 10
-    assert log.offset_for_time(999 + COUNT) == log.max_timestamp() == last
+    assert log_model.offset_for_time(log, 999 + COUNT) == log_model.max_timestamp(log) == last
 
 
 def test_many_batches_of_the_same_time_are_passed_over_in_slices(looks: list[int]) -> None:

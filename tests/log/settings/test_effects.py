@@ -15,7 +15,7 @@ from log.config import CleanupPolicy
 from log.disk.handles import Handles
 from log.disk.memory_filesystem import MemoryFilesystem
 from log.partition.partition_log import PartitionLog
-from log.settings.topics import TOPIC_CONFIGS, check, settings_of
+from log.topic_configs import TOPIC_CONFIGS, check, settings_of
 from tests.log.compaction_logs import compact, put
 from tests.log.log_model import retain
 

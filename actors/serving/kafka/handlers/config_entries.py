@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from actors.cluster_file.config import KafkaConfig
 from log.settings.kinds import ConfigType
 from log.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS
-from log.settings.topics import broker_defaults, defaults, topic_default
+from log.topic_configs import broker_defaults, defaults, topic_default
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from actors.harness import Cluster
 from actors.serving.kafka.handlers import describe_configs
 from actors.serving.kafka.handlers.config_entries import Entry
 from log.settings.table import TOPIC_SETTINGS
-from log.settings.topics import TOPIC_CONFIGS
+from log.topic_configs import TOPIC_CONFIGS
 from protocol.apis import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from protocol.error_codes import ErrorCode
 from protocol.messages import alter_configs, incremental_alter_configs

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from log.config import CleanupPolicy, LogConfig, TimestampType
 from log.settings.kinds import InvalidConfig
-from log.settings.topics import (
+from log.settings.unclean import CONFIG, REMEDY
+from log.topic_configs import (
     TOPIC_CONFIGS,
     TopicSettings,
     check,
     defaults,
     settings_of,
 )
-from log.settings.unclean import CONFIG, REMEDY
 from protocol.records.compression import Codec
 
 INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
