@@ -10,8 +10,7 @@ clock        where time comes from, real or virtual
 timers       timers on the scheduler's clock
 node         the place where some actors live: directory, links, watches
 supervision  restarts with back-off, and giving up
-watches      which actors are told when an actor or a broker goes away
-events       what watchers are told
+watches      watchers of actors and brokers, and what they are told
 errors       what can go wrong between actors
 links        links between nodes, over AF_UNIX
 loop         the scheduler on trio: sockets, turns, garbage
@@ -22,7 +21,6 @@ from actors.runtime.actor import Actor, handles
 from actors.runtime.address import LAUNCHER_ID, Address
 from actors.runtime.clock import Clock, SystemClock, VirtualClock
 from actors.runtime.errors import BlockingCall, CodecError, LinkLost, MailboxFull, RemoteFailure, RuntimeFault
-from actors.runtime.events import PeerDown, PeerUp, Terminated
 from actors.runtime.future import Future
 from actors.runtime.links.codec import Payload, wire
 from actors.runtime.mailbox import Overflow
@@ -30,6 +28,7 @@ from actors.runtime.node import AnyRef, Node
 from actors.runtime.ref import Ref, RemoteRef
 from actors.runtime.scheduler import Scheduler
 from actors.runtime.supervision import Restart
+from actors.runtime.watches import PeerDown, PeerUp, Terminated
 
 __all__ = [
     "LAUNCHER_ID",

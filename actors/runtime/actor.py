@@ -101,7 +101,7 @@ class Actor(pykka.Actor):
     def __init__(self) -> None:
         super().__init__()
         self.actor_urn = str(self.address)
-        self._actor_ref = Ref(self)
+        self._actor_ref = Ref(self, self.address, self.node.scheduler)
         self._envelope: Envelope[Any] | None = None
         self._taken: tuple[Envelope[Any] | None, Any] = (None, None)
         self._owed: dict[Any, None] = {}  # in the order of their asks

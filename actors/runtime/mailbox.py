@@ -20,8 +20,7 @@ from actors.runtime.errors import MailboxFull
 if TYPE_CHECKING:
     from pykka._envelope import Envelope
 
-    from actors.runtime.actor import Actor
-    from actors.runtime.scheduler import Scheduler
+    from actors.runtime.scheduler import Runnable, Scheduler
 
 
 class Overflow(enum.Enum):
@@ -36,7 +35,7 @@ class Mailbox:
 
     __slots__ = ("_actor", "_scheduler", "capacity", "closed", "dropped", "overflow", "queue", "scheduled")
 
-    _actor: Actor
+    _actor: Runnable
     _scheduler: Scheduler
 
     def __init__(self) -> None:
@@ -47,7 +46,7 @@ class Mailbox:
         self.scheduled = False
         self.dropped = 0
 
-    def bind(self, actor: Actor, scheduler: Scheduler, capacity: int, overflow: Overflow) -> None:
+    def bind(self, actor: Runnable, scheduler: Scheduler, capacity: int, overflow: Overflow) -> None:
         """Tie the mailbox to its actor: pykka makes inboxes before it knows either."""
         self._actor, self._scheduler = actor, scheduler
         self.capacity, self.overflow = capacity, overflow

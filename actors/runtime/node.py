@@ -10,26 +10,66 @@ Between two nodes messages always go through a link, also inside one process: wh
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
 
 import pykka
 from pykka._envelope import Envelope
 
-from actors.runtime.actor import Actor
 from actors.runtime.address import Address, in_order, name_of
 from actors.runtime.errors import MailboxFull
-from actors.runtime.events import PeerDown, PeerUp, Terminated
-from actors.runtime.ref import Ref, RemoteRef
-from actors.runtime.supervision import Recipe, Supervisor
-from actors.runtime.watches import Watches
+from actors.runtime.ref import Exits, Ref, RemoteRef
+from actors.runtime.supervision import Recipe, Restart, Supervisor
+from actors.runtime.watches import PeerDown, PeerUp, Terminated, Watches
 
 if TYPE_CHECKING:
-    from actors.runtime.links.link import Link
+    from actors.runtime.mailbox import Mailbox
     from actors.runtime.scheduler import Scheduler
 
-A = TypeVar("A", bound=Actor)
+A = TypeVar("A", bound=pykka.Actor)
 AnyRef = Ref[Any] | RemoteRef
 _REMOTE_REFS_MAX = 16_384
+
+
+class PeerLink(Protocol):
+    """The link to a peer, as its node sees it."""
+
+    peer: int
+    incarnation: int
+
+    def send(self, address: Address, envelope: Envelope[Any]) -> None: ...
+
+    def tell(self, address: Address, message: Any) -> None: ...
+
+    def send_watch(self, target: Address) -> None: ...
+
+    def send_unwatch(self, target: Address) -> None: ...
+
+    def send_terminated(self, target: Address, reason: str) -> None: ...
+
+    def lose(self, reason: str) -> None: ...
+
+
+class Resident(Protocol):
+    """An actor, as the node where it lives sees it."""
+
+    node: Node
+    address: Address
+    actor_inbox: Mailbox
+    restart: ClassVar[Restart | None]
+    urgent: ClassVar[bool]
+
+    @property
+    def ref(self) -> Ref[Any]: ...
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]: ...
+
+    def run_batch(self, limit: int, stop_at: float = math.inf) -> None: ...
+
+    def crash(self) -> None: ...
+
+    def _start_actor_loop(self) -> None: ...
 
 
 class Node:
@@ -39,11 +79,12 @@ class Node:
         self.broker = broker
         self.scheduler = scheduler
         self.incarnation = incarnation
-        self.links: dict[int, Link] = {}
+        self.links: dict[int, PeerLink] = {}
         self.log = logging.LoggerAdapter(logging.getLogger("barnabas"), {"broker": broker})
-        self.supervisor = Supervisor(self, self._respawn)
+        self.supervisor = Supervisor(scheduler, self.log, self._respawn)
+        self._exits = Exits(scheduler, self.links, self.log)
         self._actors: dict[bytes, Ref[Any]] = {}
-        self._alive: dict[Address, Actor] = {}
+        self._alive: dict[Address, Any] = {}
         self._remote_refs: dict[Address, RemoteRef] = {}
         self._watches = Watches()
         self._peer_watchers: set[Address] = set()
@@ -60,8 +101,9 @@ class Node:
         recipe = Recipe(actor_class, args, kwargs)
         self.supervisor.forget(address)  # whoever waited there for a restart is replaced
         ref: Ref[A] = self._respawn(address, recipe)
-        if actor_class.restart is not None:
-            self.supervisor.adopt(address, recipe, actor_class.restart)
+        policy = cast("type[Resident]", actor_class).restart
+        if policy is not None:
+            self.supervisor.adopt(address, recipe, policy)
         return ref
 
     def ref(self, address: Address) -> AnyRef:
@@ -75,7 +117,7 @@ class Node:
         if remote is None:
             if len(self._remote_refs) >= _REMOTE_REFS_MAX:
                 self._remote_refs.clear()  # only a cache: refs that are in use live on with their users
-            remote = self._remote_refs[address] = RemoteRef(self, address)
+            remote = self._remote_refs[address] = RemoteRef(self._exits, address)
         return remote
 
     def tell(self, address: Address, message: Any) -> None:
@@ -117,12 +159,12 @@ class Node:
         for link in list(self.links.values()):
             link.lose(how)
 
-    def actor_ended(self, actor: Actor, reason: str) -> None:
+    def actor_ended(self, actor: Resident, reason: str) -> None:
         """An actor stopped on purpose."""
         self.supervisor.forget(actor.address)
         self._gone(actor, reason)
 
-    def actor_failed(self, actor: Actor, error: BaseException) -> None:
+    def actor_failed(self, actor: Resident, error: BaseException) -> None:
         """A handler failed: the actor is dead; its supervisor decides what becomes of it."""
         self._gone(actor, f"failed: {error!r}")
         if not self._ended:
@@ -174,7 +216,7 @@ class Node:
 
     # -- links -----------------------------------------------------------------------------------------------
 
-    def link_up(self, link: Link) -> None:
+    def link_up(self, link: PeerLink) -> None:
         """A new link. One that still stands to the same peer is older and goes, with everything it held."""
         old = self.links.get(link.peer)
         if old is not None:
@@ -183,7 +225,7 @@ class Node:
         self.log.info("link: %s is up", name_of(link.peer))
         self._tell_peer_watchers(PeerUp(link.peer, link.incarnation))
 
-    def link_down(self, link: Link, reason: str) -> None:
+    def link_down(self, link: PeerLink, reason: str) -> None:
         """A link is lost: everybody who watched something behind it is told."""
         if self.links.get(link.peer) is not link:
             return
@@ -224,16 +266,16 @@ class Node:
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _respawn(self, address: Address, recipe: Recipe) -> Ref[Any]:
-        actor = recipe.actor_class.__new__(recipe.actor_class)
+        actor: Any = object.__new__(recipe.actor_class)
         actor.node, actor.address = self, address
-        actor.__init__(*recipe.args, **recipe.kwargs)  # type: ignore[misc]
-        ref = actor.ref
+        actor.__init__(*recipe.args, **recipe.kwargs)
+        ref: Ref[Any] = actor.ref
         self._actors[address.encoded] = ref
         self._alive[address] = actor
         actor._start_actor_loop()
         return ref
 
-    def _gone(self, actor: Actor, reason: str) -> None:
+    def _gone(self, actor: Resident, reason: str) -> None:
         address = actor.address
         if self._alive.get(address) is not actor:
             return

@@ -7,22 +7,23 @@ the scheduler's clock. From any other thread the blocking forms work as pykka's 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import pykka
 from pykka._envelope import Envelope
 
 from actors.runtime.errors import BlockingCall, MailboxFull, RuntimeFault
 from actors.runtime.future import Future
+from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
-    from actors.runtime.actor import Actor
     from actors.runtime.address import Address
     from actors.runtime.mailbox import Mailbox
-    from actors.runtime.node import Node
     from actors.runtime.scheduler import Scheduler
 
-A = TypeVar("A", bound="Actor")
+A = TypeVar("A", bound=pykka.Actor)
 
 
 class Ref(pykka.ActorRef[A]):
@@ -30,10 +31,10 @@ class Ref(pykka.ActorRef[A]):
 
     actor_inbox: Mailbox
 
-    def __init__(self, actor: A) -> None:
+    def __init__(self, actor: A, address: Address, scheduler: Scheduler) -> None:
         super().__init__(actor)
-        self.address: Address = actor.address
-        self._scheduler: Scheduler = actor.node.scheduler
+        self.address = address
+        self._scheduler = scheduler
 
     def __repr__(self) -> str:
         return f"<Ref {self.address}>"
@@ -56,20 +57,35 @@ class Ref(pykka.ActorRef[A]):
         return _stopped(self._scheduler, self.ask(pykka.messages._ActorStop(), block=False, timeout=timeout))
 
 
+class Outgoing(Protocol):
+    """A link, as the senders of messages see it."""
+
+    def send(self, address: Address, envelope: Envelope[Any]) -> None: ...
+
+
+@frozen(slots=True)
+class Exits:
+    """The ways out of a node."""
+
+    scheduler: Scheduler
+    links: Mapping[int, Outgoing]
+    log: logging.LoggerAdapter[logging.Logger]
+
+
 class RemoteInbox:
     """Where messages to an actor in another process go in: the link to its broker."""
 
-    __slots__ = ("_address", "_node")
+    __slots__ = ("_address", "_exits")
 
-    def __init__(self, node: Node, address: Address) -> None:
-        self._node, self._address = node, address
+    def __init__(self, exits: Exits, address: Address) -> None:
+        self._exits, self._address = exits, address
 
     def put(self, envelope: Envelope[Any], /) -> None:
-        scheduler = self._node.scheduler
+        scheduler = self._exits.scheduler
         if not scheduler.on_thread:
             scheduler.tell_soon(lambda: self._put_for_thread(envelope))
             return
-        link = self._node.links.get(self._address.broker)
+        link = self._exits.links.get(self._address.broker)
         if link is None:
             raise pykka.ActorDeadError(f"{self._address} not found: no link to broker {self._address.broker}")
         link.send(self._address, envelope)
@@ -87,21 +103,19 @@ class RemoteInbox:
             if envelope.reply_to is not None:
                 envelope.reply_to.set_exception((type(error), error, None))
             else:
-                self._node.log.warning("link: a tell from another thread was not delivered: %s", error)
+                self._exits.log.warning("link: a tell from another thread was not delivered: %s", error)
 
 
-class RemoteRef(pykka.ActorRef["Actor"]):
+class RemoteRef(pykka.ActorRef[pykka.Actor]):
     """A reference to an actor of another process. It outlives restarts there: it holds an address, no actor."""
 
-    def __init__(self, node: Node, address: Address) -> None:
+    def __init__(self, exits: Exits, address: Address) -> None:
         # pykka's __init__ wants the actor itself; tell, ask and stop touch only what is set here.
-        from actors.runtime.actor import Actor  # noqa: PLC0415  actor.py imports this module
-
-        self.actor_class = Actor
+        self.actor_class = pykka.Actor  # type: ignore[type-abstract]  # nothing makes one from it
         self.actor_urn = str(address)
-        self.actor_inbox = self._inbox = RemoteInbox(node, address)
+        self.actor_inbox = self._inbox = RemoteInbox(exits, address)
         self.address = address
-        self._node = node
+        self._exits = exits
 
     def __repr__(self) -> str:
         return f"<RemoteRef {self.address}>"
@@ -111,7 +125,7 @@ class RemoteRef(pykka.ActorRef["Actor"]):
 
     def is_alive(self) -> bool:
         """Is there a link to the actor's broker? Whether the actor is there, only an answer tells."""
-        return self.address.broker in self._node.links
+        return self.address.broker in self._exits.links
 
     def tell(self, message: Any) -> None:
         """Hand over a message, ordered, at most once. ActorDeadError without a link, MailboxFull if it is full."""
@@ -119,13 +133,13 @@ class RemoteRef(pykka.ActorRef["Actor"]):
 
     def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
         """As for a local actor; a lost link ends the future with LinkLost."""
-        return _ask(self._node.scheduler, self._inbox, message, block=block, timeout=timeout)
+        return _ask(self._exits.scheduler, self._inbox, message, block=block, timeout=timeout)
 
     def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
         """As for a local actor."""
-        if block or not self._node.scheduler.on_thread:
+        if block or not self._exits.scheduler.on_thread:
             return super().stop(block=block, timeout=timeout)
-        return _stopped(self._node.scheduler, self.ask(pykka.messages._ActorStop(), block=False, timeout=timeout))
+        return _stopped(self._exits.scheduler, self.ask(pykka.messages._ActorStop(), block=False, timeout=timeout))
 
     def proxy(self) -> NoReturn:
         """Refused: a proxy would read another process's memory. Send a message."""

@@ -20,7 +20,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import pykka
 
@@ -28,7 +28,7 @@ from actors.runtime.errors import MailboxFull
 from actors.runtime.timers import Timers
 
 if TYPE_CHECKING:
-    from actors.runtime.actor import Actor
+    from actors.runtime.address import Address
     from actors.runtime.clock import Clock
 
 BATCH = 64
@@ -39,6 +39,18 @@ HELD_AGAIN_SECONDS = 10.0
 HELD_WORSE = 1.2
 THREAD_TELLS_MAX = 100_000
 _log = logging.getLogger("barnabas")
+
+
+class Runnable(Protocol):
+    """Something that has turns: an actor."""
+
+    address: Address
+    urgent: ClassVar[bool]
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]: ...
+
+    def run_batch(self, limit: int, stop_at: float = math.inf) -> None: ...
 
 
 class Flushable(Protocol):
@@ -54,12 +66,12 @@ class Scheduler:
         self.clock = clock
         self.thread_id = get_ident()
         self.timers = Timers(clock, self._wake_for_timer)
-        self._ready: deque[Actor] = deque()
+        self._ready: deque[Runnable] = deque()
         self._background: deque[Callable[[], None]] = deque()
         self._dirty: list[Flushable] = []
         self._from_threads: deque[Callable[[], None]] = deque()
         self._in_turn = False
-        self._held: tuple[float, Actor | None] = 0.0, None
+        self._held: tuple[float, Runnable | None] = 0.0, None
         """The longest visit of this turn, if it is worth a look, and of which actor."""
         self._held_named_at = -math.inf
         self._held_since = 0
@@ -100,7 +112,7 @@ class Scheduler:
         self.ended = True
         self._waker = self._timer_waker = self._thread_waker = None
 
-    def make_ready(self, actor: Actor) -> None:
+    def make_ready(self, actor: Runnable) -> None:
         if actor.urgent:
             self._ready.appendleft(actor)
         else:
@@ -163,7 +175,7 @@ class Scheduler:
             self._wake()
         return bool(self._ready)
 
-    def make_room(self, actor: Actor) -> None:
+    def make_room(self, actor: Runnable) -> None:
         """Let an actor whose mailbox is full work before more is delivered to it. For edges inside `bring`."""
         assert self._in_turn, "outside of a turn, call turn"
         self._ready.remove(actor)
@@ -176,7 +188,7 @@ class Scheduler:
             for output in dirty:
                 output.flush()
 
-    def note_dropped(self, actor: Actor, count: int) -> None:
+    def note_dropped(self, actor: Runnable, count: int) -> None:
         """Log the 1st, 2nd, 4th, 8th… drop of a mailbox: loud at first, never a flood."""
         if count & (count - 1) == 0:
             actor.log.warning("mailbox: %s is full, %d messages dropped so far", actor.address, count)

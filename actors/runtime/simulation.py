@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from actors.runtime.clock import VirtualClock
 from actors.runtime.links.frames import Frame, FrameReader
@@ -76,7 +76,7 @@ class SeededScheduler(Scheduler):
 
     def run_one(self, at: int) -> None:
         """Let the ready actor in this place handle one message."""
-        actor = self._ready[at]
+        actor = cast("Actor", self._ready[at])
         del self._ready[at]
         queue = actor.actor_inbox.queue
         if not queue or actor.actor_inbox.closed:  # it crashed while it was waiting for its turn

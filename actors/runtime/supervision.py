@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -12,9 +13,8 @@ from attrs import Factory
 from protocol.late_attrs import define, frozen
 
 if TYPE_CHECKING:
-    from actors.runtime.actor import Actor
     from actors.runtime.address import Address
-    from actors.runtime.node import Node
+    from actors.runtime.scheduler import Scheduler
     from actors.runtime.timers import Timer
 
 TELL_SECONDS = 60.0
@@ -44,7 +44,7 @@ class Restart:
 class Recipe:
     """How to make the actor again."""
 
-    actor_class: type[Actor]
+    actor_class: type[Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
@@ -63,8 +63,14 @@ class _Child:
 class Supervisor:
     """The supervisor of one node's actors."""
 
-    def __init__(self, node: Node, respawn: Callable[[Address, Recipe], object]) -> None:
-        self._node = node
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        log: logging.LoggerAdapter[logging.Logger],
+        respawn: Callable[[Address, Recipe], object],
+    ) -> None:
+        self._scheduler = scheduler
+        self._log = log
         self._respawn = respawn
         self._children: dict[Address, _Child] = {}
         self.given_up: dict[Address, str] = {}
@@ -88,7 +94,7 @@ class Supervisor:
         child = self._children.get(address)
         if child is None:
             return False
-        policy, now = child.policy, self._node.scheduler.clock.now()
+        policy, now = child.policy, self._scheduler.clock.now()
         if isinstance(error, policy.ends):
             self._give_up(address, error, "supervisor: %s stays stopped: %s", address, error)
             return False
@@ -104,14 +110,14 @@ class Supervisor:
         backoff_s = min(policy.backoff_s * 2 ** (len(failures) - 1), policy.backoff_max_s)
         if not passes or now >= child.told_at + TELL_SECONDS:
             child.told_at = now
-            self._node.log.warning("supervisor: %s failed (%r); restart in %.3f s", address, error, backoff_s)
-        child.timer = self._node.scheduler.timers.after(backoff_s, lambda: self._restart(address, child))
+            self._log.warning("supervisor: %s failed (%r); restart in %.3f s", address, error, backoff_s)
+        child.timer = self._scheduler.timers.after(backoff_s, lambda: self._restart(address, child))
         return True
 
     def _give_up(self, address: Address, error: BaseException, text: str, *args: object) -> None:
         del self._children[address]
         self.given_up[address] = repr(error)
-        self._node.log.critical(text, *args)
+        self._log.critical(text, *args)
 
     def _restart(self, address: Address, child: _Child) -> None:
         child.timer = None

@@ -1,4 +1,4 @@
-"""Who wants to be told when an actor or a broker goes away.
+"""Watches of actors and brokers: the table of watchers, and what they are told.
 
 A watch is answered exactly once with Terminated and is then over. Watching brokers goes on until unwatched.
 """
@@ -6,6 +6,33 @@ A watch is answered exactly once with Terminated and is then over. Watching brok
 from __future__ import annotations
 
 from typing import Any
+
+from actors.runtime.address import Address
+from protocol.late_attrs import frozen
+
+
+@frozen(slots=True)
+class Terminated:
+    """A watched actor has ended, was never there, or can no longer be seen (its link is gone)."""
+
+    address: Address
+    reason: str
+
+
+@frozen(slots=True)
+class PeerUp:
+    """The link to a broker stands. `incarnation` differs for each life of its process."""
+
+    broker: int
+    incarnation: int
+
+
+@frozen(slots=True)
+class PeerDown:
+    """The link to a broker is gone: its process died, fell silent, or was cut off."""
+
+    broker: int
+    reason: str
 
 
 class Watches:

@@ -220,6 +220,7 @@ def test_the_simulated_world_is_made_of_the_real_parts() -> None:
         assert getattr(simulation_module, name) is part
         assert getattr(transport_module, name, part) is part
     link = simulation.nodes[1].links[2]
+    assert isinstance(link, Link)
     assert type(link._transport) is SimulatedTransport
     assert type(link._transport._reader) is FrameReader
 

@@ -18,6 +18,7 @@ from actors.runtime.errors import FrameError, HandshakeRefused
 from actors.runtime.links import link as link_module
 from actors.runtime.links import socket_transport as transport_module
 from actors.runtime.links.frames import LINK_VERSION, FrameReader, Kind, header
+from actors.runtime.links.link import Link
 from actors.runtime.links.socket_transport import Hello, SocketTransport, run_link
 from tests.actors.runtime.probes import (
     CLUSTER,
@@ -170,6 +171,7 @@ async def test_a_link_may_be_lost_while_its_reader_waits_for_busy_actors(monkeyp
         await pair.connect(nursery)
         pair.other.spawn(Restless, address=Address("restless", "", 2)).tell(Local())
         link = pair.other.links[1]
+        assert isinstance(link, Link)
         with trio.fail_after(PATIENCE_SECONDS):
             while link.reading:
                 pair.one.ref(pair.at_other).tell(Numbered(1))
@@ -311,7 +313,9 @@ async def test_a_peer_that_stops_reading_fills_the_outbox_and_is_served_again_wh
         await raw.shake_hands()
         ref = pair.one.ref(Address("probe", "", 9))
         sent = 0
-        while pair.one.links[9]._transport.queued_bytes <= 4 * MEGABYTE:
+        link = pair.one.links[9]
+        assert isinstance(link, Link)
+        while link._transport.queued_bytes <= 4 * MEGABYTE:
             ref.tell(Bulk(sent, Payload(memoryview(PATTERN))))
             sent += 1
             await trio.testing.wait_all_tasks_blocked()
@@ -332,7 +336,6 @@ async def test_a_peer_that_stops_reading_fills_the_outbox_and_is_served_again_wh
         assert numbers == list(range(sent))
         assert whole
         ref.tell(Note("room again"))
-        link = pair.one.links[9]
         await trio.testing.wait_all_tasks_blocked()
         assert link._transport.queued_bytes == 0
 
