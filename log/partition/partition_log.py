@@ -37,7 +37,7 @@ from log.errors import (
 from log.recovery import checkpoint
 from log.recovery.checkpoint import CleanStop, Offsets, SyncLater
 from log.recovery.flush import Flush
-from log.recovery.opening import OpenLog, open_log
+from log.recovery.opening import OpenLog, note_failed_sync, open_log
 from log.recovery.recovery import offset_in_name, replay_producers
 from log.segment.epoch_cache import EpochCache, EpochEntry
 from log.segment.producer_state import ProducerStates, aborted, read_marker
@@ -352,7 +352,8 @@ class PartitionLog:
         try:
             self._truncate(offset)
         except OSError as error:
-            self._note_failed_sync()  # it may have been one, of a small file
+            # It may have been one, of a small file.
+            note_failed_sync(self._handles, self.directory, self.flushed_offset)
             raise self._take_offline(error) from error
 
     def restart_at(
@@ -381,7 +382,7 @@ class PartitionLog:
             self.checkpoint()
             checkpoint.forget_restarting(self._handles.filesystem, self.directory)
         except OSError as error:
-            self._note_failed_sync()
+            note_failed_sync(self._handles, self.directory, self.flushed_offset)
             raise self._take_offline(error) from error
 
     def raise_log_start(self, offset: int) -> None:
@@ -509,7 +510,7 @@ class PartitionLog:
         if flush is self._flushing:
             self._flushing = None
         if error is not None:
-            self._note_failed_sync()
+            note_failed_sync(self._handles, self.directory, self.flushed_offset)
             raise self._take_offline(error) from error
         self._note_named(flush)
         if flush.promise == self._promise and self._promises != self.synced_first:
@@ -553,7 +554,7 @@ class PartitionLog:
         """
         try:
             if self._offline is None and self.is_flushing:
-                self._note_failed_sync()
+                note_failed_sync(self._handles, self.directory, self.flushed_offset)
             elif self._offline is None:
                 self._stop_cleanly(sync_later)
         except OSError as error:
@@ -583,13 +584,6 @@ class PartitionLog:
     def _forget_handles(self) -> None:
         for segment in self.segments:
             segment.forget_handles()
-
-    def _note_failed_sync(self) -> None:
-        """The next sync of the same pages would succeed without writing them: whoever opens this must know."""
-        try:
-            checkpoint.write_failed_sync(self._handles.filesystem, self.directory, self.flushed_offset)
-        except OSError:  # the disk may be full too: it is written when the log is opened anew, or that fails again
-            self._handles.note_failed_sync(self.directory, self.flushed_offset)
 
     def _stop_cleanly(self, sync_later: SyncLater | None) -> None:
         if self._saved.is_clean:  # since it was opened nothing but the high watermark has changed

@@ -78,6 +78,14 @@ def open_log(handles: Handles, directory: str, config: LogConfig, topic_id: str)
     return opened
 
 
+def note_failed_sync(handles: Handles, directory: str, flushed_offset: int) -> None:
+    """The next sync of the same pages would succeed without writing them: whatever opens this log must know."""
+    try:
+        checkpoint.write_failed_sync(handles.filesystem, directory, flushed_offset)
+    except OSError:  # the disk may be full too: it is written when the log is opened anew, or that fails again
+        handles.note_failed_sync(directory, flushed_offset)
+
+
 def _make(handles: Handles, directory: str, topic_id: str) -> OpenLog:
     """A new log costs no sync: its first flush makes all of it durable, and until then it may vanish in a crash.
 
@@ -121,8 +129,12 @@ def _finish(opened: OpenLog, handles: Handles, directory: str, config: LogConfig
         checkpoint.lower_first_dirty(files, directory, found.end_offset)
         unsynced.files += mend_transactions(found.segments, opened.producers.ended, found.flushed_offset)
         if found.cut is not None:  # what was cut must not come back once its epochs are forgotten…
-            for file in unsynced.files:
-                file.sync()
+            try:
+                for file in unsynced.files:
+                    file.sync()
+            except OSError:
+                note_failed_sync(handles, directory, found.flushed_offset)
+                raise
             files.sync_directory(directory)
         saved.write_epochs(found.epochs)  # …and these must not contradict what comes in its place
         saved.is_ahead = found.cut is not None and found.cut.below_checkpoint

@@ -278,3 +278,46 @@ def test_a_crash_while_a_log_of_several_segments_is_written_again_costs_nothing(
         put(log, batch(), epoch=9)  # and it goes on
         crash_at += 1
     assert crash_at > 20
+
+
+@pytest.mark.parametrize("failure", ["an error", "a kill"])
+@pytest.mark.parametrize("before", ["a torn tail", "a failed sync"])
+def test_an_opening_that_fails_at_any_operation_loses_nothing(before: str, failure: str) -> None:
+    """Neither what the killed process had written, nor, at a power loss, what a later flush made durable."""
+    operation = 0
+    while True:
+        files = MemoryFilesystem()
+        log = open_log(files, CONFIG)
+        for _ in range(9):
+            put(log, batch(2, value=b"x" * 90))
+        assert len(log.segments) >= 3
+        written = contents(log)
+        if before == "a torn tail":
+            log.active.file.pwrite(b"torn", log.active.size)
+        else:
+            files.faults.append(Fault("sync", path=log.active.path))
+            with pytest.raises(LogOffline):
+                log.flush()
+        log.release()
+        files.crash(mode="keep_all")
+        if failure == "an error":
+            files.faults.append(Fault("*", after=operation))
+        else:
+            files.crash_at = files.operations + operation
+        try:
+            open_log(files, CONFIG).release()
+        except (LogOffline, SimulatedCrash):
+            pass
+        else:
+            if failure == "a kill" or files.faults[-1].times:  # some errors stop nothing
+                break
+        files.crash(mode="keep_all")
+        log = open_log(files, CONFIG)
+        assert contents(log) == written
+        put(log, batch(), epoch=9)
+        log.flush()
+        flushed = contents(log)
+        files.crash()
+        assert contents(open_log(files, CONFIG)) == flushed
+        operation += 1
+    assert operation > 20

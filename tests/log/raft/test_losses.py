@@ -173,6 +173,27 @@ def test_a_sync_that_fails_while_a_log_is_written_again_is_noted() -> None:
     assert log_in(files).end_offset == 1
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_sync_that_fails_while_a_torn_tail_is_cut_is_noted(killed: bool) -> None:
+    files = MemoryFilesystem()
+    handles = Handles(files)
+    log = log_in(files)
+    append(log, b"one")
+    log.flush()
+    append(log, b"two")
+    log.active.file.pwrite(b"torn", log.active.size)
+    files.crash(mode="keep_all")
+    files.faults.append(Fault("sync", errno.EIO, "*.log"))
+    with pytest.raises(LogOffline, match="Input/output"):
+        PartitionLog.open("/data/t-0", LogConfig(), handles)
+    if killed:
+        files.crash(mode="keep_all")
+        handles = Handles(files)
+    PartitionLog.open("/data/t-0", LogConfig(), handles).flush()
+    files.crash()
+    assert log_in(files).end_offset == 2
+
+
 def test_a_flush_here_and_now_covers_one_that_is_under_way() -> None:
     files = MemoryFilesystem()
     log = log_in(files)
