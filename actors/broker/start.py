@@ -27,7 +27,7 @@ from actors.raft.last_syncs import LastSyncs
 from actors.raft.leadership import Leadership
 from actors.raft.machine_boot import machine_boot
 from actors.runtime import Address, Node
-from actors.serving.doorkeeper import lent_for
+from actors.serving.doorkeeper import files_for, lent_for
 from log.disk.filesystem import DiskFilesystem, Filesystem
 from log.disk.handles import Handles
 from log.disk.reserve import Reserve, ReservedFilesystem
@@ -58,7 +58,8 @@ def on_disk(node: Node, data_dir: str, directory_id: str, cluster: ClusterFacts)
             boot=machine_boot(), raft=RaftConfig(catch_up_bytes_per_s=cluster.catch_up_bytes_per_s),
             last_syncs=last_syncs,
         )  # fmt: skip
-        services.handles.lent_max = lent_for(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        services.handles.limit, services.handles.lent_max = files_for(descriptors), lent_for(descriptors)
         yield services
     finally:
         syncs.close()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import DescribeReplica
 from log.compaction.cleanable import cleanable, first_dirty_offset, roll_if_overdue
 from log.compaction.compaction import Compaction
 from log.config import CleanupPolicy
+from log.disk.reserve import NO_SPACE
 from log.errors import CorruptSegment
 from protocol.late_attrs import frozen
 
@@ -19,6 +21,10 @@ ASK_SECONDS = 5.0
 COMPACT_BYTES = 256 << 10
 FLUSH_WAIT_SECONDS = 0.002
 KEY_MAP_BYTES = 16 << 20
+FULL_PAUSE_SECONDS = 60.0
+"""A compaction that found no space is tried again after this time: each try reads the dirty part again."""
+TELL_SECONDS = 60.0
+"""How often a failed compaction of one log is logged, however often that is tried."""
 
 
 @frozen(slots=True)
@@ -31,11 +37,13 @@ class Compact:
 class LogCleaning:
     """Of one replica."""
 
-    __slots__ = ("_compaction", "_replica")
+    __slots__ = ("_compact_from", "_compaction", "_replica", "_tell_at")
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._compaction: Compaction | None = None
+        self._compact_from = -math.inf
+        self._tell_at = -math.inf
 
     @property
     def cleaned_to(self) -> int:
@@ -56,7 +64,7 @@ class LogCleaning:
         if CleanupPolicy.COMPACT not in policy or self._compaction is not None or not is_sure:
             return True
         roll_if_overdue(log, now_ms)
-        return not cleanable(log, now_ms).is_due(log.config)
+        return replica.now < self._compact_from or not cleanable(log, now_ms).is_due(log.config)
 
     def begin(self, reply: Future[bool]) -> None:
         """Ask the others how far they are, and compact.
@@ -98,7 +106,7 @@ class LogCleaning:
         try:
             done = compaction.step(COMPACT_BYTES)
         except (OSError, CorruptSegment) as error:
-            replica.log.error("replica: %s was not compacted: %s", replica.group, error)
+            self._failed(error)
             done = True
         if done:
             self._compaction = None
@@ -107,6 +115,14 @@ class LogCleaning:
             replica.after_call(compaction.long_call, message)
         else:  # a flush in the background is waited for, not run against
             replica.after(FLUSH_WAIT_SECONDS if replica.member.log.is_flushing else 0.0, message)
+
+    def _failed(self, error: OSError | CorruptSegment) -> None:
+        replica, now = self._replica, self._replica.now
+        if isinstance(error, OSError) and error.errno in NO_SPACE:
+            self._compact_from = now + FULL_PAUSE_SECONDS
+        if now >= self._tell_at:
+            self._tell_at = now + TELL_SECONDS
+            replica.log.error("replica: %s was not compacted: %s; trying again", replica.group, error)
 
     def abandon(self, why: str) -> None:
         if self._compaction is not None:

@@ -170,8 +170,13 @@ def _allow_descriptors() -> None:
     """Connections, links and segments need more descriptors than the usual soft limit of 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_WANTED)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    while soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):  # macOS has a bound of its own (kern.maxfilesperproc), whatever the hard limit is
+            wanted //= 2
+        else:
+            return
 
 
 async def _run_until_signalled(spec: BrokerSpec) -> None:

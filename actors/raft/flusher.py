@@ -7,6 +7,8 @@ for few logs: an election must not stand behind the thousand logs of a broker th
 
 from __future__ import annotations
 
+import math
+
 from actors.raft.background import Background
 from actors.runtime import Actor, Address, handles
 from log.disk.filesystem import Filesystem
@@ -17,6 +19,8 @@ from log.replica.vote_journal import VoteJournal
 from protocol.late_attrs import frozen
 
 RETRY_SECONDS = 1.0
+TELL_SECONDS = 60.0
+"""How often it is logged that votes cannot be saved, however often that is tried."""
 LOGS_AT_ONCE = 16
 """Logs synced in one round; a vote that comes waits for no more."""
 
@@ -86,6 +90,7 @@ class Flusher(Actor):
         self._flushes: list[SyncLog] = []
         self._gone: list[str] = []
         self._busy = False
+        self._tell_at = -math.inf
 
     @handles(SaveVote)
     def save_vote(self, message: SaveVote) -> None:
@@ -109,7 +114,10 @@ class Flusher(Actor):
                 self._handles.note_failed_sync(synced.flush.log, synced.flush.since)
             self.node.tell_local(replica, synced)
         if done.error is not None:  # what is not saved is not told: until it is, nobody here votes
-            self.log.error("flusher: votes cannot be saved: %s; trying again", done.error)
+            now = self.node.scheduler.clock.now()
+            if now >= self._tell_at:
+                self._tell_at = now + TELL_SECONDS
+                self.log.error("flusher: votes cannot be saved: %s; trying again", done.error)
             self._votes[:0] = done.votes
             self.after(RETRY_SECONDS, _TryAgain())
             return

@@ -17,9 +17,11 @@ from actors.serving.seldom import Seldom
 from log.disk.handles import LENT_MAX
 from log.disk.handles import LIMIT as FILES_MAX
 
-RESERVED_DESCRIPTORS = FILES_MAX + 128
-"""For the files of logs, and for links, journals, files that are written and renamed, and what waits to be closed."""
+OTHERS_MAX = 128
+"""Descriptors for links, journals, files that are written and renamed, and what waits to be closed."""
+RESERVED_DESCRIPTORS = FILES_MAX + OTHERS_MAX
 CONNECTIONS_MIN = 16
+FILES_MIN = 16
 
 
 def connections_for(descriptors: int) -> int:
@@ -27,6 +29,14 @@ def connections_for(descriptors: int) -> int:
     if descriptors == resource.RLIM_INFINITY:
         return 1 << 30
     return max(descriptors - RESERVED_DESCRIPTORS - 2 * lent_for(descriptors), CONNECTIONS_MIN)
+
+
+def files_for(descriptors: int) -> int:
+    """How many files of logs may be kept open, so that the fewest connections find a descriptor too."""
+    if descriptors == resource.RLIM_INFINITY:
+        return FILES_MAX
+    left = descriptors - OTHERS_MAX - 2 * lent_for(descriptors) - CONNECTIONS_MIN
+    return min(max(left, FILES_MIN), FILES_MAX)
 
 
 def lent_for(descriptors: int) -> int:

@@ -2,6 +2,9 @@
 
 The function appends to a bytearray. A blob above BLOB_COPIED_MAX bytes is not copied into it: it becomes a buffer of
 its own, and what follows goes into a new bytearray. What fails in it is one of FAULTS.
+
+The text of an error is cut to ERROR_CHARS_MAX. It may quote what a client sent, which is as long as a string can be;
+the text would then be too long for a string, and the client would get no answer at all.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from protocol.schema.source import COUNTS_READY, Source, ready
 
 FAULTS = (struct.error, AttributeError, TypeError, ValueError)  # UnicodeEncodeError is a ValueError
 BLOB_COPIED_MAX = 1024
+ERROR_CHARS_MAX = 4000
+_ERROR_TEXT = "error_message"
 
 
 def encoder_source(cls: type, version: int, *, in_steps: bool = False) -> Source:
@@ -49,8 +54,11 @@ class _Encoder:
                 with self.source.field(f.name), self.source.block(f"if {self.is_said(f, f'{name}.{f.name}')}:"):
                     self.line(f"raise unsaid({f.name!r})")
         for f in kind.plain(self.version):
+            value = f"{name}.{f.name}"
+            if f.name.endswith(_ERROR_TEXT):
+                value = f"{value} and {value}[:{ERROR_CHARS_MAX}]"
             with self.source.field(f.name):
-                self.value(f.type, f"{name}.{f.name}", nullable=self.version in f.nullable)
+                self.value(f.type, value, nullable=self.version in f.nullable)
         if self.flexible:
             self.tags(kind, name)
 

@@ -30,10 +30,11 @@ def handles(monkeypatch: pytest.MonkeyPatch) -> list[Handles]:
     made: list[Handles] = []
 
     def make(filesystem: Filesystem, *, reserve: Reserve) -> Handles:
-        made.append(Handles(filesystem, KEPT, reserve))
+        made.append(Handles(filesystem, reserve=reserve))
         return made[-1]
 
     monkeypatch.setattr(start, "Handles", make)
+    monkeypatch.setattr(start, "files_for", lambda _descriptors: KEPT)
     monkeypatch.setattr(start, "lent_for", lambda _descriptors: LENT)
     return made
 

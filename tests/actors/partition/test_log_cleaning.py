@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +15,7 @@ from actors.partition.cleaning import Compact, LogCleaning
 from actors.partition.replica import Replica
 from actors.runtime import Future
 from log.config import CleanupPolicy
-from log.disk.memory_filesystem import MemoryFilesystem
+from log.disk.memory_filesystem import Fault, MemoryFilesystem
 from log.slices import LongCall
 from protocol.records.compression import Codec
 from tests.log.compaction_logs import committed, open_log, put
@@ -59,6 +61,47 @@ def test_a_log_is_not_compacted_if_the_wall_clock_jumps_while_the_other_replicas
     peers.answer()
     assert len(peers.begun) == is_sure
     assert reply.done is not is_sure
+
+
+@pytest.mark.parametrize(("error", "tries"), [(errno.ENOSPC, 3), (errno.EDQUOT, 3), (errno.EIO, 9)])
+def test_a_compaction_that_fails_is_logged_once_a_minute_and_put_off_where_there_is_no_space(
+    caplog: pytest.LogCaptureFixture, error: int, tries: int
+) -> None:
+    files, messages, begun = MemoryFilesystem(), list[Compact](), 0
+
+    def after_call(call: LongCall, message: Compact) -> None:
+        call.run()
+        messages.append(message)
+
+    log = open_log(files)
+    put(log, (b"a", b"1"), (b"a", b"2"))
+    log.roll()
+    files.faults.append(Fault("write", error, "*.cleaned", times=None))
+    calendar = SimpleNamespace(is_sure=lambda: True)
+    replica = SimpleNamespace(
+        member=SimpleNamespace(log=log, node=SimpleNamespace(replicas=(1,))), node=SimpleNamespace(broker=1),
+        services=SimpleNamespace(
+            wall_ms=lambda: 0, calendar=calendar, transactions=SimpleNamespace(producer_id_expiration_ms=1)
+        ),
+        after=lambda _seconds, message: messages.append(message), after_call=after_call, now=0.0,
+        sync_soon=log.flush, group="t-0", log=logging.getLogger("barnabas"),
+    )  # fmt: skip
+    cleaning = LogCleaning(cast("Replica", replica))
+    for replica.now in range(0, 135, 15):
+        if not cleaning.clean_up(retention=False):
+            begun += 1
+            cleaning.begin(Future())
+        while messages:
+            cleaning.compact(messages.pop())
+    assert begun == tries
+    assert len([record for record in caplog.records if "t-0 was not compacted" in record.getMessage()]) == 3
+    files.faults.clear()
+    replica.now += 60
+    assert not cleaning.clean_up(retention=False)
+    cleaning.begin(Future())
+    while messages:
+        cleaning.compact(messages.pop())
+    assert [record.offset for record in committed(log)] == [1]
 
 
 def test_large_batches_are_compacted_with_the_help_of_another_thread() -> None:

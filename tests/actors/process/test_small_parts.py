@@ -41,6 +41,24 @@ def test_the_limit_of_descriptors_is_raised_as_far_as_the_system_allows(
     assert raised == ([] if raised_to is None else [(raised_to, limits[1])])
 
 
+@pytest.mark.parametrize("error", [ValueError("current limit exceeds maximum limit"), OSError(22, "Invalid argument")])
+@pytest.mark.parametrize(("allowed", "raised_to"), [(10_240, [8192]), (1024, [])])
+def test_a_system_that_allows_fewer_descriptors_than_its_hard_limit_says_is_asked_for_fewer(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, allowed: int, raised_to: list[int]
+) -> None:
+    raised: list[int] = []
+
+    def raise_to(_which: int, wanted: tuple[int, int]) -> None:
+        if wanted[0] > allowed:
+            raise error
+        raised.append(wanted[0])
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (1024, resource.RLIM_INFINITY))
+    monkeypatch.setattr(resource, "setrlimit", raise_to)
+    hosts._allow_descriptors()
+    assert raised == raised_to
+
+
 def test_an_extra_actor_must_be_an_actor() -> None:
     with pytest.raises(TypeError, match="collections:OrderedDict is no actor class"):
         ExtraActor(kind="extra", path="collections:OrderedDict").load()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.raft.background import Done, Work
-from actors.raft.flusher import LOGS_AT_ONCE, Flusher, LogSynced, SaveVote, SyncLog, VoteSaved
+from actors.raft.flusher import LOGS_AT_ONCE, TELL_SECONDS, Flusher, LogSynced, SaveVote, SyncLog, VoteSaved
 from actors.runtime import Actor, Address, MailboxFull, handles
 from actors.runtime.mailbox import Mailbox
 from actors.runtime.simulation import Simulation
@@ -116,6 +116,22 @@ def test_logs_are_synced_though_votes_cannot_be_saved() -> None:
     disk.do_one()
     assert [type(one) for one in disk.told] == [VoteSaved, LogSynced, LogSynced, LogSynced]
     assert disk.journal.get("t-0") == Vote(1, 1)
+
+
+def test_it_is_logged_once_a_minute_that_votes_cannot_be_saved(caplog: pytest.LogCaptureFixture) -> None:
+    disk = Disk()
+    disk.files.faults.append(Fault("sync", path="/data/votes", times=None))
+    disk.ask(0, Vote(1, 1))
+    tries = 0
+    while disk.sim.clock.now() < 1.5 * TELL_SECONDS:
+        disk.do_one()
+        tries += 1
+    assert tries > 80
+    lines = [record for record in caplog.records if "votes cannot be saved" in record.getMessage()]
+    assert len(lines) == 2
+    disk.files.faults.clear()
+    disk.do_one()
+    assert disk.told == [VoteSaved(Vote(1, 1))]
 
 
 def test_a_sync_that_failed_after_its_replica_died_is_known_to_the_next_one() -> None:

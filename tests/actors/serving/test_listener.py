@@ -21,13 +21,25 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from actors.broker import start
 from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
 from actors.runtime import Scheduler
 from actors.runtime.clock import VirtualClock
-from actors.serving.doorkeeper import CONNECTIONS_MIN, RESERVED_DESCRIPTORS, connections_for, lent_for
+from actors.serving.doorkeeper import (
+    CONNECTIONS_MIN,
+    OTHERS_MAX,
+    RESERVED_DESCRIPTORS,
+    connections_for,
+    files_for,
+    lent_for,
+)
 from actors.serving.listener import _Edge as Edge
 from actors.serving.request_memory import RequestMemory
+from log.disk.filesystem import Filesystem
+from log.disk.handles import LIMIT as FILES_MAX
+from log.disk.handles import Handles
+from log.disk.reserve import Reserve
 from protocol.json.lines import LINE_BYTES_MAX
 from tests.actors.waiting import wait_until
 
@@ -191,6 +203,24 @@ def test_connections_leave_descriptors_for_files_and_links() -> None:
     assert connections_for(1024) == 1024 - RESERVED_DESCRIPTORS - 2 * lent_for(1024)
     assert connections_for(1 << 16) > 60_000
     assert connections_for(256) == CONNECTIONS_MIN
+    for descriptors in range(200, 2048):
+        connections, files, lent = (find(descriptors) for find in (connections_for, files_for, lent_for))
+        assert connections + files + 2 * lent + OTHERS_MAX <= descriptors
+        assert files == FILES_MAX or connections == CONNECTIONS_MIN, "files are given up last"
+
+
+def test_a_broker_of_a_process_with_few_descriptors_keeps_fewer_files_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Handles] = []
+
+    def make(filesystem: Filesystem, *, reserve: Reserve) -> Handles:
+        made.append(Handles(filesystem, reserve=reserve))
+        return made[-1]
+
+    monkeypatch.setattr(start, "Handles", make)
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (300, 300))
+    with Cluster(1):
+        assert [one.limit for one in made] == [files_for(300)]
+        assert files_for(300) < FILES_MAX
 
 
 @pytest.mark.long

@@ -27,6 +27,7 @@ from protocol.schema.codec import (
 )
 from protocol.schema.declaration import Array, Blob, Fixed, Struct, Text, Type, struct_of
 from protocol.schema.decoder import TAGS_MAX
+from protocol.schema.encoder import ERROR_CHARS_MAX
 from tests.protocol import reference_codec
 from tests.protocol.messages import MESSAGES, every_version, few, versions_of
 
@@ -206,6 +207,27 @@ def test_version_that_is_not_declared_is_refused() -> None:
 def test_what_cannot_travel_is_named(message: object, version: int, what: str) -> None:
     with pytest.raises(UnencodableMessage, match=f"{type(message).__name__} version {version}: .*{what}"):
         encode(message, version)
+
+
+def with_errors(kind: Struct, version: int, text: str) -> Any:
+    """A message that has one element in each array, and this text wherever an error is told."""
+    given: dict[str, Any] = {}
+    for one in kind.plain(version):
+        if one.name.endswith("error_message"):
+            given[one.name] = text
+        elif isinstance(one.type, Struct):
+            given[one.name] = with_errors(one.type, version, text)
+        elif isinstance(one.type, Array) and isinstance(one.type.element, Struct):
+            given[one.name] = [with_errors(one.type.element, version, text)]
+    return kind.cls(**given)
+
+
+@by_name
+def test_the_text_of_an_error_is_cut_so_that_its_message_can_travel(cls: type) -> None:
+    for version in versions_of(cls):
+        message = with_errors(struct_of(cls), version, "\N{OWL}" * 40_000)
+        decoded: Any = decode(cls, version, b"".join(encode(message, version)))[0]
+        assert decoded == with_errors(struct_of(cls), version, "\N{OWL}" * ERROR_CHARS_MAX)
 
 
 def test_version_stands_before_records_and_the_consumer_protocol() -> None:

@@ -73,9 +73,11 @@ def _operation(topic: CreatableTopic, *, validate_only: bool) -> CreateTopic:
 
 
 def _assignment_problem(assignments: list[CreatableReplicaAssignment]) -> str | None:
-    numbers = sorted(one.partition_index for one in assignments)
-    if numbers != list(range(len(numbers))):
-        return f"partitions {numbers} are assigned; number them from 0 on, each once"
+    numbers = {one.partition_index for one in assignments}
+    missing = next((number for number in range(len(assignments)) if number not in numbers), None)
+    if missing is not None:
+        count = len(assignments)
+        return f"{count} partitions are assigned, and none has number {missing}; number them from 0 on, each once"
     empty = [one.partition_index for one in assignments if not one.broker_ids]
     return f"partition {empty[0]} has no replicas; name at least one broker" if empty else None
 

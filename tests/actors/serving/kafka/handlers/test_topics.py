@@ -244,6 +244,13 @@ def test_topics_that_cannot_be_are_refused_with_a_reason(
     assert words in (result.error_message or "")
 
 
+def test_very_many_misnumbered_partitions_are_refused_with_a_short_reason(client: WireClient) -> None:
+    (result,) = create(client, new("bad", **assigned(*((number, [1]) for number in range(1, 8_001)))))
+    assert ErrorCode(result.error_code) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert len(result.error_message or "") < 200
+    assert "8000 partitions are assigned, and none has number 0" in (result.error_message or "")
+
+
 def test_a_topic_that_exists_is_not_made_again(client: WireClient, name: str) -> None:
     create(client, new(name))
     (again,) = create(client, new(name, 5))
