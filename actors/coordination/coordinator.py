@@ -168,7 +168,7 @@ class Coordinator(Actor):
     def topics_changed(self, machine: Machine) -> None:
         """Topics may have come, gone or grown, perhaps while nobody looked."""
 
-    def on_served(self, effects: Effects) -> None:
+    def on_served(self, flight: list[Effects]) -> None:
         """What was decided is committed, and the answers are out."""
 
     def take_back(self, flight: list[Effects], error: ErrorCode) -> bool:  # noqa: ARG002 - for those who inherit
@@ -506,7 +506,7 @@ class Coordinator(Actor):
         for effects in flight:
             for token, response in effects.replies:
                 self._answer(token, response if told else ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            self.on_served(effects)  # which may have decided something more
+        self.on_served(flight)  # which may decide something more
 
     # -- while nothing can be written ------------------------------------------------------------------------------
 

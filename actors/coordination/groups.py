@@ -127,11 +127,12 @@ class GroupCoordinator(Coordinator):
         self._enqueue(_MarkerEffects(replies=[(token, done)], marker=mine))
         return None
 
-    def on_served(self, effects: Effects) -> None:
-        if isinstance(effects, _MarkerEffects):
-            assert effects.marker is not None
+    def on_served(self, flight: list[Effects]) -> None:
+        first = flight[0]
+        if isinstance(first, _MarkerEffects):  # which is alone in its flight
+            assert first.marker is not None
             assert isinstance(self._machine, GroupMachine)
-            producer_id, committed = effects.marker.producer_id, effects.marker.commit
+            producer_id, committed = first.marker.producer_id, first.marker.commit
             self._marker_is_home(producer_id)
             self.act("a marker", partial(self._machine.transaction_ended, producer_id, committed=committed))
 

@@ -15,6 +15,7 @@ __transaction_state, which WriteTxnMarkers cannot exceed.
 from __future__ import annotations
 
 import uuid
+from collections import deque
 from functools import partial
 from typing import Any
 
@@ -39,6 +40,8 @@ from log.machines.transaction.machine import TransactionMachine
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import frozen
 
+MARKERS_AT_ONCE = 500
+"""A transaction may have thousands of partitions. Other work goes on between the messages to so many of them."""
 ASK_SECONDS = 10.0
 RETRY_SECONDS, RETRY_SECONDS_MAX = 0.02, 0.5
 ASK_AFTER_SECONDS = 0.1
@@ -60,23 +63,45 @@ class _Send:
     """Does the marker name the highest leader epoch of __transaction_state instead of this coordinator's?"""
 
 
+@frozen(slots=True)
+class _SendMore:
+    """To this coordinator itself: send the next markers."""
+
+
 class TransactionCoordinator(Coordinator):
     """What transactions do is in log/machines/transaction/."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._unsent: deque[_Send] = deque()
+        """Markers that were never sent, in the order in which they were decided on."""
 
     def machine(self, epoch: int) -> TransactionMachine:
         return TransactionMachine(
             self._services.transactions, epoch, self._offsets_partition, self._knows, self.record_bytes_max
         )
 
-    def on_served(self, effects: Effects) -> None:
-        assert isinstance(effects, TransactionEffects)
-        for markers in effects.markers:
-            for partition in markers.partitions:
-                self.send_marker(_Send(self._life, markers, partition))
-        if effects.wants_producer_ids:
+    def on_served(self, flight: list[Effects]) -> None:
+        is_sending, wants_producer_ids = bool(self._unsent), False
+        for effects in flight:
+            assert isinstance(effects, TransactionEffects)
+            for markers in effects.markers:
+                self._unsent.extend([_Send(self._life, markers, partition) for partition in markers.partitions])
+            wants_producer_ids |= effects.wants_producer_ids
+        if not is_sending:
+            self.send_more(_SendMore())
+        if wants_producer_ids:
             self._take_producer_ids()
 
     # -- markers ---------------------------------------------------------------------------------------------------
+
+    @handles(_SendMore)
+    def send_more(self, _message: _SendMore) -> None:
+        unsent = self._unsent
+        for _ in range(min(len(unsent), MARKERS_AT_ONCE)):
+            self.send_marker(unsent.popleft())  # of an earlier life it sends none
+        if unsent:
+            self.after(0.0, _SendMore())
 
     @handles(_Send)
     def send_marker(self, one: _Send) -> None:

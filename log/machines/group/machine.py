@@ -7,6 +7,7 @@ that is in another partition is one that does not exist here.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -58,6 +59,11 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.schema.codec import decode_versioned, version_of
 
+DUE_AT_ONCE = 200
+"""Groups of which a session ended, or something else is due. The others have their turn at once after these."""
+EXPIRED_AT_ONCE = 1000
+"""Groups and offsets that are looked at without a pause, for whether they are still needed."""
+_AGAIN_SECONDS = 0.1
 _ABSENCE_IS_AN_ERROR_FROM = 6
 _SEVERAL_LEAVE_FROM = 3
 _FULL = (
@@ -82,6 +88,8 @@ class GroupMachine:
         self._offset_requests = OffsetRequests(self._shared, self._offsets, self._groups, self._new_classic)
         self._deadlines: Deadlines[str] = Deadlines()
         self._next_expiry: float | None = None
+        self._to_expire: deque[str] = deque()
+        """Groups that are still to be looked at in this round."""
 
     # -- effects ---------------------------------------------------------------------------------------------
 
@@ -157,15 +165,20 @@ class GroupMachine:
 
     def tick(self, moment: Moment) -> None:
         """Do what is due. Groups of which nothing is cost nothing."""
-        while (group_id := self._deadlines.pop_due(moment.now)) is not None:
+        for _ in range(DUE_AT_ONCE):
+            group_id = self._deadlines.pop_due(moment.now)
+            if group_id is None:
+                break
             group = self._groups.get(group_id)
             if group is not None:
                 group.tick(moment)
                 self._settle(group, moment)
                 self.effects.cut()
         if self._next_expiry is not None and moment.now >= self._next_expiry:
-            self._next_expiry = self._expiry_after(moment)
+            if not self._to_expire:
+                self._to_expire.extend(self._groups)
             self._expire(moment)
+            self._next_expiry = moment.now + _AGAIN_SECONDS if self._to_expire else self._expiry_after(moment)
 
     def metadata_changed(self, moment: Moment) -> None:
         """Topics came, went or grew."""
@@ -187,7 +200,13 @@ class GroupMachine:
         return moment.now + self._shared.config.offsets_retention_check_interval_ms / 1000
 
     def _expire(self, moment: Moment) -> None:
-        for group in list(self._groups.values()):
+        """Look at some of the groups of this round."""
+        left = EXPIRED_AT_ONCE
+        while self._to_expire and left > 0:
+            group = self._groups.get(self._to_expire.popleft())
+            if group is None:
+                continue  # it was deleted meanwhile
+            left -= 1 + self._offsets.count(group.group_id)
             nothing_left = self._offset_requests.expire(group, moment)
             comes = isinstance(group, ClassicGroup) and bool(group.members.pending)
             if nothing_left and group.is_empty and not comes:

@@ -42,6 +42,8 @@ from protocol.schema.declaration import Buffer
 
 WAITING_MAX = 10_000
 CONSUMER_OFFSETS = "__consumer_offsets"
+TIMED_OUT_AT_ONCE = 1000
+"""Transactions that are aborted without a pause, and their partitions. Others have their turn at once after these."""
 EXPIRED_AT_ONCE = 1000
 BEHIND_MAX = 100
 _AGAIN_SECONDS = 1.0
@@ -132,7 +134,10 @@ class TransactionMachine:
         return min(candidates, default=None)
 
     def tick(self, moment: Moment) -> None:
-        while (transactional_id := self._deadlines.pop_due(moment.now)) is not None:
+        left = TIMED_OUT_AT_ONCE
+        while left > 0 and (transactional_id := self._deadlines.pop_due(moment.now)) is not None:
+            transaction = self._transactions.get(transactional_id)
+            left -= 1 if transaction is None else 1 + len(transaction.partitions)
             self._time_out(transactional_id, moment)
         if self._expires_at is not None and self._expires_at <= moment.now:
             more = self._expire(moment)

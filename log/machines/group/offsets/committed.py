@@ -107,6 +107,10 @@ class Offsets:
         for place, kept in sorted(self._groups.get(group_id, {}).items()):
             yield place, kept.committed
 
+    def count(self, group_id: str) -> int:
+        """How many are committed."""
+        return len(self._groups.get(group_id, ()))
+
     def is_pending(self, group_id: str, place: Place) -> bool:
         """Does an open transaction hold an offset of this partition?"""
         return (group_id, place) in self._open

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from log.machines.group.machine import DUE_AT_ONCE
 from log.machines.metadata.plans import CreateTopic
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -149,3 +150,20 @@ def test_refused_join_leaves_no_group_but_takes_none_away(kafka: Coordinator) ->
     kafka.commit(1)
     assert kafka.ask(join_request(protocols={}), 3).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert listed(kafka) == [(GROUP, "", "Empty", "classic")]
+
+
+def test_sessions_that_end_all_at_once_are_ended_a_few_at_a_time(kafka: Coordinator) -> None:
+    many = 2 * DUE_AT_ONCE + 1
+    for number in range(many):
+        beat(kafka, group=f"group-{number}")
+    deadline = kafka.machine.next_deadline
+    assert deadline is not None
+    left = []
+    for _ in range(3):
+        assert kafka.machine.next_deadline == deadline
+        kafka.now = deadline
+        kafka.machine.tick(kafka.moment)
+        kafka.take()
+        left.append(len(listed(kafka, states=("stable",))))
+    assert left == [many - DUE_AT_ONCE, 1, 0]
+    assert kafka.machine.next_deadline != deadline

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from log.machines.transaction import machine
 from log.machines.transaction.config import TransactionConfig
 from log.machines.transaction.effects import Markers
 from log.machines.transaction.machine import BEHIND_MAX
@@ -399,6 +400,19 @@ def test_the_next_transaction_has_all_its_time() -> None:
     assert driven.state == "Ongoing"
     driven.pass_time(1)
     assert driven.state == "PrepareAbort"
+
+
+def test_transactions_that_time_out_all_at_once_are_aborted_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "TIMED_OUT_AT_ONCE", 10)
+    driven = Driven()
+    for number in range(7):
+        driven.add(driven.begin(f"t{number}"), 0, 1, 2, name=f"t{number}")
+    driven.pass_time(60)
+    assert len(driven.markers) == 3, "each counts as four: itself and its partitions"
+    assert driven.machine.next_deadline == driven.now
+    driven.pass_time(0)
+    driven.pass_time(0)
+    assert len(driven.markers) == 7
 
 
 def test_time_goes_on_over_a_failover() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from log.machines.group.config import GroupConfig
+from log.machines.group.machine import EXPIRED_AT_ONCE
 from log.machines.metadata.metadata import Metadata
 from log.machines.metadata.plans import CreateTopic, DeleteTopic
 from log.machines.metadata.records import TopicDropped
@@ -549,6 +550,25 @@ def test_expiry_is_checked_as_often_as_is_set() -> None:
     assert kafka.committed() == (1, 0)
     kafka.wait(2)
     assert kafka.committed() == (-1, 0)
+
+
+def test_very_many_groups_expire_a_few_at_a_time() -> None:
+    kafka = Coordinator(GroupConfig(offsets_retention_minutes=1, offsets_retention_check_interval_ms=600_000))
+    many = 3 * EXPIRED_AT_ONCE
+    for number in range(many):
+        kafka.ask(commit_request(1, group=f"group-{number}"), 8)
+    tombstones = []
+    for _ in range(2 * many // EXPIRED_AT_ONCE):
+        assert groups(kafka)
+        assert kafka.machine.next_deadline is not None
+        assert kafka.machine.next_deadline < 710.0
+        kafka.now = kafka.machine.next_deadline
+        kafka.machine.tick(kafka.moment)
+        tombstones.append(len(kafka.take().records))
+    assert max(tombstones) <= EXPIRED_AT_ONCE
+    assert sum(tombstones) == 2 * many, "of each the offset and the group"
+    assert groups(kafka) == []
+    assert kafka.machine.next_deadline == kafka.now + 600.0
 
 
 def test_an_offset_of_a_deleted_topic_is_left_out_where_topics_have_ids(kafka: Coordinator) -> None:
