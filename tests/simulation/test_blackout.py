@@ -13,7 +13,7 @@ from protocol.records.batches import check_batches
 from tests.log.log_model import batch, open_log, put
 from tools.simulator import run
 from tools.simulator.checks.invariants import Invariants, Seen
-from tools.simulator.faults.blackout import Blackout
+from tools.simulator.endings.blackout import Blackout
 from tools.simulator.record.report import Violation
 from tools.simulator.run import run_seed
 

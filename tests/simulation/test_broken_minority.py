@@ -8,8 +8,8 @@ from itertools import combinations
 import pytest
 
 from tools.simulator import run
-from tools.simulator.faults import broken_minority
-from tools.simulator.faults.broken_minority import HALF_APART, KINDS, BrokenMinority
+from tools.simulator.endings import broken_minority
+from tools.simulator.endings.broken_minority import HALF_APART, KINDS, BrokenMinority
 from tools.simulator.record.report import Outcome
 from tools.simulator.run import run_seed
 

@@ -17,8 +17,10 @@ from log.errors import UnknownFormat
 from log.machines.metadata.plans import AlterConfigs, CreateTopic, MoveReplicas
 from log.recovery import checkpoint
 from tests.simulation.test_operations_under_kills import Operator, a_world, carry_out, has_all, replicas_of, until
+from tools.simulator.cluster.broker import BitFlip
 from tools.simulator.cluster.settled import unsettled
-from tools.simulator.cluster.world import DATA, TOPIC, BitFlip, World
+from tools.simulator.layout import DATA, TOPIC
+from tools.simulator.world import World
 
 SNAPSHOT = f"{DATA}/{FILE_NAME}"
 DIRECTORY = f"{DATA}/{METADATA}"

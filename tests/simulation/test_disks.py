@@ -7,9 +7,10 @@ import errno
 from log.disk.memory_filesystem import Fault
 from log.raft.ready import Vote
 from log.replica.vote_journal import VoteJournal
-from tools.simulator.cluster.world import DATA, JOURNAL, World
+from tools.simulator.layout import DATA, JOURNAL
 from tools.simulator.record.report import TraceKeeper
-from tools.simulator.settings import choose
+from tools.simulator.settings.seed import choose
+from tools.simulator.world import World
 
 
 def world_at_work(seed: int = 1) -> tuple[World, str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from log.segment import producer_state
-from tools.simulator.cluster.world import World
-from tools.simulator.faults.evictions import KIND
 from tools.simulator.hunt import hunt
 from tools.simulator.record.report import Outcome, TraceKeeper
 from tools.simulator.run import run_seed
-from tools.simulator.settings import choose
+from tools.simulator.settings.seed import choose
+from tools.simulator.topics.evictions import KIND
+from tools.simulator.world import World
 
 ALONE = {"brokers": 3, "groups": (), "writers": 1, "admins": 0, "unreplicated": 0, "seconds": 2.0}
 BY_NUMBER, BY_TIME = 0, 8

@@ -16,15 +16,15 @@ from actors.serving.frame_cutter import FrameCutter
 from actors.serving.kafka.connection import KafkaConnection
 from log.machines.group.machine import GroupMachine
 from tools.simulator.clients.streams import SimulatedPort, port_address
-from tools.simulator.cluster.world import World
-from tools.simulator.groups.settings import CONSUMER, COOPERATIVE, EAGER, KINDS, choose_groups
 from tools.simulator.record.report import TraceKeeper
 from tools.simulator.run import run_seed
-from tools.simulator.settings import choose
+from tools.simulator.settings.groups import CONSUMER, COOPERATIVE, EAGER, KINDS, choose_groups
+from tools.simulator.settings.seed import choose
+from tools.simulator.world import World
 
 _TRACED = """
 from tools.simulator.run import run
-from tools.simulator.settings import choose
+from tools.simulator.settings.seed import choose
 print(run(choose(3, groups=("eager", "cooperative", "consumer"), writers=1, seconds=1.5)).digest)
 """
 

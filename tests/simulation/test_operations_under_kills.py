@@ -34,10 +34,12 @@ from log.machines.metadata.plans import (
 from protocol.error_codes import ErrorCode
 from protocol.records.batches import Record, build_batch, check_batches, records
 from tools.simulator.clients.administrators import _AGAIN as RETRIABLE
+from tools.simulator.cluster.failures import FailureWatch
 from tools.simulator.cluster.settled import unsettled
-from tools.simulator.cluster.world import CLIENT_NODES, DATA, TOPIC, FailureWatch, World
+from tools.simulator.layout import CLIENT_NODES, DATA, TOPIC
 from tools.simulator.record.report import TraceKeeper
-from tools.simulator.settings import choose
+from tools.simulator.settings.seed import choose
+from tools.simulator.world import World
 
 BROKERS = 4
 STEPS = 6

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tools.checker.history import OK, TransactionEnded
-from tools.simulator.cluster.world import World
 from tools.simulator.hunt import hunt
 from tools.simulator.record.report import Outcome, TraceKeeper
 from tools.simulator.run import run_seed
-from tools.simulator.settings import choose
+from tools.simulator.settings.seed import choose
 from tools.simulator.transactions.passing_topics import KIND
+from tools.simulator.world import World
 
 ALONE = {"groups": (), "transactions": True, "writers": 1, "admins": 0, "seconds": 2.0}
 

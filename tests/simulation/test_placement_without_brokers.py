@@ -9,7 +9,7 @@ from log.machines.metadata.plans import CreatePartitions, CreateTopic
 from protocol.error_codes import ErrorCode
 from tests.simulation.test_operations_under_kills import a_world, carry_out, has_all, until, write
 from tools.simulator.cluster.settled import unsettled
-from tools.simulator.cluster.world import World
+from tools.simulator.world import World
 
 DEAD, NAME = 2, "made"
 

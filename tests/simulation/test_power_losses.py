@@ -11,9 +11,10 @@ from actors.cluster_file.facts import GROUP as METADATA
 from actors.runtime import Address
 from log.config import NEVER
 from log.machines.metadata.plans import MoveReplicas
-from tools.simulator.cluster.world import TOPIC, World
+from tools.simulator.layout import TOPIC
 from tools.simulator.record.report import TraceKeeper
-from tools.simulator.settings import choose
+from tools.simulator.settings.seed import choose
+from tools.simulator.world import World
 
 
 def world_at_work(seed: int, writers: int = 0) -> tuple[World, str]:

@@ -18,7 +18,8 @@ from log.raft.messages import Message
 from log.raft.node import RaftNode
 from protocol.error_codes import ErrorCode
 from tests.simulation.test_power_losses import until, world_at_work
-from tools.simulator.cluster.world import TOPIC, World
+from tools.simulator.layout import TOPIC
+from tools.simulator.world import World
 
 KEEPERS = SURVIVOR, *LOST = (1, 2, 4)
 HEARD_SECONDS = 1.0

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tools.simulator.faults.recoveries import KIND
 from tools.simulator.hunt import hunt
 from tools.simulator.record.report import Outcome
 from tools.simulator.run import run_seed
-from tools.simulator.settings import DISK_LOSSES, choose
+from tools.simulator.settings.faults import DISK_LOSSES
+from tools.simulator.settings.seed import choose
+from tools.simulator.topics.recoveries import KIND
 
 ALONE = {
     "brokers": 4, "replication_factor": 3, "groups": (), "transactions": False, "writers": 1, "admins": 0,

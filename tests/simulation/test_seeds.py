@@ -22,12 +22,13 @@ from log.partition.partition_log import PartitionLog
 from log.raft.node import RaftNode
 from log.replica.member import Member
 from log.replica.vote_journal import VoteJournal
-from tools.simulator.cluster import turns
-from tools.simulator.cluster import world as simulated
-from tools.simulator.cluster.world import World
+from tools.simulator.checks import turns
+from tools.simulator.cluster import cluster as simulated
 from tools.simulator.record.report import Outcome, TraceKeeper
 from tools.simulator.run import run_seed
-from tools.simulator.settings import FAULTS, OWN_SHARES, choose
+from tools.simulator.settings.faults import FAULTS, OWN_SHARES
+from tools.simulator.settings.seed import choose
+from tools.simulator.world import World
 
 NEWER = ("passing-topics", "recovery", "evictions")
 """Faults that there were not when the seeds below broke a promise."""

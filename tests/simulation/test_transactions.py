@@ -12,16 +12,16 @@ from actors.coordination.transactions import TransactionCoordinator
 from log.machines.transaction.machine import TransactionMachine
 from tests.simulation.test_seeds import NEWER
 from tools.checker.history import OK, Init, OffsetCommit, Poll, TransactionEnded
-from tools.simulator.cluster.world import World
-from tools.simulator.groups.settings import KINDS
 from tools.simulator.record.report import TraceKeeper
 from tools.simulator.run import run_seed
-from tools.simulator.settings import choose
-from tools.simulator.transactions.settings import CLASSIC, NEW, TransactionalMember, choose_transactions
+from tools.simulator.settings.groups import KINDS
+from tools.simulator.settings.seed import choose
+from tools.simulator.settings.transactions import CLASSIC, NEW, TransactionalMember, choose_transactions
+from tools.simulator.world import World
 
 _TRACED = """
 from tools.simulator.run import run
-from tools.simulator.settings import choose
+from tools.simulator.settings.seed import choose
 print(run(choose(4, groups=(), transactions=True, writers=1, seconds=1.5)).digest)
 """
 

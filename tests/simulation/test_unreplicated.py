@@ -13,11 +13,13 @@ from actors.runtime import Address
 from log.machines.metadata.plans import DeleteTopic, MoveReplicas, Request
 from log.raft.roles import Leader
 from tools.simulator.cluster.settled import unsettled
-from tools.simulator.cluster.unreplicated import TOPIC, choose_unreplicated
-from tools.simulator.cluster.world import World
 from tools.simulator.record.report import TraceKeeper
 from tools.simulator.run import run_seed
-from tools.simulator.settings import FAULTS, choose
+from tools.simulator.settings.choices import choose_unreplicated
+from tools.simulator.settings.faults import FAULTS
+from tools.simulator.settings.seed import choose
+from tools.simulator.topics.unreplicated import TOPIC
+from tools.simulator.world import World
 
 
 def world_at_work(seed: int = 1) -> tuple[World, str, int]:

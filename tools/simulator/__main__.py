@@ -21,7 +21,8 @@ from tools.simulator.hunt import hunt_all
 from tools.simulator.mutants.catalog import MUTANTS, planted
 from tools.simulator.record.report import Outcome, explain
 from tools.simulator.run import run, run_seed
-from tools.simulator.settings import FAULTS, choose
+from tools.simulator.settings.faults import FAULTS
+from tools.simulator.settings.seed import choose
 from tools.simulator.tally import Tally, TallyFile, UnusableTally
 
 _SEEDS_PER_PROCESS = 100  # one that has run a thousand may be half as fast: its memory is in pieces

@@ -10,15 +10,17 @@ from typing import Any
 
 import actors.control.controller
 from log.disk.memory_filesystem import SimulatedCrash
-from tools.simulator.cluster.world import FailureWatch, World
-from tools.simulator.faults.blackout import Blackout
-from tools.simulator.faults.broken_minority import BrokenMinority
-from tools.simulator.faults.schedule import Faults
+from tools.simulator.cluster.failures import FailureWatch
+from tools.simulator.endings.blackout import Blackout
+from tools.simulator.endings.broken_minority import BrokenMinority
+from tools.simulator.faults.faults import Faults
+from tools.simulator.faults.schedule import Schedule
 from tools.simulator.groups.faults import GroupFaults
 from tools.simulator.mutants.catalog import planted
 from tools.simulator.record.report import Outcome, TraceKeeper, Violation, relevant
-from tools.simulator.settings import Settings, choose
+from tools.simulator.settings.seed import Settings, choose
 from tools.simulator.transactions.faults import TransactionFaults
+from tools.simulator.world import World
 
 FORM_SECONDS_MAX = 20.0
 HEAL_SECONDS_MAX = 60.0
@@ -55,7 +57,7 @@ def run(settings: Settings, *, show: bool = False) -> Outcome:
         logger.removeHandler(watch)
         logger.setLevel(level)
         logger.propagate = propagate
-    faults.counts.update(world.vote_faults.counts)
+    faults.counts.update(world.damaged_votes.counts)
     if world.passing is not None:
         faults.counts.update(world.passing.counts)
     if world.recoveries is not None:
@@ -87,9 +89,10 @@ def run_seed(seed: int, how: dict[str, Any]) -> Outcome:
 
 def _run(world: World, faults: Faults, settings: Settings) -> int:
     """Disturb, heal, finish, check. Gives the number of events."""
-    steps = _Steps(world, faults)
+    schedule = Schedule(faults)
+    steps = _Steps(world, schedule)
     steps.until(lambda: None if world.form() else "not formed", FORM_SECONDS_MAX, "a cluster forms", "after the start")
-    _disturb(world, faults)
+    _disturb(world, faults, schedule)
     steps.disturbed(settings)
     faults.stop()
     if settings.blackout and not world.history.violations:
@@ -105,7 +108,7 @@ def _run(world: World, faults: Faults, settings: Settings) -> int:
 
 
 def _black_out(world: World, faults: Faults, steps: _Steps) -> None:
-    """See blackout.py."""
+    """See endings/blackout.py."""
     blackout = Blackout(world)
     blackout.begin()
     faults.counts["blackout"] += 1
@@ -122,7 +125,7 @@ def _black_out(world: World, faults: Faults, steps: _Steps) -> None:
 
 
 def _break_minority(world: World, faults: Faults, steps: _Steps) -> None:
-    """See broken_minority.py."""
+    """See endings/broken_minority.py."""
     minority = BrokenMinority(world)
     world.finish_administrators()
     if not steps.until(world.unadministered, HEAL_SECONDS_MAX, _GOES_ON, "after everything healed"):
@@ -140,9 +143,9 @@ def _break_minority(world: World, faults: Faults, steps: _Steps) -> None:
 class _Steps:
     """Does one event after the other, and counts them."""
 
-    def __init__(self, world: World, faults: Faults) -> None:
+    def __init__(self, world: World, schedule: Schedule) -> None:
         self._world = world
-        self._faults = faults
+        self._schedule = schedule
         self.events = 0
 
     def step(self) -> bool:
@@ -150,7 +153,7 @@ class _Steps:
         try:
             self._world.sim.step()
         except SimulatedCrash:
-            self._faults.crashed()
+            self._schedule.crashed()
         self.events += 1
         return not self._world.history.violations and not _too_many(self._world, self.events)
 
@@ -185,8 +188,8 @@ class _Steps:
         return True
 
 
-def _disturb(world: World, faults: Faults) -> None:
-    faults.begin()
+def _disturb(world: World, faults: Faults, schedule: Schedule) -> None:
+    schedule.begin()
     if world.consumers is not None:
         GroupFaults(faults, world.consumers).begin()
     if world.unreplicated is not None:

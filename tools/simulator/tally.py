@@ -14,7 +14,7 @@ from typing import Any
 from attrs import Factory, define, field
 
 from tools.simulator.record.report import Outcome, commit
-from tools.simulator.settings import FAULTS
+from tools.simulator.settings.faults import FAULTS
 
 _ROOT = Path(__file__).parents[2]
 _SIMULATED = ("actors", "log", "protocol", "tools/simulator")

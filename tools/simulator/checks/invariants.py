@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from attrs import define, frozen
 
@@ -27,12 +27,9 @@ from log.segment.segment import segment_at
 from protocol.errors import ProtocolError
 from protocol.records.batches import BatchHeader, check_batches, parse_batches, read_header, records
 from tools.simulator.checks.cluster import ClusterInvariants
-from tools.simulator.checks.producer_model import ProducerModel, Table
+from tools.simulator.checks.producer_model import Evicting, ProducerModel, Table
 from tools.simulator.checks.votes import VoteInvariants
 from tools.simulator.record.report import Violation
-
-if TYPE_CHECKING:
-    from tools.simulator.faults.evictions import Evictions
 
 _RECORDS_BYTES_MAX = 1 << 20
 _PAST_LOGS = 4
@@ -97,7 +94,7 @@ class Invariants:
         self.elected_at: dict[str, list[tuple[int, float]]] = {}
         self.on_elected: Callable[[str, int], None] | None = None
         self.on_cut: Callable[[str, int], None] | None = None
-        self.evictions: Evictions | None = None
+        self.evictions: Evicting | None = None
         self.models: dict[str, ProducerModel] = {}
         """Where producers are forgotten: which ones a partition has to know."""
         self._generations: dict[str, int] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from typing import Protocol
 
 from attrs import define, evolve
 
@@ -55,6 +56,17 @@ def advance(table: Table, header: BatchHeader, producers_max: int) -> str | None
             break
         del table[idle]
     return wrong
+
+
+class Evicting(Protocol):
+    """Why producers are forgotten."""
+
+    expired: set[tuple[str, int]]
+    """By group and producer id: which single replicas have forgotten, because time had passed."""
+
+    @property
+    def producers_max(self) -> int:
+        """How many a partition knows."""
 
 
 class ProducerModel:

@@ -10,17 +10,15 @@ import itertools
 import random
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define, frozen
 
 from actors.runtime import Actor, Payload, PeerDown, PeerUp, handles
+from actors.runtime.timers import Timer
+from protocol.apis import Api
 from protocol.framing import NEED_DATA, ClientConnection, Pause
 from tools.simulator.clients.streams import BrokerBytes, BrokerClosed, ClientBytes, ClientClosed, port_address
-
-if TYPE_CHECKING:
-    from actors.runtime.timers import Timer
-    from protocol.apis import Api
 
 Then = Callable[[Any], None]
 """What is done with a response, or with None."""

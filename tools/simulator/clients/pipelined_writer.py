@@ -26,8 +26,6 @@ from protocol.error_codes import ErrorCode
 from tools.simulator.clients.client import ClientServices, Writer
 from tools.simulator.record.history import IDEMPOTENT, Operation
 
-SHARE = 0.3
-"""Of the seeds that have such a writer."""
 PRODUCER_ID = 100
 _FOR_NOW = frozenset(
     (
@@ -42,10 +40,6 @@ _PAUSE_SECONDS_MAX, _LATE_SECONDS_MAX = 0.03, 0.3
 _LATE_SHARE = 0.5
 _STAY_SHARE = 0.7
 """Of those that are told that replicas are missing: another broker would not lead."""
-
-
-def choose_pipelined(seed: int) -> bool:
-    return random.Random(f"pipelined {seed}").random() < SHARE
 
 
 @define(slots=True, eq=False)

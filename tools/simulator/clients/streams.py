@@ -14,12 +14,15 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pykka
 from attrs import Factory, define, frozen
 
+from actors.cluster_file.facts import ClusterFacts
+from actors.raft.context import BrokerContext
 from actors.runtime import Actor, Address, MailboxFull, Node, Payload, PeerDown, PeerUp, handles, wire
+from actors.runtime.ref import Ref
 from actors.serving.answers import Answers
 from actors.serving.connection import HeardAll, Received
 from actors.serving.context import Serving
@@ -29,12 +32,7 @@ from actors.serving.kafka.connection import KafkaConnection
 from actors.serving.listener import LAST_ANSWERS_SECONDS
 from log.disk.slice import Slice
 from protocol.errors import ProtocolError
-
-if TYPE_CHECKING:
-    from actors.cluster_file.facts import ClusterFacts
-    from actors.raft.context import BrokerContext
-    from actors.runtime.ref import Ref
-    from protocol.schema.declaration import Buffer
+from protocol.schema.declaration import Buffer
 
 _LOOK_SECONDS = 0.1
 

@@ -2,52 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from actors.cluster_file.facts import GROUP as METADATA
 from actors.messages.replica import group_name
 from actors.partition.hosting import groups_on_disk
 from log.machines.metadata.metadata import Metadata
-from tools.simulator.settings import DISK_FAULTS
-
-if TYPE_CHECKING:
-    from tools.simulator.cluster.world import World
+from tools.simulator.cluster.cluster import Cluster
+from tools.simulator.settings.faults import DISK_FAULTS
 
 DATA = "/data"
 
 
-def unsettled(world: World) -> str | None:
+def unsettled(cluster: Cluster) -> str | None:
     """Does every broker know the same, and have what it shall have and nothing else?"""
-    newest = world.metadata()
+    newest = cluster.metadata()
     assert newest is not None
     for topic, number, partition in newest.partitions():
         if partition.moved_from:
             return f"{topic.name}-{number} still moves"
     groups = [METADATA, *(group_name(topic.name, number, topic.id) for topic, number, _ in newest.partitions())]
-    led = {group: world.leader(group) for group in groups}
-    for controller in world.controllers():
+    led = {group: cluster.leader(group) for group in groups}
+    for controller in cluster.controllers():
         broker = controller.address.broker
         if controller._services.metadata.encode() != newest.encode():
             applied = controller._services.metadata.applied
             return f"broker {broker} knows the metadata up to {applied} of {newest.applied}"
-        text = _wrong_replicas(world, newest, broker) or _wrong_leaders(world, led, broker)
+        text = _wrong_replicas(cluster, newest, broker) or _wrong_leaders(cluster, led, broker)
         if text is not None:
             return text
-    return None if _have_bad_disks(world) else _behind(world, led)
+    return None if _have_bad_disks(cluster) else _behind(cluster, led)
 
 
-def _have_bad_disks(world: World) -> bool:
-    return any(fault in world.settings.faults for fault in (*DISK_FAULTS, "full-disk"))
+def _have_bad_disks(cluster: Cluster) -> bool:
+    return any(fault in cluster.settings.faults for fault in (*DISK_FAULTS, "full-disk"))
 
 
-def _behind(world: World, led: dict[str, int | None]) -> str | None:
+def _behind(cluster: Cluster, led: dict[str, int | None]) -> str | None:
     """Nobody writes any more: every replica has what its leader has.
 
     And more, at most, where its leader has written nothing in its term: what a follower has above that is no leader's
     any more, and goes as soon as something else comes in its place.
     """
     for group, leader in led.items():
-        found = {broker: world.replica(group, broker) for broker in world.brokers}
+        found = {broker: cluster.replica(group, broker) for broker in cluster.brokers}
         ends = {broker: one._member.log.end_offset for broker, one in found.items() if one is not None}
         leading = None if leader is None else found[leader]
         if leading is None:
@@ -59,24 +55,24 @@ def _behind(world: World, led: dict[str, int | None]) -> str | None:
     return None
 
 
-def _wrong_replicas(world: World, metadata: Metadata, broker: int) -> str | None:
+def _wrong_replicas(cluster: Cluster, metadata: Metadata, broker: int) -> str | None:
     wanted = {
         group_name(topic.name, number, topic.id)
         for topic, number, partition in metadata.partitions()
         if broker in partition.replicas
     }
-    here = {address.name for address in world.sim.nodes[broker]._alive if address.kind == "replica"}
+    here = {address.name for address in cluster.sim.nodes[broker]._alive if address.kind == "replica"}
     if here != wanted:
         return f"broker {broker} has {sorted(here - wanted)} too much and {sorted(wanted - here)} not"
-    kept = set(groups_on_disk(world.brokers[broker].disk, DATA))
-    if kept - wanted and not _have_bad_disks(world):  # which keep files from going
+    kept = set(groups_on_disk(cluster.brokers[broker].disk, DATA))
+    if kept - wanted and not _have_bad_disks(cluster):  # which keep files from going
         return f"broker {broker} still has the files of {sorted(kept - wanted)}"
     return None
 
 
-def _wrong_leaders(world: World, led: dict[str, int | None], broker: int) -> str | None:
+def _wrong_leaders(cluster: Cluster, led: dict[str, int | None], broker: int) -> str | None:
     """Who leads is told from broker to broker: in the end everybody has heard of it."""
-    node = world.replica(METADATA, broker)
+    node = cluster.replica(METADATA, broker)
     assert node is not None
     for group, leader in led.items():
         known = node._services.leadership.of(group)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import random
 from functools import partial
-from typing import TYPE_CHECKING
 
 from actors.cluster_file.facts import GROUP as METADATA
 from actors.partition.cleaner import CleanNow
@@ -18,12 +17,10 @@ from log.machines.metadata.plans import EndMove, MoveReplicas, Request
 from log.partition.partition_log import PartitionLog
 from log.raft.roles import Follower
 from protocol.records.batches import HEADER
-from tools.simulator.cluster.world import TOPIC
-from tools.simulator.faults.old_words import OldWords
-from tools.simulator.settings import DIRECTED_FAULTS
-
-if TYPE_CHECKING:
-    from tools.simulator.faults.schedule import Faults
+from tools.simulator.faults.faults import Faults
+from tools.simulator.faults.stale_messages import StaleMessages
+from tools.simulator.layout import TOPIC
+from tools.simulator.settings.faults import DIRECTED_FAULTS
 
 SLOWNESS = (20.0, 100.0)
 
@@ -32,10 +29,10 @@ class DirectedFaults:
     """Done beside all the others."""
 
     def __init__(self, faults: Faults) -> None:
-        self.world = faults.world
-        self.rng = random.Random(f"directed faults {self.world.settings.seed}")
+        self.cluster = faults.cluster
+        self.rng = random.Random(f"directed faults {self.cluster.settings.seed}")
         self._faults = faults
-        self._chosen = [kind for kind in DIRECTED_FAULTS if kind in self.world.settings.faults]
+        self._chosen = [kind for kind in DIRECTED_FAULTS if kind in self.cluster.settings.faults]
         self._works = {
             "clean": self._clean, "slow-sync": self._slow_sync, "late-word": self._late_word,
             "bit-flip": self._flip_a_bit,
@@ -44,20 +41,22 @@ class DirectedFaults:
 
     def begin(self) -> None:
         if "cut-again" in self._chosen:
-            self.world.invariants.on_cut = self._cut
+            self.cluster.invariants.on_cut = self._cut
         if "move-ended" in self._chosen:
-            self.world.invariants.cluster.on_move_ended = self._move_ended
+            self.cluster.invariants.cluster.on_move_ended = self._move_ended
         if any(kind in self._works for kind in self._chosen):
             self._plan()
+        if "slow-sync" in self._chosen:
+            self._faults.on_usurped = self._usurped
         if "old-word" in self._chosen:
-            OldWords(self._faults).begin()
+            StaleMessages(self._faults).begin()
 
     def _plan(self) -> None:
-        self._faults.later(self.rng.expovariate(1 / self.world.settings.fault_interval_s), self._strike)
+        self._faults.later(self.rng.expovariate(1 / self.cluster.settings.fault_interval_s), self._strike)
 
     def _strike(self) -> None:
         kind = self.rng.choice([kind for kind in self._chosen if kind in self._works])
-        if self.world.living and self._works[kind](self.rng.choice(self.world.living)):
+        if self.cluster.living and self._works[kind](self.rng.choice(self.cluster.living)):
             self._faults.counts[kind] += 1
         self._plan()
 
@@ -65,8 +64,8 @@ class DirectedFaults:
 
     def _clean(self, broker: int) -> bool:
         """The cleaner comes round early: every log notes where it stands, and drops what is old."""
-        self.world.note(f"clean {broker}")
-        self.world.sim.nodes[broker].tell_local(Address("cleaner", "", broker), CleanNow())
+        self.cluster.note(f"clean {broker}")
+        self.cluster.sim.nodes[broker].tell_local(Address("cleaner", "", broker), CleanNow())
         return True
 
     def _slow_sync(self, broker: int) -> bool:
@@ -74,29 +73,29 @@ class DirectedFaults:
         self._slow_down(broker, self.rng.choice(SLOWNESS), self.rng.choice((0.3, 1.0, 3.0)))
         return True
 
-    def usurped(self, group: str, leader: int, apart_s: float) -> None:
+    def _usurped(self, group: str, leader: int, apart_s: float) -> None:
         """This leader is apart for so long. When it is back its log will be cut: let a sync be under way then."""
-        if "slow-sync" in self._chosen and not self.world.settings.flushes and self.rng.random() < 0.7:
+        if not self.cluster.settings.flushes and self.rng.random() < 0.7:
             self._faults.later(apart_s, lambda: self._sync_before_cut(group, leader, 150))
 
     def _sync_before_cut(self, group: str, broker: int, tries: int) -> None:
         """A flush falls due when it follows already, with its vote saved, and has not been asked yet what it has."""
-        replica = self.world.replica(group, broker)
+        replica = self.cluster.replica(group, broker)
         if replica is None or tries == 0:
             return
         member, log = replica._member, replica._member.log
         follows = isinstance(member.node.role, Follower) and member.unsaved_vote is None
         if follows and log.flushed_offset < log.end_offset and replica._flush is None and log.online:
-            self._slow_down(broker, self.rng.uniform(0.1, 1) / self.world.sync_s_max, 0.01)
+            self._slow_down(broker, self.rng.uniform(0.1, 1) / self.cluster.sync_s_max, 0.01)
             with contextlib.suppress(LogError):
                 replica._sync()
         else:
             self._faults.later(0.002, lambda: self._sync_before_cut(group, broker, tries - 1))
 
     def _slow_down(self, broker: int, times: float, seconds: float) -> None:
-        slowness = self.world.slowness
+        slowness = self.cluster.slowness
         slowness[broker] = max(times, 1.0)
-        self.world.note(f"slow down the syncs of {broker} {slowness[broker]:.0f} times")
+        self.cluster.note(f"slow down the syncs of {broker} {slowness[broker]:.0f} times")
         self._faults.later(seconds, lambda: slowness.pop(broker, None))
 
     def _late_word(self, _broker: int) -> bool:
@@ -104,13 +103,13 @@ class DirectedFaults:
 
         Only what its leader did say then is said: with the number of an earlier move to the same brokers.
         """
-        metadata = self.world.metadata()
+        metadata = self.cluster.metadata()
         topic = None if metadata is None else metadata.topic(TOPIC)
         if topic is None:  # whoever lives has only just begun
             return False
         number = self.rng.randrange(len(topic.partitions))
         partition = topic.partitions[number]
-        others = [broker for broker in self.world.brokers if broker not in partition.keepers]
+        others = [broker for broker in self.cluster.brokers if broker not in partition.keepers]
         if partition.moved_from or not others:
             return False
         elsewhere = (*partition.replicas[:-1], self.rng.choice(others))
@@ -127,19 +126,19 @@ class DirectedFaults:
             self._faults.later(self.rng.uniform(0.02, 0.5), lambda: self._end_after_cut(group, broker))
 
     def _end_after_cut(self, group: str, broker: int) -> None:
-        world = self.world
-        replica = world.replica(group, broker)
-        if replica is None or broker in world.sim.paused:
+        cluster = self.cluster
+        replica = cluster.replica(group, broker)
+        if replica is None or broker in cluster.sim.paused:
             return
-        world.note(f"sync {replica.address} after a cut, and end its process")
+        cluster.note(f"sync {replica.address} after a cut, and end its process")
         with contextlib.suppress(LogError):  # the replica would have found out by itself
             log = replica._member.log
             log.flush()
             log.checkpoint()
-        if world.brokers[broker].disk.down:
+        if cluster.brokers[broker].disk.down:
             return
         self._faults.counts["cut-again"] += 1
-        world.kill(broker)
+        cluster.kill(broker)
         self._faults.later(self.rng.choice((0.001, 0.05)), lambda: self._faults.restart(broker))
 
     def _move_ended(self) -> None:
@@ -149,8 +148,8 @@ class DirectedFaults:
 
     def _end_all(self) -> None:
         self._faults.counts["move-ended"] += 1
-        for broker in self.world.living:
-            self.world.kill(broker)
+        for broker in self.cluster.living:
+            self.cluster.kill(broker)
             self._faults.later(self.rng.uniform(0.001, 0.02), partial(self._faults.restart, broker))
 
     def _flip_a_bit(self, _broker: int) -> bool:
@@ -159,14 +158,14 @@ class DirectedFaults:
         On one disk at a time, in a batch that another voter has too, and among its records: what a log makes of its
         headers it reads again whenever it is opened.
         """
-        world = self.world
-        group = self.rng.choice(world.groups)
-        leader = world.leader(group)
-        replica = None if leader is None else world.replica(group, leader)
-        if leader is None or replica is None or any(broker.damaged for broker in world.brokers.values()):
+        cluster = self.cluster
+        group = self.rng.choice(cluster.groups)
+        leader = cluster.leader(group)
+        replica = None if leader is None else cluster.replica(group, leader)
+        if leader is None or replica is None or any(broker.damaged for broker in cluster.brokers.values()):
             return False
         log = replica._member.log
-        if world.brokers[leader].disk.down or not log.online or not self._is_held_elsewhere(group, leader):
+        if cluster.brokers[leader].disk.down or not log.online or not self._is_held_elsewhere(group, leader):
             return False
         with contextlib.suppress(LogError):  # the replica finds out by itself
             log.roll()
@@ -177,10 +176,10 @@ class DirectedFaults:
             return False
         path, position, size = self.rng.choice(places)
         at = position + self.rng.randrange(HEADER.size, size)
-        world.note(f"flip a bit of {path} at {at} on broker {leader}")
-        world.brokers[leader].damage(path, at, 1 << self.rng.randrange(8))
-        keepers, number = world.keepers(group), world.groups.index(group)
-        others = [broker for broker in world.brokers if broker not in keepers]
+        cluster.note(f"flip a bit of {path} at {at} on broker {leader}")
+        cluster.brokers[leader].damage(path, at, 1 << self.rng.randrange(8))
+        keepers, number = cluster.keepers(group), cluster.groups.index(group)
+        others = [broker for broker in cluster.brokers if broker not in keepers]
         if others and leader in keepers:
             stays = [broker for broker in keepers if broker != leader][:-1]
             self._ask(MoveReplicas(self._new_id(), TOPIC, number, (leader, *stays, self.rng.choice(others))))
@@ -188,11 +187,11 @@ class DirectedFaults:
 
     def _is_held_elsewhere(self, group: str, leader: int) -> bool:
         """Does another voter have everything that is committed, and know that it counts?"""
-        replica = self.world.replica(group, leader)
+        replica = self.cluster.replica(group, leader)
         assert replica is not None
         node = replica._member.node
         for voter in node.membership.voters:
-            other = self.world.replica(group, voter.broker)
+            other = self.cluster.replica(group, voter.broker)
             if voter.broker != leader and other is not None and other._services.directory_id == voter.directory:
                 its = other._member.node
                 if its.eligible and its.watermark >= node.watermark:
@@ -206,10 +205,10 @@ class DirectedFaults:
         return f"directed {self._moves}"
 
     def _ask(self, *requests: Request) -> None:
-        controller = self.world.leader(METADATA)
-        if controller is not None and controller not in self.world.sim.paused:
+        controller = self.cluster.leader(METADATA)
+        if controller is not None and controller not in self.cluster.sim.paused:
             for request in requests:
-                self.world.sim.nodes[controller].tell_local(Address("controller", "", controller), request)
+                self.cluster.sim.nodes[controller].tell_local(Address("controller", "", controller), request)
 
 
 def _cold_batches(log: PartitionLog) -> list[tuple[str, int, int]]:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from typing import TYPE_CHECKING
 
 from actors.cluster_file.facts import GROUP as METADATA
 from log.disk.memory_filesystem import Fault
 from log.errors import LogOffline
 from log.recovery import checkpoint
 from log.recovery.checkpoint import Offsets
-from tools.simulator.cluster.world import DATA, JOURNAL, clock_of
-
-if TYPE_CHECKING:
-    from tools.simulator.faults.schedule import Faults
+from tools.simulator.faults.faults import Faults
+from tools.simulator.layout import DATA, JOURNAL
 
 INDEXES = (".index", ".timeindex")
 _AHEAD_SECONDS_MAX = 40_000.0
@@ -23,7 +20,7 @@ _AHEAD_SECONDS_MAX = 40_000.0
 
 def crash(faults: Faults, broker: int) -> bool:
     """The process dies in the middle of whatever it does with its disk."""
-    disk = faults.world.brokers[broker].disk
+    disk = faults.cluster.brokers[broker].disk
     disk.crash_at = disk.operations + faults.rng.choice((0, 1, 2, 5, 10, 30))
     disk.crash_share = faults.rng.choice((0.0, 0.5, 1.0))
     return True
@@ -31,16 +28,16 @@ def crash(faults: Faults, broker: int) -> bool:
 
 def write_error(faults: Faults, broker: int) -> bool:
     """One write to a log fails, perhaps in its middle."""
-    path = f"{DATA}/{faults.rng.choice(faults.world.all_groups)}/*.log"
+    path = f"{DATA}/{faults.rng.choice(faults.cluster.all_groups)}/*.log"
     fault = Fault("write", errno.EIO, path, written=faults.rng.choice((0, 0, 30)))
-    faults.world.brokers[broker].disk.faults.append(fault)
+    faults.cluster.brokers[broker].disk.faults.append(fault)
     return True
 
 
 def no_space(faults: Faults, broker: int) -> bool:
     """For a while nothing can be written to the logs."""
-    disk = faults.world.brokers[broker].disk
-    path = f"{DATA}/{faults.rng.choice(faults.world.all_groups)}/*"
+    disk = faults.cluster.brokers[broker].disk
+    path = f"{DATA}/{faults.rng.choice(faults.cluster.all_groups)}/*"
     disk.faults.append(Fault("write", errno.ENOSPC, path, times=None))
 
     def over() -> None:
@@ -56,24 +53,24 @@ def sync_error(faults: Faults, broker: int) -> bool:
     Whoever dies then before that is noted leaves a log whose next sync succeeds and writes nothing. It is written anew
     all the same where syncs are asked for. Elsewhere that would cost more than it is worth, and no sync fails here.
     """
-    group = faults.rng.choice((None, faults.rng.choice(faults.world.all_groups)))
-    if group not in (None, METADATA) and not faults.world.settings.asks_for_syncs:
+    group = faults.rng.choice((None, faults.rng.choice(faults.cluster.all_groups)))
+    if group not in (None, METADATA) and not faults.cluster.settings.asks_for_syncs:
         return False
     path = JOURNAL if group is None else f"{DATA}/{group}/*.log"
-    faults.world.brokers[broker].disk.faults.append(Fault("sync", errno.EIO, path))
+    faults.cluster.brokers[broker].disk.faults.append(Fault("sync", errno.EIO, path))
     return True
 
 
 def missing_index(faults: Faults, broker: int) -> bool:
     """It dies, and comes back without some of its index files."""
-    world, disk = faults.world, faults.world.brokers[broker].disk
-    world.kill(broker)
-    for group in world.all_groups:
+    cluster, disk = faults.cluster, faults.cluster.brokers[broker].disk
+    cluster.kill(broker)
+    for group in cluster.all_groups:
         directory = f"{DATA}/{group}"
         for name in disk.list(directory) if disk.exists(directory) else ():
             if name.endswith(INDEXES) and faults.rng.random() < 0.5:
                 disk.remove(f"{directory}/{name}")
-                world.note(f"lose {directory}/{name} of {broker}")
+                cluster.note(f"lose {directory}/{name} of {broker}")
     faults.later(faults.down_s(), lambda: faults.restart(broker))
     return True
 
@@ -83,20 +80,20 @@ def stale_checkpoint(faults: Faults, broker: int) -> bool:
 
     Not where a bit is flipped: what is above the checkpoint is scanned, and damage there looks like a torn write.
     """
-    world, disk = faults.world, faults.world.brokers[broker].disk
-    if world.brokers[broker].damaged:
+    cluster, disk = faults.cluster, faults.cluster.brokers[broker].disk
+    if cluster.brokers[broker].damaged:
         return False
-    world.kill(broker)
-    for group in world.all_groups:
+    cluster.kill(broker)
+    for group in cluster.all_groups:
         directory = f"{DATA}/{group}"
         newer = checkpoint.read_offsets(disk, directory)
         if newer is not None:
-            key = broker, directory, world.brokers[broker].directory
+            key = broker, directory, cluster.brokers[broker].directory
             older, faults.checkpoints[key] = faults.checkpoints.get(key), newer
             if older is not None and _may_be_left(older, newer):
                 disk.faults.clear()
                 checkpoint.write_offsets(disk, directory, older)
-                world.note(f"restore an older checkpoint of {group} of {broker}")
+                cluster.note(f"restore an older checkpoint of {group} of {broker}")
     faults.later(faults.down_s(), lambda: faults.restart(broker))
     return True
 
@@ -110,15 +107,15 @@ def _may_be_left(older: Offsets, newer: Offsets) -> bool:
 
 def retention(faults: Faults, broker: int) -> bool:
     """What is old is deleted, here and not elsewhere."""
-    world = faults.world
-    replica = world.replica(faults.rng.choice(world.data_groups), broker)
-    if replica is None or broker in world.sim.paused:
+    cluster = faults.cluster
+    replica = cluster.replica(faults.rng.choice(cluster.data_groups), broker)
+    if replica is None or broker in cluster.sim.paused:
         return False
     log = replica._member.log
     offset = min(log.high_watermark, log.end_offset) - faults.rng.choice((0, 0, 0, 1, 5, 30))
     if offset <= log.log_start_offset:
         return False
-    world.note(f"raise the log start of {replica.address} to {offset}")
+    cluster.note(f"raise the log start of {replica.address} to {offset}")
     with contextlib.suppress(LogOffline):  # the replica finds out by itself
         if offset == log.end_offset and faults.rng.random() < 0.7:
             log.roll()  # so that nothing of it is left
@@ -129,9 +126,9 @@ def retention(faults: Faults, broker: int) -> bool:
 def clock(faults: Faults, broker: int) -> bool:
     """The calendar jumps, by less than a day in all: after that producers are forgotten, as they shall be."""
     seconds = faults.rng.choice((-20_000.0, -5.0, 5.0, 3600.0, 20_000.0))
-    calendar = clock_of(faults.world, broker)
-    if abs(calendar.wall() + seconds - faults.world.sim.clock.wall()) > _AHEAD_SECONDS_MAX:
+    calendar = faults.cluster.calendar(broker)
+    if abs(calendar.wall() + seconds - faults.cluster.sim.clock.wall()) > _AHEAD_SECONDS_MAX:
         return False
     calendar.jump_wall(seconds)
-    faults.world.note(f"jump the clock of {broker} by {seconds} s")
+    faults.cluster.note(f"jump the clock of {broker} by {seconds} s")
     return True

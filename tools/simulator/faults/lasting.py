@@ -11,18 +11,15 @@ from __future__ import annotations
 import errno
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from actors.cluster_file.facts import GROUP as METADATA
 from actors.runtime import Address
 from log.config import NEVER
 from log.disk.memory_filesystem import Fault
 from log.machines.metadata.plans import AlterConfigs
-from tools.simulator.cluster.world import DATA, TOPIC, clock_of
-from tools.simulator.settings import LASTING_FAULTS
-
-if TYPE_CHECKING:
-    from tools.simulator.faults.schedule import Faults
+from tools.simulator.faults.faults import Faults
+from tools.simulator.layout import DATA, TOPIC
+from tools.simulator.settings.faults import LASTING_FAULTS
 
 _LASTING_S = (1.0, 3.0, 3600.0)
 _DAY = 86_400.0
@@ -47,13 +44,13 @@ class LastingFaults:
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
-        self._world = faults.world
-        self._rng = random.Random(f"lasting faults {self._world.settings.seed}")
-        self._kinds = [kind for kind in LASTING_FAULTS if kind in self._world.settings.faults]
+        self._cluster = faults.cluster
+        self._rng = random.Random(f"lasting faults {self._cluster.settings.seed}")
+        self._kinds = [kind for kind in LASTING_FAULTS if kind in self._cluster.settings.faults]
         self._works = {
             "full-disk": self._fill, "slow-disk": self._slow_down, "calendar": self._jump, "configure": self._configure,
         }  # fmt: skip
-        flushes = self._world.settings.flushes
+        flushes = self._cluster.settings.flushes
         self._configs = sorted(name for name in _CONFIGS if not (flushes and name.startswith("flush.")))
         """Where every group syncs first, whatever its topic says, flush.messages stays 1: else no sync would come."""
         self._bad_until = 0.0
@@ -65,11 +62,11 @@ class LastingFaults:
             self._plan()
 
     def _plan(self) -> None:
-        self._faults.later(self._rng.expovariate(1 / self._world.settings.fault_interval_s), self._strike)
+        self._faults.later(self._rng.expovariate(1 / self._cluster.settings.fault_interval_s), self._strike)
 
     def _strike(self) -> None:
         kind = self._rng.choice(self._kinds)
-        if self._world.living and self._works[kind](self._rng.choice(self._world.living)):
+        if self._cluster.living and self._works[kind](self._rng.choice(self._cluster.living)):
             self._faults.counts[kind] += 1
         self._plan()
 
@@ -77,10 +74,10 @@ class LastingFaults:
 
     def _fill(self, broker: int) -> bool:
         """Nothing can be written, no log, no vote and no metadata."""
-        if self._world.now < self._bad_until:
+        if self._cluster.now < self._bad_until:
             return False
-        disk, fault = self._world.brokers[broker].disk, Fault("write", errno.ENOSPC, f"{DATA}/*", times=None)
-        self._world.note(f"fill the disk of {broker}")
+        disk, fault = self._cluster.brokers[broker].disk, Fault("write", errno.ENOSPC, f"{DATA}/*", times=None)
+        self._cluster.note(f"fill the disk of {broker}")
         disk.faults.append(fault)
 
         def over() -> None:
@@ -90,35 +87,35 @@ class LastingFaults:
         return True
 
     def _slow_down(self, broker: int) -> bool:
-        if self._world.now < self._bad_until:
+        if self._cluster.now < self._bad_until:
             return False
-        self._world.slowness[broker] = self._rng.choice((20.0, 100.0, 400.0))
-        self._world.note(f"slow down the disk of {broker} {self._world.slowness[broker]:.0f} times")
-        self._lasts(lambda: self._world.slowness.pop(broker, None))
+        self._cluster.slowness[broker] = self._rng.choice((20.0, 100.0, 400.0))
+        self._cluster.note(f"slow down the disk of {broker} {self._cluster.slowness[broker]:.0f} times")
+        self._lasts(lambda: self._cluster.slowness.pop(broker, None))
         return True
 
     def _lasts(self, over: Callable[[], object]) -> None:
         seconds = self._rng.choice(_LASTING_S)
-        self._bad_until = self._world.now + seconds
+        self._bad_until = self._cluster.now + seconds
         self._faults.later(seconds, over)
 
     def _jump(self, broker: int) -> bool:
         """The calendar of one broker: nothing that clients wrote may go, or be accepted twice, for that."""
-        seconds, calendar = self._rng.choice(_JUMPS), clock_of(self._world, broker)
+        seconds, calendar = self._rng.choice(_JUMPS), self._cluster.calendar(broker)
         if calendar.wall() + seconds < _DAY:
             return False
         calendar.jump_wall(seconds)
-        self._world.note(f"jump the calendar of {broker} by {seconds} s")
+        self._cluster.note(f"jump the calendar of {broker} by {seconds} s")
         return True
 
     def _configure(self, _broker: int) -> bool:
-        controller = self._world.leader(METADATA)
-        if controller is None or controller in self._world.sim.paused:
+        controller = self._cluster.leader(METADATA)
+        if controller is None or controller in self._cluster.sim.paused:
             return False
         names = self._rng.sample(self._configs, self._rng.choice((1, 1, 2, 3)))
         configs = tuple((name, self._rng.choice(_CONFIGS[name])) for name in names)
         self._configured += 1
         request = AlterConfigs(f"configure {self._configured}", TOPIC, configs)
-        self._world.note(f"configure {dict(configs)}")
-        self._world.sim.nodes[controller].tell_local(Address("controller", "", controller), request)
+        self._cluster.note(f"configure {dict(configs)}")
+        self._cluster.sim.nodes[controller].tell_local(Address("controller", "", controller), request)
         return True

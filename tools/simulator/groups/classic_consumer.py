@@ -23,7 +23,7 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssig
 from protocol.schema.codec import decode_versioned, encode_versioned
 from protocol.schema.declaration import Buffer
 from tools.simulator.groups.member import REQUEST_SECONDS, Consumer, ConsumerServices
-from tools.simulator.groups.settings import COOPERATIVE, MemberSettings
+from tools.simulator.settings.groups import COOPERATIVE, MemberSettings
 
 PROTOCOL_TYPE = "consumer"
 _SEVERAL_LEAVE_FROM = 3

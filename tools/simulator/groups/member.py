@@ -37,8 +37,8 @@ from protocol.messages.offset_fetch import (
 from protocol.records.batches import RecordBatches, check_batches, records
 from tools.simulator.clients.client import ClientServices, Finish
 from tools.simulator.clients.kafka_client import KafkaClient
-from tools.simulator.groups.settings import CONSUMER, GroupSettings, MemberSettings
 from tools.simulator.groups.view import CommitRequest, GroupView
+from tools.simulator.settings.groups import CONSUMER, GroupSettings, MemberSettings
 
 REQUEST_SECONDS = 0.6
 FETCH_WAIT_MS = 300

@@ -17,7 +17,7 @@ from protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from tools.simulator.groups.member import Consumer, ConsumerServices
-from tools.simulator.groups.settings import MemberSettings
+from tools.simulator.settings.groups import MemberSettings
 
 VERSION = 1
 JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2

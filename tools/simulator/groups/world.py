@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import actors.control.internal_topics
 from actors.cluster_file.facts import TopicWanted
@@ -13,14 +12,12 @@ from actors.messages.coordinator import GROUPS_TOPIC
 from actors.messages.replica import group_name
 from actors.runtime import Actor, Address, Node
 from tools.simulator.clients.client import ClientServices, Finish
+from tools.simulator.cluster.cluster import Cluster
 from tools.simulator.groups.classic_consumer import ClassicConsumer
 from tools.simulator.groups.member import Consumer, ConsumerServices, Vanish
 from tools.simulator.groups.new_consumer import NewConsumer
-from tools.simulator.groups.settings import CONSUMER, GroupSettings
 from tools.simulator.groups.view import GroupView
-
-if TYPE_CHECKING:
-    from tools.simulator.cluster.world import World
+from tools.simulator.settings.groups import CONSUMER, GroupSettings
 
 _VANISH_SHARE = 0.4
 
@@ -49,16 +46,16 @@ class GroupWorld:
     def internal_topics(self, replication_factor: int) -> tuple[TopicWanted, ...]:
         return (TopicWanted(GROUPS_TOPIC, self.settings.offsets_partitions, replication_factor),)
 
-    def is_ready(self, world: World) -> bool:
+    def is_ready(self, cluster: Cluster) -> bool:
         """Is the topic of the coordinators there, and led, where it shall be before its first use?"""
         if not self.settings.made_before:
             return True
-        metadata = world.metadata()
+        metadata = cluster.metadata()
         topic = None if metadata is None else metadata.topic(GROUPS_TOPIC)
         if topic is not None:
             groups = [group_name(topic.name, number, topic.id) for number in range(len(topic.partitions))]
-            return all(world.leader(group) is not None for group in groups)
-        world.ask_for_topic(GROUPS_TOPIC, "the simulator's")
+            return all(cluster.leader(group) is not None for group in groups)
+        cluster.ask_for_topic(GROUPS_TOPIC, "the simulator's")
         return False
 
     def start(self, nodes: Sequence[Node], clients: ClientServices, topic: str, topic_id: bytes) -> None:

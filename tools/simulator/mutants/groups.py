@@ -24,8 +24,8 @@ from log.raft.roles import Leader
 from protocol.error_codes import ErrorCode
 from protocol.messages.group_records import OffsetCommitKey
 from protocol.messages.sync_group import SyncGroupRequest
-from tools.simulator.groups.settings import CONSUMER, COOPERATIVE, EAGER
 from tools.simulator.mutants.mutant import Mutant
+from tools.simulator.settings.groups import CONSUMER, COOPERATIVE, EAGER
 
 _DEATHS = ("kill", "kill-all", "isolate", "reconnect", "usurp", "transfer")
 _CLASSIC = (EAGER, COOPERATIVE)

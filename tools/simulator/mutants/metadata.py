@@ -11,8 +11,9 @@ import actors.partition.replica
 import actors.raft.leadership
 import tools.simulator.checks.cluster
 import tools.simulator.clients.administrators
+import tools.simulator.cluster.cluster
 import tools.simulator.cluster.settled
-import tools.simulator.cluster.world
+import tools.simulator.world
 from actors.cluster_file.facts import GROUP
 from actors.control.controller import Controller, _answer, _Waiting
 from actors.messages.controller import OperationAnswer
@@ -202,7 +203,7 @@ def _announced_last(self: Leadership, group: str, broker: int, epoch: int, in_sy
 _NAMED_IN: tuple[object, ...] = (
     actors.control.description, actors.raft.leadership, actors.partition.replica,
     tools.simulator.clients.administrators, tools.simulator.checks.cluster,
-    tools.simulator.cluster.settled, tools.simulator.cluster.world,
+    tools.simulator.cluster.cluster, tools.simulator.cluster.settled, tools.simulator.world,
 )  # fmt: skip
 
 METADATA_MUTANTS: dict[str, Mutant] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import frozen
 
-from tools.simulator.settings import FAULTS
+from tools.simulator.settings.faults import FAULTS
 
 
 @frozen(slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from actors.raft.raft_actor import RaftActor
 from actors.raft.spec import ReplicaSpec
 from log.raft.membership import Voter
-from tools.simulator.faults.recoveries import KIND
 from tools.simulator.mutants.mutant import Mutant
+from tools.simulator.topics.recoveries import KIND
 
 _FAULTS = (KIND, "kill", "transfer")
 

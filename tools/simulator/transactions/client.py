@@ -7,10 +7,10 @@ of it; so what a client does stands in the order in which it does it.
 from __future__ import annotations
 
 import random
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, NoReturn
 
-from attrs import evolve, frozen
+from attrs import define, evolve, frozen
 
 from actors.runtime import handles
 from protocol.apis import FIND_COORDINATOR, INIT_PRODUCER_ID, METADATA, Api
@@ -23,7 +23,7 @@ from protocol.records.batches import RecordBatches, check_batches
 from tools.checker.history import FAILED, OK, UNKNOWN, Init, Operation
 from tools.simulator.clients.client import ClientServices, Finish
 from tools.simulator.clients.kafka_client import KafkaClient
-from tools.simulator.transactions.settings import TransactionalMember, TransactionSettings
+from tools.simulator.settings.transactions import TransactionalMember, TransactionSettings
 from tools.simulator.transactions.view import TransactionView
 
 REQUEST_SECONDS = 0.6
@@ -74,6 +74,14 @@ class Vanished(Exception):
 Script = Generator[Ask | AskAll | Rest, Any, Any]
 
 
+@define(slots=True)
+class Delays:
+    """Which requests are held up on their way."""
+
+    holds: Callable[[ScriptedClient, Ask], float | None] | None = None
+    """If a client's request is held up: after how many seconds the client gives it up."""
+
+
 @frozen(slots=True)
 class TransactionServices:
     """What these clients share."""
@@ -88,6 +96,7 @@ class TransactionServices:
     history: list[Operation]
     skipped: set[tuple[int, int]]
     """Of the source, by partition and offset: what was deleted before it was copied."""
+    delays: Delays
 
 
 class ScriptedClient(KafkaClient):
@@ -118,7 +127,8 @@ class ScriptedClient(KafkaClient):
             self._put_all(step.asks, script)
 
     def _put(self, ask: Ask, then: Any) -> None:
-        given_up_s = None if self.view.holds is None else self.view.holds(self, ask)
+        holds = self.services.delays.holds
+        given_up_s = None if holds is None else holds(self, ask)
         if given_up_s is not None:
             self.later(given_up_s, lambda: then(None))
             return

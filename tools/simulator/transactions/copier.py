@@ -24,6 +24,7 @@ from protocol.messages.txn_offset_commit import (
 )
 from protocol.records.batches import records
 from tools.checker.history import UNKNOWN, OffsetCommit, OffsetRead
+from tools.simulator.settings.transactions import TransactionalMember
 from tools.simulator.transactions.client import (
     AGAIN,
     GROUP,
@@ -34,7 +35,6 @@ from tools.simulator.transactions.client import (
     TransactionServices,
     outcome_of,
 )
-from tools.simulator.transactions.settings import TransactionalMember
 from tools.simulator.transactions.transactor import NEVER, Transactor
 
 _RECORDS_BYTES_MAX = 1 << 20

@@ -8,7 +8,6 @@ first place: how a transaction ends is decided, and told, and somewhere it is no
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
 from actors.messages.coordinator import (
     GROUPS_TOPIC,
@@ -18,7 +17,8 @@ from actors.messages.coordinator import (
     partition_of,
 )
 from actors.messages.replica import AppendMarker, replica_address
-from tools.simulator.faults.schedule import Faults, clog_way
+from tools.simulator.faults.faults import Faults
+from tools.simulator.faults.links import clog_way
 from tools.simulator.groups.faults import GroupFaults
 from tools.simulator.transactions.client import Ask, ScriptedClient, TransactionalClient
 from tools.simulator.transactions.forged_markers import ForgedMarkers
@@ -27,10 +27,7 @@ from tools.simulator.transactions.late_requests import WRITES, LateRequests
 from tools.simulator.transactions.late_vouching import KIND as LATE_VOUCHING
 from tools.simulator.transactions.late_vouching import LateVouching
 from tools.simulator.transactions.view import PREPARE_ABORT, PREPARE_COMMIT, TOPIC, Place
-from tools.simulator.transactions.world import groups_of
-
-if TYPE_CHECKING:
-    from tools.simulator.transactions.world import TransactionWorld
+from tools.simulator.transactions.world import TransactionWorld, groups_of
 
 _LATE_SHARE = 0.3
 _LATE_S = (0.001, 0.05, 0.3, 1.0, 3.0)
@@ -46,8 +43,8 @@ class TransactionFaults(GroupFaults):
     def __init__(self, faults: Faults, transactions: TransactionWorld) -> None:
         super().__init__(faults, transactions)
         self._transactions = transactions
-        self._rng = random.Random(f"transaction faults {self._world.settings.seed}")
-        self._slow = random.Random(f"slow markers {self._world.settings.seed}")
+        self._rng = random.Random(f"transaction faults {self._cluster.settings.seed}")
+        self._slow = random.Random(f"slow markers {self._cluster.settings.seed}")
         self._late = LateRequests(faults)
         self._vouching = LateVouching(faults)
         self._forged = ForgedMarkers(faults, transactions)
@@ -55,9 +52,9 @@ class TransactionFaults(GroupFaults):
     def begin(self) -> None:
         super().begin()
         self._transactions.view.on_state = self._changed
-        self._transactions.view.holds = self._holds
+        self._transactions.delays.holds = self._holds
         self._forged.begin()
-        if self._world.settings.faults:
+        if self._cluster.settings.faults:
             self._transactions.view.on_marker = self._marked
 
     def _marked(self, place: Place, marker: AppendMarker) -> None:
@@ -66,7 +63,7 @@ class TransactionFaults(GroupFaults):
 
     def _mark_once_more(self, place: Place, marker: AppendMarker) -> None:
         """Classic markers are told from each other by their coordinators' epochs alone: that is Kafka's own flaw."""
-        metadata, partition = self._world.metadata(), self._transactions.view.partitions[place]
+        metadata, partition = self._cluster.metadata(), self._transactions.view.partitions[place]
         is_outdated = partition.coordinators.get(marker.producer_id, -1) > marker.coordinator_epoch
         if metadata is None or (marker.transaction_version < _BUMPS_EPOCH and not is_outdated):
             return
@@ -74,10 +71,10 @@ class TransactionFaults(GroupFaults):
         if not groups:
             return  # whoever is left knows little
         group = groups[place[1]]
-        leader = self._world.leader(group)
+        leader = self._cluster.leader(group)
         if leader is None:
             return
-        self._world.note(f"once more {marker} to {group}")
+        self._cluster.note(f"once more {marker} to {group}")
         self._faults.counts["late marker"] += 1
         address = replica_address(group, leader)
         message: AppendMarker | EndTransaction = marker
@@ -89,9 +86,9 @@ class TransactionFaults(GroupFaults):
         if client.finishing or not isinstance(client, TransactionalClient) or ask.api not in WRITES:
             return None
         given_up_s = None
-        if LATE_REQUEST in self._world.settings.faults:
+        if LATE_REQUEST in self._cluster.settings.faults:
             given_up_s = self._late.holds(client, ask)
-        if given_up_s is None and LATE_VOUCHING in self._world.settings.faults:
+        if given_up_s is None and LATE_VOUCHING in self._cluster.settings.faults:
             given_up_s = self._vouching.holds(client, ask)
         return given_up_s
 
@@ -100,26 +97,26 @@ class TransactionFaults(GroupFaults):
         self._late.changed(transactional_id, state)
         self._vouching.changed(transactional_id, state)
         self._forged.changed(transactional_id, state)
-        is_allowed = "slow-marker" in self._world.settings.faults
+        is_allowed = "slow-marker" in self._cluster.settings.faults
         if is_allowed and state in (PREPARE_COMMIT, PREPARE_ABORT) and self._slow.random() < _SLOW_SHARE:
             self._faults.later(0.0, lambda: self._clog_markers(transactional_id))
 
     def _clog_markers(self, transactional_id: str) -> None:
         """From the coordinator to where one marker goes, preferably that of a group's offsets."""
-        metadata = self._world.metadata()
+        metadata = self._cluster.metadata()
         coordinators = [] if metadata is None else groups_of(metadata, TRANSACTIONS_TOPIC)
         places = sorted(self._transactions.view.ids[transactional_id].partitions)
         if metadata is None or not coordinators or not places:
             return
         name, number = next((one for one in places if one[0] == GROUPS_TOPIC), self._slow.choice(places))
         groups = groups_of(metadata, name)
-        sender = self._world.leader(coordinators[partition_of(transactional_id, len(coordinators))])
-        to = self._world.leader(groups[number]) if groups else None
+        sender = self._cluster.leader(coordinators[partition_of(transactional_id, len(coordinators))])
+        to = self._cluster.leader(groups[number]) if groups else None
         if sender is not None and to is not None and sender != to:
             self._faults.counts["slow-marker"] += 1
             clog_way(self._faults, (sender, to), self._slow.choice(_SLOW_S))
 
     def _a_partition(self) -> str | None:
-        metadata = self._world.metadata()
+        metadata = self._cluster.metadata()
         groups = [] if metadata is None else groups_of(metadata, self._rng.choice(_TOPICS))
         return self._rng.choice(groups) if groups else None

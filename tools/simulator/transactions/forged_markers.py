@@ -12,7 +12,7 @@ It draws from a generator of its own.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import frozen
 
@@ -20,12 +20,9 @@ from actors.messages.coordinator import TRANSACTIONS_TOPIC
 from protocol.apis import WRITE_TXN_MARKERS
 from protocol.error_codes import ErrorCode
 from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from tools.simulator.faults.faults import Faults
 from tools.simulator.transactions.view import PREPARE_ABORT, PREPARE_COMMIT, Place
-from tools.simulator.transactions.world import groups_of
-
-if TYPE_CHECKING:
-    from tools.simulator.faults.schedule import Faults
-    from tools.simulator.transactions.world import TransactionWorld
+from tools.simulator.transactions.world import TransactionWorld, groups_of
 
 KIND = "forged-marker"
 _SECONDS = 1.0
@@ -50,15 +47,15 @@ class ForgedMarkers:
 
     def __init__(self, faults: Faults, transactions: TransactionWorld) -> None:
         self._faults = faults
-        self._world = faults.world
+        self._cluster = faults.cluster
         self._transactions = transactions
         self._view = transactions.view
-        self._rng = random.Random(f"forged markers {self._world.settings.seed}")
-        self._is_allowed = KIND in self._world.settings.faults
+        self._rng = random.Random(f"forged markers {self._cluster.settings.seed}")
+        self._is_allowed = KIND in self._cluster.settings.faults
 
     def begin(self) -> None:
         if self._is_allowed:
-            self._faults.later(self._rng.expovariate(1 / self._world.settings.fault_interval_s), self._strike)
+            self._faults.later(self._rng.expovariate(1 / self._cluster.settings.fault_interval_s), self._strike)
 
     def changed(self, transactional_id: str, state: int) -> None:
         """How this transaction ends is committed: a marker may come before that of its coordinator."""
@@ -100,13 +97,13 @@ class ForgedMarkers:
 
     def _highest_epoch(self) -> int:
         """The highest epoch in which any broker ever led a partition of __transaction_state."""
-        terms = [term for group, term in self._world.invariants.leaders if group.startswith(f"{TRANSACTIONS_TOPIC}-")]
+        terms = [term for group, term in self._cluster.invariants.leaders if group.startswith(f"{TRANSACTIONS_TOPIC}-")]
         return max(terms, default=0)
 
     def _send(self, forged: _Forged) -> None:
-        metadata = self._world.metadata()
+        metadata = self._cluster.metadata()
         groups = [] if metadata is None else groups_of(metadata, forged.place[0])
-        leader = self._world.leader(groups[forged.place[1]]) if forged.place[1] < len(groups) else None
+        leader = self._cluster.leader(groups[forged.place[1]]) if forged.place[1] < len(groups) else None
         if leader is None or forged.epoch < 0 or forged.coordinator_epoch < 0:
             return
         name, number = forged.place
@@ -115,7 +112,7 @@ class ForgedMarkers:
             topics=[WritableTxnMarkerTopic(name=name, partition_indexes=[number])],
             coordinator_epoch=forged.coordinator_epoch, transaction_version=forged.version,
         )  # fmt: skip
-        self._world.note(f"forge {marker} for broker {leader}")
+        self._cluster.note(f"forge {marker} for broker {leader}")
         self._faults.counts[KIND] += 1
 
         def answered(response: Any) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import random
 from functools import partial
-from typing import TYPE_CHECKING
 
 from attrs import Factory, define
 
 from protocol.apis import PRODUCE, TXN_OFFSET_COMMIT, Api
+from tools.simulator.faults.faults import Faults
 from tools.simulator.transactions.client import REQUEST_SECONDS, Ask, TransactionalClient
 from tools.simulator.transactions.view import (
     COMPLETE_ABORT,
@@ -23,9 +23,6 @@ from tools.simulator.transactions.view import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
 )
-
-if TYPE_CHECKING:
-    from tools.simulator.faults.schedule import Faults
 
 KIND = "late-request"
 WRITES = (PRODUCE, TXN_OFFSET_COMMIT)
@@ -55,7 +52,7 @@ class LateRequests:
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
-        self._rng = random.Random(f"late requests {faults.world.settings.seed}")
+        self._rng = random.Random(f"late requests {faults.cluster.settings.seed}")
         self._clogs: list[_Clog] = []
 
     def holds(self, client: TransactionalClient, ask: Ask) -> float | None:
@@ -81,7 +78,7 @@ class LateRequests:
         if clog not in self._clogs:
             return
         self._clogs.remove(clog)
-        self._faults.world.note(f"{len(clog.held)} late requests of {clog.client.address} arrive")
+        self._faults.cluster.note(f"{len(clog.held)} late requests of {clog.client.address} arrive")
         for ask in clog.held:
             self._faults.counts[KIND] += 1
             clog.client.send_late(ask.broker, ask.api, ask.message, ask.version)

@@ -9,20 +9,17 @@ they had; where an epoch is new, it alone fences. It draws from a generator of i
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from actors.messages.coordinator import TRANSACTIONS_TOPIC, partition_of
 from actors.messages.replica import TransferLeadership
 from protocol.apis import PRODUCE, TXN_OFFSET_COMMIT, Api
-from tools.simulator.cluster.world import address_of
+from tools.simulator.faults.faults import Faults
+from tools.simulator.layout import address_of
+from tools.simulator.transactions.client import Ask, TransactionalClient
 from tools.simulator.transactions.view import COMPLETE_ABORT, COMPLETE_COMMIT
 from tools.simulator.transactions.world import groups_of
-
-if TYPE_CHECKING:
-    from tools.simulator.faults.schedule import Faults
-    from tools.simulator.transactions.client import Ask, TransactionalClient
 
 KIND = "late-vouching"
 _SHARES = {PRODUCE: 0.05, TXN_OFFSET_COMMIT: 0.5}
@@ -43,8 +40,8 @@ class LateVouching:
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
-        self._world = faults.world
-        self._rng = random.Random(f"late vouching {self._world.settings.seed}")
+        self._cluster = faults.cluster
+        self._rng = random.Random(f"late vouching {self._cluster.settings.seed}")
         self._clog: _Clog | None = None
 
     def holds(self, client: TransactionalClient, ask: Ask) -> float | None:
@@ -68,31 +65,31 @@ class LateVouching:
             self._faults.later(0.0, lambda: self._release(clog))
 
     def _clog_word(self, client: TransactionalClient, ask: Ask) -> None:
-        metadata = self._world.metadata()
+        metadata = self._cluster.metadata()
         groups = [] if metadata is None else groups_of(metadata, TRANSACTIONS_TOPIC)
         if not groups:
             return
         group = groups[partition_of(client.member.transactional_id, len(groups))]
-        coordinator = self._world.leader(group)
-        others = [broker for broker in self._world.living if broker not in (coordinator, ask.broker)]
+        coordinator = self._cluster.leader(group)
+        others = [broker for broker in self._cluster.living if broker not in (coordinator, ask.broker)]
         if coordinator is None or coordinator == ask.broker or not others:
             return
         clog = self._clog = _Clog(client, ask.api, (coordinator, ask.broker))
         self._faults.counts[KIND] += 1
-        self._world.note(f"clog {clog.way}: the word about {client.address} comes late")
-        self._world.sim.clogged.add(clog.way)
-        self._world.disturbed()
+        self._cluster.note(f"clog {clog.way}: the word about {client.address} comes late")
+        self._cluster.sim.clogged.add(clog.way)
+        self._cluster.disturbed()
         to = self._rng.choice(others)
         self._faults.later(self._rng.choice(_TRANSFER_S), lambda: self._transfer(group, coordinator, to))
         self._faults.later(_CLOGGED_S_MAX, lambda: self._release(clog))
 
     def _transfer(self, group: str, broker: int, to: int) -> None:
-        if self._world.leader(group) == broker:
-            self._world.note(f"transfer {group} from {broker} to {to}, whose words come through")
-            self._world.sim.nodes[broker].tell_local(address_of(group, broker), TransferLeadership(to))
+        if self._cluster.leader(group) == broker:
+            self._cluster.note(f"transfer {group} from {broker} to {to}, whose words come through")
+            self._cluster.sim.nodes[broker].tell_local(address_of(group, broker), TransferLeadership(to))
 
     def _release(self, clog: _Clog) -> None:
         if self._clog is clog:
             self._clog = None
-            self._world.mend(*clog.way)
-            self._world.calm()
+            self._cluster.mend(*clog.way)
+            self._cluster.calm()

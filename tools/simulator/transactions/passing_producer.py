@@ -22,6 +22,7 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tools.simulator.settings.transactions import TransactionalMember
 from tools.simulator.transactions.client import AGAIN, TRANSACTION, Ask, Rest, Script, TransactionServices
 from tools.simulator.transactions.client import GROUP as GROUP_COORDINATOR
 from tools.simulator.transactions.passing_topics import (
@@ -31,7 +32,6 @@ from tools.simulator.transactions.passing_topics import (
     PassingTopics,
     Written,
 )
-from tools.simulator.transactions.settings import TransactionalMember
 from tools.simulator.transactions.transactor import TOPIC_IDS_FROM, Batch, Transactor, told
 
 _ATTEMPTS = (1, 3, 10)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from attrs import Factory, define
 
@@ -25,16 +25,15 @@ from actors.coordination.groups import GroupCoordinator
 from actors.messages.coordinator import GROUPS_TOPIC, coordinator_address, partition_of
 from actors.messages.replica import group_name
 from log.machines.group.machine import GroupMachine
+from log.machines.metadata.metadata import Topic
 from log.machines.metadata.plans import CreateTopic, DeleteTopic
 from tools.simulator.clients.administrators import Administrator
 from tools.simulator.clients.client import ClientServices
+from tools.simulator.cluster.cluster import Cluster
+from tools.simulator.layout import PASSING
 from tools.simulator.record.report import Violation
-from tools.simulator.transactions.settings import CLASSIC, NEW, TransactionalMember
-from tools.simulator.transactions.view import PASSING
-
-if TYPE_CHECKING:
-    from log.machines.metadata.metadata import Topic
-    from tools.simulator.cluster.world import World
+from tools.simulator.settings.transactions import CLASSIC, NEW, TransactionalMember
+from tools.simulator.transactions.view import TransactionView
 
 KIND = "passing-topics"
 GROUP = "passing"
@@ -97,41 +96,46 @@ class PassingTopics:
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
-    def groups(self, world: World) -> list[str]:
+    def groups(self, cluster: Cluster) -> list[str]:
         """The partitions of those topics that are there."""
         return [
             group_name(topic.name, number, topic.id)
-            for topic in self._topics(world)
+            for topic in self._topics(cluster)
             for number in range(len(topic.partitions))
         ]
 
-    def _topics(self, world: World) -> list[Topic]:
-        metadata = world.metadata()
+    def _topics(self, cluster: Cluster) -> list[Topic]:
+        metadata = cluster.metadata()
         assert metadata is not None
         return [topic for name in PARTITIONS if (topic := metadata.topic(name)) is not None]
 
-    def check(self, world: World) -> None:
+    def check(self, cluster: Cluster, view: TransactionView) -> None:
         """Everything has healed, and nobody writes any more."""
-        ids = {topic.name: topic.id for topic in self._topics(world)}
-        places = self._places(world)
+        ids = {topic.name: topic.id for topic in self._topics(cluster)}
+        places = self._places(cluster)
         for one in self.written:
-            self._check_batch(world, one, places, ids.get(one.topic))
+            self._check_batch(cluster, view, one, places, ids.get(one.topic))
         for name, topic_id in ids.items():
             for number in range(PARTITIONS[name]):
-                self._check_offset(world, name, number, topic_id)
+                self._check_offset(cluster, name, number, topic_id)
 
     @staticmethod
-    def _places(world: World) -> dict[str, dict[str, list[int]]]:
+    def _places(cluster: Cluster) -> dict[str, dict[str, list[int]]]:
         """By record of these topics: the groups that hold it, or held it, and at which offsets."""
         places: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-        for group, values in world.invariants.values.items():
+        for group, values in cluster.invariants.values.items():
             if group.startswith(PASSING):
                 for offset, value in values.items():
                     places[value.decode()][group].append(offset)
         return places
 
     def _check_batch(
-        self, world: World, one: Written, places: dict[str, dict[str, list[int]]], topic_id: str | None
+        self,
+        cluster: Cluster,
+        view: TransactionView,
+        one: Written,
+        places: dict[str, dict[str, list[int]]],
+        topic_id: str | None,
     ) -> None:
         named = {group_name(one.topic, one.number, topic_id) for topic_id in one.topic_ids}
         for at, value in enumerate(one.values):
@@ -139,47 +143,46 @@ class PassingTopics:
             text = f"{value} was sent {one.attempts} times, to {sorted(named) or 'a name'}, and is in {dict(found)}"
             is_elsewhere = bool(named) and not found.keys() <= named
             if len(found) > one.attempts or is_elsewhere or any(len(offsets) > 1 for offsets in found.values()):
-                world.report(Violation("nothing of a topic appears in the next of its name", "", text))
+                cluster.report(Violation("nothing of a topic appears in the next of its name", "", text))
             if topic_id is None or one.topic_ids != {topic_id} or one.offset < 0:
                 continue
             group = group_name(one.topic, one.number, topic_id)
             if found.get(group) != [one.offset + at]:
-                world.report(Violation("lost write", group, f"acknowledged at {one.offset + at}: {text}"))
-            self._check_end(world, one, one.offset + at, value)
+                cluster.report(Violation("lost write", group, f"acknowledged at {one.offset + at}: {text}"))
+            self._check_end(cluster, view, one, one.offset + at, value)
 
-    def _check_end(self, world: World, one: Written, offset: int, value: str) -> None:
-        assert world.transactions is not None
+    def _check_end(self, cluster: Cluster, view: TransactionView, one: Written, offset: int, value: str) -> None:
         commit = self.ended.get(one.transaction)
         aborted = any(
             producer_id == one.producer_id and first <= offset <= last
-            for producer_id, first, last in world.transactions.view.partitions[one.topic, one.number].aborted
+            for producer_id, first, last in view.partitions[one.topic, one.number].aborted
         )
         if commit is not None and commit is aborted:
             told = "committed" if commit else "aborted"
-            world.report(
+            cluster.report(
                 Violation("torn transaction", "", f"{value} at {offset} is of one that was {told}, and not so")
             )
 
-    def _check_offset(self, world: World, name: str, number: int, topic_id: str) -> None:
+    def _check_offset(self, cluster: Cluster, name: str, number: int, topic_id: str) -> None:
         """Of a topic that was there before: nothing that was committed while it was."""
-        told = self._told(world, name, number)
+        told = self._told(cluster, name, number)
         for one in self.offsets:
             is_of_this = (one.topic, one.number, one.offset) == (name, number, told)
             before = not one.is_unsure and one.answered_at <= self.deleted_at.get(name, -1.0)
             if is_of_this and before:
                 text = f"{one} is told of {name}-{number}, whose id is {topic_id}"
-                world.report(Violation("offsets of a deleted topic do not count for the next of its name", "", text))
+                cluster.report(Violation("offsets of a deleted topic do not count for the next of its name", "", text))
 
-    def _told(self, world: World, name: str, number: int) -> int:
+    def _told(self, cluster: Cluster, name: str, number: int) -> int:
         """What a client that asks for the group's offset would be told."""
-        metadata = world.metadata()
+        metadata = cluster.metadata()
         topic = None if metadata is None else metadata.topic(GROUPS_TOPIC)
         assert topic is not None
         partition = partition_of(GROUP, len(topic.partitions))
-        broker = world.leader(group_name(topic.name, partition, topic.id))
+        broker = cluster.leader(group_name(topic.name, partition, topic.id))
         assert broker is not None
         address = coordinator_address(GROUPS_TOPIC, partition, broker)
-        machine = cast("GroupCoordinator", world.sim.nodes[broker]._alive[address])._machine
+        machine = cast("GroupCoordinator", cluster.sim.nodes[broker]._alive[address])._machine
         assert isinstance(machine, GroupMachine)
         return machine._offset_requests._fetched(GROUP, name, number, False).committed_offset
 

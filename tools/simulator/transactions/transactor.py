@@ -14,6 +14,7 @@ from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.records.batches import Record, build_batch
 from tools.checker.history import FAILED, OK, TRANSACTIONAL, UNKNOWN, Send, TransactionBegun, TransactionEnded
+from tools.simulator.settings.transactions import TransactionalMember
 from tools.simulator.transactions.client import (
     AGAIN,
     TRANSACTION,
@@ -24,7 +25,6 @@ from tools.simulator.transactions.client import (
     TransactionServices,
     outcome_of,
 )
-from tools.simulator.transactions.settings import TransactionalMember
 
 NEVER = float("inf")
 TOPIC_IDS_FROM = 13

@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from attrs import Factory, define, frozen
 
@@ -23,15 +22,11 @@ from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 from protocol.records.batches import BatchHeader, ControlType, Record, parse_batches, read_control, records
 from protocol.schema.codec import decode_versioned
+from tools.simulator.layout import PASSING
 from tools.simulator.record.report import Violation
-
-if TYPE_CHECKING:
-    from tools.simulator.transactions.client import Ask, ScriptedClient
 
 TOPIC = "x"
 """That transactions write to."""
-PASSING = "y-"
-"""How the names of topics begin that come and go while transactions write to them (passing_topics.py)."""
 READ_BYTES = 1 << 20
 RECORD_BYTES_MAX = 1 << 20
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
@@ -115,8 +110,6 @@ class TransactionView:
         self.on_marker: Callable[[Place, AppendMarker], None] | None = None
         self.on_state: Callable[[str, int], None] | None = None
         """A transactional id is in another state."""
-        self.holds: Callable[[ScriptedClient, Ask], float | None] | None = None
-        """Is this request held up on its way? Then: after how many seconds whoever asks gives it up."""
 
     def violate(self, promise: str, text: str) -> None:
         self._report(Violation(promise, "", text))

@@ -6,7 +6,6 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import actors.control.internal_topics
 from actors.cluster_file.facts import TopicWanted
@@ -18,18 +17,16 @@ from log.machines.metadata.topic_ids import id_bytes
 from tools.checker.check import check
 from tools.checker.history import READ_COMMITTED, Operation, Poll, Settled
 from tools.simulator.clients.client import ClientServices, Finish
+from tools.simulator.cluster.cluster import Cluster
 from tools.simulator.record.report import Violation
-from tools.simulator.transactions.client import ScriptedClient, TransactionalClient, TransactionServices
+from tools.simulator.settings.transactions import TransactionSettings
+from tools.simulator.transactions.client import Delays, ScriptedClient, TransactionalClient, TransactionServices
 from tools.simulator.transactions.copier import TransactionalCopier
 from tools.simulator.transactions.passing_producer import PassingProducer
 from tools.simulator.transactions.passing_topics import PassingTopics
 from tools.simulator.transactions.producer import TransactionalProducer
 from tools.simulator.transactions.reader import ISOLATIONS, TransactionReader
-from tools.simulator.transactions.settings import TransactionSettings
 from tools.simulator.transactions.view import ONGOING, PREPARE_ABORT, PREPARE_COMMIT, TOPIC, TransactionView
-
-if TYPE_CHECKING:
-    from tools.simulator.cluster.world import World
 
 _UNSETTLED = (ONGOING, PREPARE_COMMIT, PREPARE_ABORT)
 
@@ -44,6 +41,7 @@ class TransactionWorld:
         self.readers: list[TransactionReader] = []
         self.history: list[Operation] = []
         self.skipped: set[tuple[int, int]] = set()
+        self.delays = Delays()
         self.passing: PassingTopics | None = None
         self._seed = seed
 
@@ -68,16 +66,16 @@ class TransactionWorld:
             wanted.pop(one.name, None)
         return tuple(TopicWanted(name, count, replication_factor) for name, count in wanted.items())
 
-    def is_ready(self, world: World) -> bool:
+    def is_ready(self, cluster: Cluster) -> bool:
         """Are all topics there, and led?"""
-        metadata = world.metadata()
+        metadata = cluster.metadata()
         if metadata is None:
             return False
         for name in (TRANSACTIONS_TOPIC, GROUPS_TOPIC):
             if metadata.topic(name) is None:
-                world.ask_for_topic(name, f"transactions {name}")
+                cluster.ask_for_topic(name, f"transactions {name}")
         groups = [groups_of(metadata, name) for name in (TOPIC, TRANSACTIONS_TOPIC, GROUPS_TOPIC)]
-        return all(named and all(world.leader(group) is not None for group in named) for named in groups)
+        return all(named and all(cluster.leader(group) is not None for group in named) for named in groups)
 
     def start(
         self, nodes: Sequence[Node], clients: ClientServices, source: str, source_partitions: int, metadata: Metadata
@@ -87,7 +85,7 @@ class TransactionWorld:
         assert topic is not None
         services = TransactionServices(
             clients, self.view, self.settings, source, source_partitions, TOPIC, {TOPIC: id_bytes(topic.id)},
-            self.history, self.skipped,
+            self.history, self.skipped, self.delays,
         )  # fmt: skip
         for at, member in enumerate(self.settings.members):
             kind = TransactionalProducer if member.group is None else TransactionalCopier
@@ -117,7 +115,7 @@ class TransactionWorld:
         for member in self.members:
             member.ref.tell(Finish())
 
-    def unfinished(self, world: World) -> str | None:
+    def unfinished(self, cluster: Cluster) -> str | None:
         """What is still to be done: nothing stays open, and everything is read, by everybody."""
         for member in self.members:
             if not member.finished:
@@ -125,17 +123,17 @@ class TransactionWorld:
         for name, known in sorted(self.view.ids.items()):
             if known.state in _UNSETTLED:
                 return f"the transaction of {name} is still in state {known.state}: {known}"
-        metadata = world.metadata()
+        metadata = cluster.metadata()
         assert metadata is not None
         self._check_nothing_hangs()
-        for group in () if self.passing is None else self.passing.groups(world):
-            if (unstable := _unstable(world, group)) is not None:
+        for group in () if self.passing is None else self.passing.groups(cluster):
+            if (unstable := _unstable(cluster, group)) is not None:
                 return unstable
         for number, group in enumerate(groups_of(metadata, TOPIC)):
-            if (unstable := _unstable(world, group)) is not None:
+            if (unstable := _unstable(cluster, group)) is not None:
                 return unstable
-            leader = world.leader(group)
-            replica = None if leader is None else world.replica(group, leader)
+            leader = cluster.leader(group)
+            replica = None if leader is None else cluster.replica(group, leader)
             assert replica is not None
             log = replica._member.log
             for reader in self.readers:
@@ -154,16 +152,16 @@ class TransactionWorld:
                 text = f"that of {(producer_id, epoch)} is open in {place} since {first}, and nobody will end it"
                 self.view.violate("no transaction hangs", text)
 
-    def check(self, world: World) -> None:
+    def check(self, cluster: Cluster) -> None:
         """Everything has healed: what do clients say?"""
-        now = world.now
+        now = cluster.now
         for anomaly in check([*self.history, Settled(now, now)]):
-            world.report(Violation(anomaly.kind.value, "", anomaly.text, tuple(map(str, anomaly.operations))))
-        self._check_copies(world)
+            cluster.report(Violation(anomaly.kind.value, "", anomaly.text, tuple(map(str, anomaly.operations))))
+        self._check_copies(cluster)
         if self.passing is not None:
-            self.passing.check(world)
+            self.passing.check(cluster, self.view)
 
-    def _check_copies(self, world: World) -> None:
+    def _check_copies(self, cluster: Cluster) -> None:
         """Every record of the source is copied exactly once, up to where the group has got to."""
         copied: dict[tuple[str, str, int], dict[tuple[str, int], str]] = defaultdict(dict)
         for poll in self.history:
@@ -174,23 +172,23 @@ class TransactionWorld:
                         copied[parts[0], parts[1], int(parts[2])][poll.partition, offset] = value
         for source, places in copied.items():
             if len(places) > 1:
-                world.report(Violation("exactly once", "", f"{source} was copied to {places}"))
+                cluster.report(Violation("exactly once", "", f"{source} was copied to {places}"))
         if not any(member.member.group is not None for member in self.members):
             return
-        for number, group in enumerate(world.groups):
+        for number, group in enumerate(cluster.groups):
             done = {offset for _, source, offset in copied if int(source) == number}
-            there = world.invariants.values.get(group, {})
+            there = cluster.invariants.values.get(group, {})
             gone = {offset for source, offset in self.skipped if source == number}
             missing = sorted(set(range(max(done, default=-1))) & set(there) - done - gone)
             if missing:
                 text = f"{[(offset, there[offset]) for offset in missing[:5]]} of partition {number} were not copied"
-                world.report(Violation("exactly once", "", text))
+                cluster.report(Violation("exactly once", "", text))
 
 
-def _unstable(world: World, group: str) -> str | None:
+def _unstable(cluster: Cluster, group: str) -> str | None:
     """What is open, or not committed yet, in this partition."""
-    leader = world.leader(group)
-    replica = None if leader is None else world.replica(group, leader)
+    leader = cluster.leader(group)
+    replica = None if leader is None else cluster.replica(group, leader)
     if replica is None:
         return f"{group} has no leader"
     log, watermark = replica._member.log, replica._member.node.watermark

@@ -12,17 +12,14 @@ from __future__ import annotations
 import errno
 import random
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from actors.cluster_file.facts import GROUP as METADATA
+from actors.raft.raft_actor import RaftActor
 from log.disk.memory_filesystem import Fault
 from tools.simulator.clients.administrators import Administrator
 from tools.simulator.clients.client import Reader
-from tools.simulator.cluster.world import CLIENT_NODES, DATA
-
-if TYPE_CHECKING:
-    from actors.raft.raft_actor import RaftActor
-    from tools.simulator.cluster.world import World
+from tools.simulator.layout import CLIENT_NODES, DATA
+from tools.simulator.world import World
 
 _SLOWNESS = 200.0
 KINDS = ("dead", "stopped", "apart", "silent", "full disk", "slow disk")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from attrs import evolve
 
@@ -20,23 +19,13 @@ from actors.messages.replica import group_name
 from actors.runtime import Address, Node
 from log.machines.metadata.plans import CreateTopic, MoveReplicas
 from tools.simulator.clients.client import Client, ClientServices, Reader, Writer
+from tools.simulator.cluster.cluster import Cluster
+from tools.simulator.faults.faults import Faults
 from tools.simulator.record.history import ALL, IDEMPOTENT
 
-if TYPE_CHECKING:
-    from tools.simulator.cluster.world import World
-    from tools.simulator.faults.schedule import Faults
-
 TOPIC = "u"
-SHARE = 0.25
-"""Of the seeds that have such partitions."""
 _ASK_AGAIN_SECONDS = 1.0
 _CALL_OFF_SHARE = 0.15
-
-
-def choose_unreplicated(seed: int) -> int:
-    """How many partitions with one replica a seed has."""
-    rng = random.Random(f"unreplicated {seed}")
-    return rng.choice((1, 2, 2)) if rng.random() < SHARE else 0
 
 
 class Unreplicated:
@@ -52,25 +41,25 @@ class Unreplicated:
         self._ask_at = 0.0
         self._moves = 0
 
-    def is_ready(self, world: World) -> bool:
+    def is_ready(self, cluster: Cluster) -> bool:
         """Is the topic there, does everybody know it, and is all of it led?"""
-        if any(one._services.metadata.topic(TOPIC) is None for one in world.controllers()):
-            self._make(world)
+        if any(one._services.metadata.topic(TOPIC) is None for one in cluster.controllers()):
+            self._make(cluster)
             return False
-        metadata = world.metadata()
+        metadata = cluster.metadata()
         topic = None if metadata is None else metadata.topic(TOPIC)
         if topic is None:
             return False
         self.groups = tuple(group_name(TOPIC, number, topic.id) for number in range(self.partitions))
-        return all(world.leader(group) is not None for group in self.groups)
+        return all(cluster.leader(group) is not None for group in self.groups)
 
-    def _make(self, world: World) -> None:
+    def _make(self, cluster: Cluster) -> None:
         """Words get lost: ask until it is there. Acks=all needs one replica, whatever min.insync.replicas says."""
-        if world.now >= self._ask_at:
-            self._ask_at = world.now + _ASK_AGAIN_SECONDS
+        if cluster.now >= self._ask_at:
+            self._ask_at = cluster.now + _ASK_AGAIN_SECONDS
             request = CreateTopic("the simulator's unreplicated", TOPIC, self.partitions, 1)
-            broker = min(world.living)
-            world.sim.nodes[broker].tell_local(Address("controller", "", broker), request)
+            broker = min(cluster.living)
+            cluster.sim.nodes[broker].tell_local(Address("controller", "", broker), request)
 
     def start(
         self, nodes: Sequence[Node], services: ClientServices, spawn: Callable[..., Client]
@@ -93,19 +82,19 @@ class Unreplicated:
 
         def move() -> None:
             plan()
-            if self._move(faults.world):
+            if self._move(faults.cluster):
                 faults.counts["move-unreplicated"] += 1
 
         plan()
 
-    def _move(self, world: World) -> bool:
+    def _move(self, cluster: Cluster) -> bool:
         number = self._rng.randrange(self.partitions)
         calls_off = self._rng.random() < _CALL_OFF_SHARE
-        replicas = () if calls_off else (self._rng.choice(list(world.brokers)),)
-        controller = world.leader(METADATA)
-        if controller is None or controller in world.sim.paused:
+        replicas = () if calls_off else (self._rng.choice(list(cluster.brokers)),)
+        controller = cluster.leader(METADATA)
+        if controller is None or controller in cluster.sim.paused:
             return False
         self._moves += 1
         request = MoveReplicas(f"unreplicated {self._moves}", TOPIC, number, replicas)
-        world.sim.nodes[controller].tell_local(Address("controller", "", controller), request)
+        cluster.sim.nodes[controller].tell_local(Address("controller", "", controller), request)
         return True

@@ -7,10 +7,12 @@ import random
 MINORITY_SHARE = 0.3
 REPLICAS_SHARE = 0.25
 BLACKOUT_SHARE = 0.3
+UNREPLICATED_SHARE = 0.25
+PIPELINED_SHARE = 0.3
 
 
 def choose_minority(seed: int) -> bool:
-    """Does a minority of the brokers stay broken at the end (broken_minority.py)?"""
+    """Does a minority of the brokers stay broken at the end (endings/broken_minority.py)?"""
     return random.Random(f"minority {seed}").random() < MINORITY_SHARE
 
 
@@ -23,5 +25,16 @@ def choose_replicas(seed: int) -> tuple[int, int] | None:
 
 
 def choose_blackout(seed: int) -> bool:
-    """Does every machine lose its power at the end, if not everything is synced (blackout.py)?"""
+    """Does every machine lose its power at the end, if not everything is synced (endings/blackout.py)?"""
     return random.Random(f"blackout {seed}").random() < BLACKOUT_SHARE
+
+
+def choose_unreplicated(seed: int) -> int:
+    """How many partitions with one replica a seed has (topics/unreplicated.py)."""
+    rng = random.Random(f"unreplicated {seed}")
+    return rng.choice((1, 2, 2)) if rng.random() < UNREPLICATED_SHARE else 0
+
+
+def choose_pipelined(seed: int) -> bool:
+    """Is there a writer with several batches under way (clients/pipelined_writer.py)?"""
+    return random.Random(f"pipelined {seed}").random() < PIPELINED_SHARE

@@ -10,23 +10,18 @@ The old clients go with the power: what they know of their sequences and positio
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from attrs import evolve
 
 from actors.cluster_file.facts import GROUP as METADATA
-from tools.simulator.clients.client import ClientServices, Reader, Writer
-from tools.simulator.cluster.world import CLIENT_NODES
+from actors.runtime import Node
+from tools.simulator.clients.client import Client, ClientServices, Reader, Writer
+from tools.simulator.layout import CLIENT_NODES
 from tools.simulator.record.history import ALL, IDEMPOTENT, ONE, History, Operation
 from tools.simulator.record.report import Violation
-
-if TYPE_CHECKING:
-    from collections import Counter
-
-    from actors.runtime import Node
-    from tools.simulator.clients.client import Client
-    from tools.simulator.cluster.world import World
+from tools.simulator.world import World
 
 _FIRST_PRODUCER_ID = 1000
 
@@ -52,7 +47,7 @@ class Blackout:
                 world.kill(number, power=True)
             else:
                 world.lose_cache(number)
-        world.consumers = world.transactions = None
+        world.forget_coordinated()
         world.clients = []
         world.invariants.forget(keep=METADATA)
         world.history = History()

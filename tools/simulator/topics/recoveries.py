@@ -21,7 +21,6 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from attrs import evolve
 
@@ -33,12 +32,11 @@ from log.machines.metadata.plans import CreateTopic, RecoverPartition
 from log.raft.generation import generation_of
 from protocol.records.batches import parse_batches, records
 from tools.simulator.clients.client import Client, ClientServices, Reader, Writer
+from tools.simulator.cluster.cluster import Cluster
+from tools.simulator.faults.faults import Faults
+from tools.simulator.layout import CLIENT_NODES
 from tools.simulator.record.history import ALL, IDEMPOTENT, ONE, History
 from tools.simulator.record.report import Violation
-
-if TYPE_CHECKING:
-    from tools.simulator.cluster.world import World
-    from tools.simulator.faults.schedule import Faults
 
 KIND = "recovery"
 TOPIC = "g"
@@ -56,9 +54,9 @@ _OLD, _NEW = (500, 501), (600, 601)
 class Recoveries:
     """The recovery of a run."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._rng = random.Random(f"recovery {world.settings.seed}")
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._rng = random.Random(f"recovery {cluster.settings.seed}")
         self._ask_at = 0.0
         self._orders = 0
         self.group = ""
@@ -72,36 +70,36 @@ class Recoveries:
         self._held: dict[int, bytes] | None = None
         """By offset: what all survivors had when the recovery was ordered."""
         self.is_done = False
-        outside = [broker for broker in world.brokers if broker not in controllers(world.brokers)]
+        outside = [broker for broker in cluster.brokers if broker not in controllers(cluster.brokers)]
         one = self._rng.choice(outside)
-        others = self._rng.sample([broker for broker in world.brokers if broker != one], _REPLICAS - 1)
+        others = self._rng.sample([broker for broker in cluster.brokers if broker != one], _REPLICAS - 1)
         self._first_keepers = tuple(self._rng.sample((one, *others), _REPLICAS))
         """Not all of them vote on the metadata, so that most of them can be lost and the metadata goes on."""
 
     def _new_history(self) -> History:
         history = History()
-        history.violations = self._world.history.violations
+        history.violations = self._cluster.history.violations
         return history
 
     # -- the topic and its clients -----------------------------------------------------------------------------------
 
     def is_ready(self) -> bool:
         """Does every broker know the topic, and has its partition a leader?"""
-        world = self._world
-        topics = [one._services.metadata.topic(TOPIC) for one in world.controllers()]
+        cluster = self._cluster
+        topics = [one._services.metadata.topic(TOPIC) for one in cluster.controllers()]
         if not topics or any(topic is None for topic in topics):
-            if world.now >= self._ask_at:
-                self._ask_at = world.now + _ASK_AGAIN_SECONDS
+            if cluster.now >= self._ask_at:
+                self._ask_at = cluster.now + _ASK_AGAIN_SECONDS
                 configs = (("min.insync.replicas", "1"),)
                 request = CreateTopic(
                     "the simulator's recovered", TOPIC, assignment=(self._first_keepers,), configs=configs
                 )
-                broker = min(world.living)
-                world.sim.nodes[broker].tell_local(Address("controller", "", broker), request)
+                broker = min(cluster.living)
+                cluster.sim.nodes[broker].tell_local(Address("controller", "", broker), request)
             return False
         topic = next(topic for topic in topics if topic is not None)
         self.group = group_name(TOPIC, 0, topic.id)
-        return world.leader(self.group) is not None
+        return cluster.leader(self.group) is not None
 
     def start(self, nodes: Sequence[Node], services: ClientServices) -> list[Client]:
         """Let those come who write and read here, and nowhere else."""
@@ -110,7 +108,7 @@ class Recoveries:
     def _start(
         self, nodes: Sequence[Node], services: ClientServices, prefix: str, producer_ids: tuple[int, int]
     ) -> list[Client]:
-        spawn = self._world.spawn
+        spawn = self._cluster.spawn
         here = evolve(services, groups=(self.group,), min_insync_replicas=1, history=self._history)
         self._clients = [
             spawn(nodes[0], Writer, f"{prefix}w0", here, IDEMPOTENT, producer_ids[0]),
@@ -123,14 +121,14 @@ class Recoveries:
     # -- the loss ----------------------------------------------------------------------------------------------------
 
     def begin(self, faults: Faults) -> None:
-        seconds = self._world.settings.seconds
+        seconds = self._cluster.settings.seconds
         faults.later(self._rng.uniform(0.1, 0.4) * seconds, lambda: self._choose(faults))
 
     def _choose(self, faults: Faults) -> None:
         """Whose replicas will be lost: a majority, beside which the metadata keeps one."""
-        world = self._world
+        cluster = self._cluster
         keepers = self._keepers()
-        count, voters = majority(len(keepers)), controllers(world.brokers)
+        count, voters = majority(len(keepers)), controllers(cluster.brokers)
         possible = [
             lost
             for lost in combinations(sorted(keepers), count)
@@ -141,43 +139,43 @@ class Recoveries:
             return
         self._lost = self._rng.choice(possible)
         self._survivors = tuple(broker for broker in keepers if broker not in self._lost)
-        world.note(f"{self._lost} of {keepers} will be lost")
+        cluster.note(f"{self._lost} of {keepers} will be lost")
         seconds = 0.0
         if self._rng.random() < _LAG_SHARE:
             seconds = self._rng.choice((0.05, 0.2, 0.6))
             for one in self._survivors:
                 for other in self._lost:
-                    world.sever(one, other)
+                    cluster.sever(one, other)
         faults.later(seconds, lambda: self._lose(faults))
 
     def _keepers(self) -> tuple[int, ...]:
-        metadata = self._world.metadata()
+        metadata = self._cluster.metadata()
         topic = None if metadata is None else metadata.topic(TOPIC)
         return () if topic is None else topic.partitions[0].replicas
 
     def _lose(self, faults: Faults) -> None:
-        world = self._world
+        cluster = self._cluster
         for broker in self._lost:
-            world.kept_down.add(broker)
-            if broker in world.sim.paused:
-                world.sim.resume(broker)
-            if world.brokers[broker].alive:
-                world.kill(broker, power=world.settings.flushes and self._rng.random() < 0.5)
+            cluster.kept_down.add(broker)
+            if broker in cluster.sim.paused:
+                cluster.sim.resume(broker)
+            if cluster.brokers[broker].alive:
+                cluster.kill(broker, power=cluster.settings.flushes and self._rng.random() < 0.5)
         for one in self._survivors:
             for other in self._lost:
-                world.mend(one, other)
+                cluster.mend(one, other)
         faults.later(self._rng.choice((0.05, 0.5, 1.5)), lambda: self._order(faults))
 
     def _order(self, faults: Faults) -> None:
         """An administrator does it, again and again until it is done: whatever is asked may get lost."""
-        world = self._world
+        cluster = self._cluster
         if self.is_done:
             return
         faults.later(self._rng.choice((0.1, 0.3)), lambda: self._order(faults))
-        controller = world.leader(METADATA)
-        if controller is None or controller in world.sim.paused:
+        controller = cluster.leader(METADATA)
+        if controller is None or controller in cluster.sim.paused:
             return
-        if any(world.replica(self.group, broker) is None for broker in self._survivors):
+        if any(cluster.replica(self.group, broker) is None for broker in self._survivors):
             return
         if self._held is None:
             self._stop_clients()
@@ -185,12 +183,12 @@ class Recoveries:
             self._watch()
         self._orders += 1
         request = RecoverPartition(f"recover {self._orders}", TOPIC, 0, self._survivors, 0)
-        world.note(f"recover with {self._survivors}")
-        world.sim.nodes[controller].tell_local(Address("controller", "", controller), request)
+        cluster.note(f"recover with {self._survivors}")
+        cluster.sim.nodes[controller].tell_local(Address("controller", "", controller), request)
 
     def _stop_clients(self) -> None:
         for client in self._clients:
-            self._world.clients.remove(client)
+            self._cluster.clients.remove(client)
             client.ref.stop(block=False)
         self._clients = []
 
@@ -200,10 +198,10 @@ class Recoveries:
 
     def _held_by(self, broker: int) -> dict[int, bytes]:
         """What this broker has; where a loss of power may take what is not synced, without that."""
-        replica = self._world.replica(self.group, broker)
+        replica = self._cluster.replica(self.group, broker)
         assert replica is not None
         log, found = replica._member.log, {}
-        offset, end = log.log_start_offset, log.flushed_offset if self._world.settings.flushes else log.end_offset
+        offset, end = log.log_start_offset, log.flushed_offset if self._cluster.settings.flushes else log.end_offset
         while offset < end:
             batches = parse_batches(log.read(offset, _READ_BYTES, up_to=end).read())
             if not batches.headers:
@@ -219,27 +217,27 @@ class Recoveries:
     @property
     def generation(self) -> int:
         """Of the partition, by the newest metadata."""
-        metadata = self._world.metadata()
+        metadata = self._cluster.metadata()
         topic = None if metadata is None else metadata.topic(TOPIC)
         return 0 if topic is None else topic.partitions[0].generation
 
     def _watch(self) -> None:
         """Until the order is carried out: then others come to write and read, and the lost brokers come back."""
         if not self.generation:
-            self._world.sim.scheduler.timers.after(_WATCH_SECONDS, self._watch)
+            self._cluster.sim.scheduler.timers.after(_WATCH_SECONDS, self._watch)
             return
-        world = self._world
-        world.note("recovered")
+        cluster = self._cluster
+        cluster.note("recovered")
         self.is_done = True
         self.counts[KIND] += 1
         self._former, self._history = self._history, self._new_history()
         self._history.by_value.update(self._former.by_value)
-        nodes = [world.sim.nodes[number] for number in world.client_nodes]
-        services = evolve(world.client_services(), is_given_up=self._is_given_up)
-        world.clients += self._start(nodes, services, "h", _NEW)
-        if world.is_finishing:
-            world.tell_finish(self._clients)
-        world.sim.scheduler.timers.after(self._rng.choice((0.1, 1.0, 3.0)), self._come_back)
+        nodes = [cluster.sim.nodes[number] for number in CLIENT_NODES]
+        services = evolve(cluster.client_services(), is_given_up=self._is_given_up)
+        cluster.clients += self._start(nodes, services, "h", _NEW)
+        if cluster.is_finishing:
+            cluster.tell_finish(self._clients)
+        cluster.sim.scheduler.timers.after(self._rng.choice((0.1, 1.0, 3.0)), self._come_back)
 
     def _is_given_up(self, epoch: int) -> bool:
         """Lost replicas that come back and have heard of nothing may lead and answer: that is part of the loss."""
@@ -248,24 +246,24 @@ class Recoveries:
         return is_given_up
 
     def _come_back(self) -> None:
-        world = self._world
+        cluster = self._cluster
         for broker in self._lost:
-            world.kept_down.discard(broker)
-            if not world.brokers[broker].alive:
-                world.start(broker)
+            cluster.kept_down.discard(broker)
+            if not cluster.brokers[broker].alive:
+                cluster.start(broker)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def unfinished(self) -> str | None:
         """What replicas and readers have still to do."""
-        world, group = self._world, self.group
-        leader = world.leader(group)
-        leading = None if leader is None else world.replica(group, leader)
+        cluster, group = self._cluster, self.group
+        leader = cluster.leader(group)
+        leading = None if leader is None else cluster.replica(group, leader)
         if leading is None:
             return f"{group} has no leader"
         end, keepers = leading._member.log.end_offset, sorted(self._keepers())
         for broker in keepers:
-            replica = world.replica(group, broker)
+            replica = cluster.replica(group, broker)
             if replica is None:
                 return f"{group} has no replica on broker {broker}"
             node, log = replica._member.node, replica._member.log
@@ -281,12 +279,12 @@ class Recoveries:
 
     def check(self) -> None:
         """Everything has healed: look for what is lost, and account for it."""
-        world, group = self._world, self.group
-        for broker in world.keepers(group):
-            world.invariants.compare_all(group, broker)
+        cluster, group = self._cluster, self.group
+        for broker in cluster.keepers(group):
+            cluster.invariants.compare_all(group, broker)
         if self._held is not None and not self.is_done:
             return  # nobody knows what became of the order
-        there = world.invariants.values_of(group)
+        there = cluster.invariants.values_of(group)
         self._history.check({group: there})
         for operation in self._former.operations:
             if operation.outcome != "ok" or operation.kind == ONE:
@@ -297,4 +295,4 @@ class Recoveries:
                 self.counts["acknowledged-and-lost"] += 1
                 if self._held is not None and self._held.get(offset) == value:
                     text = f"{value!r} was acknowledged at {offset}, where {there.get(offset)!r} is"
-                    world.report(Violation("what the survivors had is kept", group, text, (str(operation),)))
+                    cluster.report(Violation("what the survivors had is kept", group, text, (str(operation),)))

@@ -9,14 +9,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from log.disk.memory_filesystem import MemoryFilesystem
 from log.recovery import checkpoint
 from log.replica.vote_journal import read_votes
-
-if TYPE_CHECKING:
-    from log.disk.memory_filesystem import MemoryFilesystem
-    from tools.simulator.cluster.world import Broker
+from tools.simulator.cluster.broker import Broker
+from tools.simulator.layout import DATA, JOURNAL
 
 FLIPPED, LOST = "bit-flip", "lost-votes"
 _FLIPPED_SHARE = 0.1
@@ -26,16 +24,12 @@ _GARBLED_EVERY_BYTES = 12
 """Less than any record has: every copy of every vote is damaged then."""
 
 
-class VoteFaults:
+class DamagedVotes:
     """Strikes brokers that are about to start."""
 
-    def __init__(
-        self, seed: int, faults: tuple[str, ...], data: str, journal: str, note: Callable[[str], None]
-    ) -> None:
+    def __init__(self, seed: int, faults: tuple[str, ...], note: Callable[[str], None]) -> None:
         self._seed = seed
         self._faults = faults
-        self._data = data
-        self._journal = journal
         self._note = note
         self.doomed: set[int] = set()
         """Brokers that lose their votes before they start again."""
@@ -54,7 +48,7 @@ class VoteFaults:
     def _flip(self, broker: Broker, rng: random.Random) -> None:
         size = self._damageable_bytes(broker.disk)
         if size > _MAGIC_BYTES:
-            broker.disk.corrupt(self._journal, rng.randrange(_MAGIC_BYTES, size), 1 << rng.randrange(8))
+            broker.disk.corrupt(JOURNAL, rng.randrange(_MAGIC_BYTES, size), 1 << rng.randrange(8))
             self._note(f"flip a bit in the votes of {broker.id}")
 
     def _lose(self, broker: Broker, rng: random.Random) -> None:
@@ -64,10 +58,10 @@ class VoteFaults:
             return
         if rng.random() < 0.5:
             for at in range(_MAGIC_BYTES, size, _GARBLED_EVERY_BYTES):
-                broker.disk.corrupt(self._journal, at, 1 << rng.randrange(8))
+                broker.disk.corrupt(JOURNAL, at, 1 << rng.randrange(8))
         else:
             waiting, broker.disk.faults = broker.disk.faults, []
-            broker.disk.remove(self._journal)
+            broker.disk.remove(JOURNAL)
             broker.disk.faults = waiting
         self.counts[LOST] += 1
         self._note(f"lose the votes of {broker.id}")
@@ -76,10 +70,8 @@ class VoteFaults:
         """How long the journal is; 0 if there is none, or if some group has voted whose log is gone."""
         readable = disk.copy()
         readable.faults.clear()
-        if not readable.exists(self._journal):
+        if not readable.exists(JOURNAL):
             return 0
-        data = readable.read(self._journal)
-        vanished = [
-            group for group in read_votes(data).votes if not checkpoint.is_log(readable, f"{self._data}/{group}")
-        ]
-        return 0 if vanished else min(len(data), len(disk._file(self._journal).durable))
+        data = readable.read(JOURNAL)
+        vanished = [group for group in read_votes(data).votes if not checkpoint.is_log(readable, f"{DATA}/{group}")]
+        return 0 if vanished else min(len(data), len(disk._file(JOURNAL).durable))

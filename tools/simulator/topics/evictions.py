@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define, frozen
 
@@ -32,11 +32,9 @@ from log.machines.metadata.plans import CreateTopic
 from protocol.error_codes import ErrorCode
 from protocol.records.batches import Record, build_batch
 from tools.simulator.clients.client import Client, ClientServices, Finish
+from tools.simulator.cluster.cluster import Cluster
+from tools.simulator.faults.faults import Faults
 from tools.simulator.record.report import Violation
-
-if TYPE_CHECKING:
-    from tools.simulator.cluster.world import World
-    from tools.simulator.faults.schedule import Faults
 
 KIND = "evictions"
 TOPIC = "e"
@@ -75,9 +73,9 @@ class _Again:
 class Evictions:
     """Those of a run."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._rng = random.Random(f"evictions {world.settings.seed}")
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._rng = random.Random(f"evictions {cluster.settings.seed}")
         self.by_time = self._rng.random() < _BY_TIME_SHARE
         self.group = ""
         self.counts: Counter[str] = Counter()
@@ -91,7 +89,7 @@ class Evictions:
         """While this lasts, the bound on producers is small, unless time counts."""
         before = log.segment.producer_state.PRODUCERS_MAX
         if not self.by_time:
-            log.segment.producer_state.PRODUCERS_MAX = WRITERS + self._world.settings.pipelined
+            log.segment.producer_state.PRODUCERS_MAX = WRITERS + self._cluster.settings.pipelined
         try:
             yield
         finally:
@@ -103,18 +101,18 @@ class Evictions:
 
     def is_ready(self) -> bool:
         """Does every broker know the topic, and has its partition a leader?"""
-        world = self._world
-        topics = [one._services.metadata.topic(TOPIC) for one in world.controllers()]
+        cluster = self._cluster
+        topics = [one._services.metadata.topic(TOPIC) for one in cluster.controllers()]
         if not topics or any(topic is None for topic in topics):
-            if world.now >= self._ask_at:
-                self._ask_at = world.now + _ASK_AGAIN_SECONDS
-                request = CreateTopic("the simulator's evictions", TOPIC, 1, world.settings.replication_factor)
-                broker = min(world.living)
-                world.sim.nodes[broker].tell_local(Address("controller", "", broker), request)
+            if cluster.now >= self._ask_at:
+                self._ask_at = cluster.now + _ASK_AGAIN_SECONDS
+                request = CreateTopic("the simulator's evictions", TOPIC, 1, cluster.settings.replication_factor)
+                broker = min(cluster.living)
+                cluster.sim.nodes[broker].tell_local(Address("controller", "", broker), request)
             return False
         topic = next(topic for topic in topics if topic is not None)
         self.group = group_name(TOPIC, 0, topic.id)
-        return world.leader(self.group) is not None
+        return cluster.leader(self.group) is not None
 
     def start(self, client: Client) -> None:
         assert isinstance(client, PasserBy)
@@ -127,32 +125,32 @@ class Evictions:
 
     def _expire(self, faults: Faults) -> None:
         self.begin(faults)
-        world = self._world
-        broker = self._rng.choice(list(world.brokers))
-        replica = world.replica(self.group, broker)
-        if replica is None or broker in world.sim.paused:
+        cluster = self._cluster
+        broker = self._rng.choice(list(cluster.brokers))
+        replica = cluster.replica(self.group, broker)
+        if replica is None or broker in cluster.sim.paused:
             return
         producers = replica._member.log.producers
         before = {producer.id for producer in producers}
-        producers.expire(world.now, _EXPIRE_MS)
+        producers.expire(cluster.now, _EXPIRE_MS)
         forgotten = before - {producer.id for producer in producers}
         self.expired.update((self.group, producer_id) for producer_id in forgotten)
         self.counts[KIND] += len(forgotten)
-        world.note(f"expire {sorted(forgotten)} of {self.group} on broker {broker}")
+        cluster.note(f"expire {sorted(forgotten)} of {self.group} on broker {broker}")
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
         """Everything has healed: what was acknowledged is there, and what is there twice was forgotten in between."""
-        world, group = self._world, self.group
+        cluster, group = self._cluster, self.group
         if not self.by_time:
-            self.counts[KIND] += sum(model.evictions for model in world.invariants.models.values())
+            self.counts[KIND] += sum(model.evictions for model in cluster.invariants.models.values())
         assert self._client is not None
-        there = world.invariants.values_of(group)
+        there = cluster.invariants.values_of(group)
         for offset, value in self._client.acknowledged:
             if there.get(offset) != value:
                 text = f"{value!r} was acknowledged at {offset}, where {there.get(offset)!r} is"
-                world.report(Violation("lost write", group, text))
+                cluster.report(Violation("lost write", group, text))
         places: dict[bytes, list[int]] = {}
         for offset, value in there.items():
             places.setdefault(value, []).append(offset)
@@ -161,7 +159,7 @@ class Evictions:
         for value, offsets in twice.items():
             producer_id = int(value.split(b"|")[0])
             if self.by_time and (group, producer_id) not in self.expired:
-                world.report(Violation("duplicate", group, f"{value!r} is at {offsets}, and was never forgotten"))
+                cluster.report(Violation("duplicate", group, f"{value!r} is at {offsets}, and was never forgotten"))
 
 
 class PasserBy(Client):

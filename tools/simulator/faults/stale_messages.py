@@ -9,70 +9,67 @@ from __future__ import annotations
 
 import random
 from functools import partial
-from typing import TYPE_CHECKING
 
 from actors.cluster_file.facts import GROUP as METADATA
 from log.raft.roles import Follower
-from tools.simulator.cluster.world import address_of
-
-if TYPE_CHECKING:
-    from tools.simulator.faults.schedule import Faults
+from tools.simulator.faults.faults import Faults
+from tools.simulator.layout import address_of
 
 _LOOK_SECONDS = 0.0005
 _LOOKS_MAX = 1000
 
 
-class OldWords:
+class StaleMessages:
     """Done beside all the others, with a generator of its own."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
-        self._world = faults.world
-        self._rng = random.Random(f"old words {self._world.settings.seed}")
+        self._cluster = faults.cluster
+        self._rng = random.Random(f"old words {self._cluster.settings.seed}")
 
     def begin(self) -> None:
-        self._faults.later(self._rng.expovariate(1 / self._world.settings.fault_interval_s), self._strike)
+        self._faults.later(self._rng.expovariate(1 / self._cluster.settings.fault_interval_s), self._strike)
 
     def _strike(self) -> None:
         self.begin()
-        world = self._world
-        group = self._rng.choice((*world.groups, METADATA))
-        leader = world.leader(group)
-        if leader is None or len(world.living) < len(world.brokers):
+        cluster = self._cluster
+        group = self._rng.choice((*cluster.groups, METADATA))
+        leader = cluster.leader(group)
+        if leader is None or len(cluster.living) < len(cluster.brokers):
             return
-        world.note(f"part {leader} from the others, who lead {group} without it")
-        for other in world.living:
+        cluster.note(f"part {leader} from the others, who lead {group} without it")
+        for other in cluster.living:
             if other != leader:
-                world.sim.blocked.update(((leader, other), (other, leader)))
-                world.sim.cut(other, leader)
+                cluster.sim.blocked.update(((leader, other), (other, leader)))
+                cluster.sim.cut(other, leader)
         self._faults.later(self._rng.uniform(0.1, 1.2), partial(self._bring_back, group, leader))
 
     def _bring_back(self, group: str, leader: int) -> None:
         """Whoever led meanwhile ends at the same moment."""
-        world = self._world
-        successor = world.leader(group)
-        for other in world.brokers:
+        cluster = self._cluster
+        successor = cluster.leader(group)
+        for other in cluster.brokers:
             if other != leader:
-                world.mend(leader, other)
-                if leader in world.sim.nodes and other in world.sim.nodes:
-                    world.sim.cut(leader, other)
+                cluster.mend(leader, other)
+                if leader in cluster.sim.nodes and other in cluster.sim.nodes:
+                    cluster.sim.cut(leader, other)
         if successor not in (None, leader):
             assert successor is not None
-            world.kill(successor)
+            cluster.kill(successor)
             self._faults.later(self._rng.uniform(0.3, 1.0), partial(self._faults.restart, successor))
             self._look(group, leader, _LOOKS_MAX)
 
     def _look(self, group: str, broker: int, tries: int) -> None:
         """Does it follow somebody, or nobody yet, with something in its log that may not be the leader's?"""
-        replica = self._world.replica(group, broker)
+        replica = self._cluster.replica(group, broker)
         if replica is None or tries == 0:
             return
         node, log = replica._member.node, replica._member.log
-        said = self._world.invariants.committed_before(group, node.term)
+        said = self._cluster.invariants.committed_before(group, node.term)
         apart = isinstance(node.role, Follower) and node.role.verified < log.end_offset
         if not apart or said is None or said.leader == broker or said.watermark <= node.watermark:
             self._faults.later(_LOOK_SECONDS, partial(self._look, group, broker, tries - 1))
             return
-        self._world.note(f"{said} comes late to {replica.address}")
-        self._world.sim.nodes[broker].tell_local(address_of(group, broker), said)
+        self._cluster.note(f"{said} comes late to {replica.address}")
+        self._cluster.sim.nodes[broker].tell_local(address_of(group, broker), said)
         self._faults.counts["old-word"] += 1

@@ -1,4 +1,4 @@
-"""What a seed stands for."""
+"""What a seed stands for: sizes, flush policy, how bad the wires are, which faults, which clients."""
 
 from __future__ import annotations
 
@@ -9,29 +9,26 @@ from attrs import frozen
 from actors.runtime.simulation import Wire
 from log.config import NEVER
 from log.raft.node import RaftConfig
-from tools.simulator.choices import choose_blackout, choose_minority, choose_replicas
-from tools.simulator.clients.pipelined_writer import choose_pipelined
-from tools.simulator.cluster.unreplicated import choose_unreplicated
-from tools.simulator.groups.settings import GroupSettings, choose_groups
-from tools.simulator.transactions.settings import TransactionSettings, choose_transactions
+from tools.simulator.settings.choices import (
+    choose_blackout,
+    choose_minority,
+    choose_pipelined,
+    choose_replicas,
+    choose_unreplicated,
+)
+from tools.simulator.settings.faults import (
+    DIRECTED_FAULTS,
+    DISK_LOSSES,
+    FAULTS,
+    LASTING_FAULTS,
+    LASTING_SHARE,
+    OWN_SHARES,
+)
+from tools.simulator.settings.groups import GroupSettings, choose_groups
+from tools.simulator.settings.transactions import TransactionSettings, choose_transactions
 
-LINK_FAULTS = ("drop", "slow", "reconnect", "cut", "silent", "one-way", "clog", "isolate")
-PROCESS_FAULTS = ("stop", "kill", "kill-all", "crash", "power", "power-all", "empty", "pause", "sniper")
-DISK_FAULTS = ("write-error", "no-space", "sync-error", "missing-index", "stale-checkpoint")
-OTHER_FAULTS = ("clock", "transfer", "retention", "usurp")
-DIRECTED_FAULTS = (
-    "clean", "slow-sync", "late-word", "cut-again", "bit-flip", "move-ended", "late-request", "slow-marker",
-    "late-vouching", "old-word",
-)  # fmt: skip
-LASTING_FAULTS = ("full-disk", "slow-disk", "calendar", "configure")
-LASTING_SHARE = 0.25
-OWN_SHARES = {"lost-votes": 0.2, "forged-marker": 0.4, "passing-topics": 0.3, "recovery": 0.2, "evictions": 0.2}
-"""Faults that draw from generators of their own whether a seed has them, and in which share of the seeds they are."""
-DISK_LOSSES = ("empty", "bit-flip", "lost-votes")
-"""Faults after which a disk does not have all that was synced to it."""
 EVENTS_MAX = 300_000
 TINY_SEGMENT_BYTES = 5000
-FAULTS = (*LINK_FAULTS, *PROCESS_FAULTS, *DISK_FAULTS, *OTHER_FAULTS, *DIRECTED_FAULTS, *LASTING_FAULTS, *OWN_SHARES)
 
 
 @frozen(slots=True)

@@ -1,0 +1,36 @@
+"""Which losses a cluster survives."""
+
+from __future__ import annotations
+
+from tools.simulator.cluster.cluster import Cluster
+
+
+def whole(cluster: Cluster, broker: int) -> bool:
+    """Would a majority still have everything if this broker lost what it has?"""
+    if any(other.damaged or not other.alive for other in cluster.brokers.values() if other.id != broker):
+        return False
+    metadata = cluster.metadata()
+    if metadata is None or metadata.applied < cluster.invariants.cluster.furthest:
+        return False  # nobody remembers yet which partitions there are
+    return all(_is_whole_without(cluster, group, broker) for group in cluster.every_group())
+
+
+def _is_whole_without(cluster: Cluster, group: str, broker: int) -> bool:
+    leader = cluster.leader(group)
+    replica = None if leader is None else cluster.replica(group, leader)
+    if replica is None or (leader == broker and len(replica._member.node.membership.voters) == 1):
+        return False
+    node = replica._member.node
+    if node.history.latest_offset >= node.watermark:
+        return False
+    if broker in node.membership.brokers and len(node.membership.voters) == 2:  # neither can do without the other
+        return False
+    for voter in node.membership.voters:
+        other = cluster.replica(group, voter.broker)
+        if voter.broker == broker:
+            continue
+        if other is None or not other._member.node.eligible or other._services.directory_id != voter.directory:
+            return False
+        if not other._member.node.is_voter:
+            return False
+    return True
