@@ -115,7 +115,7 @@ class FrameReader:
         return int(size)
 
 
-class Request(NamedTuple):
+class KafkaRequest(NamedTuple):
     """A request that came. Its message is decoded when it is read."""
 
     api: Api
@@ -159,11 +159,11 @@ class ServerConnection:
         self._frames = FrameReader(frame_size_max)
         self.receive_data = self._frames.receive_data
 
-    def next_event(self) -> Request | UnsupportedApiVersions | UnsupportedRequest | Pause:
+    def next_event(self) -> KafkaRequest | UnsupportedApiVersions | UnsupportedRequest | Pause:
         frame = self._frames.next_frame()
         return frame if isinstance(frame, Pause) else self.request_in(frame)
 
-    def request_in(self, frame: memoryview) -> Request | UnsupportedApiVersions | UnsupportedRequest:
+    def request_in(self, frame: memoryview) -> KafkaRequest | UnsupportedApiVersions | UnsupportedRequest:
         """What a whole frame, without its size, says. For those who cut the stream themselves."""
         try:
             key, version, correlation_id, length = _REQUEST_HEADER.unpack_from(frame)
@@ -183,14 +183,14 @@ class ServerConnection:
                 raise MalformedMessage(f"a client id of {length} bytes in a frame of {len(frame)}")
         except (struct.error, IndexError, UnicodeDecodeError, ProtocolError) as error:
             raise MalformedMessage(f"request header in a frame of {len(frame)} bytes: {error}") from None
-        return Request(api, version, correlation_id, client_id, frame, at)
+        return KafkaRequest(api, version, correlation_id, client_id, frame, at)
 
-    def respond(self, request: Request, response: object) -> list[Buffer]:
+    def respond(self, request: KafkaRequest, response: object) -> list[Buffer]:
         """The buffers of the frame that answers a request."""
         out = _response_header(request, response)
         return _framed(encode(response, request.version, out), _RESPONSE, request.correlation_id)
 
-    def respond_in_steps(self, request: Request, response: object) -> Generator[int, None, list[Buffer]]:
+    def respond_in_steps(self, request: KafkaRequest, response: object) -> Generator[int, None, list[Buffer]]:
         """As `respond`, with a pause for each element of an array."""
         out = _response_header(request, response)
         buffers = yield from encode_in_steps(response, request.version, out)
@@ -281,7 +281,7 @@ class ClientConnection:
         return Response(api, version, correlation_id, frame, at)
 
 
-def _response_header(request: Request, response: object) -> bytearray:
+def _response_header(request: KafkaRequest, response: object) -> bytearray:
     """Room for the header of a response, up to its message."""
     assert isinstance(response, request.api.response)
     out = bytearray(_RESPONSE.size)

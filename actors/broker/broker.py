@@ -20,7 +20,7 @@ from attrs import evolve
 from pykka import ActorDeadError
 
 from actors.broker.directory_lock import DirectoryLock
-from actors.broker.identity import Identity
+from actors.broker.identity import DirectoryIdentity
 from actors.broker.readiness import is_balanced, is_settled
 from actors.broker.start import on_disk
 from actors.cluster_file.facts import ClusterFacts
@@ -199,7 +199,7 @@ class Broker(Actor):
 async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> None:
     """Be this broker until it is told to end. Cancelling it is a crash: nobody is told."""
     with DirectoryLock(spec.data_dir), ExitStack() as partitions:
-        identity = Identity.of(spec.data_dir, spec.id)
+        identity = DirectoryIdentity.of(spec.data_dir, spec.id)
         with bind(spec.host, spec.port, identity.port) as listener:
             port = listener.getsockname()[1]
             identity.with_port(port, spec.data_dir)

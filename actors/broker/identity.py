@@ -27,7 +27,7 @@ class IdentityError(Exception):
 
 
 @frozen(slots=True)
-class Identity:
+class DirectoryIdentity:
     """What a broker's directory says about itself."""
 
     broker: int
@@ -35,7 +35,7 @@ class Identity:
     port: int = 0
 
     @classmethod
-    def of(cls, directory: Path, broker: int) -> Identity:
+    def of(cls, directory: Path, broker: int) -> DirectoryIdentity:
         """Read the directory's identity, or give it one."""
         directory.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
         try:
@@ -49,11 +49,11 @@ class Identity:
         return identity
 
     @classmethod
-    def known(cls, directory: Path, broker: int) -> Identity:
+    def known(cls, directory: Path, broker: int) -> DirectoryIdentity:
         """The identity that the directory has. FileNotFoundError if it has none; nothing is written."""
         return _read(directory, broker)[0]
 
-    def with_port(self, port: int, directory: Path) -> Identity:
+    def with_port(self, port: int, directory: Path) -> DirectoryIdentity:
         """Remember the port that was found."""
         if port == self.port:
             return self
@@ -67,7 +67,7 @@ class Identity:
         DiskFilesystem().write_atomically(str(directory / FILE_NAME), text.encode())
 
 
-def _read(directory: Path, broker: int) -> tuple[Identity, int]:
+def _read(directory: Path, broker: int) -> tuple[DirectoryIdentity, int]:
     """With the version of the directory's formats."""
     path = directory / FILE_NAME
     identity, version = _parse(path.read_text(encoding="utf-8", errors="replace"), path)
@@ -78,7 +78,7 @@ def _read(directory: Path, broker: int) -> tuple[Identity, int]:
     return identity, version
 
 
-def _parse(text: str, path: Path) -> tuple[Identity, int]:
+def _parse(text: str, path: Path) -> tuple[DirectoryIdentity, int]:
     values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     try:
         version = int(values["version"])
@@ -87,6 +87,8 @@ def _parse(text: str, path: Path) -> tuple[Identity, int]:
                 f"{path}: version {version} is newer than this Barnabas knows ({FORMAT_VERSION}); nothing was changed,"
                 " start the version that wrote it"
             )
-        return Identity(int(values["node.id"]), uuid.UUID(values["directory.id"]), int(values["port"])), version
+        return DirectoryIdentity(
+            int(values["node.id"]), uuid.UUID(values["directory.id"]), int(values["port"])
+        ), version
     except (KeyError, ValueError) as error:
         raise IdentityError(f"{path} is damaged ({error}); restore it or move the directory away") from error

@@ -21,7 +21,7 @@ import attrs
 import orjson
 
 from actors.broker.identity import FILE_NAME as IDENTITY
-from actors.broker.identity import Identity
+from actors.broker.identity import DirectoryIdentity
 from actors.cluster_file.config import ClusterConfig
 from actors.cluster_file.facts import GROUP, ClusterFacts, TopicWanted
 from actors.messages.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC
@@ -59,7 +59,9 @@ class Formation:
 def facts_of(config: ClusterConfig) -> ClusterFacts:
     """What every broker must know of the cluster file."""
     _check_disks(config)  # before anything is written where a disk is missing
-    directories = {broker.id: str(Identity.of(broker.data_dir, broker.id).directory_id) for broker in config.brokers}
+    directories = {
+        broker.id: str(DirectoryIdentity.of(broker.data_dir, broker.id).directory_id) for broker in config.brokers
+    }
     settings, formed = config.config, _formed(config, directories)
     return ClusterFacts(
         tuple(sorted(directories)),

@@ -14,7 +14,7 @@ from attrs import evolve
 
 from actors.broker.directory_lock import DirectoryLock
 from actors.broker.identity import FILE_NAME as IDENTITY
-from actors.broker.identity import Identity
+from actors.broker.identity import DirectoryIdentity
 from actors.cluster_file.config import ClusterConfig
 from actors.cluster_file.facts import GROUP
 from actors.process.formation import Formation, read_formation, write_formation
@@ -127,7 +127,7 @@ def _copy_in(directory: Path, broker: int) -> MetadataCopy | None:
         epoch, end = _end_of(group)
     except LogError as error:
         raise RecoveryRefused(f"{group} cannot be read: {error}; move {directory} away to go on without it") from error
-    voter = Voter(broker, str(Identity.known(directory, broker).directory_id))
+    voter = Voter(broker, str(DirectoryIdentity.known(directory, broker).directory_id))
     is_complete = not losses.is_marked(DiskFilesystem(), str(group))
     latest = history.latest
     return MetadataCopy(

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from actors.runtime.clock import VirtualClock
-from actors.runtime.links.frames import Frame, FrameReader
+from actors.runtime.links.frames import Frame, LinkFrameReader
 from actors.runtime.links.link import Link
 from actors.runtime.node import Node
 from actors.runtime.scheduler import Scheduler
@@ -126,7 +126,7 @@ class SimulatedTransport:
         self._gathered: list[bytes] = []
         self._held: list[bytes | None] = []
         self._last_arrival = 0.0
-        self._reader = FrameReader()
+        self._reader = LinkFrameReader()
         self._receiver: Link | None = None
         self._scheduler: SeededScheduler | None = None
         self._closed = False

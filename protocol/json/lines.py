@@ -41,7 +41,7 @@ class LineTooLong(BadRequest):
 
 
 @frozen(slots=True)
-class Request:
+class JsonRequest:
     """One line: what to do, and with what. `fields` has neither id nor op."""
 
     id: Any
@@ -81,7 +81,7 @@ class LineCutter:
         return lines
 
 
-def read_request(line: bytes | bytearray | memoryview) -> Request:
+def read_request(line: bytes | bytearray | memoryview) -> JsonRequest:
     """The request on this line; BadRequest if there is none."""
     if len(line) > LINE_BYTES_MAX:
         raise LineTooLong(f"a line of more than {LINE_BYTES_MAX} bytes; this connection ends here")
@@ -101,7 +101,7 @@ def read_request(line: bytes | bytearray | memoryview) -> Request:
     for name, value in given.items():
         if isinstance(value, dict | list) and is_deeper(value, DEPTH_MAX - 1):
             raise BadRequest(f"{short(name)}: nested more than {DEPTH_MAX} deep", own_id)
-    return Request(own_id, op, given)
+    return JsonRequest(own_id, op, given)
 
 
 def write_answer(own_id: Any, facts: Facts) -> bytes:

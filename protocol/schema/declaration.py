@@ -98,7 +98,7 @@ class Array:
 
 
 @frozen
-class Field:
+class MessageField:
     """One field of a struct. With a tag, it is tagged in every version that has it."""
 
     name: str
@@ -115,18 +115,18 @@ class Struct:
     """The fields of a class, in the order in which they travel."""
 
     cls: type
-    fields: tuple[Field, ...]
+    fields: tuple[MessageField, ...]
 
-    def plain(self, version: int) -> list[Field]:
+    def plain(self, version: int) -> list[MessageField]:
         """The fields of a version that are not tagged."""
         return [f for f in self.fields if version in f.versions and f.tag is None]
 
-    def tagged(self, version: int) -> list[Field]:
+    def tagged(self, version: int) -> list[MessageField]:
         """The tagged fields of a version, by tag."""
         found = [f for f in self.fields if version in f.versions and f.tag is not None]
         return sorted(found, key=lambda f: f.tag or 0)
 
-    def absent(self, version: int) -> list[Field]:
+    def absent(self, version: int) -> list[MessageField]:
         """The fields that a version does not have."""
         return [f for f in self.fields if version not in f.versions]
 
@@ -230,7 +230,7 @@ def struct_of(cls: type) -> Struct:
     return Struct(cls, tuple(_field_of(attribute, hints[attribute.name]) for attribute in attrs.fields(cls)))
 
 
-def _field_of(attribute: attrs.Attribute[Any], hint: Any) -> Field:
+def _field_of(attribute: attrs.Attribute[Any], hint: Any) -> MessageField:
     stated = attribute.metadata.get(_DECLARED) or _Declared(ALWAYS, None, None, ignorable=False)
     default = attribute.default
     factory = getattr(default, "factory", None)
@@ -242,7 +242,7 @@ def _field_of(attribute: attrs.Attribute[Any], hint: Any) -> Field:
     nullable = stated.nullable or (stated.versions if may_be_none and not left_out else NEVER)
     if may_be_none != (nullable != NEVER or left_out):
         raise TypeError(f"{attribute.name}: {hint} and nullable in versions {nullable} do not agree")
-    return Field(attribute.name, kind, stated.versions, nullable, stated.tag, stated.ignorable, default)
+    return MessageField(attribute.name, kind, stated.versions, nullable, stated.tag, stated.ignorable, default)
 
 
 def _without_none(hint: Any) -> tuple[Any, bool]:

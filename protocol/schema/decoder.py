@@ -16,8 +16,8 @@ from protocol.schema.declaration import (
     TEXT_SIZE_MAX,
     Array,
     Blob,
-    Field,
     Fixed,
+    MessageField,
     Struct,
     Text,
     Type,
@@ -66,7 +66,7 @@ class _Decoder:
         self.flush()
         return f"{self.source.bind('C', kind.cls)}({', '.join(names.values())})"
 
-    def _default(self, f: Field) -> str:
+    def _default(self, f: MessageField) -> str:
         if isinstance(f.default, type):
             return f"{self.source.bind('C', f.default)}()"
         return repr(f.default)

@@ -13,7 +13,7 @@ import struct
 
 from protocol.errors import UnsupportedVersion
 from protocol.records.varint import encode_unsigned
-from protocol.schema.declaration import TEXT_SIZE_MAX, Array, Blob, Field, Fixed, Struct, Text, Type
+from protocol.schema.declaration import TEXT_SIZE_MAX, Array, Blob, Fixed, MessageField, Struct, Text, Type
 from protocol.schema.source import COUNTS_READY, Source, ready
 
 FAULTS = (struct.error, AttributeError, TypeError, ValueError)  # UnicodeEncodeError is a ValueError
@@ -62,7 +62,7 @@ class _Encoder:
         if self.flexible:
             self.tags(kind, name)
 
-    def is_said(self, f: Field, value: str) -> str:
+    def is_said(self, f: MessageField, value: str) -> str:
         """The expression that tells whether a field is something other than its default."""
         if f.default is None:
             return f"{value} is not None"

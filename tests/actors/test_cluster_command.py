@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from actors.broker.identity import Identity
+from actors.broker.identity import DirectoryIdentity
 from actors.process.launcher import STOP_SECONDS, UNREADY_DEATHS_MAX
 from actors.runtime.links.link import SILENCE_SECONDS
 from protocol.apis import API_VERSIONS
@@ -239,10 +239,10 @@ def test_a_signal_between_a_brokers_death_and_its_restart_stops_the_cluster_at_o
 def test_ports_and_directories_are_kept_when_the_cluster_is_started_again(
     start: Start, cluster_file: Path, tmp_path: Path
 ) -> None:
-    def life() -> tuple[str, list[Identity]]:
+    def life() -> tuple[str, list[DirectoryIdentity]]:
         command = start(cluster_file)
         bootstrap = command.ready()
-        identities = [Identity.of(tmp_path / "data" / str(broker), broker) for broker in (1, 2, 3)]
+        identities = [DirectoryIdentity.of(tmp_path / "data" / str(broker), broker) for broker in (1, 2, 3)]
         command.launcher.terminate()
         assert command.ended() == 0
         return bootstrap, identities
@@ -339,7 +339,7 @@ def test_a_second_cluster_on_the_same_directory_is_refused_and_the_first_one_unt
 def test_a_directory_of_another_broker_is_refused_in_one_line_before_anything_starts(
     start: Start, cluster_file: Path, own_tmp: Path, tmp_path: Path
 ) -> None:
-    Identity.of(tmp_path / "data" / "2", 7)
+    DirectoryIdentity.of(tmp_path / "data" / "2", 7)
     command = start(cluster_file)
     assert command.ended() == 2
     assert command.stdout == ""

@@ -22,7 +22,7 @@ import trio
 from actors import harness
 from actors.broker.broker import ExtraActor
 from actors.broker.directory_lock import DirectoryInUse
-from actors.broker.identity import Identity
+from actors.broker.identity import DirectoryIdentity
 from actors.cluster_file.config import TopicConfig
 from actors.harness import START_SECONDS, Cluster, HarnessError
 from actors.messages.process import HealLinks
@@ -70,8 +70,8 @@ def ports_of(cluster: Cluster) -> list[int]:
     return [int(address.rpartition(":")[2]) for address in cluster.bootstrap.split(",")]
 
 
-def identity_of(data_dir: Path, broker: int) -> Identity:
-    return Identity.of(data_dir / str(broker), broker)
+def identity_of(data_dir: Path, broker: int) -> DirectoryIdentity:
+    return DirectoryIdentity.of(data_dir / str(broker), broker)
 
 
 @pytest.fixture(scope="module", params=["one process", pytest.param("a process each", marks=pytest.mark.slow)])

@@ -10,7 +10,7 @@ import pytest
 
 from actors.serving.kafka.handlers import SERVED
 from protocol.apis import Api
-from protocol.framing import Request, ServerConnection
+from protocol.framing import KafkaRequest, ServerConnection
 from tools.fuzz.mutations import mutated, mutated_line
 from tools.fuzz.requests import Requests
 from tools.fuzz.run import leaked, run
@@ -60,7 +60,7 @@ def test_requests_are_whole_before_they_are_damaged(api: Api) -> None:
             for _ in range(20):
                 server.receive_data(requests.of(api, version))
                 event = server.next_event()
-                assert isinstance(event, Request)
+                assert isinstance(event, KafkaRequest)
                 assert (event.api, event.version) == (api, version)
                 event.read(event.api.request)
 
@@ -73,7 +73,7 @@ def test_large_requests_are_whole_too() -> None:
         sizes.append(len(frame))
         server.receive_data(frame)
         event = server.next_event()
-        assert isinstance(event, Request)
+        assert isinstance(event, KafkaRequest)
         event.read(event.api.request)
     assert max(sizes) > 20_000
 

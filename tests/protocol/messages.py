@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from protocol.apis import APIS
 from protocol.messages import consumer_protocol, group_records, transaction_records
-from protocol.schema.declaration import Array, Blob, Field, Fixed, Struct, Text, Type, declaration_of, struct_of
+from protocol.schema.declaration import Array, Blob, Fixed, MessageField, Struct, Text, Type, declaration_of, struct_of
 
 API_MESSAGES: list[type[Any]] = [cls for api in APIS.values() for cls in (api.request, api.response)]
 RECORDS: list[type[Any]] = list(
@@ -54,7 +54,7 @@ def _structs(kind: Struct, version: int) -> st.SearchStrategy[Any]:
     return st.fixed_dictionaries(present).map(lambda values: kind.cls(**values))
 
 
-def _values(field: Field, version: int) -> st.SearchStrategy[Any]:
+def _values(field: MessageField, version: int) -> st.SearchStrategy[Any]:
     values = _of(field.type, field.name, version)
     if version in field.nullable:
         return st.none() | values

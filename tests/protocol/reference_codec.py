@@ -11,8 +11,8 @@ from protocol.schema.declaration import (
     Array,
     Blob,
     Buffer,
-    Field,
     Fixed,
+    MessageField,
     Struct,
     Text,
     Type,
@@ -43,7 +43,7 @@ def unsigned_varint(number: int) -> bytes:
     return out + bytes([number])
 
 
-def default_of(field: Field) -> Any:
+def default_of(field: MessageField) -> Any:
     """What a field is when nobody said anything."""
     if isinstance(field.default, type):
         return field.default()

@@ -22,7 +22,7 @@ from protocol.framing import (
     ClientConnection,
     Dialect,
     FrameReader,
-    Request,
+    KafkaRequest,
     Response,
     ServerConnection,
     UnsupportedApiVersions,
@@ -45,13 +45,13 @@ class ConnectionPair:
         self.client = ClientConnection(client_id)
         self.server = ServerConnection()
 
-    def ask(self, api: Api, message: object, version: int) -> Request:
+    def ask(self, api: Api, message: object, version: int) -> KafkaRequest:
         self.server.receive_data(b"".join(self.client.send(api, message, version)))
         request = self.server.next_event()
-        assert isinstance(request, Request)
+        assert isinstance(request, KafkaRequest)
         return request
 
-    def answer(self, request: Request, message: object) -> Response:
+    def answer(self, request: KafkaRequest, message: object) -> Response:
         return self.deliver(self.server.respond(request, message))
 
     def deliver(self, buffers: list[Buffer]) -> Response:
@@ -126,7 +126,7 @@ def test_unstable_version_is_served_where_it_is_advertised() -> None:
     message = InitProducerIdRequest(enable2_pc=True)
     server.receive_data(b"".join(ClientConnection().send(INIT_PRODUCER_ID, message, 6)))
     request = server.next_event()
-    assert isinstance(request, Request)
+    assert isinstance(request, KafkaRequest)
     assert request.read(InitProducerIdRequest) == message
 
 
@@ -141,7 +141,7 @@ def test_frames_come_whole_however_the_stream_is_cut(cuts: list[int], count: int
         piece, stream = stream[:size], stream[size:]
         if piece:
             server.receive_data(piece)
-        while isinstance(event := server.next_event(), Request):
+        while isinstance(event := server.next_event(), KafkaRequest):
             received.append((event.correlation_id, event.read(MetadataRequest)))
         assert event is NEED_DATA
     assert received == list(enumerate(sent))
@@ -199,7 +199,7 @@ def test_responses_are_matched_in_order() -> None:
 def test_request_without_an_answer_is_not_waited_for() -> None:
     pair = ConnectionPair()
     pair.server.receive_data(b"".join(pair.client.send_unanswered(PRODUCE, ProduceRequest(acks=0), 9)))
-    assert isinstance(pair.server.next_event(), Request)
+    assert isinstance(pair.server.next_event(), KafkaRequest)
     answered = pair.ask(METADATA, MetadataRequest(), 12)
     assert pair.answer(answered, MetadataResponse()).correlation_id == answered.correlation_id == 1
 
@@ -242,7 +242,7 @@ def test_only_protocol_errors_come_of_noise() -> None:
         server.receive_data(size + bytes([0, api.key, 0, version]) + rng.randbytes(64))
         client.receive_data(size + bytes(4) + rng.choice([b"\0", b"", b"\0\x23"]) + rng.randbytes(64))
         with contextlib.suppress(ProtocolError):
-            if isinstance(request := server.next_event(), Request):
+            if isinstance(request := server.next_event(), KafkaRequest):
                 request.read(api.request)
         with contextlib.suppress(ProtocolError):
             if isinstance(response := client.next_event(), Response):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from protocol.schema.codec import encode
-from protocol.schema.declaration import Array, Field, Fixed, Struct, Text, declaration_of, struct_of
+from protocol.schema.declaration import Array, Fixed, MessageField, Struct, Text, declaration_of, struct_of
 from tests.protocol import kio_schema
 from tests.protocol.messages import API_MESSAGES, CONSUMER_PROTOCOL, every_version, few, versions_of
 
@@ -50,7 +50,7 @@ def assert_same_fields(ours: Struct, theirs: type, version: int) -> None:
             assert kio.kind in ("bytes", "records")
 
 
-def assert_same_default(field: Field, kio: kio_schema.KioField) -> None:
+def assert_same_default(field: MessageField, kio: kio_schema.KioField) -> None:
     """What Kafka states is what we have; what it leaves out is nothing, in the words of the type."""
     if isinstance(field.type, Struct):
         left_out = field.tag is not None or kio.nullable

@@ -16,7 +16,7 @@ from protocol.apis import CREATE_PARTITIONS, CREATE_TOPICS, Api
 from protocol.framing import ClientConnection
 from protocol.records.batches import Record, build_batch
 from protocol.records.compression import Codec
-from protocol.schema.declaration import Array, Blob, Field, Fixed, Struct, Text, Type, struct_of
+from protocol.schema.declaration import Array, Blob, Fixed, MessageField, Struct, Text, Type, struct_of
 
 TOPICS = ("fuzz-0", "fuzz-1", "fuzz-nowhere", "", "no/name", "x" * 300)
 _RANGES = {"b": 7, "h": 15, "H": 16, "i": 31, "I": 32, "q": 63}
@@ -115,7 +115,7 @@ class Requests:
                 setattr(message, field.name, self._value(field, field.type, version))
         return message
 
-    def _value(self, field: Field, kind: Type, version: int) -> Any:
+    def _value(self, field: MessageField, kind: Type, version: int) -> Any:
         rng = self._rng
         if version in field.nullable and rng.random() < 0.1:
             return None
@@ -128,7 +128,7 @@ class Requests:
                 return self._struct(kind, version)
         return self._element(field, kind, version)
 
-    def _element(self, field: Field, kind: Type, version: int) -> Any:
+    def _element(self, field: MessageField, kind: Type, version: int) -> Any:
         rng = self._rng
         match kind:
             case Struct():
@@ -147,7 +147,7 @@ class Requests:
                 return self._number(kind)
         raise AssertionError(f"{field.name} is {kind}")
 
-    def _very_many(self, field: Field, kind: Type, version: int) -> list[Any]:
+    def _very_many(self, field: MessageField, kind: Type, version: int) -> list[Any]:
         """A few over and over, or as many that differ in a name or number. Only one array of a request is so long."""
         count, self._many = self._many, 0
         few = [self._element(field, kind, version) for _ in range(10)]

@@ -27,7 +27,7 @@ _AFTER_SIZE = _HEADER.size - _SIZE.size
 _EMPTY = memoryview(b"")
 
 
-class Kind(enum.IntEnum):
+class FrameKind(enum.IntEnum):
     """What a frame is for."""
 
     HELLO = 1
@@ -43,13 +43,13 @@ class Kind(enum.IntEnum):
     WELCOME = 11
 
 
-_KINDS = {int(kind): kind for kind in Kind}
+_KINDS = {int(kind): kind for kind in FrameKind}
 
 
 class Frame(NamedTuple):
     """One frame. `body` must be used at once; `payload` may be kept."""
 
-    kind: Kind
+    kind: FrameKind
     message_id: int
     ask_id: int
     address: bytes
@@ -57,7 +57,7 @@ class Frame(NamedTuple):
     payload: memoryview
 
 
-def header(kind: Kind, message_id: int, ask_id: int, address: bytes, body: bytes, payload_bytes: int) -> bytes:
+def header(kind: FrameKind, message_id: int, ask_id: int, address: bytes, body: bytes, payload_bytes: int) -> bytes:
     """Everything of a frame but its bulk bytes."""
     size = _AFTER_SIZE + len(address) + len(body) + payload_bytes
     if size > FRAME_BYTES_MAX:
@@ -65,7 +65,7 @@ def header(kind: Kind, message_id: int, ask_id: int, address: bytes, body: bytes
     return _HEADER.pack(size, kind, message_id, ask_id, len(address), len(body)) + address + body
 
 
-class FrameReader(ReadBuffer):
+class LinkFrameReader(ReadBuffer):
     """Turns a stream of bytes into frames. Ask for `space`, fill it, say how much with `received`."""
 
     def received(self, count: int) -> Iterator[Frame]:

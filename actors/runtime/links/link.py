@@ -21,7 +21,7 @@ from pykka._envelope import Envelope
 from actors.runtime.address import LAUNCHER_ID, Address
 from actors.runtime.errors import AddressError, CodecError, FrameError, LinkLost, MailboxFull, RemoteFailure
 from actors.runtime.links.codec import Buffer, decode, encode
-from actors.runtime.links.frames import Frame, Kind, header
+from actors.runtime.links.frames import Frame, FrameKind, header
 
 if TYPE_CHECKING:
     from actors.runtime.future import ExcInfo, Future
@@ -71,11 +71,11 @@ class RemoteAnswer:
     def set(self, value: Any = None) -> None:
         self._check_first()
         message_id, body, payload = encode(value)
-        self._say(Kind.ANSWER, message_id, body, payload)
+        self._say(FrameKind.ANSWER, message_id, body, payload)
 
     def fail(self, error: BaseException) -> None:
         self._check_first()
-        self._say(Kind.FAILURE, 0, _to_bytes(f"{type(error).__name__}\n{error}"), b"")
+        self._say(FrameKind.FAILURE, 0, _to_bytes(f"{type(error).__name__}\n{error}"), b"")
 
     def set_exception(self, exc_info: ExcInfo) -> None:
         error = exc_info[1]
@@ -86,7 +86,7 @@ class RemoteAnswer:
     def answered(self) -> bool:
         return self.done
 
-    def _say(self, kind: Kind, message_id: int, body: bytes, payload: Buffer) -> None:
+    def _say(self, kind: FrameKind, message_id: int, body: bytes, payload: Buffer) -> None:
         """Answer, and hold the link no longer: actors keep some answers for a while after they were given."""
         assert self._link is not None, "an answer is given once"
         self._link.answer(kind, message_id, self._ask_id, body, payload)
@@ -134,7 +134,7 @@ class Link:
         if self._transport.queued_bytes > OUTBOX_BYTES_MAX:
             raise MailboxFull(f"{self._transport.queued_bytes} bytes wait for broker {self.peer}; try again later")
         message_id, body, payload = encode(message)
-        self._write(Kind.TELL, message_id, 0, address.encoded, body, payload)
+        self._write(FrameKind.TELL, message_id, 0, address.encoded, body, payload)
 
     def send(self, address: Address, envelope: Envelope[Any]) -> None:
         """Send a tell or an ask, and raise what `tell` does."""
@@ -148,22 +148,22 @@ class Link:
         if len(self._asks) >= ASKS_MAX:
             raise MailboxFull(f"{ASKS_MAX} asks wait for answers of broker {self.peer}; try again later")
         self._last_ask += 1
-        self._write(Kind.ASK, message_id, self._last_ask, address.encoded, body, payload)
+        self._write(FrameKind.ASK, message_id, self._last_ask, address.encoded, body, payload)
         self._asks[self._last_ask] = future  # type: ignore[assignment]
 
-    def answer(self, kind: Kind, message_id: int, ask_id: int, body: bytes, payload: Buffer) -> None:
+    def answer(self, kind: FrameKind, message_id: int, ask_id: int, body: bytes, payload: Buffer) -> None:
         """Answer an ask of the peer. Answers are not refused: the peer bounds them by what it asks."""
         if self.lost_because is None:
             self._write(kind, message_id, ask_id, b"", body, payload)
 
     def send_watch(self, target: Address) -> None:
-        self._write(Kind.WATCH, 0, 0, target.encoded, b"", b"")
+        self._write(FrameKind.WATCH, 0, 0, target.encoded, b"", b"")
 
     def send_unwatch(self, target: Address) -> None:
-        self._write(Kind.UNWATCH, 0, 0, target.encoded, b"", b"")
+        self._write(FrameKind.UNWATCH, 0, 0, target.encoded, b"", b"")
 
     def send_terminated(self, address: Address, reason: str) -> None:
-        self._write(Kind.TERMINATED, 0, 0, address.encoded, _to_bytes(reason), b"")
+        self._write(FrameKind.TERMINATED, 0, 0, address.encoded, _to_bytes(reason), b"")
 
     # -- in --------------------------------------------------------------------------------------------------
 
@@ -181,19 +181,19 @@ class Link:
     def receive(self, frame: Frame) -> None:
         """Take in one frame. Raises FrameError or CodecError if the peer does not speak our language."""
         kind = frame.kind
-        if kind is Kind.TELL:
+        if kind is FrameKind.TELL:
             self._receive_tell(frame)
-        elif kind is Kind.ASK:
+        elif kind is FrameKind.ASK:
             self._receive_ask(frame)
-        elif kind is Kind.ANSWER or kind is Kind.FAILURE:
+        elif kind is FrameKind.ANSWER or kind is FrameKind.FAILURE:
             self._receive_answer(frame)
-        elif kind is Kind.WATCH:
+        elif kind is FrameKind.WATCH:
             self._node.watched_by_peer(self.peer, frame.address)
-        elif kind is Kind.UNWATCH:
+        elif kind is FrameKind.UNWATCH:
             self._node.unwatched_by_peer(self.peer, frame.address)
-        elif kind is Kind.TERMINATED:
+        elif kind is FrameKind.TERMINATED:
             self._node.remote_terminated(Address.parse(frame.address.decode()), _to_text(frame.body))
-        elif kind is not Kind.PING:
+        elif kind is not FrameKind.PING:
             raise FrameError(f"a {kind.name} frame has no place on a standing link")
 
     def lose(self, reason: str) -> None:
@@ -216,7 +216,9 @@ class Link:
         self._dirty = False
         self._transport.flush()
 
-    def _write(self, kind: Kind, message_id: int, ask_id: int, address: bytes, body: bytes, payload: Buffer) -> None:
+    def _write(
+        self, kind: FrameKind, message_id: int, ask_id: int, address: bytes, body: bytes, payload: Buffer
+    ) -> None:
         self._transport.write(header(kind, message_id, ask_id, address, body, len(payload)), payload)
         self._wrote = True
         if not self._dirty:
@@ -254,7 +256,7 @@ class Link:
             if not 0 < frame.ask_id <= self._last_ask:
                 raise FrameError(f"broker {self.peer} answers ask {frame.ask_id}, which was never asked")
             return  # the asker's deadline has passed and _beat has forgotten it
-        if frame.kind is Kind.ANSWER:
+        if frame.kind is FrameKind.ANSWER:
             value = decode(frame.message_id, frame.body, frame.payload)  # an ask that fails here ends with the link
             del self._asks[frame.ask_id]
             future.set(value)
@@ -275,7 +277,7 @@ class Link:
         if len(self._asks) > 64:
             self._asks = {ask_id: future for ask_id, future in self._asks.items() if not future.done}
         if not self._wrote:
-            self._write(Kind.PING, 0, 0, b"", b"", b"")
+            self._write(FrameKind.PING, 0, 0, b"", b"", b"")
         self._wrote = False
 
 

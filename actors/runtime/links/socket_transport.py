@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.runtime.errors import FrameError, HandshakeRefused
-from actors.runtime.links.frames import LINK_VERSION, Frame, FrameReader, Kind, header
+from actors.runtime.links.frames import LINK_VERSION, Frame, FrameKind, LinkFrameReader, header
 from actors.runtime.links.link import Link
 from actors.runtime.loop import readers
 from actors.runtime.loop.trio_loop import caught_up
@@ -48,13 +48,13 @@ class Hello:
 
     def encode(self) -> bytes:
         body = _HELLO.pack(_MAGIC, LINK_VERSION, self.broker, self.incarnation) + self.cluster.encode()
-        return header(Kind.HELLO, 0, 0, b"", body, 0)
+        return header(FrameKind.HELLO, 0, 0, b"", body, 0)
 
     @classmethod
     def decode(cls, frame: Frame) -> Hello:
-        if frame.kind is Kind.REFUSED:
+        if frame.kind is FrameKind.REFUSED:
             raise HandshakeRefused(bytes(frame.body).decode(errors="replace"))
-        if frame.kind is not Kind.HELLO or len(frame.body) < _HELLO.size:
+        if frame.kind is not FrameKind.HELLO or len(frame.body) < _HELLO.size:
             raise FrameError(f"a link starts with HELLO, not {frame.kind.name}")
         magic, version, broker, incarnation = _HELLO.unpack_from(frame.body)
         if magic != _MAGIC:
@@ -150,7 +150,7 @@ async def run_link(node: Node, sock: socket.socket, hello: Hello, welcome: Calla
     `welcome` looks at the peer's hello and raises HandshakeRefused if it is not the one we want to talk to.
     """
     transport = SocketTransport(sock)
-    reader = FrameReader()
+    reader = LinkFrameReader()
     try:
         peer = await _shake_hands(transport, reader, hello, welcome)
         link = Link(node, peer.broker, peer.incarnation, transport)
@@ -166,7 +166,7 @@ async def run_link(node: Node, sock: socket.socket, hello: Hello, welcome: Calla
 
 
 async def _shake_hands(
-    transport: SocketTransport, reader: FrameReader, hello: Hello, welcome: Callable[[Hello], None]
+    transport: SocketTransport, reader: LinkFrameReader, hello: Hello, welcome: Callable[[Hello], None]
 ) -> Hello:
     """Both sides say hello, and both must welcome the other before either calls it a link."""
     transport.write(hello.encode(), b"")
@@ -179,17 +179,17 @@ async def _shake_hands(
                 raise FrameError("the connection ended in the middle of the handshake")
             for frame in reader.received(count):
                 welcomed = True
-                if peer is None or frame.kind is not Kind.WELCOME:
+                if peer is None or frame.kind is not FrameKind.WELCOME:
                     peer, welcomed = Hello.decode(frame), False
                 try:
                     welcome(peer)  # the second time too: it may have been cut off while we waited
                 except HandshakeRefused as refusal:
-                    transport.write(header(Kind.REFUSED, 0, 0, b"", str(refusal).encode(), 0), b"")
+                    transport.write(header(FrameKind.REFUSED, 0, 0, b"", str(refusal).encode(), 0), b"")
                     transport.flush()
                     raise
                 if welcomed:
                     return peer
-                transport.write(header(Kind.WELCOME, 0, 0, b"", b"", 0), b"")
+                transport.write(header(FrameKind.WELCOME, 0, 0, b"", b"", 0), b"")
                 transport.flush()
     raise FrameError(f"no handshake within {HANDSHAKE_SECONDS:g} s")
 
@@ -197,7 +197,7 @@ async def _shake_hands(
 class _Reading:
     """One end of a link being read: what is there is delivered at once, in a turn of its own."""
 
-    def __init__(self, node: Node, link: Link, sock: socket.socket, frames: FrameReader) -> None:
+    def __init__(self, node: Node, link: Link, sock: socket.socket, frames: LinkFrameReader) -> None:
         self._link = link
         self._sock = sock
         self._frames = frames
@@ -224,7 +224,7 @@ class _Reading:
         self._link.receive_all(self._frames.received(self._count))
 
 
-async def _read(node: Node, link: Link, sock: socket.socket, frames: FrameReader) -> str:
+async def _read(node: Node, link: Link, sock: socket.socket, frames: LinkFrameReader) -> str:
     reading = _Reading(node, link, sock, frames)
     reading.deliver()  # frames that came right behind the peer's hello are here already
     try:
@@ -241,7 +241,7 @@ async def _read(node: Node, link: Link, sock: socket.socket, frames: FrameReader
     return link.lost_because
 
 
-async def _receive(sock: socket.socket, reader: FrameReader) -> int:
+async def _receive(sock: socket.socket, reader: LinkFrameReader) -> int:
     while True:
         await trio.lowlevel.wait_readable(sock)
         with suppress(BlockingIOError):

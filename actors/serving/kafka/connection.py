@@ -14,7 +14,7 @@ from actors.serving.context import EVERY_CLIENT
 from actors.serving.kafka.handlers import handler_of, served
 from protocol.apis import PRODUCE
 from protocol.errors import ProtocolError
-from protocol.framing import Request, ServerConnection, UnsupportedApiVersions
+from protocol.framing import KafkaRequest, ServerConnection, UnsupportedApiVersions
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Call(Generic[Q]):
     """One request, for whoever answers it: at once, or later by `answer`."""
 
     connection: KafkaConnection
-    head: Request
+    head: KafkaRequest
     request: Q
     slot: Slot
 
@@ -148,7 +148,7 @@ class KafkaConnection(Connection):
     def _begin(self, frame: memoryview) -> None:
         head = self.protocol.request_in(frame)
         slot = self.answers.begin(len(frame))
-        if isinstance(head, Request):
+        if isinstance(head, KafkaRequest):
             if len(frame) > SMALL_BYTES_MAX and head.api is not PRODUCE:
                 self.end(f"{head.api.name} of {len(frame)} bytes; only Produce may have more than {SMALL_BYTES_MAX}")
                 return
@@ -166,7 +166,7 @@ class KafkaConnection(Connection):
         else:
             self.end(f"api key {head.api_key} in version {head.version} is not served here")
 
-    def _reading(self, head: Request, slot: Slot) -> Generator[Any, None, None]:
+    def _reading(self, head: KafkaRequest, slot: Slot) -> Generator[Any, None, None]:
         request: Any = yield from _counted(head, head.read_in_steps(head.api.request))
         call: Call[Any] = Call(self, head, request, slot)
         response = handler_of(head.api)(call)
@@ -176,7 +176,7 @@ class KafkaConnection(Connection):
             yield from call.answering(response)
 
 
-def _counted(head: Request, steps: Generator[int, None, Q]) -> Generator[int, None, Q]:
+def _counted(head: KafkaRequest, steps: Generator[int, None, Q]) -> Generator[int, None, Q]:
     """These steps, as long as they do not make too many elements."""
     elements = 0
     try:

@@ -19,13 +19,13 @@ from log.machines.group.classic.members import NO_MEMBER, PROTOCOLS_MAX
 from log.machines.group.config import GroupConfig
 from log.machines.group.consumer.description import described
 from log.machines.group.consumer.group import ConsumerGroup
-from log.machines.group.consumer.heartbeat import Refused, refusal
+from log.machines.group.consumer.heartbeat import HeartbeatRefused, refusal
 from log.machines.group.consumer.member import JOIN_EPOCH
 from log.machines.group.facts import GroupFacts, classic_facts, consumer_facts
 from log.machines.group.group import Group, Shared
 from log.machines.group.migration import classic_speakers
 from log.machines.group.migration.migration import downgraded, upgraded
-from log.machines.group.offsets.committed import NO_PRODUCER, Committed, Offsets
+from log.machines.group.offsets.committed import NO_PRODUCER, Committed, CommittedOffsets
 from log.machines.group.offsets.requests import OffsetRequests
 from log.machines.group.rebalances import Rebalance
 from log.machines.metadata.metadata import Metadata
@@ -84,7 +84,7 @@ class GroupMachine:
     ) -> None:
         self._shared = Shared(metadata, config, new_id, record_bytes_max)
         self._groups: dict[str, Group] = {}
-        self._offsets = Offsets()
+        self._offsets = CommittedOffsets()
         self._offset_requests = OffsetRequests(self._shared, self._offsets, self._groups, self._new_classic)
         self._deadlines: Deadlines[str] = Deadlines()
         self._next_expiry: float | None = None
@@ -337,7 +337,7 @@ class GroupMachine:
             self._upgrade(known, request, caller, moment)
             return
         if known is None and self._shared.is_full(self._groups):
-            self.effects.reply(caller, refusal(Refused(ErrorCode.POLICY_VIOLATION, _FULL)))
+            self.effects.reply(caller, refusal(HeartbeatRefused(ErrorCode.POLICY_VIOLATION, _FULL)))
             return
         group = ConsumerGroup(request.group_id, self._shared)
         group.heartbeat(request, caller, moment)
@@ -355,7 +355,7 @@ class GroupMachine:
         written = len(self.effects.records)
         try:
             group = upgraded(classic, self._shared, moment)
-        except Refused as error:
+        except HeartbeatRefused as error:
             self.effects.reply(caller, refusal(error))
             return
         group.heartbeat(request, caller, moment)

@@ -205,7 +205,7 @@ class Plan:
         return orjson.dumps(value).decode()
 
 
-class Refused(Exception):
+class OperationRefused(Exception):
     """The operation may not be done."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
@@ -218,7 +218,7 @@ def plan(metadata: Metadata, request: Request, about: Circumstances) -> Plan:
     made = Plan()
     try:
         _PLANS[type(request)](metadata, request, about, made)
-    except Refused as refusal:
+    except OperationRefused as refusal:
         return Plan(refusal.error, str(refusal)[:MESSAGE_CHARS_MAX])
     if getattr(request, "validate_only", False):
         made.records = []
@@ -235,7 +235,7 @@ def _create_topic(metadata: Metadata, request: CreateTopic, about: Circumstances
     configs = dict(_checked_configs(request.configs))
     if request.assignment:
         if request.partitions != -1 or request.replication_factor != -1:
-            raise Refused(
+            raise OperationRefused(
                 ErrorCode.INVALID_REQUEST, "an assignment says it all; leave out partitions and replication factor"
             )
         count, factor = len(request.assignment), len(request.assignment[0])
@@ -266,17 +266,19 @@ def _create_partitions(metadata: Metadata, request: CreatePartitions, about: Cir
     topic = _topic(metadata, request.name)
     have, factor = len(topic.partitions), len(topic.partitions[0].replicas)
     if request.count <= have:
-        raise Refused(
+        raise OperationRefused(
             ErrorCode.INVALID_PARTITIONS, f"topic {topic.name!r} has {have} partitions; they only become more"
         )
     _check_count(request.count)
     _check_room(metadata, topic.name, request.count - have, about)
     if any(partition.moved_from for partition in topic.partitions):
-        raise Refused(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"topic {topic.name!r} is being moved; wait until it is done")
+        raise OperationRefused(
+            ErrorCode.REASSIGNMENT_IN_PROGRESS, f"topic {topic.name!r} is being moved; wait until it is done"
+        )
     if request.assignment:
         if len(request.assignment) != request.count - have:
             text = f"{len(request.assignment)} partitions are assigned; {request.count - have} are new"
-            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+            raise OperationRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
         _check_new_partitions(metadata, request.assignment, factor, about)
         replicas = request.assignment
     else:
@@ -306,14 +308,14 @@ def _alter_configs(metadata: Metadata, request: AlterConfigs, about: Circumstanc
 
 def _known_config(name: str, configs: Mapping[str, str]) -> None:
     if name not in configs and name not in TOPIC_CONFIGS:
-        raise Refused(ErrorCode.INVALID_CONFIG, unknown_config(name))
+        raise OperationRefused(ErrorCode.INVALID_CONFIG, unknown_config(name))
 
 
 def _changed_words(name: str, given: str, change: str, configs: Mapping[str, str], about: Circumstances) -> str:
     """The value of a list once these words are added to it or taken out of it."""
     _known_config(name, configs)
     if name not in LISTS:
-        raise Refused(ErrorCode.INVALID_CONFIG, f"{name} is no list; set it to a value instead")
+        raise OperationRefused(ErrorCode.INVALID_CONFIG, f"{name} is no list; set it to a value instead")
     words = _words(configs.get(name, about.topic_defaults.get(name, LISTS[name])))
     if change == APPEND:
         words += [word for word in _words(given) if word not in words]
@@ -335,7 +337,7 @@ def _move_replicas(metadata: Metadata, request: MoveReplicas, about: Circumstanc
     if not request.replicas:
         if not partition.moved_from:
             text = f"{topic.name}-{request.partition} is not being moved"
-            raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, text)
+            raise OperationRefused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, text)
         if partition.replicas != partition.settled:
             made.records = [ReplicasMoved(topic.id, request.partition, partition.settled)]
         return
@@ -344,10 +346,10 @@ def _move_replicas(metadata: Metadata, request: MoveReplicas, about: Circumstanc
     factor = len(partition.settled or partition.replicas)
     if not request.may_change_factor and len(request.replicas) != factor:
         text = f"{topic.name}-{request.partition} has {factor} replicas, and {len(request.replicas)} are given"
-        raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+        raise OperationRefused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
     missing = [broker for broker in request.replicas if broker not in partition.keepers and broker not in about.alive]
     if missing:
-        raise Refused(
+        raise OperationRefused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"broker {missing[0]} cannot be reached; start it, then move"
         )
     made.warnings += _warnings(metadata, len(request.replicas), topic.configs, about)
@@ -362,10 +364,10 @@ def _end_move(metadata: Metadata, request: EndMove, _about: Circumstances, made:
         return
     if request.move != partition.moves:
         text = f"that was move {request.move}; now it is move {partition.moves}"
-        raise Refused(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
+        raise OperationRefused(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
     if sorted(request.voters) != sorted(partition.replicas):
         text = f"{sorted(request.voters)} vote; {sorted(partition.replicas)} shall"
-        raise Refused(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
+        raise OperationRefused(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
     made.records = [MoveEnded(topic.id, request.partition)]
 
 
@@ -375,24 +377,26 @@ def _recover_partition(metadata: Metadata, request: RecoverPartition, about: Cir
     name = f"{topic.name}-{request.partition}"
     if request.generation != partition.generation:
         text = f"{name} has generation {partition.generation}, not {request.generation}; look at its replicas again"
-        raise Refused(ErrorCode.INVALID_REQUEST, text)
+        raise OperationRefused(ErrorCode.INVALID_REQUEST, text)
     if partition.generation >= GENERATIONS_MAX:
         text = (
             f"{name} was recovered {partition.generation} times and cannot be recovered again; copy it to a new topic"
         )
-        raise Refused(ErrorCode.INVALID_REQUEST, text)
+        raise OperationRefused(ErrorCode.INVALID_REQUEST, text)
     if len(about.in_sync(topic, request.partition)) >= placement.majority(partition.factor):
-        raise Refused(ErrorCode.ELECTION_NOT_NEEDED, f"{name} has a leader and a majority; nothing has to be given up")
+        raise OperationRefused(
+            ErrorCode.ELECTION_NOT_NEEDED, f"{name} has a leader and a majority; nothing has to be given up"
+        )
     survivors = request.survivors
     if not survivors or len(set(survivors)) != len(survivors):
-        raise Refused(ErrorCode.INVALID_REQUEST, f"{list(survivors)} are not one or more different survivors")
+        raise OperationRefused(ErrorCode.INVALID_REQUEST, f"{list(survivors)} are not one or more different survivors")
     for broker in survivors:
         if broker not in partition.keepers:
             text = f"broker {broker} keeps no replica of {name}; name some of {sorted(partition.keepers)}"
-            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+            raise OperationRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
         if broker not in about.alive:
             text = f"broker {broker} cannot be reached; start it, or leave it out and lose what only it has"
-            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+            raise OperationRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     made.facts = {"generation": partition.generation + 1, "survivors": list(survivors)}
     made.records = [PartitionRecovered(topic.id, request.partition, survivors)]
 
@@ -400,7 +404,7 @@ def _recover_partition(metadata: Metadata, request: RecoverPartition, about: Cir
 def _drain_broker(metadata: Metadata, request: DrainBroker, about: Circumstances, made: Plan) -> None:
     known = metadata.brokers.get(request.broker)
     if known is None:
-        raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {request.broker}")
+        raise OperationRefused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {request.broker}")
     if known.draining != request.draining:
         made.records.append(BrokerDraining(request.broker, request.draining))
     if not request.draining:
@@ -412,7 +416,7 @@ def _drain_broker(metadata: Metadata, request: DrainBroker, about: Circumstances
     after = placement.drain(load, brokers, [one.replicas for _, _, one in everything], request.broker, under_way)
     for (topic, number, partition), replicas in zip(everything, after, strict=True):
         if request.broker in replicas:
-            raise Refused(
+            raise OperationRefused(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"{topic.name}-{number} has {len(partition.replicas)} replicas and no broker is left to take the one "
                 f"of broker {request.broker}; add a broker, or give the topic fewer replicas",
@@ -456,19 +460,21 @@ def topic_name_problem(name: str) -> str | None:
 def _check_name(metadata: Metadata, name: str) -> None:
     problem = topic_name_problem(name)
     if problem is not None:
-        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        raise OperationRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if metadata.topic(name) is not None:
-        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists")
+        raise OperationRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists")
     alike = name.replace(".", "_")
     for topic in metadata.topics.values():
         if topic.name.replace(".", "_") == alike:
             text = f"{name!r} differs from topic {topic.name!r} only in '.' and '_'; choose another name"
-            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+            raise OperationRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
 
 
 def _check_count(count: int) -> None:
     if not 1 <= count <= PARTITIONS_MAX:
-        raise Refused(ErrorCode.INVALID_PARTITIONS, f"{count} partitions are out of range; give 1 to {PARTITIONS_MAX}")
+        raise OperationRefused(
+            ErrorCode.INVALID_PARTITIONS, f"{count} partitions are out of range; give 1 to {PARTITIONS_MAX}"
+        )
 
 
 def _check_room(metadata: Metadata, name: str, more: int, about: Circumstances) -> None:
@@ -482,7 +488,7 @@ def _check_room(metadata: Metadata, name: str, more: int, about: Circumstances) 
             f"the cluster has {have} partitions and may have {about.partitions_max}, so {more} more are too many; "
             "delete topics, or raise max.partitions in cluster.toml"
         )
-        raise Refused(ErrorCode.POLICY_VIOLATION, text)
+        raise OperationRefused(ErrorCode.POLICY_VIOLATION, text)
 
 
 def _placed(metadata: Metadata, count: int, factor: int, about: Circumstances) -> Assignment:
@@ -490,12 +496,12 @@ def _placed(metadata: Metadata, count: int, factor: int, about: Circumstances) -
     usable = [one.broker for one in metadata.brokers.values() if not one.draining and one.broker not in about.removed]
     if not 1 <= factor <= len(usable):
         text = f"replication factor {factor} with {len(usable)} brokers to place on; give 1 to {len(usable)}"
-        raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+        raise OperationRefused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
     alive = [broker for broker in usable if broker in about.alive]
     down = [broker for broker in usable if broker not in about.alive]
     if len(alive) < placement.majority(factor):
         text = f"replication factor {factor} needs {placement.majority(factor)} brokers alive; {_are_down(down)}"
-        raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+        raise OperationRefused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
     return placement.place(placement.Load.of(metadata), alive, count, factor, down)
 
 
@@ -511,17 +517,17 @@ def _check_new_partitions(metadata: Metadata, assignment: Assignment, factor: in
         down = [broker for broker in replicas if broker not in about.alive]
         if len(replicas) - len(down) < placement.majority(len(replicas)):
             text = f"too few of {list(replicas)} are alive to elect a leader; {_are_down(down)}"
-            raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+            raise OperationRefused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
 
 
 def _check_assignment(metadata: Metadata, assignment: Assignment, factor: int) -> None:
     for replicas in assignment:
         unknown = [broker for broker in replicas if broker not in metadata.brokers]
         if unknown:
-            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is no broker {unknown[0]}")
+            raise OperationRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is no broker {unknown[0]}")
         if len(set(replicas)) != len(replicas) or len(replicas) != factor or not replicas:
             text = f"{list(replicas)} are not {factor} different brokers"
-            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+            raise OperationRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
 
 
 def _check_draining(metadata: Metadata, newcomers: set[int]) -> None:
@@ -529,18 +535,18 @@ def _check_draining(metadata: Metadata, newcomers: set[int]) -> None:
     for broker in sorted(newcomers):
         if metadata.brokers[broker].draining:
             text = f"broker {broker} is being drained; choose another, or end its draining first"
-            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+            raise OperationRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
 
 
 def _checked_configs(configs: tuple[tuple[str, ...], ...]) -> list[tuple[str, str]]:
     checked = []
     for config in configs:
         if len(config) != 2:
-            raise Refused(ErrorCode.INVALID_CONFIG, f"{config!r} is not a name and its value")
+            raise OperationRefused(ErrorCode.INVALID_CONFIG, f"{config!r} is not a name and its value")
         try:
             checked.append((config[0], check(*config)))
         except InvalidConfig as error:
-            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+            raise OperationRefused(ErrorCode.INVALID_CONFIG, str(error)) from None
     return checked
 
 
@@ -566,20 +572,20 @@ def _brokers_to_move_to(metadata: Metadata, about: Circumstances) -> list[int]:
 def _topic(metadata: Metadata, name: str) -> Topic:
     topic = metadata.topic(name)
     if topic is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
+        raise OperationRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
     return topic
 
 
 def _topic_with_id(metadata: Metadata, topic_id: str) -> Topic:
     topic = metadata.topics.get(topic_id)
     if topic is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic_id[:300]}")
+        raise OperationRefused(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic_id[:300]}")
     return topic
 
 
 def _partition(topic: Topic, number: int) -> PartitionState:
     if not 0 <= number < len(topic.partitions):
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name!r} has no partition {number}")
+        raise OperationRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name!r} has no partition {number}")
     return topic.partitions[number]
 
 

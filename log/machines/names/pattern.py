@@ -10,7 +10,7 @@ repetition) and, beyond that, word boundaries and Unicode classes, which say not
 
 from __future__ import annotations
 
-from log.machines.names.syntax import Begin, Choice, End, InvalidPattern, Node, OneOf, Repeat, Sequence, parse
+from log.machines.names.syntax import AtBegin, AtEnd, Choice, InvalidPattern, Node, OneOf, Repeat, Sequence, parse
 from protocol.late_attrs import frozen
 
 __all__ = ["InvalidPattern", "NamePattern"]
@@ -38,7 +38,7 @@ class _Found:
     """The end of the expression."""
 
 
-_Step = _Split | _Take | _Found | Begin | End
+_Step = _Split | _Take | _Found | AtBegin | AtEnd
 
 
 class NamePattern:
@@ -52,7 +52,7 @@ class NamePattern:
         self._write(parse(text))
         self._program.append(_Found())
         self._known: dict[tuple[frozenset[int], str], frozenset[int]] = {}
-        self._first = self._reachable({0}, (Begin,))
+        self._first = self._reachable({0}, (AtBegin,))
 
     def matches(self, name: str) -> bool:
         """Does the whole name match?"""
@@ -62,7 +62,7 @@ class NamePattern:
             at = self._next(at, character) if known is None else known
             if not at:
                 return False
-        return any(type(self._program[one]) is _Found for one in self._reachable(at, (End,)))
+        return any(type(self._program[one]) is _Found for one in self._reachable(at, (AtEnd,)))
 
     @property
     def steps_known(self) -> int:
@@ -113,7 +113,7 @@ class NamePattern:
                 self._write_choice(parts)
             case Repeat(part, least, most):
                 self._write_repeat(part, least, most)
-            case Begin() | End():
+            case AtBegin() | AtEnd():
                 self._put(node)
 
     def _write_choice(self, parts: tuple[Node, ...]) -> None:

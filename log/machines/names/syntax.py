@@ -51,12 +51,12 @@ class OneOf:
 
 
 @frozen(slots=True)
-class Begin:
+class AtBegin:
     """The beginning of the name."""
 
 
 @frozen(slots=True)
-class End:
+class AtEnd:
     """The end of the name."""
 
 
@@ -77,7 +77,7 @@ class Repeat:
     most: int | None
 
 
-Node = OneOf | Begin | End | Sequence | Choice | Repeat
+Node = OneOf | AtBegin | AtEnd | Sequence | Choice | Repeat
 
 
 def parse(text: str) -> Node:
@@ -197,9 +197,9 @@ class _Parser:
             case ".":
                 return OneOf(_EVERYTHING, negated=True)
             case "^":
-                return Begin()
+                return AtBegin()
             case "$":
-                return End()
+                return AtEnd()
             case "*" | "+" | "?":
                 raise InvalidPattern(f"missing argument to repetition operator: `{character}`")
         return self._literal(character)
@@ -255,9 +255,9 @@ class _Parser:
     def _escape(self) -> Node:
         character = self._take("trailing backslash")
         if character == "A":
-            return Begin()
+            return AtBegin()
         if character == "z":
-            return End()
+            return AtEnd()
         characters, negated = self._escaped(character)
         return OneOf(characters if negated else self._folded(characters), negated)
 

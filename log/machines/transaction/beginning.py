@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from log.machines.transaction.config import TransactionConfig
 from log.machines.transaction.producer_ids import ProducerIds
-from log.machines.transaction.states import State
-from log.machines.transaction.transaction import NO_EPOCH, NO_PRODUCER, NO_TIMEOUT, Identity, Transaction
+from log.machines.transaction.states import TransactionState
+from log.machines.transaction.transaction import NO_EPOCH, NO_PRODUCER, NO_TIMEOUT, ProducerIdentity, Transaction
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import frozen
 from protocol.messages.init_producer_id import InitProducerIdRequest
@@ -23,7 +23,7 @@ FENCED_FROM = 4
 
 
 @frozen(slots=True)
-class Refused:
+class InitRefused:
     error: ErrorCode
 
 
@@ -31,12 +31,12 @@ class Refused:
 class AbortFirst:
     """The open transaction is to be aborted, by a producer of this identity."""
 
-    after: Identity
+    after: ProducerIdentity
 
 
 @frozen(slots=True)
-class Begin:
-    identity: Identity
+class InitProducer:
+    identity: ProducerIdentity
     last_epoch: int
 
 
@@ -44,10 +44,10 @@ class Begin:
 class KeepPrepared:
     """The open transaction stays; this identity may end it."""
 
-    successor: Identity
+    successor: ProducerIdentity
 
 
-Beginning = Refused | AbortFirst | Begin | KeepPrepared
+Beginning = InitRefused | AbortFirst | InitProducer | KeepPrepared
 
 
 def refusal(request: InitProducerIdRequest, config: TransactionConfig) -> ErrorCode:
@@ -71,27 +71,27 @@ def begin(transaction: Transaction, request: InitProducerIdRequest, ids: Produce
     """What becomes of a request about a transactional id that is known."""
     expected = None
     if request.producer_id != NO_PRODUCER:
-        expected = Identity(request.producer_id, request.producer_epoch)
+        expected = ProducerIdentity(request.producer_id, request.producer_epoch)
     if expected is not None and not _may_be(transaction, expected):
-        return Refused(ErrorCode.PRODUCER_FENCED)
+        return InitRefused(ErrorCode.PRODUCER_FENCED)
     if transaction.state.is_prepared:
-        return Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return InitRefused(ErrorCode.CONCURRENT_TRANSACTIONS)
     client = transaction.client
-    if transaction.state is State.ONGOING:
+    if transaction.state is TransactionState.ONGOING:
         if expected not in (None, client):
-            return Refused(ErrorCode.PRODUCER_FENCED)
+            return InitRefused(ErrorCode.PRODUCER_FENCED)
         after = ids.after(client)
         return KeepPrepared(after) if request.keep_prepared_txn else AbortFirst(after)
     if client.epoch == NO_EPOCH or expected in (None, client):
         last_epoch = NO_EPOCH if expected is None else client.epoch
-        return Begin(ids.after(client), last_epoch)
+        return InitProducer(ids.after(client), last_epoch)
     assert expected is not None
     if expected.epoch == transaction.last_epoch:  # a retry: a new producer would have set that back
-        return Begin(client, transaction.last_epoch)
-    return Refused(ErrorCode.PRODUCER_FENCED)
+        return InitProducer(client, transaction.last_epoch)
+    return InitRefused(ErrorCode.PRODUCER_FENCED)
 
 
-def _may_be(transaction: Transaction, expected: Identity) -> bool:
+def _may_be(transaction: Transaction, expected: ProducerIdentity) -> bool:
     """Is it of this producer id, or of the one before whose epochs were used up?"""
     return (
         transaction.producer_epoch == NO_EPOCH

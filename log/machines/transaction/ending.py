@@ -11,8 +11,8 @@ with no transaction open, bumps the epoch, too: the client does not know what of
 from __future__ import annotations
 
 from log.machines.transaction.producer_ids import ProducerIds
-from log.machines.transaction.states import State
-from log.machines.transaction.transaction import EPOCH_MAX, VERSION_2, Identity, Transaction
+from log.machines.transaction.states import TransactionState
+from log.machines.transaction.transaction import EPOCH_MAX, VERSION_2, ProducerIdentity, Transaction
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import frozen
 
@@ -30,20 +30,20 @@ class Answer:
 
 
 @frozen(slots=True)
-class End:
+class EndTransactionRequest:
     """It ends. `after` is who writes next."""
 
-    after: Identity
+    after: ProducerIdentity
     client_version: int
 
 
-Ending = Answer | End
+Ending = Answer | EndTransactionRequest
 
-_ENDED = {State.COMPLETE_COMMIT: True, State.COMPLETE_ABORT: False}
-_ENDING = {State.PREPARE_COMMIT: True, State.PREPARE_ABORT: False}
+_ENDED = {TransactionState.COMPLETE_COMMIT: True, TransactionState.COMPLETE_ABORT: False}
+_ENDING = {TransactionState.PREPARE_COMMIT: True, TransactionState.PREPARE_ABORT: False}
 
 
-def not_its_own(transaction: Transaction, who: Identity) -> ErrorCode:
+def not_its_own(transaction: Transaction, who: ProducerIdentity) -> ErrorCode:
     """Why this producer may not speak for the transactional id, or NONE."""
     client = transaction.client
     if who == client or (transaction.state.is_prepared and who == transaction.identity):
@@ -53,20 +53,20 @@ def not_its_own(transaction: Transaction, who: Identity) -> ErrorCode:
     return ErrorCode.PRODUCER_FENCED
 
 
-def end(transaction: Transaction, who: Identity, version: int, ids: ProducerIds, *, commit: bool) -> Ending:
+def end(transaction: Transaction, who: ProducerIdentity, version: int, ids: ProducerIds, *, commit: bool) -> Ending:
     """What becomes of a client's EndTxn."""
     if version >= VERSION_2_FROM:
         return _end_v2(transaction, who, ids, commit=commit)
     return _end_classic(transaction, who, commit=commit)
 
 
-def _end_classic(transaction: Transaction, who: Identity, *, commit: bool) -> Ending:
+def _end_classic(transaction: Transaction, who: ProducerIdentity, *, commit: bool) -> Ending:
     error = not_its_own(transaction, who)
     if error is not ErrorCode.NONE:
         return Answer(error)
     state = transaction.state
-    if state is State.ONGOING:
-        return End(transaction.client, 0)
+    if state is TransactionState.ONGOING:
+        return EndTransactionRequest(transaction.client, 0)
     if _ENDED.get(state) is commit:
         return Answer(ErrorCode.NONE)
     if _ENDING.get(state) is commit:
@@ -74,7 +74,7 @@ def _end_classic(transaction: Transaction, who: Identity, *, commit: bool) -> En
     return Answer(ErrorCode.INVALID_TXN_STATE)
 
 
-def _end_v2(transaction: Transaction, who: Identity, ids: ProducerIds, *, commit: bool) -> Ending:
+def _end_v2(transaction: Transaction, who: ProducerIdentity, ids: ProducerIds, *, commit: bool) -> Ending:
     state, client = transaction.state, transaction.client
     if _is_retry(transaction, who):
         if _ENDED.get(state) is commit:
@@ -90,12 +90,12 @@ def _end_v2(transaction: Transaction, who: Identity, ids: ProducerIds, *, commit
         return Answer(ErrorCode.PRODUCER_FENCED)
     if state.is_prepared:  # it was told of its next epoch already, and wants to end the next transaction
         return Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if state is State.ONGOING or not commit:
-        return End(ids.after(client), VERSION_2)
+    if state is TransactionState.ONGOING or not commit:
+        return EndTransactionRequest(ids.after(client), VERSION_2)
     return Answer(ErrorCode.INVALID_TXN_STATE)
 
 
-def _is_retry(transaction: Transaction, who: Identity) -> bool:
+def _is_retry(transaction: Transaction, who: ProducerIdentity) -> bool:
     """Is it of the epoch before the current one, which its end took it to? A classic end leaves the epoch as it is."""
     client = transaction.client
     if transaction.client_version < VERSION_2:
@@ -103,4 +103,4 @@ def _is_retry(transaction: Transaction, who: Identity) -> bool:
     if client.epoch == 0 and who.epoch == EPOCH_MAX - 1:  # those epochs were used up
         before = transaction.producer_id if transaction.state.is_prepared else transaction.previous_producer_id
         return who.producer_id == before != client.producer_id
-    return who == Identity(client.producer_id, client.epoch - 1)
+    return who == ProducerIdentity(client.producer_id, client.epoch - 1)

@@ -19,8 +19,8 @@ from log.machines.transaction.config import TransactionConfig
 from log.machines.transaction.effects import Markers, TopicPartition, TransactionEffects
 from log.machines.transaction.inspection import describe, list_transactions
 from log.machines.transaction.producer_ids import NoProducerIds, ProducerIds
-from log.machines.transaction.states import State
-from log.machines.transaction.transaction import VERSION_2, Identity, Transaction, key_of
+from log.machines.transaction.states import TransactionState
+from log.machines.transaction.transaction import VERSION_2, ProducerIdentity, Transaction, key_of
 from protocol.error_codes import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from protocol.messages.add_partitions_to_txn import (
@@ -232,7 +232,7 @@ class TransactionMachine:
             self._transactions[request.transactional_id] = transaction
         now_ms, timeout_ms = moment.wall_ms, beginning.timeout_of(request)
         match beginning.begin(transaction, request, self._ids):
-            case beginning.Refused(error):
+            case beginning.InitRefused(error):
                 return InitProducerIdResponse(error_code=_told(error, caller, beginning.FENCED_FROM))
             case beginning.AbortFirst(after):
                 self._fence(transaction, after, moment)
@@ -248,7 +248,7 @@ class TransactionMachine:
                     ongoing_txn_producer_id=kept.producer_id,
                     ongoing_txn_producer_epoch=kept.epoch,
                 )
-            case beginning.Begin(identity, last_epoch):
+            case beginning.InitProducer(identity, last_epoch):
                 transaction.initialise(identity, last_epoch, timeout_ms, now_ms)
                 self._write(transaction)
                 return InitProducerIdResponse(producer_id=identity.producer_id, producer_epoch=identity.epoch)
@@ -286,7 +286,7 @@ class TransactionMachine:
         if unknown:  # whoever would not know where to send a marker takes nothing in
             missing, skipped = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
             return _results(asked.topics, lambda partition: missing if partition in unknown else skipped)
-        who = Identity(asked.producer_id, asked.producer_epoch)
+        who = ProducerIdentity(asked.producer_id, asked.producer_epoch)
         client_version = VERSION_2 if caller.version >= _ADD_V2_FROM else 0
         error = self._add(asked.transactional_id, who, partitions, client_version, moment, may_wait=may_wait)
         told = _told(error, caller, ending.FENCED_FROM)
@@ -295,8 +295,10 @@ class TransactionMachine:
     def _verify(self, asked: AddPartitionsToTxnTransaction) -> list[AddPartitionsToTxnTopicResult]:
         """Are these partitions in the transaction? A broker asks, before it appends the first batch of one."""
         transaction = self._transactions.get(asked.transactional_id)
-        error = self._not_open_to(transaction, Identity(asked.producer_id, asked.producer_epoch))
-        known = transaction.partitions if transaction is not None and transaction.state is State.ONGOING else ()
+        error = self._not_open_to(transaction, ProducerIdentity(asked.producer_id, asked.producer_epoch))
+        known = (
+            transaction.partitions if transaction is not None and transaction.state is TransactionState.ONGOING else ()
+        )
 
         def verified(partition: TopicPartition) -> ErrorCode:
             if error is not ErrorCode.NONE:
@@ -309,14 +311,14 @@ class TransactionMachine:
         if not request.group_id:
             return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         where = {(CONSUMER_OFFSETS, self._offsets_partition(request.group_id))}
-        who = Identity(request.producer_id, request.producer_epoch)
+        who = ProducerIdentity(request.producer_id, request.producer_epoch)
         error = self._add(request.transactional_id, who, where, 0, moment, may_wait=True)
         return AddOffsetsToTxnResponse(error_code=_told(error, caller, ending.FENCED_FROM))
 
     def _add(
         self,
         transactional_id: str,
-        who: Identity,
+        who: ProducerIdentity,
         partitions: set[TopicPartition],
         client_version: int,
         moment: Moment,
@@ -336,18 +338,18 @@ class TransactionMachine:
         if error is not ErrorCode.NONE:
             return error
         assert transaction is not None
-        if transaction.state is State.ONGOING and partitions <= transaction.partitions:
+        if transaction.state is TransactionState.ONGOING and partitions <= transaction.partitions:
             return ErrorCode.NONE
         if transaction.bytes_with(partitions) > self._record_bytes_max():
             return ErrorCode.TRANSACTION_ABORTABLE if client_version >= VERSION_2 else ErrorCode.MESSAGE_TOO_LARGE
-        begins = transaction.state is not State.ONGOING
+        begins = transaction.state is not TransactionState.ONGOING
         transaction.add(partitions, client_version, moment.wall_ms)
         self._write(transaction)
         if begins:
             self._watch_time(transaction, moment)
         return ErrorCode.NONE
 
-    def _not_open_to(self, transaction: Transaction | None, who: Identity) -> ErrorCode:
+    def _not_open_to(self, transaction: Transaction | None, who: ProducerIdentity) -> ErrorCode:
         """Why nothing may be added by this producer, or NONE."""
         if transaction is None:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -364,9 +366,9 @@ class TransactionMachine:
         transaction = self._transactions.get(request.transactional_id)
         if transaction is None:
             return EndTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        who = Identity(request.producer_id, request.producer_epoch)
+        who = ProducerIdentity(request.producer_id, request.producer_epoch)
         match ending.end(transaction, who, caller.version, self._ids, commit=request.committed):
-            case ending.End(after, client_version):
+            case ending.EndTransactionRequest(after, client_version):
                 self._end(transaction, after, client_version, moment, commit=request.committed)
             case ending.Answer(ErrorCode.INVALID_TXN_STATE) if self._overtook(request):
                 return EndTxnResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -393,12 +395,12 @@ class TransactionMachine:
 
     # -- how transactions end ------------------------------------------------------------------------------------
 
-    def _fence(self, transaction: Transaction, after: Identity, moment: Moment) -> None:
+    def _fence(self, transaction: Transaction, after: ProducerIdentity, moment: Moment) -> None:
         """Abort it so that its producer can write no more: the markers have a new epoch."""
         self._end(transaction, after, VERSION_2, moment, commit=False)
 
     def _end(
-        self, transaction: Transaction, after: Identity, client_version: int, moment: Moment, *, commit: bool
+        self, transaction: Transaction, after: ProducerIdentity, client_version: int, moment: Moment, *, commit: bool
     ) -> None:
         self._deadlines.clear(transaction.transactional_id)
         self._overdue.discard(transaction.transactional_id)
@@ -406,7 +408,7 @@ class TransactionMachine:
             transaction.abort_nothing(after, moment.wall_ms)
             self._write(transaction)
             return
-        state = State.PREPARE_COMMIT if commit else State.PREPARE_ABORT
+        state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
         transaction.prepare(state, after, client_version, moment.wall_ms)
         self._write(transaction)
         self._go_on_ending(transaction, moment)
@@ -420,7 +422,7 @@ class TransactionMachine:
                 transaction.transactional_id,
                 transaction.producer_id,
                 transaction.producer_epoch,
-                transaction.state is State.PREPARE_COMMIT,
+                transaction.state is TransactionState.PREPARE_COMMIT,
                 self._coordinator_epoch,
                 transaction.client_version,
                 tuple(sorted(transaction.unmarked)),
@@ -432,7 +434,7 @@ class TransactionMachine:
         transaction = self._transactions.get(markers.transactional_id)
         if transaction is None or not transaction.state.is_prepared:
             return
-        if transaction.identity != Identity(markers.producer_id, markers.producer_epoch):
+        if transaction.identity != ProducerIdentity(markers.producer_id, markers.producer_epoch):
             return
         transaction.unmarked.difference_update(partitions)
         if not transaction.unmarked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from log.machines.transaction.transaction import Identity
+from log.machines.transaction.transaction import ProducerIdentity
 
 
 class NoProducerIds(Exception):
@@ -28,8 +28,8 @@ class ProducerIds:
             raise NoProducerIds
         return self._ids.popleft()
 
-    def after(self, identity: Identity) -> Identity:
+    def after(self, identity: ProducerIdentity) -> ProducerIdentity:
         """The one that fences this one: the next epoch, or another producer id."""
         if identity.is_exhausted:
-            return Identity(self.take(), 0)
-        return Identity(identity.producer_id, identity.epoch + 1)
+            return ProducerIdentity(self.take(), 0)
+        return ProducerIdentity(identity.producer_id, identity.epoch + 1)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import enum
 
 
-class State(enum.IntEnum):
+class TransactionState(enum.IntEnum):
     """As it is written into __transaction_state."""
 
     EMPTY = 0
@@ -36,22 +36,22 @@ class State(enum.IntEnum):
     @property
     def is_prepared(self) -> bool:
         """It is decided how the transaction ends, and its markers are being written."""
-        return self in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+        return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def is_idle(self) -> bool:
         """No transaction is under way."""
-        return self in (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+        return self in (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 
-IDLE = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
+IDLE = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 MAY_FOLLOW = {
-    State.EMPTY: IDLE,
-    State.ONGOING: IDLE | {State.ONGOING},
-    State.PREPARE_COMMIT: frozenset({State.ONGOING}),
-    State.PREPARE_ABORT: frozenset({State.ONGOING}),
-    State.COMPLETE_COMMIT: frozenset({State.PREPARE_COMMIT}),
-    State.COMPLETE_ABORT: IDLE | {State.PREPARE_ABORT},
-    State.DEAD: IDLE,
+    TransactionState.EMPTY: IDLE,
+    TransactionState.ONGOING: IDLE | {TransactionState.ONGOING},
+    TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
+    TransactionState.PREPARE_ABORT: frozenset({TransactionState.ONGOING}),
+    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
+    TransactionState.COMPLETE_ABORT: IDLE | {TransactionState.PREPARE_ABORT},
+    TransactionState.DEAD: IDLE,
 }
-BY_NAME = {state.told: state for state in State}
+BY_NAME = {state.told: state for state in TransactionState}

@@ -6,7 +6,7 @@ from attrs import field
 
 from log.machines.coordination import Write
 from log.machines.transaction.effects import TopicPartition
-from log.machines.transaction.states import MAY_FOLLOW, State
+from log.machines.transaction.states import MAY_FOLLOW, TransactionState
 from protocol.late_attrs import define, frozen
 from protocol.messages.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from protocol.schema.codec import encode_versioned
@@ -23,7 +23,7 @@ _TOPIC_BYTES, _VALUE_BYTES = 12, 256
 
 
 @frozen(slots=True)
-class Identity:
+class ProducerIdentity:
     """A producer id and epoch: what a producer proves with that it is the one."""
 
     producer_id: int
@@ -43,7 +43,7 @@ class Transaction:
     producer_id: int
     producer_epoch: int = NO_EPOCH
     timeout_ms: int = 0
-    state: State = State.EMPTY
+    state: TransactionState = TransactionState.EMPTY
     partitions: set[TopicPartition] = field(factory=set)
     start_ms: int = -1
     updated_ms: int = -1
@@ -52,41 +52,41 @@ class Transaction:
     previous_producer_id: int = NO_PRODUCER
     last_epoch: int = NO_EPOCH
     """The epoch before the last bump, which a retry would name, also at another coordinator."""
-    next: Identity | None = None
+    next: ProducerIdentity | None = None
     """Who writes after this transaction, if that is another producer id, or if a prepared transaction was kept."""
     unmarked: set[TopicPartition] = field(factory=set)
     """Once prepared: partitions that have no marker yet. Not written."""
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ProducerIdentity:
         """Who has the open transaction, or had the last one."""
-        return Identity(self.producer_id, self.producer_epoch)
+        return ProducerIdentity(self.producer_id, self.producer_epoch)
 
     @property
-    def client(self) -> Identity:
+    def client(self) -> ProducerIdentity:
         """Who may speak for this transactional id, or may once its transaction has ended."""
         return self.identity if self.next is None else self.next
 
     @property
     def is_kept(self) -> bool:
         """A prepared transaction that outlived its producer, whose successor may commit or abort it, nothing else."""
-        return self.state is State.ONGOING and self.next is not None
+        return self.state is TransactionState.ONGOING and self.next is not None
 
     @property
     def times_out(self) -> bool:
-        return self.state is State.ONGOING and self.timeout_ms != NO_TIMEOUT
+        return self.state is TransactionState.ONGOING and self.timeout_ms != NO_TIMEOUT
 
     # -- what may become of it -----------------------------------------------------------------------------------
 
-    def initialise(self, identity: Identity, last_epoch: int, timeout_ms: int, now_ms: int) -> None:
-        self._become(State.EMPTY, now_ms)
+    def initialise(self, identity: ProducerIdentity, last_epoch: int, timeout_ms: int, now_ms: int) -> None:
+        self._become(TransactionState.EMPTY, now_ms)
         self.producer_id, self.producer_epoch = identity.producer_id, identity.epoch
         self.last_epoch, self.timeout_ms, self.start_ms = last_epoch, timeout_ms, -1
         self.partitions.clear()
 
-    def keep(self, successor: Identity, timeout_ms: int, now_ms: int) -> None:
+    def keep(self, successor: ProducerIdentity, timeout_ms: int, now_ms: int) -> None:
         """Its producer is fenced, its transaction is not ended."""
-        self._become(State.ONGOING, now_ms)
+        self._become(TransactionState.ONGOING, now_ms)
         self.next, self.timeout_ms = successor, timeout_ms
 
     def bytes_with(self, partitions: set[TopicPartition]) -> int:
@@ -101,13 +101,13 @@ class Transaction:
         return 4 * count + names + len(self.transactional_id.encode()) + _VALUE_BYTES
 
     def add(self, partitions: set[TopicPartition], client_version: int, now_ms: int) -> None:
-        if self.state is not State.ONGOING:
+        if self.state is not TransactionState.ONGOING:
             self.start_ms = now_ms
-        self._become(State.ONGOING, now_ms)
+        self._become(TransactionState.ONGOING, now_ms)
         self.partitions |= partitions
         self.client_version = client_version
 
-    def prepare(self, state: State, after: Identity, client_version: int, now_ms: int) -> None:
+    def prepare(self, state: TransactionState, after: ProducerIdentity, client_version: int, now_ms: int) -> None:
         """From here on nothing but markers is written for it. `after` is who writes next."""
         self._become(state, now_ms)
         self.client_version = client_version
@@ -122,19 +122,19 @@ class Transaction:
 
     def complete(self, now_ms: int) -> None:
         assert not self.unmarked
-        committed = self.state is State.PREPARE_COMMIT
+        committed = self.state is TransactionState.PREPARE_COMMIT
         client = self.client
-        self._become(State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT, now_ms)
+        self._become(TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT, now_ms)
         self.producer_id, self.producer_epoch, self.next = client.producer_id, client.epoch, None
         self.partitions.clear()
 
-    def abort_nothing(self, after: Identity, now_ms: int) -> None:
+    def abort_nothing(self, after: ProducerIdentity, now_ms: int) -> None:
         """A transaction without partitions is aborted: there is nobody to tell."""
-        self._become(State.COMPLETE_ABORT, now_ms)
+        self._become(TransactionState.COMPLETE_ABORT, now_ms)
         self.client_version, self.last_epoch, self.start_ms = VERSION_2, self.producer_epoch, now_ms
         self.producer_id, self.producer_epoch = after.producer_id, after.epoch
 
-    def _become(self, state: State, now_ms: int) -> None:
+    def _become(self, state: TransactionState, now_ms: int) -> None:
         assert self.state in MAY_FOLLOW[state], f"{self.transactional_id}: {state.told} after {self.state.told}"
         self.state, self.updated_ms, self.previous_producer_id = state, now_ms, self.producer_id
 
@@ -152,7 +152,7 @@ class Transaction:
             transaction_timeout_ms=self.timeout_ms,
             transaction_status=self.state,
             transaction_partitions=None
-            if self.state is State.EMPTY
+            if self.state is TransactionState.EMPTY
             else [PartitionsSchema(topic=topic, partition_ids=numbers) for topic, numbers in topics.items()],
             transaction_last_update_timestamp_ms=self.updated_ms,
             transaction_start_timestamp_ms=self.start_ms,
@@ -164,10 +164,10 @@ class Transaction:
 
     @classmethod
     def of(cls, transactional_id: str, value: TransactionLogValue) -> Transaction:
-        state = State(value.transaction_status)
+        state = TransactionState(value.transaction_status)
         successor = None
         if value.next_producer_id != NO_PRODUCER:  # Apache Kafka names an epoch nowhere: it begins with 0
-            successor = Identity(value.next_producer_id, max(value.next_producer_epoch, 0))
+            successor = ProducerIdentity(value.next_producer_id, max(value.next_producer_epoch, 0))
         partitions = {(one.topic, number) for one in value.transaction_partitions or () for number in one.partition_ids}
         return cls(
             transactional_id,

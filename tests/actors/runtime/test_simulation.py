@@ -21,7 +21,7 @@ from actors.runtime import node as node_module
 from actors.runtime import simulation as simulation_module
 from actors.runtime.links import link as link_module
 from actors.runtime.links import socket_transport as transport_module
-from actors.runtime.links.frames import FrameReader
+from actors.runtime.links.frames import LinkFrameReader
 from actors.runtime.links.link import Link
 from actors.runtime.simulation import ProcessClock, SeededScheduler, SimulatedTransport, Simulation, Wire
 from tests.actors.runtime.probes import Bulk, Events, Fail, Note, Numbered, Owe, Probe, Restarted
@@ -216,13 +216,13 @@ def test_the_simulated_world_is_made_of_the_real_parts() -> None:
     assert all(type(node) is Node for node in simulation.nodes.values())
     assert all(type(link) is Link for node in simulation.nodes.values() for link in node.links.values())
     assert isinstance(players[0], Actor)
-    for name, part in [("Node", Node), ("Link", Link), ("FrameReader", FrameReader)]:
+    for name, part in [("Node", Node), ("Link", Link), ("FrameReader", LinkFrameReader)]:
         assert getattr(simulation_module, name) is part
         assert getattr(transport_module, name, part) is part
     link = simulation.nodes[1].links[2]
     assert isinstance(link, Link)
     assert type(link._transport) is SimulatedTransport
-    assert type(link._transport._reader) is FrameReader
+    assert type(link._transport._reader) is LinkFrameReader
 
 
 def test_the_simulated_scheduler_replaces_nothing_but_the_choice_of_the_next_step() -> None:

@@ -13,7 +13,7 @@ from actors.messages.replica import LATEST, FindOffset, OffsetFound, replica_add
 from actors.partition.replica import Replica
 from actors.runtime import Address, Future
 from log.machines.coordination import Effects, Moment
-from log.machines.group.classic.group import ClassicGroup, State
+from log.machines.group.classic.group import ClassicGroup, ClassicState
 from log.machines.group.classic.members import ClassicMembers
 from log.machines.group.consumer.epochs import ConsumerEpochs
 from log.machines.group.consumer.group import ConsumerGroup
@@ -118,7 +118,7 @@ _refuses_sync = ClassicGroup._refuses_sync
 
 def _refuse_no_generation(self: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
     error = _refuses_sync(self, request)
-    return ErrorCode.NONE if error == ErrorCode.ILLEGAL_GENERATION and self.state != State.PREPARING else error
+    return ErrorCode.NONE if error == ErrorCode.ILLEGAL_GENERATION and self.state != ClassicState.PREPARING else error
 
 
 def _keep_assignments(self: ClassicGroup, moment: Moment) -> None:
@@ -132,7 +132,7 @@ def _keep_assignments(self: ClassicGroup, moment: Moment) -> None:
 def _sync_with_what_is_there(self: ClassicGroup, request: SyncGroupRequest, caller: Any, moment: Moment) -> None:
     """Followers need not wait for the leader."""
     _sync(self, request, caller, moment)
-    if self.state == State.COMPLETING and self.members.leader != request.member_id:
+    if self.state == ClassicState.COMPLETING and self.members.leader != request.member_id:
         member = self.members[request.member_id]
         self._answer_sync(member, self._assigned(member))
 

@@ -27,8 +27,8 @@ from log.machines.transaction import ending
 from log.machines.transaction.effects import Markers, TransactionEffects
 from log.machines.transaction.machine import TransactionMachine
 from log.machines.transaction.producer_ids import ProducerIds
-from log.machines.transaction.states import State
-from log.machines.transaction.transaction import VERSION_2, Identity, Transaction
+from log.machines.transaction.states import TransactionState
+from log.machines.transaction.transaction import VERSION_2, ProducerIdentity, Transaction
 from log.partition.partition_log import PartitionLog
 from log.segment.producer_state import CoordinatorFenced, ProducerFenced, ProducerStates
 from log.segment.segment import Segment
@@ -177,22 +177,22 @@ def _complete_with_first_marker(
     transaction = self._transactions.get(markers.transactional_id)
     if transaction is None or not transaction.state.is_prepared:
         return
-    if transaction.identity == Identity(markers.producer_id, markers.producer_epoch):
+    if transaction.identity == ProducerIdentity(markers.producer_id, markers.producer_epoch):
         transaction.unmarked.clear()
         self._complete(transaction, moment)
 
 
 def _write_but_beginnings(self: TransactionMachine, transaction: Transaction) -> None:
-    if transaction.state is not State.EMPTY or transaction.producer_epoch == 0:
+    if transaction.state is not TransactionState.EMPTY or transaction.producer_epoch == 0:
         self._effects.records.append(transaction.record())
 
 
 _end_v2 = ending._end_v2
 
 
-def _end_next_too(transaction: Transaction, who: Identity, ids: ProducerIds, *, commit: bool) -> ending.Ending:
-    if transaction.state is State.ONGOING and who.producer_id == transaction.client.producer_id:
-        return ending.End(ids.after(transaction.client), VERSION_2)
+def _end_next_too(transaction: Transaction, who: ProducerIdentity, ids: ProducerIds, *, commit: bool) -> ending.Ending:
+    if transaction.state is TransactionState.ONGOING and who.producer_id == transaction.client.producer_id:
+        return ending.EndTransactionRequest(ids.after(transaction.client), VERSION_2)
     return _end_v2(transaction, who, ids, commit=commit)
 
 
@@ -221,9 +221,9 @@ def _vouch_for_anybody(self: TransactionMachine, asked: Any) -> Any:
     return results
 
 
-def _same_epoch_again(_self: ProducerIds, identity: Identity) -> Identity:
+def _same_epoch_again(_self: ProducerIds, identity: ProducerIdentity) -> ProducerIdentity:
     if identity.epoch < 0:
-        return Identity(identity.producer_id, 0)
+        return ProducerIdentity(identity.producer_id, 0)
     return identity
 
 

@@ -50,7 +50,7 @@ _SKIP_ASSIGNMENT_FROM = 9
 _SEVERAL_LEAVE_FROM = 3
 
 
-class State(enum.StrEnum):
+class ClassicState(enum.StrEnum):
     """As Kafka tells it."""
 
     EMPTY = "Empty"
@@ -79,7 +79,7 @@ class ClassicGroup:
         self.protocol_type = ""
         """Nothing is a simple group's."""
         self.protocol: str | None = None
-        self.state = State.EMPTY
+        self.state = ClassicState.EMPTY
         self.state_since_ms = -1
         """By the wall clock; -1 where nobody knows."""
         self._shared = shared
@@ -105,7 +105,7 @@ class ClassicGroup:
         for member in value.members:
             group.members.add(ClassicMember.recorded(member, value.protocol or ""))
         if value.members:
-            group.state = State.STABLE
+            group.state = ClassicState.STABLE
             group.members.leader = value.leader or value.members[0].member_id
         group._written = value
         group._topics = group._subscribed_topics()
@@ -159,7 +159,7 @@ class ClassicGroup:
 
     @property
     def is_empty(self) -> bool:
-        return self.state == State.EMPTY
+        return self.state == ClassicState.EMPTY
 
     @property
     def is_unused(self) -> bool:
@@ -180,7 +180,7 @@ class ClassicGroup:
             return committed_ms
         if self.is_empty:
             return committed_ms if self.state_since_ms < 0 else self.state_since_ms
-        if self.state == State.STABLE and self.uses_consumer_protocol and self._topics is not None:
+        if self.state == ClassicState.STABLE and self.uses_consumer_protocol and self._topics is not None:
             return committed_ms
         return None
 
@@ -203,7 +203,7 @@ class ClassicGroup:
                 return error
         elif not transactional:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if not transactional and self.state == State.COMPLETING:
+        if not transactional and self.state == ClassicState.COMPLETING:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
@@ -212,11 +212,11 @@ class ClassicGroup:
 
     def showed_life(self, member_id: str, moment: Moment) -> None:
         """A member that commits lives."""
-        if member_id in self.members and self.state in (State.STABLE, State.PREPARING):
+        if member_id in self.members and self.state in (ClassicState.STABLE, ClassicState.PREPARING):
             self._begin_session(self.members[member_id], moment)
 
     def describe(self) -> DescribedGroup:
-        told = (self.protocol or "") if self.state == State.STABLE else ""
+        told = (self.protocol or "") if self.state == ClassicState.STABLE else ""
         return DescribedGroup(
             group_id=self.group_id,
             group_state=str(self.state),
@@ -320,9 +320,9 @@ class ClassicGroup:
     def _has_room_for(self, member_id: str) -> bool:
         """While all shall join again, those that come last are too many."""
         max_size = self._shared.config.group_max_size
-        if self.state == State.EMPTY:
+        if self.state == ClassicState.EMPTY:
             return True
-        if self.state == State.PREPARING:
+        if self.state == ClassicState.PREPARING:
             waits = member_id in self.members and self.members[member_id].joining is not None
             return waits or self.members.joining < max_size
         return member_id in self.members or len(self.members) < max_size
@@ -374,11 +374,11 @@ class ClassicGroup:
     def _join_again(self, member: ClassicMember, request: JoinGroupRequest, caller: Caller, moment: Moment) -> None:
         same = member.protocols == protocols_of(request.protocols)
         leads = self.members.leader == member.member_id
-        if same and (self.state == State.COMPLETING or (self.state == State.STABLE and not leads)):
+        if same and (self.state == ClassicState.COMPLETING or (self.state == ClassicState.STABLE and not leads)):
             # It did not get the answer, or nothing has changed for it: it shall ask for its assignment.
             self._shared.effects.reply(caller, self._joined(member, tell_members=leads))
             return
-        if self.state == State.PREPARING:
+        if self.state == ClassicState.PREPARING:
             cause = f"member {member.member_id} joined again"
         elif same:
             cause = f"leader {member.member_id} joined again"
@@ -411,7 +411,7 @@ class ClassicGroup:
         self._begin_session(member, moment)
         self._update(member, request, caller)
         cause = _with_reason(f"static member {request.group_instance_id} came back as {new_id}", request.reason)
-        if self.state == State.STABLE:
+        if self.state == ClassicState.STABLE:
             unchanged = subscribed == self._topics_of(member.protocols)
             if unchanged and self.members.elected_protocol() == self.protocol:
                 self._go_on_as(member, old_id)
@@ -446,11 +446,11 @@ class ClassicGroup:
 
     def _rebalance(self, cause: str, moment: Moment) -> None:
         """Have everybody join again, unless that is under way."""
-        if self.state != State.PREPARING:
+        if self.state != ClassicState.PREPARING:
             self._prepare(cause, moment)
 
     def _prepare(self, cause: str, moment: Moment) -> None:
-        if self.state == State.COMPLETING:
+        if self.state == ClassicState.COMPLETING:
             for member in self.members:  # which still have what they were assigned last
                 self._answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
                 self._begin_session(member, moment)
@@ -460,17 +460,17 @@ class ClassicGroup:
         self.members.unsynced.clear()
         delay_ms = self._shared.config.group_initial_rebalance_delay_ms
         timeout_ms = self.members.rebalance_timeout_ms
-        if self.state == State.EMPTY and delay_ms > 0:
+        if self.state == ClassicState.EMPTY and delay_ms > 0:
             self._initial_left_ms = max(timeout_ms - delay_ms, 0)
             self._came_meanwhile = False
             self._deadlines.set(Phase.JOIN, self._after(delay_ms, moment))
         else:
             self._initial_left_ms = None
             self._deadlines.set(Phase.JOIN, self._after(timeout_ms, moment))
-        self._change(State.PREPARING, moment)
+        self._change(ClassicState.PREPARING, moment)
 
     def _complete_join_if_all_came(self, moment: Moment) -> None:
-        if self.state == State.PREPARING and self._initial_left_ms is None and self.members.all_joined:
+        if self.state == ClassicState.PREPARING and self._initial_left_ms is None and self.members.all_joined:
             self._complete_join(moment)
 
     def _join_time_over(self, moment: Moment) -> None:
@@ -500,11 +500,11 @@ class ClassicGroup:
         self.protocol = self.members.elected_protocol() if len(self.members) else None
         self._topics = self._subscribed_topics()
         if not len(self.members):
-            self._change(State.EMPTY, moment)
+            self._change(ClassicState.EMPTY, moment)
             self._write()
             self._end_open(moment)
             return
-        self._change(State.COMPLETING, moment)
+        self._change(ClassicState.COMPLETING, moment)
         if self._open is not None:
             self._open.joined(self.members.ids, moment)
         for member in self.members:
@@ -525,16 +525,16 @@ class ClassicGroup:
         self._members_went(f"{', '.join(missing)} did not ask for an assignment in time", moment)
 
     def _members_went(self, cause: str, moment: Moment) -> None:
-        if self.state in (State.STABLE, State.COMPLETING):
+        if self.state in (ClassicState.STABLE, ClassicState.COMPLETING):
             self._prepare(cause, moment)
         self._complete_join_if_all_came(moment)
 
-    def _change(self, state: State, moment: Moment) -> None:
+    def _change(self, state: ClassicState, moment: Moment) -> None:
         self.state = state
         self.state_since_ms = moment.wall_ms
 
     def _note_joined(self, member_id: str, moment: Moment) -> None:
-        if self.state == State.PREPARING:
+        if self.state == ClassicState.PREPARING:
             self._waited_for(member_id, moment)
 
     def _waited_for(self, member_id: str, moment: Moment) -> None:
@@ -558,7 +558,7 @@ class ClassicGroup:
         self.members.unsynced.discard(member.member_id)
         if not self.members.unsynced:
             self._deadlines.clear(Phase.SYNC)
-        if self.state == State.STABLE:
+        if self.state == ClassicState.STABLE:
             self._shared.effects.reply(caller, self._assigned(member))
             return
         self._answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
@@ -571,7 +571,7 @@ class ClassicGroup:
             self._become_stable(moment)
 
     def _become_stable(self, moment: Moment) -> None:
-        self._change(State.STABLE, moment)
+        self._change(ClassicState.STABLE, moment)
         self._write()
         for member in self.members:
             self._answer_sync(member, self._assigned(member))
@@ -586,7 +586,7 @@ class ClassicGroup:
             return ErrorCode.ILLEGAL_GENERATION
         if _differ(request.protocol_type, self.protocol_type) or _differ(request.protocol_name, self.protocol):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if self.state == State.PREPARING:
+        if self.state == ClassicState.PREPARING:
             return ErrorCode.REBALANCE_IN_PROGRESS
         assigned = sum(len(one.assignment) for one in request.assignments)
         if assigned and self.members.size + assigned > self._shared.record_bytes_max():
@@ -606,7 +606,7 @@ class ClassicGroup:
             error = ErrorCode.ILLEGAL_GENERATION
         if error == ErrorCode.NONE:
             self._begin_session(self.members[request.member_id], moment)
-            if self.state == State.PREPARING:
+            if self.state == ClassicState.PREPARING:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
         self._shared.effects.reply(caller, HeartbeatResponse(error_code=error))
 

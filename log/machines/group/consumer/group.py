@@ -29,7 +29,7 @@ from log.machines.group.classic.members import NAME_BYTES_MAX
 from log.machines.group.consumer.assignment import NOTHING, Assignment, assignment_of, by_topic
 from log.machines.group.consumer.epochs import ConsumerEpochs
 from log.machines.group.consumer.heartbeat import (
-    Refused,
+    HeartbeatRefused,
     asked,
     check,
     is_full,
@@ -233,7 +233,7 @@ class ConsumerGroup:
                 response = self._leave(request, moment)
             else:
                 response = self._beat(request, caller, moment)
-        except Refused as error:
+        except HeartbeatRefused as error:
             response = refusal(error)
         self.shared.effects.reply(caller, response)
 
@@ -267,7 +267,7 @@ class ConsumerGroup:
     def refuse_if_full(self, member_id: str) -> None:
         size_max = self.shared.config.group_consumer_max_size
         if len(self.members) >= size_max and member_id not in self.members:
-            raise Refused(
+            raise HeartbeatRefused(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"The consumer group has reached its maximum capacity of {size_max} members.",
             )
@@ -278,18 +278,18 @@ class ConsumerGroup:
             return
         size, size_max = wanted.size, self.shared.record_bytes_max()
         if max(len(wanted.client_id.encode()), len((wanted.instance_id or "").encode())) > NAME_BYTES_MAX:
-            raise Refused(
+            raise HeartbeatRefused(
                 ErrorCode.INVALID_REQUEST, f"The client's or the instance's id has more than {NAME_BYTES_MAX} bytes."
             )
         if size > size_max:
             text = f"What the member says of itself takes {size} bytes, of which a record may have {size_max}."
-            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, text)
+            raise HeartbeatRefused(ErrorCode.MESSAGE_TOO_LARGE, text)
         others = self.data.size - (0 if known is None else self.data.sizes.get(known.member_id, 0))
         if wanted.classic is None:
             size_max *= GROUP_RECORDS_MAX  # those of the classic protocol share a record if the group goes back to it
         if others + size > size_max:
             text = f"The group's members would take {others + size} bytes, of which they may have {size_max}."
-            raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+            raise HeartbeatRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
 
     def _known(self, request: ConsumerGroupHeartbeatRequest, owned: Assignment | None) -> ConsumerMember | None:
         """The member that sends this, or that it stands in for. None is a new one. Refuses all that can be refused."""
@@ -297,7 +297,7 @@ class ConsumerGroup:
         if request.instance_id is None:
             known = self.members.get(request.member_id)
             if known is None and not joins:
-                raise Refused(
+                raise HeartbeatRefused(
                     ErrorCode.UNKNOWN_MEMBER_ID,
                     f"Member {request.member_id} is not a member of group {self.group_id}.",
                 )
@@ -318,15 +318,15 @@ class ConsumerGroup:
                 NamePattern(regex)
             except InvalidPattern as error:
                 message = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}."
-                raise Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from error
+                raise HeartbeatRefused(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from error
 
     def instance(self, instance_id: str, member_id: str) -> ConsumerMember:
         """The static member of this name, if it has this id."""
         known = self.data.static_member(instance_id)
         if known is None:
-            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+            raise HeartbeatRefused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
         if known.member_id != member_id:
-            raise Refused(
+            raise HeartbeatRefused(
                 ErrorCode.FENCED_INSTANCE_ID,
                 f"Static member {member_id} with instance id {instance_id} was fenced by member {known.member_id}.",
             )
@@ -369,7 +369,7 @@ class ConsumerGroup:
         else:
             found = self.members.get(request.member_id)
             if found is None:
-                raise Refused(
+                raise HeartbeatRefused(
                     ErrorCode.UNKNOWN_MEMBER_ID,
                     f"Member {request.member_id} is not a member of group {self.group_id}.",
                 )

@@ -23,7 +23,7 @@ CLIENT_MADE_IDS_VERSION = 1
 """From this version on members make their ids themselves."""
 
 
-class Refused(Exception):
+class HeartbeatRefused(Exception):
     """A request that cannot be granted, in Kafka's terms. Nothing was changed by it."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
@@ -55,7 +55,7 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
     else:
         _refuse_if(epoch < LEAVE_EPOCH, "MemberEpoch is invalid.")
     if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
-        raise Refused(
+        raise HeartbeatRefused(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(ASSIGNORS)}.",
         )
@@ -75,7 +75,7 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
 
 def _refuse_if(wrong: bool, message: str) -> None:  # noqa: FBT001
     if wrong:
-        raise Refused(ErrorCode.INVALID_REQUEST, message)
+        raise HeartbeatRefused(ErrorCode.INVALID_REQUEST, message)
 
 
 def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
@@ -90,7 +90,7 @@ def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
     )
 
 
-def refusal(error: Refused) -> ConsumerGroupHeartbeatResponse:
+def refusal(error: HeartbeatRefused) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(error_code=error.error, error_message=str(error))
 
 
@@ -115,7 +115,7 @@ def asked(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller
 
 def refuse_unreleased(known: ConsumerMember, member_id: str, instance_id: str) -> None:
     if known.epoch != STATIC_LEAVE_EPOCH:
-        raise Refused(
+        raise HeartbeatRefused(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id "
             f"is owned by {known.member_id} member.",
@@ -127,14 +127,14 @@ def refuse_stale(member: ConsumerMember, epoch: int, owned: Assignment | None) -
     if epoch == JOIN_EPOCH:
         return
     if member.state is MemberState.UNKNOWN and owned != NOTHING:
-        raise Refused(
+        raise HeartbeatRefused(
             ErrorCode.FENCED_MEMBER_EPOCH,
             "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin.",
         )
     missed = epoch == member.previous_epoch and owned is not None and owned <= member.assigned
     if epoch != member.epoch and not (epoch < member.epoch and missed):
         compared = "greater" if epoch > member.epoch else "smaller"
-        raise Refused(
+        raise HeartbeatRefused(
             ErrorCode.FENCED_MEMBER_EPOCH,
             f"The consumer group member has a {compared} member epoch ({epoch}) "
             f"than the one known by the group coordinator ({member.epoch}). The member must abandon all its partitions "

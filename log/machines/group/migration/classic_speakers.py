@@ -22,7 +22,7 @@ from log.machines.group.classic.group import refused_join
 from log.machines.group.classic.members import NO_MEMBER, protocols_of
 from log.machines.group.consumer.assignment import Assignment
 from log.machines.group.consumer.group import JOIN, SYNC, ConsumerGroup
-from log.machines.group.consumer.heartbeat import Refused
+from log.machines.group.consumer.heartbeat import HeartbeatRefused
 from log.machines.group.consumer.member import ClassicProtocol, ConsumerMember, MemberState
 from log.machines.group.consumer.reconciliation import is_waiting
 from log.machines.metadata.metadata import Metadata
@@ -52,9 +52,9 @@ def join(group: ConsumerGroup, request: JoinGroupRequest, caller: Caller, moment
         known = _joining(group, request, caller)
         if known is None and subscription.owned_partitions and not _is_new(group, request):
             # It was removed, and has not heard of it: others may have got what it still has.
-            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, "no member has anything")
+            raise HeartbeatRefused(ErrorCode.UNKNOWN_MEMBER_ID, "no member has anything")
         group.refuse_if_large(known, _asked(known or ConsumerMember(member_id), request, subscription, caller))
-    except Refused as error:
+    except HeartbeatRefused as error:
         told = request.member_id
         if error.error == ErrorCode.MEMBER_ID_REQUIRED:
             told = member_id
@@ -92,11 +92,13 @@ def _subscription(group: ConsumerGroup, request: JoinGroupRequest) -> ConsumerPr
         all(any(one.name == name for name, _ in speaker.protocols) for speaker in speakers) for one in request.protocols
     )
     if request.protocol_type != PROTOCOL_TYPE or not spoken_by_all:
-        raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the member's protocols are not supported")
+        raise HeartbeatRefused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the member's protocols are not supported")
     try:
         return decode_subscription(request.protocols[0].metadata)
     except ProtocolError as error:
-        raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the subscription is malformed: {error}") from error
+        raise HeartbeatRefused(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the subscription is malformed: {error}"
+        ) from error
 
 
 def _joining(group: ConsumerGroup, request: JoinGroupRequest, caller: Caller) -> ConsumerMember | None:
@@ -107,7 +109,7 @@ def _joining(group: ConsumerGroup, request: JoinGroupRequest, caller: Caller) ->
             return group.instance(instance_id, request.member_id)
         return group.data.static_member(instance_id)
     if request.member_id == NO_MEMBER and caller.version >= _MEMBER_ID_REQUIRED_FROM:
-        raise Refused(ErrorCode.MEMBER_ID_REQUIRED, "join again with this id")
+        raise HeartbeatRefused(ErrorCode.MEMBER_ID_REQUIRED, "join again with this id")
     return group.members.get(request.member_id)
 
 
@@ -140,8 +142,8 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, caller: Caller, moment
         _refuse_protocol(member, request)
         if group.data.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
             group.awaits(JOIN, member, moment)
-            raise Refused(ErrorCode.REBALANCE_IN_PROGRESS, "join again")
-    except Refused as error:
+            raise HeartbeatRefused(ErrorCode.REBALANCE_IN_PROGRESS, "join again")
+    except HeartbeatRefused as error:
         group.shared.effects.reply(caller, SyncGroupResponse(error_code=error.error))
         return
     group.no_longer_awaits(SYNC, member)
@@ -158,7 +160,7 @@ def sync(group: ConsumerGroup, request: SyncGroupRequest, caller: Caller, moment
 
 def _refuse_protocol(member: ConsumerMember, request: SyncGroupRequest) -> None:
     if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol_name not in (None, _spoken(member)[0]):
-        raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "not what the answer to its join said")
+        raise HeartbeatRefused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "not what the answer to its join said")
 
 
 def assignment_bytes(member: ConsumerMember, subscription: bytes, metadata: Metadata) -> bytes:
@@ -200,7 +202,7 @@ def heartbeat(group: ConsumerGroup, request: HeartbeatRequest, caller: Caller, m
         if _shall_join_again(group, member):
             group.awaits(JOIN, member, moment)
             error = ErrorCode.REBALANCE_IN_PROGRESS
-    except Refused as refused:
+    except HeartbeatRefused as refused:
         error = refused.error
     group.shared.effects.reply(caller, HeartbeatResponse(error_code=error))
 
@@ -222,7 +224,7 @@ def leave(group: ConsumerGroup, request: LeaveGroupRequest, caller: Caller, mome
             member = _leaving(group, one)
             if member not in went:
                 went.append(member)
-        except Refused as refused:
+        except HeartbeatRefused as refused:
             error = refused.error
         answers.append(
             MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=error)
@@ -243,7 +245,7 @@ def _leaving(group: ConsumerGroup, one: MemberIdentity) -> ConsumerMember:
         member_id = group.data.instances.get(one.group_instance_id, NO_MEMBER)
     known = _known(group, member_id, one.group_instance_id)
     if known is None:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is unknown.")
+        raise HeartbeatRefused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is unknown.")
     return known
 
 
@@ -254,7 +256,7 @@ def _speaker(group: ConsumerGroup, member_id: str, instance_id: str | None) -> C
     """The member of this id, if it speaks the classic protocol."""
     known = _known(group, member_id, instance_id)
     if known is None or known.classic is None:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
+        raise HeartbeatRefused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
     return known
 
 
@@ -264,7 +266,7 @@ def _known(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Con
 
 def _refuse_generation(member: ConsumerMember, generation: int) -> None:
     if generation != member.epoch:
-        raise Refused(ErrorCode.ILLEGAL_GENERATION, f"{generation} is not the member's epoch, {member.epoch}")
+        raise HeartbeatRefused(ErrorCode.ILLEGAL_GENERATION, f"{generation} is not the member's epoch, {member.epoch}")
 
 
 def _spoken(member: ConsumerMember) -> tuple[str, bytes]:

@@ -16,7 +16,7 @@ from log.machines.group.classic.group import KEY_VERSION, VALUE_VERSION, Classic
 from log.machines.group.classic.members import ClassicMember
 from log.machines.group.consumer.assignment import NOTHING, Assignment
 from log.machines.group.consumer.group import ConsumerGroup
-from log.machines.group.consumer.heartbeat import Refused
+from log.machines.group.consumer.heartbeat import HeartbeatRefused
 from log.machines.group.consumer.member import ClassicProtocol, ConsumerMember, MemberState
 from log.machines.group.group import Shared
 from log.machines.group.migration.classic_speakers import assignment_bytes, owned_by
@@ -29,7 +29,7 @@ from protocol.schema.codec import encode_versioned
 
 
 def upgraded(classic: ClassicGroup, shared: Shared, moment: Moment) -> ConsumerGroup:
-    """The same group for the new protocol; its records take the place of the classic ones. Refused if it cannot be."""
+    """The same group for the new protocol; its records replace the classic ones. HeartbeatRefused if it cannot be."""
     members = _members(classic, shared)
     shared.effects.records.extend(classic.tombstones())
     group = ConsumerGroup(classic.group_id, shared)
@@ -105,9 +105,9 @@ def _member(
     return member, owned_by(subscription.owned_partitions, shared.metadata)
 
 
-def _not_upgraded(classic: ClassicGroup, why: str) -> Refused:
+def _not_upgraded(classic: ClassicGroup, why: str) -> HeartbeatRefused:
     message = f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}."
-    return Refused(ErrorCode.GROUP_ID_NOT_FOUND, message)
+    return HeartbeatRefused(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
 # -- back ----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from functools import partial
 from log.machines.coordination import Caller, Moment, bytes_of
 from log.machines.group.classic.group import ClassicGroup
 from log.machines.group.group import Group, Shared
-from log.machines.group.offsets.committed import NO_PRODUCER, NO_TOPIC_ID, Committed, Offsets, Place, tombstone
+from log.machines.group.offsets.committed import NO_PRODUCER, NO_TOPIC_ID, Committed, CommittedOffsets, Place, tombstone
 from log.machines.metadata.metadata import Topic
 from log.machines.metadata.topic_ids import id_bytes, id_text
 from protocol.error_codes import ErrorCode
@@ -64,7 +64,7 @@ class OffsetRequests:
     __slots__ = ("_groups", "_new_group", "_offsets", "_shared", "_topics", "_untied")
 
     def __init__(
-        self, shared: Shared, offsets: Offsets, groups: Mapping[str, Group], new_group: Callable[[str], Group]
+        self, shared: Shared, offsets: CommittedOffsets, groups: Mapping[str, Group], new_group: Callable[[str], Group]
     ) -> None:
         self._shared = shared
         self._offsets = offsets
@@ -343,7 +343,7 @@ class OffsetRequests:
         return not left
 
     def metadata_changed(self) -> None:
-        """Offsets of a topic that was deleted are gone, even if there is another of its name already."""
+        """CommittedOffsets of a topic that was deleted are gone, even if there is another of its name already."""
         self._tie()
         for topic in self._topics:
             if topic[1] in self._shared.metadata.topics:
@@ -372,7 +372,7 @@ class OffsetRequests:
         return self._is_gone(name, topic_id) or self._shared.metadata.topic(name) is not None
 
     def _tie(self) -> None:
-        """Offsets that do not say of which topic they are are of the first that is known here."""
+        """CommittedOffsets that do not say of which topic they are are of the first that is known here."""
         found = {name: topic.id for name in self._untied if (topic := self._shared.metadata.topic(name)) is not None}
         if found:
             self._offsets.tie(found)

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from actors.runtime.errors import FrameError
 from actors.runtime.links import read_buffer
-from actors.runtime.links.frames import FRAME_BYTES_MAX, LINK_VERSION, Frame, FrameReader, Kind, header
+from actors.runtime.links.frames import FRAME_BYTES_MAX, LINK_VERSION, Frame, FrameKind, LinkFrameReader, header
 from tests.actors.runtime.probes import PATIENT
 
 READ_BYTES = read_buffer._READ_BYTES
-Plain = tuple[Kind, int, int, bytes, bytes, bytes]
+Plain = tuple[FrameKind, int, int, bytes, bytes, bytes]
 
 FRAMES = st.lists(
     st.tuples(
-        st.sampled_from(Kind),
+        st.sampled_from(FrameKind),
         st.integers(0, 0xFFFF),
         st.integers(0, 2**64 - 1),
         st.binary(max_size=20),
@@ -46,7 +46,7 @@ def plain(frame: Frame) -> Plain:
     return (*frame[:4], bytes(frame.body), bytes(frame.payload))
 
 
-def feed(reader: FrameReader, data: bytes, sizes: list[int]) -> Iterator[Frame]:
+def feed(reader: LinkFrameReader, data: bytes, sizes: list[int]) -> Iterator[Frame]:
     """Put the bytes into the reader in pieces of these sizes, over and over."""
     at = turn = 0
     while at < len(data):
@@ -75,7 +75,7 @@ def test_so_they_do_with_buffers_of_the_usual_size(sent: list[Plain], sizes: lis
 
 
 def _check(sent: list[Plain], sizes: list[int]) -> None:
-    reader = FrameReader()
+    reader = LinkFrameReader()
     came: list[Plain] = []
     kept: list[memoryview] = []
     for frame in feed(reader, b"".join(map(to_bytes, sent)), sizes):
@@ -92,7 +92,7 @@ def _check(sent: list[Plain], sizes: list[int]) -> None:
 def test_payloads_that_are_kept_for_a_while_stay_intact_while_others_are_let_go(
     sent: list[Plain], sizes: list[int], data: st.DataObject
 ) -> None:
-    reader = FrameReader()
+    reader = LinkFrameReader()
     kept: dict[int, memoryview] = {}
     for number, frame in enumerate(feed(reader, b"".join(map(to_bytes, sent)) * 2, sizes)):
         kept[number] = frame.payload
@@ -106,7 +106,7 @@ def test_payloads_that_are_kept_for_a_while_stay_intact_while_others_are_let_go(
 @pytest.mark.usefixtures("small_buffers")
 def test_one_byte_at_a_time_is_enough() -> None:
     sent: list[Plain] = [
-        (Kind.TELL, 7, 0, b"a@1", b"body", b"p" * size) for size in (0, 1, 15, 16, 17, 127, 128, 129, 500)
+        (FrameKind.TELL, 7, 0, b"a@1", b"body", b"p" * size) for size in (0, 1, 15, 16, 17, 127, 128, 129, 500)
     ]
     _check(sent, [1])
 
@@ -116,17 +116,17 @@ def test_a_frame_larger_than_the_read_buffer_comes_out_whole_and_so_does_what_fo
     large = bytes(range(256)) * (size // 256 + 1)
     _check(
         [
-            (Kind.TELL, 1, 2, b"a@1", b"b", large[:size]),
-            (Kind.PING, 0, 0, b"", b"", b""),
-            (Kind.ASK, 3, 4, b"c@2", b"d", b"e"),
+            (FrameKind.TELL, 1, 2, b"a@1", b"b", large[:size]),
+            (FrameKind.PING, 0, 0, b"", b"", b""),
+            (FrameKind.ASK, 3, 4, b"c@2", b"d", b"e"),
         ],
         [65_536],
     )
 
 
 def test_a_large_payload_is_not_copied_on_its_way_out() -> None:
-    data = to_bytes((Kind.TELL, 1, 0, b"a@1", b"", b"x" * 100_000))
-    reader = FrameReader()
+    data = to_bytes((FrameKind.TELL, 1, 0, b"a@1", b"", b"x" * 100_000))
+    reader = LinkFrameReader()
     space = reader.space
     space[: len(data)] = data
     (frame,) = reader.received(len(data))
@@ -134,18 +134,18 @@ def test_a_large_payload_is_not_copied_on_its_way_out() -> None:
 
 
 def test_a_reader_that_lent_its_buffer_leaves_it_alone_until_it_is_given_back() -> None:
-    reader = FrameReader()
-    data = to_bytes((Kind.TELL, 1, 0, b"a@1", b"", b"x" * 200_000))
+    reader = LinkFrameReader()
+    data = to_bytes((FrameKind.TELL, 1, 0, b"a@1", b"", b"x" * 200_000))
     kept = [frame.payload for _ in range(20) for frame in feed(reader, data, [1 << 20])]
     assert all(payload == b"x" * 200_000 for payload in kept)
-    (last,) = feed(reader, to_bytes((Kind.TELL, 1, 0, b"a@1", b"", b"y" * 200_000)), [1 << 20])
+    (last,) = feed(reader, to_bytes((FrameKind.TELL, 1, 0, b"a@1", b"", b"y" * 200_000)), [1 << 20])
     assert last.payload == b"y" * 200_000
     assert all(payload == b"x" * 200_000 for payload in kept)
 
 
 def test_how_much_of_an_unfinished_frame_is_held_is_known() -> None:
-    reader = FrameReader()
-    data = to_bytes((Kind.TELL, 1, 0, b"a@1", b"body", b"payload"))
+    reader = LinkFrameReader()
+    data = to_bytes((FrameKind.TELL, 1, 0, b"a@1", b"body", b"payload"))
     assert list(feed(reader, data[:-3], [1000])) == []
     assert reader.unfinished == len(data) - 3
     assert len(list(feed(reader, data[-3:], [1000]))) == 1
@@ -153,8 +153,8 @@ def test_how_much_of_an_unfinished_frame_is_held_is_known() -> None:
 
 
 def test_frames_are_taken_up_where_an_abandoned_reading_left_them() -> None:
-    reader = FrameReader()
-    data = b"".join(to_bytes((Kind.TELL, number, 0, b"a@1", b"", b"")) for number in range(3))
+    reader = LinkFrameReader()
+    data = b"".join(to_bytes((FrameKind.TELL, number, 0, b"a@1", b"", b"")) for number in range(3))
     space = reader.space
     space[: len(data)] = data
     for frame in reader.received(len(data)):
@@ -168,8 +168,8 @@ def test_frames_are_taken_up_where_an_abandoned_reading_left_them() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 16, FRAME_BYTES_MAX + 1, 0x7FFFFFFF, 0xFFFFFFFF])
 def test_an_absurd_size_is_refused_before_any_memory_is_taken(size: int) -> None:
-    reader = FrameReader()
-    data = struct.pack(">I", size) + bytes([Kind.TELL]) + bytes(40)
+    reader = LinkFrameReader()
+    data = struct.pack(">I", size) + bytes([FrameKind.TELL]) + bytes(40)
     tracemalloc.start()
     try:
         with pytest.raises(FrameError, match=f"a frame cannot have {size} bytes"):
@@ -181,21 +181,21 @@ def test_an_absurd_size_is_refused_before_any_memory_is_taken(size: int) -> None
 
 @pytest.mark.parametrize("kind", [0, 77, 255])
 def test_an_unknown_kind_is_refused(kind: int) -> None:
-    data = bytearray(to_bytes((Kind.TELL, 1, 0, b"a@1", b"", b"")))
+    data = bytearray(to_bytes((FrameKind.TELL, 1, 0, b"a@1", b"", b"")))
     data[4] = kind
     with pytest.raises(FrameError, match=f"frame kind {kind}"):
-        list(feed(FrameReader(), bytes(data), [1000]))
+        list(feed(LinkFrameReader(), bytes(data), [1000]))
 
 
 def test_parts_that_do_not_fit_into_their_frame_are_refused() -> None:
-    data = struct.pack(">IBHQHI", 17 + 5, Kind.TELL, 1, 0, 3, 3) + b"a@1bo"
+    data = struct.pack(">IBHQHI", 17 + 5, FrameKind.TELL, 1, 0, 3, 3) + b"a@1bo"
     with pytest.raises(FrameError, match=f"3 of 22 bytes: not link version {LINK_VERSION}"):
-        list(feed(FrameReader(), data + to_bytes((Kind.PING, 0, 0, b"", b"", b"")), [1000]))
+        list(feed(LinkFrameReader(), data + to_bytes((FrameKind.PING, 0, 0, b"", b"", b"")), [1000]))
 
 
 def test_a_frame_that_is_too_large_is_not_even_written() -> None:
     with pytest.raises(FrameError, match="over the limit"):
-        header(Kind.TELL, 1, 0, b"a@1", b"", FRAME_BYTES_MAX)
+        header(FrameKind.TELL, 1, 0, b"a@1", b"", FRAME_BYTES_MAX)
 
 
 @pytest.mark.usefixtures("small_buffers")
@@ -206,7 +206,7 @@ def test_random_bytes_behind_good_frames_are_frames_or_a_frame_error(
 ) -> None:
     came: list[Plain] = []
     try:
-        for frame in feed(FrameReader(), b"".join(map(to_bytes, good)) + noise, sizes):
+        for frame in feed(LinkFrameReader(), b"".join(map(to_bytes, good)) + noise, sizes):
             came.append(plain(frame))  # noqa: PERF401  an error in the middle must not lose what came before
     except FrameError:
         pass
@@ -214,7 +214,7 @@ def test_random_bytes_behind_good_frames_are_frames_or_a_frame_error(
 
 
 def test_few_buffers_are_kept_for_later() -> None:
-    reader = FrameReader()
+    reader = LinkFrameReader()
     for _ in range(read_buffer._SPARES_MAX + 5):
         reader._keep_buffer(bytearray(10))
     assert len(reader._spare) == read_buffer._SPARES_MAX

@@ -14,7 +14,7 @@ from actors.runtime import LAUNCHER_ID, Address, LinkLost, MailboxFull, PeerDown
 from actors.runtime.errors import FrameError
 from actors.runtime.links import link as link_module
 from actors.runtime.links.codec import Buffer, encode
-from actors.runtime.links.frames import Frame, FrameReader, Kind, header
+from actors.runtime.links.frames import Frame, FrameKind, LinkFrameReader, header
 from actors.runtime.links.link import PING_SECONDS, SILENCE_SECONDS, Link
 from tests.actors.runtime.probes import Bulk, Events, Fail, Local, Note, Numbered, Owe, Probe, World, actor_of
 
@@ -44,7 +44,7 @@ class Tape:
 
 
 def parse(data: bytes) -> list[Frame]:
-    reader = FrameReader()
+    reader = LinkFrameReader()
     reader.space[: len(data)] = data
     return list(reader.received(len(data)))
 
@@ -62,13 +62,13 @@ class End:
         self.world.scheduler.turn(self.link.up)
         self.far = Address("probe", "far", peer)
 
-    def receive(self, kind: Kind, message: Any = None, *, ask_id: int = 0, address: bytes = b"probe@1") -> None:
+    def receive(self, kind: FrameKind, message: Any = None, *, ask_id: int = 0, address: bytes = b"probe@1") -> None:
         message_id, body, payload = encode(message) if message is not None else (0, b"", b"")
         self.receive_raw(kind, message_id, ask_id, address, body, bytes(payload))
 
     def receive_raw(
         self,
-        kind: Kind,
+        kind: FrameKind,
         message_id: int = 0,
         ask_id: int = 0,
         address: bytes = b"",
@@ -79,7 +79,7 @@ class End:
         self.world.scheduler.turn(lambda: self.link.receive_all(frames))
 
     def answers(self) -> list[Frame]:
-        return [frame for frame in self.tape.frames() if frame.kind in (Kind.ANSWER, Kind.FAILURE)]
+        return [frame for frame in self.tape.frames() if frame.kind in (FrameKind.ANSWER, FrameKind.FAILURE)]
 
 
 # -- tells and asks --------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def test_a_tell_is_one_frame_and_what_a_turn_wrote_is_flushed_once() -> None:
 
     end.world.scheduler.turn(tell_thrice)
     frames = end.tape.frames()
-    assert [(frame.kind, frame.address, frame.ask_id) for frame in frames] == [(Kind.TELL, b"probe/far@2", 0)] * 3
+    assert [(frame.kind, frame.address, frame.ask_id) for frame in frames] == [(FrameKind.TELL, b"probe/far@2", 0)] * 3
     assert end.tape.flushes == flushes + 1
 
 
@@ -108,17 +108,17 @@ def test_bulk_bytes_reach_the_transport_as_the_very_same_buffer() -> None:
 
 def test_a_tell_from_the_peer_is_handled_in_the_turn_that_brought_it() -> None:
     end = End()
-    end.receive(Kind.TELL, Note("hello"))
+    end.receive(FrameKind.TELL, Note("hello"))
     assert end.events.all[-1] == "hello"
 
 
 def test_an_ask_of_the_peer_is_answered_under_its_number() -> None:
     end = End()
-    end.receive(Kind.ASK, Note("hello"), ask_id=41)
-    end.receive(Kind.ASK, Bulk(1, b"data"), ask_id=42)  # type: ignore[arg-type]
+    end.receive(FrameKind.ASK, Note("hello"), ask_id=41)
+    end.receive(FrameKind.ASK, Bulk(1, b"data"), ask_id=42)  # type: ignore[arg-type]
     first, second = end.answers()
-    assert (first.kind, first.ask_id, bytes(first.body)) == (Kind.ANSWER, 41, b"hello")
-    assert (second.kind, second.ask_id, bytes(second.payload)) == (Kind.ANSWER, 42, b"data")
+    assert (first.kind, first.ask_id, bytes(first.body)) == (FrameKind.ANSWER, 41, b"hello")
+    assert (second.kind, second.ask_id, bytes(second.payload)) == (FrameKind.ANSWER, 42, b"data")
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_a_failed_ask_of_the_peer_is_answered_with_the_failure(message: Any, add
 
     end = End()
     end.world.spawn(Odd, name="odd")
-    end.receive(Kind.ASK, message, ask_id=5, address=address)
+    end.receive(FrameKind.ASK, message, ask_id=5, address=address)
     (frame,) = end.answers()
-    assert (frame.kind, frame.ask_id, bytes(frame.body)) == (Kind.FAILURE, 5, body)
+    assert (frame.kind, frame.ask_id, bytes(frame.body)) == (FrameKind.FAILURE, 5, body)
     assert end.link.lost_because is None
     assert end.ref.is_alive()
 
@@ -154,9 +154,9 @@ def test_an_answer_that_cannot_travel_is_a_failure_for_the_asker_and_the_actor_l
 
     end = End()
     ref = end.world.spawn(Homebound, name="home")
-    end.receive(Kind.ASK, Note("x"), ask_id=5, address=b"probe/home@1")
+    end.receive(FrameKind.ASK, Note("x"), ask_id=5, address=b"probe/home@1")
     (frame,) = end.answers()
-    assert frame.kind is Kind.FAILURE
+    assert frame.kind is FrameKind.FAILURE
     assert bytes(frame.body).startswith(b"CodecError\nLocal is not registered")
     assert ref.is_alive()
 
@@ -173,16 +173,16 @@ def test_an_answer_that_is_too_large_is_a_failure_for_the_asker_and_the_actor_li
             return b"x" * 2000
 
     ref = end.world.spawn(Large, name="large")
-    end.receive(Kind.ASK, Note("x"), ask_id=5, address=b"probe/large@1")
+    end.receive(FrameKind.ASK, Note("x"), ask_id=5, address=b"probe/large@1")
     (frame,) = end.answers()
-    assert frame.kind is Kind.FAILURE
+    assert frame.kind is FrameKind.FAILURE
     assert b"over the limit" in bytes(frame.body)
     assert ref.is_alive()
 
 
 def test_a_second_answer_to_an_ask_of_the_peer_raises_and_is_not_sent() -> None:
     end = End()
-    end.receive(Kind.ASK, Owe("x"), ask_id=5)
+    end.receive(FrameKind.ASK, Owe("x"), ask_id=5)
     reply = actor_of(end.ref).owed[0]
     reply.set("first")
     with pytest.raises(queue.Full):
@@ -196,7 +196,7 @@ def test_a_second_answer_to_an_ask_of_the_peer_raises_and_is_not_sent() -> None:
 def test_an_answer_that_was_given_holds_no_link(answer: str) -> None:
     """An actor keeps a few answers after they were given: lost links would stay with them, for as long as it lives."""
     end = End()
-    end.receive(Kind.ASK, Owe("x"), ask_id=5)
+    end.receive(FrameKind.ASK, Owe("x"), ask_id=5)
     reply = actor_of(end.ref).owed[0]
     assert end.link in gc.get_referents(reply)
     if answer == "value":
@@ -210,10 +210,10 @@ def test_an_answer_that_was_given_holds_no_link(answer: str) -> None:
 def test_an_answer_comes_to_its_asker_and_to_nobody_else() -> None:
     end = End()
     asked = [end.node.ref(end.far).ask(Note(str(number)), block=False) for number in range(3)]
-    ids = [frame.ask_id for frame in end.tape.frames() if frame.kind is Kind.ASK]
+    ids = [frame.ask_id for frame in end.tape.frames() if frame.kind is FrameKind.ASK]
     assert len(set(ids)) == 3
     for number in (2, 0, 1):
-        end.receive(Kind.ANSWER, f"answer {number}", ask_id=ids[number], address=b"")
+        end.receive(FrameKind.ANSWER, f"answer {number}", ask_id=ids[number], address=b"")
     assert [future.get() for future in asked] == ["answer 0", "answer 1", "answer 2"]
 
 
@@ -232,7 +232,7 @@ def test_an_answer_comes_to_its_asker_and_to_nobody_else() -> None:
 def test_a_failure_of_the_peer_becomes_an_error_of_the_asker(body: bytes, error: type[Exception], text: str) -> None:
     end = End()
     asked = end.node.ref(end.far).ask(Note("x"), block=False)
-    end.receive_raw(Kind.FAILURE, ask_id=1, body=body)
+    end.receive_raw(FrameKind.FAILURE, ask_id=1, body=body)
     with pytest.raises(error, match=text):
         asked.get()
     assert end.link.lost_because is None
@@ -242,10 +242,10 @@ def test_an_answer_after_the_askers_deadline_is_dropped() -> None:
     end = End()
     asked = end.node.ref(end.far).ask(Note("x"), block=False, timeout=1.0)
     end.world.pass_time(1.0)
-    end.receive(Kind.ANSWER, "late", ask_id=1, address=b"")
+    end.receive(FrameKind.ANSWER, "late", ask_id=1, address=b"")
     with pytest.raises(pykka.Timeout):
         asked.get()
-    end.receive(Kind.ANSWER, "even twice", ask_id=1, address=b"")
+    end.receive(FrameKind.ANSWER, "even twice", ask_id=1, address=b"")
     assert end.link.lost_because is None
 
 
@@ -271,11 +271,11 @@ def test_a_peer_that_does_not_read_fills_the_outbox_and_further_messages_are_ref
         ref.tell(Note("x"))
     assert isinstance(ref.ask(Note("x"), block=False).exception, MailboxFull)
     assert [frame.kind for frame in end.tape.frames()] == []
-    end.receive(Kind.ASK, Note("answers still go out"), ask_id=1)
+    end.receive(FrameKind.ASK, Note("answers still go out"), ask_id=1)
     assert len(end.answers()) == 1
     end.tape.queued_bytes = 1000
     ref.tell(Note("x"))
-    assert [frame.kind for frame in end.tape.frames()] == [Kind.TELL]
+    assert [frame.kind for frame in end.tape.frames()] == [FrameKind.TELL]
 
 
 def test_too_many_asks_without_answers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +285,7 @@ def test_too_many_asks_without_answers_are_refused(monkeypatch: pytest.MonkeyPat
     asked = [ref.ask(Note("x"), block=False) for _ in range(4)]
     assert [future.done for future in asked] == [False, False, False, True]
     assert isinstance(asked[3].exception, MailboxFull)
-    end.receive(Kind.ANSWER, "x", ask_id=1, address=b"")
+    end.receive(FrameKind.ANSWER, "x", ask_id=1, address=b"")
     assert not ref.ask(Note("x"), block=False).done
 
 
@@ -317,7 +317,7 @@ def test_a_full_mailbox_is_given_time_to_work_before_the_peers_tell_is_refused()
 
 def _tell(number: int, address: bytes) -> bytes:
     message_id, body, _ = encode(Numbered(number))
-    return header(Kind.TELL, message_id, 0, address, body, 0)
+    return header(FrameKind.TELL, message_id, 0, address, body, 0)
 
 
 def test_tells_to_nobody_are_counted_and_logged_ever_more_rarely(caplog: pytest.LogCaptureFixture) -> None:
@@ -325,7 +325,7 @@ def test_tells_to_nobody_are_counted_and_logged_ever_more_rarely(caplog: pytest.
     caplog.set_level(logging.DEBUG, "barnabas")
     caplog.clear()
     for _ in range(9):
-        end.receive(Kind.TELL, Note("x"), address=b"probe/nobody@1")
+        end.receive(FrameKind.TELL, Note("x"), address=b"probe/nobody@1")
     assert end.link.undelivered == 9
     assert [record.getMessage() for record in caplog.records] == [
         f"link: a tell from broker 2 was not delivered ({count} so far): probe/nobody@1 not found"
@@ -352,7 +352,7 @@ def test_a_lost_link_ends_asks_with_link_lost_and_tells_its_watchers_once() -> N
 
 def test_an_answer_that_is_ready_after_the_link_was_lost_goes_nowhere() -> None:
     end = End()
-    end.receive(Kind.ASK, Owe("x"), ask_id=5)
+    end.receive(FrameKind.ASK, Owe("x"), ask_id=5)
     end.link.lose("gone")
     end.tape.frames()
     actor_of(end.ref).owed[0].set("late")
@@ -362,7 +362,7 @@ def test_an_answer_that_is_ready_after_the_link_was_lost_goes_nowhere() -> None:
 
 def test_nothing_of_a_lost_link_is_taken_in_any_more() -> None:
     end = End()
-    frames = parse(_tell(1, b"probe@1") + header(Kind.HELLO, 0, 0, b"", b"", 0) + _tell(2, b"probe@1"))
+    frames = parse(_tell(1, b"probe@1") + header(FrameKind.HELLO, 0, 0, b"", b"", 0) + _tell(2, b"probe@1"))
     end.world.scheduler.turn(lambda: end.link.receive_all(frames))
     end.world.scheduler.turn(lambda: end.link.receive_all(parse(_tell(3, b"probe@1"))))
     assert end.events.of(Numbered) == [Numbered(1)]
@@ -372,17 +372,17 @@ def test_nothing_of_a_lost_link_is_taken_in_any_more() -> None:
 @pytest.mark.parametrize(
     "frame",
     [
-        (Kind.TELL, 0x70FE, 0, b"probe@1", b""),
-        (Kind.TELL, 0x7004, 0, b"probe@1", b"short"),
-        (Kind.ASK, 0x70FE, 1, b"probe@1", b""),
-        (Kind.ANSWER, 0x7000, 99, b"", b""),
-        (Kind.ANSWER, 0x7000, 0, b"", b""),
-        (Kind.FAILURE, 0, 99, b"", b"x"),
-        (Kind.WATCH, 0, 0, b"\xff\xff", b""),
-        (Kind.WATCH, 0, 0, b"no address", b""),
-        (Kind.UNWATCH, 0, 0, b"", b""),
-        (Kind.TERMINATED, 0, 0, b"\xff", b"x"),
-        (Kind.REFUSED, 0, 0, b"", b""),
+        (FrameKind.TELL, 0x70FE, 0, b"probe@1", b""),
+        (FrameKind.TELL, 0x7004, 0, b"probe@1", b"short"),
+        (FrameKind.ASK, 0x70FE, 1, b"probe@1", b""),
+        (FrameKind.ANSWER, 0x7000, 99, b"", b""),
+        (FrameKind.ANSWER, 0x7000, 0, b"", b""),
+        (FrameKind.FAILURE, 0, 99, b"", b"x"),
+        (FrameKind.WATCH, 0, 0, b"\xff\xff", b""),
+        (FrameKind.WATCH, 0, 0, b"no address", b""),
+        (FrameKind.UNWATCH, 0, 0, b"", b""),
+        (FrameKind.TERMINATED, 0, 0, b"\xff", b"x"),
+        (FrameKind.REFUSED, 0, 0, b"", b""),
     ],
 )
 def test_nonsense_ends_the_link_and_hurts_nobody(frame: Any) -> None:
@@ -397,7 +397,7 @@ def test_nonsense_ends_the_link_and_hurts_nobody(frame: Any) -> None:
 def test_an_answer_that_cannot_be_decoded_ends_the_link_and_the_ask_with_it() -> None:
     end = End()
     asked = end.node.ref(end.far).ask(Note("x"), block=False)
-    end.receive_raw(Kind.ANSWER, 0x7004, 1, body=b"short")
+    end.receive_raw(FrameKind.ANSWER, 0x7004, 1, body=b"short")
     with pytest.raises(LinkLost):
         asked.get()
 
@@ -409,12 +409,12 @@ def test_a_side_that_has_nothing_to_say_pings_and_one_that_spoke_does_not() -> N
     end = End()
     end.tape.frames()
     end.world.pass_time(PING_SECONDS)
-    assert [frame.kind for frame in end.tape.frames()] == [Kind.PING]
+    assert [frame.kind for frame in end.tape.frames()] == [FrameKind.PING]
     end.node.ref(end.far).tell(Note("x"))
     end.world.pass_time(PING_SECONDS)
-    assert [frame.kind for frame in end.tape.frames()] == [Kind.TELL]
+    assert [frame.kind for frame in end.tape.frames()] == [FrameKind.TELL]
     end.world.pass_time(PING_SECONDS)
-    assert [frame.kind for frame in end.tape.frames()] == [Kind.PING]
+    assert [frame.kind for frame in end.tape.frames()] == [FrameKind.PING]
 
 
 def test_a_peer_that_falls_silent_is_given_up() -> None:
@@ -432,7 +432,7 @@ def test_a_peer_that_is_heard_is_kept_whatever_it_says() -> None:
     end = End()
     for _ in range(10):
         end.world.pass_time(SILENCE_SECONDS * 0.9)
-        end.receive_raw(Kind.PING)
+        end.receive_raw(FrameKind.PING)
     assert end.link.lost_because is None
 
 

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from actors.runtime import LAUNCHER_ID, Node, PeerDown, PeerUp, Scheduler, SystemClock
-from actors.runtime.links.frames import Kind, header
+from actors.runtime.links.frames import FrameKind, header
 from actors.runtime.links.peering import Peering
 from actors.runtime.links.socket_transport import Hello
 from tests.actors.runtime.probes import CLUSTER, PATIENCE_SECONDS, Events, Note, make_node, probe_on, running
@@ -175,7 +175,7 @@ async def test_a_stranger_is_refused_with_the_reason_on_both_sides(
 ) -> None:
     async with members(directory, 1) as (_, (one,)):
         said = await dialled(directory, hello.encode())
-        assert header(Kind.REFUSED, 0, 0, b"", reason.encode(), 0) in said
+        assert header(FrameKind.REFUSED, 0, 0, b"", reason.encode(), 0) in said
         assert one.events.all == []
     assert f"link: no handshake: {reason}" in [record.getMessage() for record in caplog.records]
 
@@ -222,7 +222,7 @@ async def test_nonsense_at_the_door_hurts_nobody(directory: Path, first: bytes) 
                 await sock.send(first)
         assert await two.node.ref(one.address).ask(Note("fine"), block=False) == "fine"
         body = Hello(CLUSTER, 2, 1).encode()[21:-5] + b"\xff\xfe"
-        await dialled(directory, header(Kind.HELLO, 0, 0, b"", body, 0))
+        await dialled(directory, header(FrameKind.HELLO, 0, 0, b"", body, 0))
         assert await two.node.ref(one.address).ask(Note("fine"), block=False) == "fine"
         assert one.events.of(PeerDown) == []
 

@@ -17,7 +17,7 @@ from actors.runtime import scheduler as scheduler_module
 from actors.runtime.errors import FrameError, HandshakeRefused
 from actors.runtime.links import link as link_module
 from actors.runtime.links import socket_transport as transport_module
-from actors.runtime.links.frames import LINK_VERSION, FrameReader, Kind, header
+from actors.runtime.links.frames import LINK_VERSION, FrameKind, LinkFrameReader, header
 from actors.runtime.links.link import Link
 from actors.runtime.links.socket_transport import Hello, SocketTransport, run_link
 from tests.actors.runtime.probes import (
@@ -202,7 +202,7 @@ class Raw:
         self.events = events
         self.result: str | BaseException | None = None
         self.ended = trio.Event()
-        self._reader = FrameReader()
+        self._reader = LinkFrameReader()
 
     async def send(self, data: bytes) -> None:
         with trio.fail_after(PATIENCE_SECONDS):
@@ -210,10 +210,10 @@ class Raw:
                 data = data[await self.sock.send(data) :]
 
     async def shake_hands(self, broker: int = 9) -> None:
-        await self.send(Hello(CLUSTER, broker, 1).encode() + header(Kind.WELCOME, 0, 0, b"", b"", 0))
+        await self.send(Hello(CLUSTER, broker, 1).encode() + header(FrameKind.WELCOME, 0, 0, b"", b"", 0))
         await self.events.wait_for(PeerUp)
 
-    async def read_until(self, kind: Kind) -> bytes:
+    async def read_until(self, kind: FrameKind) -> bytes:
         """Read on to a frame of this kind; its body."""
         with trio.fail_after(PATIENCE_SECONDS):
             while True:
@@ -262,8 +262,8 @@ async def test_a_link_that_breaks_in_the_middle_of_a_frame_is_reported_and_asks_
     async with raw_peer() as (pair, raw):
         await raw.shake_hands()
         asked = pair.one.ref(Address("probe", "", 9)).ask(Note("x"), block=False)
-        await raw.read_until(Kind.ASK)
-        await raw.send(header(Kind.TELL, 0x7000, 0, b"probe@1", b"a whole frame", 100)[:-5])
+        await raw.read_until(FrameKind.ASK)
+        await raw.send(header(FrameKind.TELL, 0x7000, 0, b"probe@1", b"a whole frame", 100)[:-5])
         raw.sock.close()
         assert await raw.outcome() == "closed in the middle of a frame"
         with pytest.raises(LinkLost, match="closed in the middle of a frame"):
@@ -291,15 +291,15 @@ async def test_garbage_closes_that_link_only(garbage: bytes) -> None:
 
 async def test_frames_that_come_with_the_handshake_are_not_lost() -> None:
     async with raw_peer() as (pair, raw):
-        tell = header(Kind.TELL, 0x7000, 0, b"probe@1", struct.pack(">I", 5) + b"early", 0)
-        welcome = header(Kind.WELCOME, 0, 0, b"", b"", 0)
+        tell = header(FrameKind.TELL, 0x7000, 0, b"probe@1", struct.pack(">I", 5) + b"early", 0)
+        welcome = header(FrameKind.WELCOME, 0, 0, b"", b"", 0)
         await raw.send(Hello(CLUSTER, 9, 1).encode() + welcome + tell)
         await pair.seen_by_one.wait_until(lambda: "early" in pair.seen_by_one.all)
 
 
 async def test_a_handshake_may_come_byte_by_byte() -> None:
     async with raw_peer() as (pair, raw):
-        for byte in Hello(CLUSTER, 9, 1).encode() + header(Kind.WELCOME, 0, 0, b"", b"", 0):
+        for byte in Hello(CLUSTER, 9, 1).encode() + header(FrameKind.WELCOME, 0, 0, b"", b"", 0):
             await raw.send(bytes([byte]))
             await trio.testing.wait_all_tasks_blocked()
         assert await pair.seen_by_one.wait_for(PeerUp) == PeerUp(9, 1)
@@ -324,13 +324,13 @@ async def test_a_peer_that_stops_reading_fills_the_outbox_and_is_served_again_wh
             ref.tell(Bulk(sent, Payload(memoryview(PATTERN))))
         with pytest.raises(MailboxFull):
             await ref.ask(Note("x"), block=False)
-        reader, whole = FrameReader(), True
+        reader, whole = LinkFrameReader(), True
         numbers: list[int] = []
         with trio.fail_after(PATIENCE_SECONDS):
             while len(numbers) < sent:
                 count = await raw.sock.recv_into(reader.space)
                 for frame in reader.received(count):
-                    if frame.kind is Kind.TELL:
+                    if frame.kind is FrameKind.TELL:
                         numbers.append(struct.unpack(">q", frame.body)[0])
                         whole = whole and frame.payload == PATTERN
         assert numbers == list(range(sent))
@@ -391,9 +391,9 @@ async def test_another_link_version_is_refused_with_a_clear_message() -> None:
 
 @pytest.mark.parametrize(
     "first",
-    [b"\xff" * 64, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", header(Kind.PING, 0, 0, b"", b"", 0),
-     header(Kind.HELLO, 0, 0, b"", b"short", 0), header(Kind.HELLO, 0, 0, b"", b"XXXX" + bytes(14), 0),
-     header(Kind.WELCOME, 0, 0, b"", b"", 0)],
+    [b"\xff" * 64, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", header(FrameKind.PING, 0, 0, b"", b"", 0),
+     header(FrameKind.HELLO, 0, 0, b"", b"short", 0), header(FrameKind.HELLO, 0, 0, b"", b"XXXX" + bytes(14), 0),
+     header(FrameKind.WELCOME, 0, 0, b"", b"", 0)],
     ids=["ff", "http", "ping", "short", "magic", "welcome"],
 )  # fmt: skip
 async def test_a_stranger_is_sent_away(first: bytes) -> None:
@@ -409,13 +409,13 @@ async def test_a_cluster_name_that_is_no_text_is_an_unknown_name() -> None:
 
     async with raw_peer(refuse) as (_, raw):
         body = struct.pack(">4sHiQ", b"BRNB", LINK_VERSION, 9, 1) + b"\xff\xfe"
-        await raw.send(header(Kind.HELLO, 0, 0, b"", body, 0))
+        await raw.send(header(FrameKind.HELLO, 0, 0, b"", body, 0))
         assert isinstance(await raw.outcome(), HandshakeRefused)
 
 
 async def test_a_peer_that_goes_in_the_middle_of_the_handshake_is_an_error() -> None:
     async with raw_peer() as (_, raw):
-        await raw.read_until(Kind.HELLO)
+        await raw.read_until(FrameKind.HELLO)
         await raw.send(Hello(CLUSTER, 9, 1).encode()[:10])
         raw.sock.close()
         outcome = await raw.outcome()
@@ -433,7 +433,7 @@ async def test_a_peer_that_says_nothing_is_not_waited_for_for_ever(monkeypatch: 
 
 def test_a_hello_survives_its_frame() -> None:
     hello = Hello("clüster", -1, 2**64 - 1)
-    reader = FrameReader()
+    reader = LinkFrameReader()
     data = hello.encode()
     reader.space[: len(data)] = data
     (frame,) = reader.received(len(data))
