@@ -193,7 +193,7 @@ class CommittedOffsets:
                 self._release(producer_id, group_id, place)
 
     def tie(self, topic_ids: Mapping[str, str]) -> None:
-        """CommittedOffsets that do not say of which topic they are belong to these, by name."""
+        """Offsets that do not say of which topic they are belong to these, by name."""
         for (topic, _), kept in self._all():
             if kept.committed.topic_id == NO_TOPIC_ID and topic in topic_ids:
                 kept.committed = evolve(kept.committed, topic_id=topic_ids[topic])

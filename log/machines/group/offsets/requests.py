@@ -343,7 +343,7 @@ class OffsetRequests:
         return not left
 
     def metadata_changed(self) -> None:
-        """CommittedOffsets of a topic that was deleted are gone, even if there is another of its name already."""
+        """Offsets of a topic that was deleted are gone, even if there is another of its name already."""
         self._tie()
         for topic in self._topics:
             if topic[1] in self._shared.metadata.topics:
@@ -372,7 +372,7 @@ class OffsetRequests:
         return self._is_gone(name, topic_id) or self._shared.metadata.topic(name) is not None
 
     def _tie(self) -> None:
-        """CommittedOffsets that do not say of which topic they are are of the first that is known here."""
+        """Offsets that do not say of which topic they are are of the first that is known here."""
         found = {name: topic.id for name in self._untied if (topic := self._shared.metadata.topic(name)) is not None}
         if found:
             self._offsets.tie(found)
