@@ -40,7 +40,7 @@ SLOW = (
     "log/raft/test_random_histories.py",
     "tools/client/test_against_brokers.py",
     "tools/client/test_failover.py",
-    "tools/client/transactions/test_transactions.py",
+    "tools/client/writing/test_transactions.py",
     "protocol/schema/test_codec.py",
     "protocol/test_kio.py",
     "simulation/test_disks.py",

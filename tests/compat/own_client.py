@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from tests.compat.client import PATIENCE_SECONDS, Message, Place, Refused
 from tools.client import admin, consumer, producer
-from tools.client.batches import batch
 from tools.client.errors import KafkaError
 from tools.client.offsets import EARLIEST
+from tools.client.writing import batch
 
 POLL_SECONDS = 0.05
 

@@ -19,9 +19,9 @@ from kafka.errors import KafkaError as PythonError
 from tests.compat import aiokafka_client, confluent, kafka_python, own_client
 from tests.compat.client import PATIENCE_SECONDS, Consumer, Place, Refused
 from tools.client import consumer, producer
-from tools.client.batches import batch
 from tools.client.errors import ClientError
 from tools.client.offsets import EARLIEST
+from tools.client.writing import batch
 
 TIMEOUT_MS = 30_000
 

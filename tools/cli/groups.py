@@ -19,8 +19,8 @@ from protocol.error_codes import ErrorCode
 from tools.cli import offset_plan, output
 from tools.cli.offset_plan import Log, Move, Wish
 from tools.client.admin import Admin
+from tools.client.administration.groups import DescribedGroup
 from tools.client.errors import ClientError, KafkaError
-from tools.client.groups import DescribedGroup
 from tools.client.json_client import JsonClient
 from tools.client.metadata import Topic, TopicPartition
 from tools.client.offsets import EARLIEST, LATEST

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import orjson
 
 from tools.cli import output
-from tools.client.batches.batch import Delivery
 from tools.client.errors import ClientError
 from tools.client.producer import ACKS, CODECS, Producer
+from tools.client.writing.batch import Delivery
 
 HELP = "send lines as records"
 _SECONDS = 15.0

@@ -17,9 +17,9 @@ from attrs import asdict
 
 from tools.cli import output
 from tools.client.admin import Admin
+from tools.client.administration.transactions import OPEN, Hanging
 from tools.client.errors import ClientError, KafkaError
 from tools.client.metadata import TopicPartition
-from tools.client.transactions.admin import OPEN, Hanging
 
 HELP = "list, describe and abort transactions, and find those that hang"
 _SECONDS = 15.0

@@ -26,13 +26,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self
 
-from tools.client.cluster import Bootstrap, Cluster
 from tools.client.errors import ClientError, CommitFailed, TimedOut
 from tools.client.group_offsets import Committed
 from tools.client.membership.assignors import named
 from tools.client.membership.member import GroupSettings, Identity, Subscription
 from tools.client.metadata import TopicPartition
 from tools.client.network.broker import Patience
+from tools.client.network.cluster import Bootstrap, Cluster
 from tools.client.offsets import EARLIEST, LATEST, OffsetAt, list_offsets
 from tools.client.reading.fetched import RawBatch
 from tools.client.reading.fetcher import Fetching

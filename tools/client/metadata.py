@@ -9,7 +9,8 @@ from attrs import Factory, evolve, frozen
 
 from protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from protocol.schema.declaration import NO_UUID
-from tools.client.network.connection import Address
+
+Address = tuple[str, int]
 
 
 class TopicPartition(NamedTuple):

@@ -13,9 +13,9 @@ from protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from tools.client.cluster import Cluster
 from tools.client.errors import KafkaError
 from tools.client.metadata import TopicPartition, View
+from tools.client.network.cluster import Cluster
 
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 """What may stand where a time could: the ends of the log, and the record with the highest timestamp."""

@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from protocol.apis import DESCRIBE_TRANSACTIONS
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-from tools.client.cluster import Bootstrap, Cluster
 from tools.client.errors import KafkaError, NotPrepared
 from tools.client.network.broker import Patience
-from tools.client.transactions.coordinator import Transactional, Transactions
-from tools.client.transactions.transaction import PreparedTransaction
+from tools.client.network.cluster import Bootstrap, Cluster
+from tools.client.writing.transaction import PreparedTransaction
+from tools.client.writing.transaction_coordinator import Transactional, Transactions
 
 _ENDED_AS = {"PrepareCommit": True, "CompleteCommit": True, "PrepareAbort": False, "CompleteAbort": False}
 _WORD = {True: "committed", False: "aborted"}

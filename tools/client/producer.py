@@ -30,17 +30,17 @@ from protocol.records.batches import build_batch, check_batches, records
 from protocol.records.compression import Codec
 from protocol.records.record import Headers, Record
 from protocol.schema.declaration import Buffer
-from tools.client.batches.batch import RECORD_OVERHEAD, Batch, Delivery, headers_size
-from tools.client.batches.partition_queue import PartitionQueue
-from tools.client.cluster import Bootstrap, Cluster
 from tools.client.errors import BufferFull, ClientError, KafkaError, TimedOut, TransactionFailed
 from tools.client.group_offsets import Committed
 from tools.client.membership.member import Identity as Member
 from tools.client.metadata import TopicPartition
 from tools.client.network.broker import Patience
-from tools.client.sender import Sender, Sending
-from tools.client.transactions.coordinator import NO_MEMBER, Transactional, Transactions
-from tools.client.transactions.transaction import Phase, PreparedTransaction, TransactionStateError
+from tools.client.network.cluster import Bootstrap, Cluster
+from tools.client.writing.batch import RECORD_OVERHEAD, Batch, Delivery, headers_size
+from tools.client.writing.partition_queue import PartitionQueue
+from tools.client.writing.sender import Sender, Sending
+from tools.client.writing.transaction import Phase, PreparedTransaction, TransactionStateError
+from tools.client.writing.transaction_coordinator import NO_MEMBER, Transactional, Transactions
 
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 CODECS = {codec.name.lower(): codec for codec in Codec}

@@ -31,8 +31,8 @@ from protocol.partitioner import partition_for_key
 from protocol.records.record import Record
 from tools.client.consumer import Consumer
 from tools.client.errors import ProducerFenced, TimedOut, TransactionFailed
-from tools.client.last_record import last_record
 from tools.client.producer import Producer
+from tools.spark.last_record import last_record
 
 SOURCE, POSITION = "capture.source", "capture.position"
 _IDLE = 0.2

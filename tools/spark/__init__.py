@@ -10,6 +10,7 @@ topics         which partitions are meant, and what the brokers say about them
 decisions      which micro-batch of a query is committed
 group_offsets  committed offsets that lag tools see
 schema         the columns of the source
+last_record    the last record of a kind in a partition
 session        a session that works: Java, Python, stack size
 java           a Java for Spark, where there is none
 errors         what a Spark job is told

@@ -21,11 +21,11 @@ from protocol.records.record import Record
 from tools.client.admin import Admin
 from tools.client.consumer import Consumer
 from tools.client.errors import KafkaError, TransactionFailed
-from tools.client.last_record import last_record
 from tools.client.metadata import TopicPartition
 from tools.client.offsets import LATEST
 from tools.client.producer import Producer
-from tools.client.transactions.transaction import PreparedTransaction
+from tools.client.writing.transaction import PreparedTransaction
+from tools.spark.last_record import last_record
 
 TOPIC = "barnabas.spark.decisions"
 _WHERE = (TOPIC, 0)

@@ -18,13 +18,13 @@ from attrs import define
 from protocol.apis import Api
 from tests.log.machines.group.coordinator import GROUP, Coordinator
 from tests.tools.client.members import view_of
-from tools.client.cluster import Cluster
-from tools.client.coordinator import Coordinator as ClientCoordinator
 from tools.client.errors import ConnectionLost
 from tools.client.membership.group_session import GroupSession
 from tools.client.membership.member import GroupSettings, Membership, Subscription, Take, Task
 from tools.client.metadata import TopicPartition, View
 from tools.client.network.broker import Patience
+from tools.client.network.cluster import Cluster
+from tools.client.network.coordinator import Coordinator as ClientCoordinator
 from tools.client.network.loop import Timer
 
 

@@ -47,10 +47,10 @@ from protocol.messages.list_partition_reassignments import (
 )
 from tests.tools.client.scripted_broker import ScriptedBroker
 from tools.client.admin import Admin, Reassignment
-from tools.client.cluster import Cluster
 from tools.client.errors import KafkaError, TimedOut
 from tools.client.metadata import TopicPartition
 from tools.client.network.broker import Patience
+from tools.client.network.cluster import Cluster
 from tools.client.offsets import LATEST
 
 HASTY = Patience(retry=0.001, retry_max=0.01)

@@ -24,10 +24,10 @@ from protocol.records.record import Record
 from protocol.schema.declaration import Versions
 from tests.actors.waiting import wait_until
 from tests.tools.client.scripted_broker import HANG_UP, SILENCE, ScriptedBroker
-from tools.client.cluster import Cluster
 from tools.client.consumer import Consumer, Corrupt
 from tools.client.errors import ClientClosed, KafkaError, LogTruncated, NotSupported, RequestTimedOut, TimedOut
 from tools.client.network.broker import Patience
+from tools.client.network.cluster import Cluster
 from tools.client.producer import Producer
 
 HASTY = Patience(connect=5.0, request=5.0, retry=0.001, retry_max=0.01)

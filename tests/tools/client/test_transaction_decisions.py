@@ -35,13 +35,12 @@ from protocol.messages.produce import (
 )
 from protocol.records.batches import check_batches
 from tests.tools.client.scripted_broker import HANG_UP, ScriptedBroker
-from tools.client.batches.partition_queue import Identity
 from tools.client.errors import ClientError, KafkaError, NotSupported, ProducerFenced, TransactionFailed
 from tools.client.metadata import TopicPartition
 from tools.client.network.broker import Patience
 from tools.client.producer import Producer
-from tools.client.transactions.coordinator import _added
-from tools.client.transactions.transaction import (
+from tools.client.writing.partition_queue import Identity
+from tools.client.writing.transaction import (
     Phase,
     PreparedTransaction,
     Transaction,
@@ -49,6 +48,7 @@ from tools.client.transactions.transaction import (
     speaks_v2,
     verdict,
 )
+from tools.client.writing.transaction_coordinator import _added
 
 HASTY = Patience(retry=0.001, retry_max=0.01)
 WHERE = TopicPartition("orders", 0)

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
-from tools.client.cluster import Cluster
-from tools.client.coordinator import Coordinator
 from tools.client.membership.group_session import GroupSession
 from tools.client.membership.member import GroupSettings, Membership, Subscription
+from tools.client.network.cluster import Cluster
 from tools.client.network.connection import Then
+from tools.client.network.coordinator import Coordinator
 from tools.client.reading.committer import Committer
 from tools.client.reading.subscriber import PROTOCOLS
 

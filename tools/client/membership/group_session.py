@@ -12,8 +12,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tools.client.cluster import Cluster
-from tools.client.coordinator import NOT_NOW, Coordinator
 from tools.client.errors import ClientError, KafkaError, error_code
 from tools.client.membership.member import (
     GroupSettings,
@@ -25,6 +23,8 @@ from tools.client.membership.member import (
     Take,
     Task,
 )
+from tools.client.network.cluster import Cluster
+from tools.client.network.coordinator import NOT_NOW, Coordinator
 from tools.client.network.loop import Timer
 
 _log = logging.getLogger(__name__)

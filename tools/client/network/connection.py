@@ -26,13 +26,13 @@ from protocol.framing import CLOSED, NEED_DATA, ClientConnection, Response
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.schema.declaration import Buffer, Versions
 from tools.client.errors import ClientError, ConnectionLost, KafkaError, NotSupported, RequestTimedOut
+from tools.client.metadata import Address
 from tools.client.network.loop import READ, WRITE, Loop, Timer
 
 RECEIVE_BYTES = 1 << 20
 FRAME_BYTES_MAX = 256 << 20  # more than anybody asks for, and less than HTTP or TLS read as a size
 SOFTWARE_NAME, SOFTWARE_VERSION = "barnabas", "0.1.0"
 _IOV_MAX = 512
-Address = tuple[str, int]
 Then = Callable[[Any], None]
 """Is given the response's message or a ClientError."""
 

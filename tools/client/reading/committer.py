@@ -13,8 +13,6 @@ from typing import Any
 
 from protocol.apis import OFFSET_COMMIT, OFFSET_FETCH
 from protocol.error_codes import ErrorCode
-from tools.client.cluster import Cluster
-from tools.client.coordinator import Coordinator
 from tools.client.errors import ClientError, CommitFailed, ErrorClass, KafkaError, TimedOut
 from tools.client.group_offsets import (
     NAMES_VERSION,
@@ -29,6 +27,8 @@ from tools.client.group_offsets import (
 from tools.client.membership.group_session import GroupSession
 from tools.client.membership.member import Identity
 from tools.client.metadata import TopicPartition
+from tools.client.network.cluster import Cluster
+from tools.client.network.coordinator import Coordinator
 
 Offsets = Mapping[TopicPartition, Committed]
 UNDER_WAY_MAX = 1000

@@ -22,9 +22,9 @@ from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData
 from protocol.messages.list_offsets import ListOffsetsResponse
-from tools.client.cluster import Cluster
 from tools.client.errors import ClientError, ConnectionLost, ErrorClass, KafkaError, LogTruncated
 from tools.client.metadata import TopicPartition
+from tools.client.network.cluster import Cluster
 from tools.client.network.connection import Ask
 from tools.client.offsets import LATEST, OffsetAt, offsets_request, offsets_told
 from tools.client.reading.fetch_session import FetchSession, Wanted

@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection
 
 from protocol.errors import ProtocolError
 from protocol.records.record import Record
-from tools.client.cluster import Cluster
 from tools.client.errors import ClientError
 from tools.client.group_offsets import Committed
 from tools.client.metadata import TopicPartition
+from tools.client.network.cluster import Cluster
 from tools.client.reading.fetched import RawBatch
 from tools.client.reading.fetcher import Assigned, Fetcher, Fetching
 

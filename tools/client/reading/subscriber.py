@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
-from tools.client.cluster import Cluster
-from tools.client.coordinator import Coordinator
 from tools.client.errors import ClientError, NoCommittedOffset
 from tools.client.group_offsets import Committed, Told
 from tools.client.membership.classic import ClassicMembership
@@ -23,6 +21,8 @@ from tools.client.membership.consumer import ConsumerMembership
 from tools.client.membership.group_session import GroupSession
 from tools.client.membership.member import GroupSettings, Lose, Membership, Revoke, Subscription, Take, Task
 from tools.client.metadata import TopicPartition
+from tools.client.network.cluster import Cluster
+from tools.client.network.coordinator import Coordinator
 from tools.client.reading.committer import Committer
 from tools.client.reading.fetcher import Assigned
 from tools.client.reading.positions import Reading

@@ -32,7 +32,7 @@ from tools.client.admin import Admin
 from tools.client.errors import KafkaError, NotPrepared, NotSupported
 from tools.client.prepared import complete_prepared, is_prepared
 from tools.client.producer import Producer
-from tools.client.transactions.transaction import PreparedTransaction
+from tools.client.writing.transaction import PreparedTransaction
 from tools.spark.decisions import Decider, Decision, last_decision
 from tools.spark.errors import OptionError
 from tools.spark.options import MicroBatch, SinkOptions

@@ -14,9 +14,9 @@ from attrs import frozen
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from tools.client.batches.batch import Delivery
 from tools.client.errors import ClientError
 from tools.client.producer import Producer
+from tools.client.writing.batch import Delivery
 from tools.spark.errors import OptionError
 from tools.spark.options import SinkOptions
 from tools.spark.schema import HEADERS

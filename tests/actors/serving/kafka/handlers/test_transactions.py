@@ -50,7 +50,7 @@ from tests.actors.serving.kafka.handlers.wire_client import WireClient
 from tests.actors.waiting import wait_until
 from tests.naming import unique
 from tools.client.prepared import complete_prepared
-from tools.client.transactions.transaction import PreparedTransaction
+from tools.client.writing.transaction import PreparedTransaction
 
 GROUP, TRANSACTION = 0, 1
 LATEST = -1

@@ -39,16 +39,16 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from tools.client.batches.partition_queue import NOBODY, Identity
-from tools.client.cluster import Cluster
-from tools.client.coordinator import Coordinator, TransactionCoordinator
 from tools.client.errors import ClientError, KafkaError, TimedOut
 from tools.client.group_offsets import Committed
 from tools.client.membership.member import Identity as Member
 from tools.client.membership.member import by_topic
 from tools.client.metadata import TopicPartition
+from tools.client.network.cluster import Cluster
 from tools.client.network.connection import SOFTWARE_NAME, SOFTWARE_VERSION
-from tools.client.transactions.transaction import V2_FROM, PreparedTransaction, Transaction, speaks_v2, verdict
+from tools.client.network.coordinator import Coordinator, TransactionCoordinator
+from tools.client.writing.partition_queue import NOBODY, Identity
+from tools.client.writing.transaction import V2_FROM, PreparedTransaction, Transaction, speaks_v2, verdict
 
 TWO_PHASE_FROM = 6
 """The version of InitProducerId that knows transactions which somebody else decides on (KIP-939)."""

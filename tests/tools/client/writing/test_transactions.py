@@ -20,8 +20,8 @@ from tools.client.metadata import TopicPartition
 from tools.client.offsets import EARLIEST
 from tools.client.prepared import complete_prepared
 from tools.client.producer import Producer
-from tools.client.transactions import coordinator as transactions_module
-from tools.client.transactions.transaction import PreparedTransaction, TransactionStateError
+from tools.client.writing import transaction_coordinator as transactions_module
+from tools.client.writing.transaction import PreparedTransaction, TransactionStateError
 
 TWO_PHASE = KafkaConfig(transaction_two_phase_commit_enable=True)
 ROOT = Path(__file__).parents[4]

@@ -33,12 +33,12 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from tools.client.cluster import Cluster
-from tools.client.coordinator import TRANSACTION, find_request, found
 from tools.client.errors import ClientError, KafkaError, TimedOut
 from tools.client.membership.member import by_topic
 from tools.client.metadata import TopicPartition
-from tools.client.transactions.coordinator import Transactional, Transactions
+from tools.client.network.cluster import Cluster
+from tools.client.network.coordinator import TRANSACTION, find_request, found
+from tools.client.writing.transaction_coordinator import Transactional, Transactions
 
 T = TypeVar("T")
 OPEN = "Ongoing"

@@ -27,14 +27,14 @@ from protocol.messages.produce import (
 )
 from protocol.records.compression import Codec
 from protocol.schema.declaration import NO_UUID
-from tools.client.batches.batch import NO_OFFSET, Batch
-from tools.client.batches.partition_queue import IN_FLIGHT_MAX, NOBODY, Identity, PartitionQueue
-from tools.client.cluster import Cluster
 from tools.client.errors import ClientError, ErrorClass, KafkaError, TimedOut, TransactionFailed, error_code
 from tools.client.metadata import TopicPartition
+from tools.client.network.cluster import Cluster
 from tools.client.network.connection import Ask
-from tools.client.transactions.coordinator import Transactions
-from tools.client.transactions.transaction import V2_FROM, Phase, verdict
+from tools.client.writing.batch import NO_OFFSET, Batch
+from tools.client.writing.partition_queue import IN_FLIGHT_MAX, NOBODY, Identity, PartitionQueue
+from tools.client.writing.transaction import V2_FROM, Phase, verdict
+from tools.client.writing.transaction_coordinator import Transactions
 
 _log = logging.getLogger(__name__)
 _EPOCH_MAX = (1 << 15) - 1

@@ -19,8 +19,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tools.client.batches.batch import Batch
 from tools.client.metadata import TopicPartition
+from tools.client.writing.batch import Batch
 
 IN_FLIGHT_MAX = 5  # a broker remembers as many batches of a producer
 _SEQUENCES = 1 << 31

@@ -39,8 +39,6 @@ from protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from tools.client.cluster import Cluster
-from tools.client.coordinator import find_request, found
 from tools.client.errors import KafkaError, NotSupported
 from tools.client.group_offsets import (
     NAMES_VERSION,
@@ -52,6 +50,8 @@ from tools.client.group_offsets import (
 )
 from tools.client.membership.member import Identity, by_topic
 from tools.client.metadata import TopicPartition
+from tools.client.network.cluster import Cluster
+from tools.client.network.coordinator import find_request, found
 
 T = TypeVar("T")
 Where = tuple[str, int]

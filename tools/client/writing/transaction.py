@@ -20,9 +20,9 @@ from attrs import frozen
 from protocol.apis import END_TXN, PRODUCE, TXN_OFFSET_COMMIT, Api
 from protocol.error_codes import ErrorCode
 from protocol.messages.api_versions import ApiVersionsResponse
-from tools.client.batches.partition_queue import Identity
 from tools.client.errors import ClientError, ErrorClass, KafkaError, NotSupported, ProducerFenced, TransactionFailed
 from tools.client.metadata import TopicPartition
+from tools.client.writing.partition_queue import Identity
 
 FEATURE = "transaction.version"
 V2_FROM: dict[Api, int] = {PRODUCE: 12, END_TXN: 5, TXN_OFFSET_COMMIT: 5}

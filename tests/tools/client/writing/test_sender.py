@@ -29,15 +29,15 @@ from protocol.messages.produce import (
 )
 from protocol.records.batches import check_batches, records
 from protocol.records.record import Record
-from tools.client.batches.batch import Batch
-from tools.client.batches.partition_queue import PartitionQueue
-from tools.client.cluster import Cluster
 from tools.client.errors import ClientError, ConnectionLost, KafkaError, TimedOut
 from tools.client.metadata import TopicPartition, View
 from tools.client.network.broker import Patience
+from tools.client.network.cluster import Cluster
 from tools.client.network.connection import Ask
 from tools.client.network.loop import Timer
-from tools.client.sender import Sender, Sending
+from tools.client.writing.batch import Batch
+from tools.client.writing.partition_queue import PartitionQueue
+from tools.client.writing.sender import Sender, Sending
 
 WHERE = TopicPartition("orders", 0)
 TOPIC_ID = b"i" * 16

@@ -21,9 +21,9 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tools.client.errors import ClientError, ConnectionLost, ErrorClass, KafkaError, TimedOut
 from tools.client.json_conversation import addresses
-from tools.client.metadata import Topic, TopicPartition, View
+from tools.client.metadata import Address, Topic, TopicPartition, View
 from tools.client.network.broker import Broker, Patience
-from tools.client.network.connection import Address, Ask, Then
+from tools.client.network.connection import Ask, Then
 from tools.client.network.loop import Loop, Timer
 
 T = TypeVar("T")
