@@ -32,7 +32,7 @@ from log.disk.filesystem import DiskFilesystem, Filesystem
 from log.disk.handles import Handles
 from log.disk.reserve import Reserve, ReservedFilesystem
 from log.machines.metadata.metadata import Metadata
-from log.raft.node import RaftConfig
+from log.raft.config import RaftConfig
 from log.raft.pacer import Pacer
 from log.recovery.losses import note_boot
 from log.replica.vote_journal import VoteJournal

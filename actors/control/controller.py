@@ -54,8 +54,8 @@ from log.machines.metadata.records import (
     decode,
     encode,
 )
+from log.raft.leader import Leader
 from log.raft.membership import MembershipHistory, Voter
-from log.raft.roles import Follower, Leader
 from log.raft.waiting import waits_for
 from log.recovery import checkpoint, losses
 from log.recovery.recovery import offset_in_name
@@ -412,7 +412,7 @@ class Controller(RaftActor):
 
     def _is_certain(self) -> bool:
         node = self._member.node
-        return isinstance(node.role, Leader) and node.role.certain and self.metadata.applied >= node.log.end_offset
+        return node.role.certain and self.metadata.applied >= node.log.end_offset
 
     def _write(self, made: list[MetadataRecord], answers: list[tuple[_Waiting, str]]) -> None:
         timestamp = self._services.wall_ms()
@@ -532,7 +532,7 @@ class Controller(RaftActor):
     def _has_applied(self, end: int) -> bool:
         """All below this that was ever committed? What a deposed leader left may stay in our log until more comes."""
         role = self._member.node.role
-        if isinstance(role, Follower) and role.certain_watermark is not None:
+        if role.certain_watermark is not None:
             end = min(end, role.certain_watermark)
         return self.metadata.applied >= end
 

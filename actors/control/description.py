@@ -10,8 +10,8 @@ from actors.cluster_file.facts import GROUP
 from actors.messages.replica import group_name
 from actors.raft.leadership import Leadership
 from log.machines.metadata.metadata import Metadata
+from log.raft.leader import Leader
 from log.raft.node import RaftNode
-from log.raft.roles import Leader
 
 
 def describe(metadata: Metadata, leadership: Leadership, alive: Collection[int]) -> dict[str, Any]:

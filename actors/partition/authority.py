@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from log.raft import leading
-from log.raft.roles import Leader
 from protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ class Authority:
     def leads_alone(self) -> bool:
         """Are all the others gone, and has nobody told of a later leader?"""
         replica, node = self._replica, self._replica.member.node
-        if not isinstance(node.role, Leader) or not node.role.alone or replica.is_superseded:
+        if not node.role.alone or replica.is_superseded:
             return False
         led = replica.services.leadership.of(replica.group)
         return led is None or led.epoch <= node.term
@@ -32,7 +30,7 @@ class Authority:
     def problem(self, leader_epoch: int) -> int:
         """Of answering somebody who knows this epoch of it."""
         node, replica = self._replica.member.node, self._replica
-        if not isinstance(node.role, Leader) or not leading.has_quorum(node, replica.now) or replica.is_superseded:
+        if not node.has_quorum(replica.now) or replica.is_superseded:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self._other_epoch(leader_epoch)
 

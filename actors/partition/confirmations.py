@@ -10,8 +10,6 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from actors.messages.replica import LeadershipConfirmed
-from log.raft import confirming
-from log.raft.roles import Leader
 from protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -41,9 +39,8 @@ class Confirmations:
         if problem != ErrorCode.NONE:
             return LeadershipConfirmed(problem)
         node = replica.member.node
-        assert isinstance(node.role, Leader)
         number = replica.member.confirm(replica.now)
-        if confirming.reached(node, node.role) >= number:
+        if node.role.confirmed() >= number:
             return LeadershipConfirmed(ErrorCode.NONE)
         self._waiting.append((node.term, number, then()))
         return None
@@ -53,12 +50,11 @@ class Confirmations:
         if not self._waiting:
             return
         node = self._replica.member.node
-        role = node.role
-        reached = confirming.reached(node, role) if isinstance(role, Leader) else 0
+        reached = node.role.confirmed()
         while self._waiting:
             term, number, then = self._waiting[0]
-            if isinstance(role, Leader) and term == node.term and number > reached:
+            if node.leads and term == node.term and number > reached:
                 return
             self._waiting.popleft()
-            good = isinstance(role, Leader) and term == node.term
+            good = node.leads and term == node.term
             then(LeadershipConfirmed(ErrorCode.NONE) if good else _NOT_LEADER)

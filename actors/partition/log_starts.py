@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import DeleteRecords, RaiseLogStart, RecordsDeleted
 from log.config import CleanupPolicy
-from log.raft.roles import Follower
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import frozen
 
@@ -164,7 +163,7 @@ class LogStarts:
 
     def _is_done(self, member: Member, request: RaiseLogStart) -> bool:
         """If its leader is known here by now."""
-        if isinstance(member.node.role, Follower) and request.leader_epoch == member.node.term:
+        if member.node.follows and request.leader_epoch == member.node.term:
             self._replica.start_log_at(request.offset)
         return member.log.log_start_offset >= request.offset
 

@@ -28,7 +28,6 @@ from actors.partition.time_lookups import TimeLookups
 from actors.runtime import Address, Payload
 from log.disk.slice import EMPTY, Slice
 from log.errors import OffsetOutOfRange
-from log.raft.roles import Leader
 from log.segment.transaction_index import AbortedTransaction
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import frozen
@@ -134,7 +133,6 @@ class LogReads:
         problem = problem_of(request.known_epoch)
         if problem != ErrorCode.NONE:
             return OffsetFound(problem, -1, -1, epoch)
-        assert isinstance(role, Leader)
         if request.timestamp == EARLIEST:
             return OffsetFound(ErrorCode.NONE, log.log_start_offset, -1, log.epochs.epoch_at(log.log_start_offset))
         if not role.certain:  # what an earlier leader committed may lie above what is known to be committed here

@@ -60,9 +60,7 @@ from log.machines.metadata.plans import EndMove
 from log.partition.admission import Admitted
 from log.partition.refusals import Overtakes
 from log.partition.verification import TooMuchParked
-from log.raft import leading
 from log.raft.messages import Append, Message
-from log.raft.roles import Follower, Leader
 from log.replica.member import Member
 from log.segment.producer_state import (
     CoordinatorFenced,
@@ -460,7 +458,7 @@ class Replica(RaftActor):
     def _follow_log_start(self, message: Append) -> None:
         """The leader's log starts further on: records were deleted, or retention was there before."""
         node = self._member.node
-        if isinstance(node.role, Follower) and message.term == node.term:
+        if node.follows and message.term == node.term:
             try:
                 self.start_log_at(message.log_start)
             except LogOffline as error:
@@ -473,7 +471,7 @@ class Replica(RaftActor):
     @handles(DescribeLog)
     def describe_log(self, _message: DescribeLog) -> LogFacts:
         node, log = self._member.node, self._member.log
-        known = node.role.leader_watermark if isinstance(node.role, Follower) else node.watermark
+        known = node.role.known_watermark
         return LogFacts(log.size, max(known - log.end_offset, 0))
 
     @handles(DescribeProducers)
@@ -484,10 +482,9 @@ class Replica(RaftActor):
     @handles(DescribeReplica)
     def describe(self, _message: DescribeReplica) -> ReplicaFacts:
         node, log = self._member.node, self._member.log
-        role = node.role
-        in_sync = tuple(sorted(leading.in_sync(node, role, self.now))) if isinstance(role, Leader) else ()
+        in_sync = tuple(sorted(node.in_sync(self.now)))
         return ReplicaFacts(
-            -1 if node.leader is None else node.leader, node.term, type(role).__name__, node.watermark,
+            -1 if node.leader is None else node.leader, node.term, type(node.role).__name__, node.watermark,
             log.log_start_offset, log.end_offset, in_sync, self._cleaning.cleaned_to,
         )  # fmt: skip
 
@@ -616,13 +613,13 @@ class Replica(RaftActor):
         need not have it yet.
         """
         node = self._member.node
-        if not isinstance(node.role, Leader) or end > node.watermark:
+        if not node.leads or end > node.watermark:
             return None
         if self.is_superseded:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self._too_few_in_sync:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        return ErrorCode.NONE if leading.holders(node, node.role, end) >= self._min_insync_replicas else None
+        return ErrorCode.NONE if node.holders(end) >= self._min_insync_replicas else None
 
     def _answer_later(
         self,
@@ -657,11 +654,10 @@ class Replica(RaftActor):
 
     def _refusal(self, acks: int, leader_epoch: int) -> AppendResult | None:
         node = self._member.node
-        role = node.role
         if self.authority.leads_alone:
             return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, node.term, "no other replica can be reached")
-        is_heard = isinstance(role, Leader) and (leading.has_quorum(node, self.now) or self._may_be_heard(acks))
-        if not isinstance(role, Leader) or role.successor is not None or not is_heard or self.is_superseded:
+        is_heard = node.leads and (node.has_quorum(self.now) or self._may_be_heard(acks))
+        if not is_heard or node.role.successor is not None or self.is_superseded:
             leader = "nobody known" if node.leader in (None, node.broker) else f"broker {node.leader}"
             return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, node.term, f"the leader is {leader}")
         if leader_epoch not in (-1, node.term):
@@ -724,8 +720,7 @@ class Replica(RaftActor):
         return self._min_insync_replicas > 1 and self._in_sync_count() < self._min_insync_replicas
 
     def _in_sync_count(self) -> int:
-        role = self._member.node.role
-        return len(leading.in_sync(self._member.node, role, self.now)) if isinstance(role, Leader) else 0
+        return len(self._member.node.in_sync(self.now))
 
     def expire_by(self, deadline: float) -> None:
         """Look for overdue answers then, or earlier if that is arranged already."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from actors.messages.replica import MAX_TIMESTAMP, FindOffset, OffsetFound
 from log.errors import LogError
 from log.partition import time_lookup
-from log.raft.roles import Leader
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.late_attrs import frozen
@@ -72,7 +71,7 @@ class TimeLookups:
         replica, first = self._replica, self._waiting[0]
         node = replica.member.node
         problem = replica.authority.problem(first.request.known_epoch)
-        is_certain = isinstance(node.role, Leader) and node.role.certain
+        is_certain = node.role.certain
         if problem == ErrorCode.NONE and (not is_certain or (self._slices is not None and self._term != node.term)):
             problem = ErrorCode.OFFSET_NOT_AVAILABLE  # another leader may have cut off what was looked at
         if problem != ErrorCode.NONE:

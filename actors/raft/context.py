@@ -19,7 +19,7 @@ from log.machines.group.config import GroupConfig
 from log.machines.metadata.metadata import Metadata
 from log.machines.transaction.config import TransactionConfig
 from log.partition.refusals import Refusals
-from log.raft.node import RaftConfig
+from log.raft.config import RaftConfig
 from log.raft.pacer import Pacer
 from log.replica.vote_journal import VoteJournal
 from protocol.late_attrs import frozen

@@ -32,13 +32,12 @@ from actors.runtime.timers import Timer
 from log.config import NEVER
 from log.errors import LogOffline, UnknownFormat
 from log.partition.partition_log import PartitionLog
-from log.raft import leading
+from log.raft.config import RaftConfig
 from log.raft.generation import generation_of
 from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.messages import Appended, Message
-from log.raft.node import RaftConfig, RaftNode
+from log.raft.node import RaftNode
 from log.raft.ready import Vote
-from log.raft.roles import Candidate, Follower, Leader, PreCandidate
 from log.raft.waiting import waits_for
 from log.recovery import checkpoint, losses
 from log.recovery.flush import Flush
@@ -257,7 +256,7 @@ class RaftActor(Actor):
         return SurvivorFacts(
             node.broker, -1 if node.leader is None else node.leader, node.eligible, log.epochs.latest,
             log.log_start_offset, log.end_offset, node.watermark, node.membership.brokers, waits_for(node),
-            node.membership.generation, node.is_voter, self.leads and leading.has_quorum(node, self.now),
+            node.membership.generation, node.is_voter, node.has_quorum(self.now),
         )  # fmt: skip
 
     @handles(Discard)
@@ -305,7 +304,7 @@ class RaftActor(Actor):
     @handles(LeaderGone)
     def leader_gone(self, message: LeaderGone) -> None:
         node = self._member.node
-        if message.term == node.term and isinstance(node.role, Follower) and node.role.leader is not None:
+        if message.term == node.term and not node.leads and node.leader is not None:
             self._member.leader_gone(self.now)
             self._after_event()
 
@@ -374,7 +373,7 @@ class RaftActor(Actor):
     @handles(_Tick)
     def tick(self, _message: _Tick) -> None:
         self._tick_at = self._timer = None
-        if isinstance(self._member.node.role, Leader) and self._services.pulse.is_waking(self.now):
+        if self._member.node.leads and self._services.pulse.is_waking(self.now):
             # It could not hear its followers. They get the chance to answer before their leader steps down.
             self._tick_at = self.now + WAKING_SECONDS
             self._timer = self.after(WAKING_SECONDS, _Tick())
@@ -400,7 +399,7 @@ class RaftActor(Actor):
         if not node.reaches_majority:
             self._elect_from = now + HOPELESS_SECONDS
             return True
-        if not isinstance(node.role, Follower) and not node.awaits_votes:  # it has failed: all answers are here
+        if node.role.is_electing and not node.awaits_votes:  # it has failed: all answers are here
             self._services.elections.ended(self.group, now)
         self._stands = True
         self._elect_from = self._services.elections.begin(self.group, now, _claim_of(node), self._tell_it_may_elect)
@@ -408,7 +407,7 @@ class RaftActor(Actor):
 
     def _expect_no_answer(self) -> None:
         """A voter is there that may not have been asked: an election that is under way may be tried again when due."""
-        if not isinstance(self._member.node.role, Follower) or not self._stands:
+        if not self._member.node.follows or not self._stands:
             self._stands, self._elect_from = False, -math.inf
             self._services.elections.ended(self.group, self.now)
 
@@ -418,7 +417,7 @@ class RaftActor(Actor):
     def _look_at_election(self) -> None:
         """Give up the place among the elections of this process once this replica does not stand any more."""
         node = self._member.node
-        if isinstance(node.role, PreCandidate | Candidate) or node.wants_election(self.now):
+        if node.role.is_electing or node.wants_election(self.now):
             return
         self._stands, self._elect_from = False, -math.inf
         self._services.elections.ended(self.group, self.now)
@@ -443,7 +442,7 @@ class RaftActor(Actor):
 
     @property
     def leads(self) -> bool:
-        return isinstance(self._member.node.role, Leader)
+        return self._member.node.leads
 
     def _peer(self, broker: int) -> Address:
         address = self._peers.get(broker)
@@ -471,7 +470,7 @@ class RaftActor(Actor):
         if member.damage is not None:
             self._tell_damage(member.damage)
             member.damage = None
-        if isinstance(member.node.role, Leader):
+        if member.node.leads:
             self._announce()
             self.on_membership()
         if self._flush is None:
@@ -482,7 +481,7 @@ class RaftActor(Actor):
 
     def _role_changed(self) -> None:
         node = self._member.node
-        leads = isinstance(node.role, Leader)
+        leads = node.leads
         if not leads:
             self._announce()
         if node.is_superseded and self._superseded_told < node.latest_generation:
@@ -504,20 +503,18 @@ class RaftActor(Actor):
     def _announce(self) -> None:
         """Let every broker know who leads this group, and who is in sync."""
         node = self._member.node
-        role = node.role
-        in_sync = leading.in_sync(node, role, self.now) if isinstance(role, Leader) else set()
+        in_sync = node.in_sync(self.now)
         state = (node.leader, node.term, in_sync)
         if state != self._announced:
             led_before = self._announced is not None and self._announced[0] == node.broker
             self._announced = state
-            if isinstance(role, Leader):
+            if node.leads:
                 self.send(self._heartbeats, Leads(self.group, node.term, tuple(sorted(in_sync))))
             elif led_before:
                 self.send(self._heartbeats, Leads(self.group, -1, ()))
 
     def _committed(self) -> None:
-        role = self._member.node.role
-        if isinstance(role, Leader) and self._watermark_told and len(role.progress):
+        if self._member.node.role.replicates and self._watermark_told:
             self._watermark_told = False
             self.after(WATERMARK_SECONDS, _TellWatermark())
         self.on_committed()
@@ -561,7 +558,7 @@ class RaftActor(Actor):
         """One timer at a time: a deadline that went further away is found out when it fires."""
         node = self._member.node
         deadline = node.next_deadline
-        if deadline is not None and deadline < self._elect_from and not isinstance(node.role, Leader):
+        if deadline is not None and deadline < self._elect_from and not node.leads:
             deadline = None if self._elect_from == math.inf else self._elect_from
         if deadline is not None and (self._tick_at is None or deadline < self._tick_at):
             if self._timer is not None:
@@ -615,6 +612,6 @@ def first_membership(spec: ReplicaSpec) -> Membership:
 
 
 def _claim_of(node: RaftNode) -> Claim:
-    if not isinstance(node.role, Follower):
+    if not node.follows:
         return Claim.REPEATED
     return Claim.PREFERRED if node.is_first_reached else Claim.SUBSTITUTE

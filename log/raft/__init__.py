@@ -13,11 +13,17 @@ the driver's: a node reads its facts (ends, epochs) and never its bytes.
 
 messages.py     what nodes say to each other
 membership.py   who votes: a broker with one particular directory, never a broker that lost it
-roles.py        follower, candidate, leader: what each knows, and which may become which
-progress.py     what a leader knows of one follower: match, window, in sync or not
-ready.py        what must be done, in which order
-node.py         the state machine: term and vote, elections, stepping
 generation.py   terms of generations: an operator gave up replicas, and the others go on without them
-waiting.py      why nobody is elected, for operators
-leading.py      replicate, commit, keep the quorum; following.py: verify, append, acknowledge
+ready.py        what must be done, in which order
+config.py       time-outs and sizes
+progress.py     what a leader knows of one follower: match, window, in sync or not
+pacer.py        how fast new replicas are caught up
+state.py        what all roles share: term and vote, voters, a view of the log
+role.py         the events of a node, and what a role that does not override them does
+follower.py     verify, append, acknowledge
+candidate.py    elections: pre-candidates and candidates
+leader.py       replicate, commit, keep the quorum, change the membership, transfer leadership
+read_index.py   a majority confirms the leadership
+node.py         theory of operation; stepping, granting votes, transitions between roles
+waiting.py      why there is no leader, for operators
 """

@@ -1,19 +1,51 @@
-"""One replica's part in its group: terms, votes, who leads. leading.py and following.py say how.
+"""One replica of a Raft group. The package's docstring says how to drive it.
 
-Time comes in as `now`, seconds of any clock that never goes back; it decides when something is tried, never whether it
-is safe. That a peer is gone is told from outside (`peer_down`): its link broke, or fell silent. So a group at rest
-needs no timer at all.
+Theory of operation
+===================
+
+A node is a RaftState (term and vote, voters, watermark: what outlives a role) and one Role, to which it delegates. The
+roles, and the causes of each transition (TRANSITIONS; all others fail an assertion):
+
+    Follower ──► PreCandidate ──► Candidate ──► Leader
+       ▲  ▲            │              │            │
+       │  └────────────┴──────────────┴────────────┘
+       └─ Follower of another leader, or of none
+
+    Follower → PreCandidate     there is no leader, and the time to stand for election has come
+    PreCandidate → Candidate    a majority granted its pre-vote; the term is incremented
+    Follower → Candidate        the leader transfers its leadership to this follower, which skips the pre-vote
+    Candidate → Leader          it is elected, and its own vote is durable
+    an election → PreCandidate  the election took too long: it is tried again
+    any → Follower              a message of a newer term or of the leader of this term; a majority refused its vote;
+                                the quorum is lost; a later generation began elsewhere; the replica is about to stop
+
+**What makes it safe.** A vote is durable before it is sent or acted on; so a voter votes once per term, and at most one
+leader is elected per term. A voter grants its vote only to a log that is at least as good as its own: (epoch of the
+last batch, end). What is committed is held by a majority of the voters, so a majority of votes has it. Only what is of
+the leader's own term is committed by counting. A voter is a broker with one particular directory; a replica that may
+have lost what it acknowledged is ineligible: it counts neither as a copy nor as a vote, unless all voters grant their
+votes. The membership changes by one voter at a time.
+
+**What time does.** Time comes in as `now`, in seconds of any clock that never goes back. It decides when something is
+tried, never whether it is safe. A broken link is reported from outside (`peer_down`), and no follower counts missed
+heartbeats: a Raft group at rest needs no timer at all.
+
+**Pre-vote.** A pre-candidate asks first whether it would win. Voters that hear a leader refuse, so a replica that alone
+lost its links raises no term. A voter that grants its pre-vote lets the candidate try before it tries itself.
+
+**Messages.** A message of an older term is answered with the current one, and a newer term makes the node a follower in
+it. A message of another generation is never adopted: see generation.py.
 """
 
 from __future__ import annotations
 
-import math
-import random
 from collections.abc import Sequence
-from typing import Protocol
 
-from log.raft import confirming, following, generation, leading
-from log.raft.membership import Membership, MembershipHistory, Voter
+from log.raft import generation
+from log.raft.candidate import Candidate, Election, PreCandidate
+from log.raft.follower import Follower
+from log.raft.leader import Leader
+from log.raft.membership import Membership, MembershipHistory
 from log.raft.messages import (
     Append,
     Appended,
@@ -22,223 +54,78 @@ from log.raft.messages import (
     Confirm,
     Confirmed,
     Message,
-    Recovered,
     Restart,
     TimeoutNow,
     VoteAnswer,
     VoteRequest,
 )
-from log.raft.pacer import Pacer
 from log.raft.ready import Fetch, LeaderBatch, Ready, Vote
-from log.raft.roles import TRANSITIONS, Candidate, Follower, Leader, PreCandidate, Role
-from log.segment.epoch_cache import EpochCache
-from protocol.late_attrs import frozen
+from log.raft.role import LeaderMessage, Role
+from log.raft.state import RaftState
 
-_PATIENCE_AT_FIRST = 10
 _ANSWERS = (Appended, BeatAnswer)
 _OF_LEADERS = (Append, Beat, Restart, Confirm, TimeoutNow)
 
-
-class LogFacts(Protocol):
-    """What a node must know of its log. A PartitionLog is one."""
-
-    epochs: EpochCache
-
-    @property
-    def end_offset(self) -> int: ...
-
-    @property
-    def log_start_offset(self) -> int: ...
-
-    @property
-    def first_offset(self) -> int: ...
-
-    @property
-    def flushed_offset(self) -> int: ...
-
-    @property
-    def high_watermark(self) -> int: ...
-
-    @property
-    def is_truncating(self) -> bool:
-        """Was it cut, and does it take no appends until that is on disk?"""
+TRANSITIONS: dict[type[Role], tuple[type[Role], ...]] = {
+    Follower: (Follower, PreCandidate, Candidate),
+    PreCandidate: (Follower, PreCandidate, Candidate),
+    Candidate: (Follower, PreCandidate, Leader),
+    Leader: (Follower,),
+}
 
 
-@frozen(slots=True)
-class RaftConfig:
-    """Seconds and bytes."""
+class RaftNode(RaftState):
+    """See above."""
 
-    campaign_stagger_s: float = 0.015
-    """Between the campaigns of two survivors, by their rank."""
-    election_retry_s: float = 0.03
-    election_retry_s_max: float = 1.0
-    yield_s: float = 0.2
-    """How long to wait for somebody else to win who asked first."""
-    leader_timeout_s: float = 1.5
-    """A leader that heard no majority for so long answers no client. It steps down when links to a majority close."""
-    transfer_timeout_s: float = 1.0
-    append_timeout_s: float = 1.0
-    window_bytes: int = 16 << 20
-    fetch_bytes: int = 1 << 20
-    catch_up_bytes_per_s: float = float("inf")
-    """leader.replication.throttled.rate: how fast the replicas that are being made are filled, all of a broker's."""
-    lag_s_max: float = 30.0
-    """replica.lag.time.max.ms: who did not catch up for so long is not in sync."""
-    leads_alone: bool = False
-    """Does a leader go on as one, and take nothing in, when the links to all the others have closed?"""
-    flush_before_ack: bool = False
-    """flush.messages=1: what is not on disk is not held."""
+    role: Role
 
-
-class RaftNode:
-    """A replica of one group. See the package's docstring for how to drive it."""
-
-    def __init__(
-        self,
-        broker: int,
-        directory: str,
-        history: MembershipHistory,
-        vote: Vote,
-        log: LogFacts,
-        *,
-        config: RaftConfig,
-        rng: random.Random,
-        now: float,
-        eligible: bool = True,
-        is_new: bool = False,
-        wanted: Sequence[int] = (),
-        observers: Sequence[int] = (),
-        move: int = 0,
-        heard: dict[int, float] | None = None,
-        pacer: Pacer | None = None,
-    ) -> None:
-        self.broker = broker
-        self.directory = directory
-        self.history = history
-        self.vote = vote
-        self.log = log
-        self.config = config
-        self.eligible = eligible
-        """Does this replica count? Not after it lost something that it may have acknowledged (losses.py)."""
-        self._is_new = is_new
-        """Until it counts: did it come back to its group with nothing? Then it does not know who votes now."""
-        self.cut_history(log.end_offset)  # what a crash kept from the log is taken back
-        self.ready = Ready()
-        if generation.generation_of(vote.term) < history.latest.generation:
-            self._set_vote(Vote(generation.first_term(history.latest.generation)))
-        self.latest_generation = self.generation
-        """The latest generation that this replica has heard of, from others or from outside."""
-        self.retiring = False
-        """Is this replica about to stop? Then it hands over what it leads, and stands for no election."""
-        self.watermark = log.high_watermark
-        self.online: set[int] = set()
-        """Brokers to which a link stands."""
-        self.heard: dict[int, float] = {} if heard is None else heard
-        """When that was said to which each of them last answered.
-
-        Kept from outside, for all groups together, where somebody beats for all of them. What counts is when we spoke,
-        not when the answer was looked at: a process that was stopped finds answers that are long out of date.
-        """
-        self._keeps_heard = heard is None
-        self.seen: dict[int, tuple[str, bool]] = {}
-        """The directories of other voters, and whether they count, as they last answered. For operators alone."""
-        self.pacer = Pacer() if pacer is None else pacer
-        self._rng = rng
-        self._retry_s = config.election_retry_s
-        self._voted_at = now
-        """When it last voted for another."""
-        self.wanted = tuple(wanted) or history.latest.brokers
-        """The brokers that shall vote, the preferred leader first. A leader changes the membership until they do."""
-        self.observers = tuple(observers)
-        """Brokers that shall have a copy and never vote."""
-        self.move = move
-        """How often it was decided anew who shall vote, as far as is known here."""
-        self.role: Role = Follower(None, self._campaign_at(now))
+    def enter_first_role(self, now: float) -> None:
+        self.role = Follower(self, None, self.campaign_at(now))
 
     # -- facts -----------------------------------------------------------------------------------------------
 
     @property
-    def term(self) -> int:
-        return self.vote.term
+    def leads(self) -> bool:
+        return self.role.leads
 
     @property
-    def generation(self) -> int:
-        return generation.generation_of(self.vote.term)
-
-    @property
-    def is_superseded(self) -> bool:
-        """Has a later generation begun elsewhere, in which this replica has not been told its part yet?"""
-        return self.latest_generation > self.generation
-
-    @property
-    def membership(self) -> Membership:
-        return self.history.latest
+    def follows(self) -> bool:
+        return self.role.follows
 
     @property
     def leader(self) -> int | None:
-        """Who leads, as far as is known here."""
-        if isinstance(self.role, Leader):
-            return self.broker
-        return self.role.leader if isinstance(self.role, Follower) else None
-
-    @property
-    def replicas(self) -> set[int]:
-        """Every broker that has a copy or shall get one."""
-        return {*self.membership.brokers, *self.wanted, *self.observers}
-
-    def rank(self, broker: int) -> int:
-        """0 for the preferred leader, then 1, 2 …"""
-        return self.wanted.index(broker) if broker in self.wanted else len(self.wanted)
-
-    @property
-    def is_voter(self) -> bool:
-        membership = self.membership
-        if self._is_stranger or membership.generation != self.generation:
-            return False
-        return membership.has(self.broker, self.directory)
-
-    @property
-    def _is_stranger(self) -> bool:
-        return self._is_new and not self.eligible
+        """The leader of this term, as far as is known here."""
+        return self.role.leader
 
     @property
     def next_deadline(self) -> float | None:
         """When `tick` has something to do, at the latest."""
-        role = self.role
-        if isinstance(role, Leader):
-            return leading.next_deadline(self, role)
-        at = role.campaign_at if isinstance(role, Follower) else role.retry_at
-        return None if at == math.inf else at
+        return self.role.next_deadline()
 
     def wants_election(self, now: float) -> bool:
         """Would `tick` begin an election now, or try it again?"""
-        role = self.role
-        if isinstance(role, Leader):
-            return False
-        at = role.campaign_at if isinstance(role, Follower) else role.retry_at
-        return at is not None and now >= at
-
-    @property
-    def reaches_majority(self) -> bool:
-        """Do links stand to so many voters that one of them could be elected?"""
-        membership = self.membership
-        reached = sum(broker == self.broker or broker in self.online for broker in membership.brokers)
-        return reached >= membership.majority
-
-    @property
-    def is_first_reached(self) -> bool:
-        """Is no voter that can be reached preferred to this one as leader?"""
-        rank = self.rank(self.broker)
-        return not any(broker in self.online and self.rank(broker) < rank for broker in self.membership.brokers)
+        return self.role.wants_election(now)
 
     @property
     def awaits_votes(self) -> bool:
-        """Has a voter that can be reached not answered yet?"""
-        role = self.role
-        if not isinstance(role, PreCandidate | Candidate):
-            return False
-        asked = self.online.intersection(self.membership.brokers)
-        return not asked <= role.granted | role.refused
+        """Is a voter that can be reached still to answer?"""
+        return self.role.awaits_votes
+
+    def has_quorum(self, now: float) -> bool:
+        """May this replica answer as the leader?"""
+        return self.role.has_quorum(now)
+
+    def in_sync(self, now: float) -> set[int]:
+        """The in-sync replicas, if this one leads."""
+        return self.role.in_sync(now)
+
+    def holders(self, end: int) -> int:
+        """How many voters hold everything up to `end`, if this replica leads."""
+        return self.role.holders(end)
+
+    def beats(self) -> list[tuple[int, Beat]]:
+        """The heartbeats of this Raft group, if this replica leads. They are sent with those of all other groups."""
+        return self.role.beats()
 
     def take_ready(self) -> Ready:
         """What must be done now. Do it, in order, before the node is used again."""
@@ -249,53 +136,32 @@ class RaftNode:
 
     def tick(self, now: float) -> None:
         """Time has passed."""
-        role = self.role
-        if isinstance(role, Follower):
-            if role.campaign_at is not None and now >= role.campaign_at:
-                self._pre_campaign(now)
-        elif isinstance(role, Leader):
-            leading.tick(self, role, now)
-        elif now >= role.retry_at:
-            self._retry_s = min(2 * self._retry_s, self.config.election_retry_s_max)
-            self._pre_campaign(now)
+        self.role.tick(now)
 
     def peer_up(self, broker: int, now: float) -> None:
-        """A link to this broker stands; nothing that was sent before it did has to have arrived."""
+        """A link to this broker is up; messages that were sent before that may be lost."""
         self.online.add(broker)
-        if broker not in self.replicas:
-            return
-        self._hear(broker, now)
-        if isinstance(self.role, Leader):
-            leading.restart_progress(self, self.role, broker, now)
-        elif isinstance(self.role, Candidate):
-            self.role.relinked.add(broker)
-        elif isinstance(self.role, Follower) and self.role.leader is None and self.role.campaign_at is None:
-            self.role.campaign_at = self._campaign_at(now)
+        if broker in self.replicas:
+            self.hear(broker, now)
+            self.role.peer_up(broker, now)
 
     def peer_down(self, broker: int, now: float) -> None:
-        """The link to this broker is gone. If it led, or was about to, somebody else must."""
-        role = self.role
-        had_quorum = isinstance(role, Leader) and leading.has_quorum(self, now)
+        """The link to this broker is down."""
+        had_quorum = self.role.has_quorum(now)
         self.online.discard(broker)
         self.seen.pop(broker, None)
-        if isinstance(role, Leader):
-            leading.pause_progress(role, broker)
-            role.alone = role.alone or (had_quorum and self.config.leads_alone and leading.lost_all_others(self))
-        elif isinstance(role, Follower) and broker == (self.vote.voted_for if role.leader is None else role.leader):
-            self.leader_gone(now)
+        self.role.peer_down(broker, now, had_quorum=had_quorum)
 
     def leader_gone(self, now: float) -> None:
-        """The leader no longer leads: it said so, or cannot be heard."""
-        if isinstance(self.role, Follower):
-            self._retry_s = self.config.election_retry_s
-            self._become(Follower(None, self._campaign_at(now)))
+        """The leader has stepped down, or cannot be heard."""
+        self.role.leader_gone(now)
 
     def step(self, message: Message, now: float) -> None:
-        """A message of a peer has come. One of another generation only tells that there is one (generation.py)."""
-        told = generation.generation_of(message.term)
-        if told != self.generation or told < self.latest_generation:
-            self.hear_generation(told)
-            if told < self.latest_generation:
+        """A message of a peer has come. One of another generation only says that there is one (generation.py)."""
+        theirs = generation.generation_of(message.term)
+        if theirs != self.generation or theirs < self.latest_generation:
+            self.hear_generation(theirs)
+            if theirs < self.latest_generation:
                 self._refuse_old_generation(message)
             return
         if isinstance(message, VoteRequest):
@@ -307,221 +173,154 @@ class RaftNode:
             self._refuse_old_term(message)
             return
         if message.term > self.term and not (isinstance(message, VoteAnswer) and message.pre and message.granted):
-            self._enter_term(message.term, None, now)
+            self._enter_term(message.term, now)
         if isinstance(message, VoteAnswer):
-            self._on_vote_answer(message, now)
+            self.role.on_vote_answer(message, now)
         elif isinstance(message, Confirmed):
-            self._hear(message.follower, now)
-            if isinstance(self.role, Leader):
-                confirming.on_confirmed(self, self.role, message)
+            self.hear(message.follower, now)
+            self.role.on_confirmed(message)
         elif isinstance(message, _ANSWERS):
-            self._hear(message.follower, now)
-            if isinstance(self.role, Leader):
-                leading.on_answer(self, self.role, message, now)
+            self.hear(message.follower, now)
+            self.role.on_answer(message, now)
         else:
             self._on_leader_message(message, now)
 
     def confirm(self, now: float) -> int:
-        """As leader: ask whether that is so. See confirming.py."""
-        assert isinstance(self.role, Leader), "only a leader asks"
-        return confirming.begin(self, self.role, now)
+        """As leader: ask the voters to confirm that. See read_index.py."""
+        return self.role.confirm(now)
 
     def appended(self, base: int, data: memoryview, prev_epoch: int, now: float) -> None:
-        """As leader: our log has grown from `base` by these batches; the one before them is of `prev_epoch`."""
-        assert isinstance(self.role, Leader), "only a leader appends of its own"
-        leading.appended(self, self.role, base, data, prev_epoch, now)
+        """As leader: the own log has grown from `base` by these batches; the one before them is of `prev_epoch`."""
+        self.role.appended(base, data, prev_epoch, now)
 
     def fetched(self, fetch: Fetch, data: memoryview, end: int, now: float, epochs: bytes = b"") -> None:
-        """What a Fetch asked for was read, up to `end`; `epochs` began before it, where there is nothing any more."""
-        if isinstance(self.role, Leader):
-            leading.fetched(self, self.role, fetch, data, end, now, epochs)
+        """What a Fetch asked for was read, up to `end`; `epochs` began before it, in batches that are gone."""
+        self.role.fetched(fetch, data, end, now, epochs)
 
     def begins_inside(self, fetch: Fetch, now: float) -> None:
-        """The follower's log ends inside of a batch of ours: it is empty, and starts where records were deleted."""
-        role = self.role
-        if isinstance(role, Leader) and fetch.to in role.progress:
-            leading.begin_anew(self, role, fetch.to, now)
+        """The follower's log ends inside of a batch of this log: it is empty, and starts where records were deleted."""
+        self.role.begins_inside(fetch, now)
 
     def cannot_read(self, now: float) -> None:
-        """What a Fetch asked for is damaged here: let somebody lead who has it, and fill whoever lacks it."""
-        role = self.role
-        if isinstance(role, Leader):
-            whole = [broker for broker, progress in role.progress.items() if progress.match >= self.watermark]
-            if role.successor not in whole:
-                leading.hand_over(self, role, now, among=whole)
+        """What a Fetch asked for is damaged here."""
+        self.role.cannot_read(now)
 
     def flushed(self, now: float) -> None:
-        """More of our log is durable (its `flushed_offset` says how much)."""
-        if isinstance(self.role, Leader):
-            leading.commit(self, self.role)
-            leading.try_transfer(self, self.role)
-            leading.reconcile(self, self.role, now)
-        elif isinstance(self.role, Follower):
-            following.flushed(self, self.role)
+        """More of the log is durable (its `flushed_offset` says how much)."""
+        self.role.flushed(now)
 
-    def commit(self, end: int) -> None:
-        """Everything below `end` is committed. The watermark never goes back."""
-        if end > self.watermark:
-            self.watermark = self.ready.watermark = end
-
-    def beats(self) -> list[tuple[int, Beat]]:
-        """The heartbeats of this group, if it leads. They travel beside it, with those of every other group."""
-        return leading.beats(self, self.role) if isinstance(self.role, Leader) else []
-
-    def send(self, broker: int, message: Message) -> None:
-        self.ready.messages.append((broker, message))
-
-    def step_down(self, now: float) -> None:
-        """Lead no longer: the quorum is gone."""
-        self._become(Follower(None, self._campaign_at(now, patience=1)))
+    def follow_membership(self, now: float) -> None:
+        """As leader: a membership batch is about to be appended."""
+        self.role.follow_membership(now)
 
     def want(self, wanted: Sequence[int], observers: Sequence[int], now: float, *, move: int = 0) -> None:
         """Other brokers shall vote or have a copy from now on."""
         self.wanted, self.observers, self.move = tuple(wanted), tuple(observers), move
-        if isinstance(self.role, Leader):
-            leading.follow_membership(self, self.role, now)
-            leading.reconcile(self, self.role, now)
+        self.role.wanted_changed(now)
 
     def hear_generation(self, latest: int) -> None:
-        """A group of this generation exists. If it is a later one, take no part in our own generation any more.
+        """A Raft group of this generation exists. If it is a later one, take no further part in the own generation.
 
-        Neither its term nor its voters are taken over: those are told from outside (`begin_generation`).
+        Neither its term nor its voters are adopted: those come from outside (`begin_generation`).
         """
         if latest > self.latest_generation:
             self.latest_generation = latest
-            self._become(Follower(None, None))
+            self.follow(None, None)
 
     def begin_generation(self, membership: Membership, now: float) -> None:
-        """Go on without those that an operator gave up. The others of this membership have begun or will begin it, too.
+        """Go on without the replicas that an operator gave up. The other voters begin this generation, too.
 
-        Nobody counts in the beginning, so that all of these voters must agree on a leader, which has the best log that
-        is left. A replica that was given up has dropped its log by now and is a learner until a leader has filled it.
+        No voter is eligible at first, so that all of them must agree on a leader, which has the best log that is left.
+        A replica that was given up has dropped its log by now and is a learner until a leader has caught it up.
         """
         assert membership.generation > self.membership.generation, "a generation never goes back"
         self.history = MembershipHistory([(-1, membership)])
         self.history.changed = True
-        self.eligible, self._is_new = False, not membership.has(self.broker, self.directory)
+        self.eligible, self.is_new = False, not membership.has(self.broker, self.directory)
         self.watermark = min(self.watermark, self.log.end_offset)
         self.seen.clear()
         self.ready = Ready()
-        self._retry_s = self.config.election_retry_s
+        self.retry_s = self.config.election_retry_s
         if generation.generation_of(self.term) < membership.generation:
-            self._set_vote(Vote(generation.first_term(membership.generation)))
+            self.set_vote(Vote(generation.first_term(membership.generation)))
         self.latest_generation = max(self.latest_generation, membership.generation)
-        self._become(Follower(None, self._campaign_at(now)))
+        self.follow(None, self.campaign_at(now))
 
     def transfer_to(self, broker: int, now: float) -> bool:
-        """Hand leadership over, once that follower has everything. False if it cannot be, or would take long.
-
-        Until it is done nothing is taken in: so it goes to nobody who is not in sync, or has yet to be sent something.
-        """
-        role = self.role
-        if not isinstance(role, Leader) or not leading.can_lead(self, role, broker):
-            return False
-        if broker not in leading.in_sync(self, role, now) or role.progress[broker].next < self.log.end_offset:
-            return False
-        leading.wait_for(self, role, broker, now)
-        return True
+        """As leader: transfer leadership to this broker. False if that cannot be done, or would take long."""
+        return self.role.transfer_to(broker, now)
 
     def give_way(self, among: Sequence[int], now: float) -> bool:
-        """As leader: hand over to one of these that is in sync. False if there is none, or a hand-over is under way."""
-        role = self.role
-        if not isinstance(role, Leader) or role.successor is not None:
-            return False
-        in_sync = leading.in_sync(self, role, now)
-        return leading.hand_over(self, role, now, among=[broker for broker in among if broker in in_sync])
+        """As leader: transfer leadership to one of these that is in sync. False if there is none, or one is chosen."""
+        return self.role.give_way(among, now)
 
     def retire(self, now: float) -> bool:
-        """This replica is about to stop: it stands for no election any more. True if it has begun to hand over."""
+        """This replica is about to stop and stands for no election. True if it begins to transfer leadership."""
         self.retiring = True
-        role = self.role
-        if isinstance(role, Leader):
-            return leading.hand_over(self, role, now, among=self.membership.brokers)
-        if isinstance(role, Follower):
-            role.campaign_at = None
-        else:
-            self._become(Follower(None, None))
-        return False
+        return self.role.retire(now)
 
-    # -- votes -----------------------------------------------------------------------------------------------
+    def vote_saved(self, now: float) -> None:
+        """The vote is durable, and the messages that waited for that are on their way."""
+        self.role.vote_saved(now)
+
+    # -- votes for others --------------------------------------------------------------------------------------
 
     def _on_vote_request(self, request: VoteRequest, now: float) -> None:
-        if isinstance(self.role, Follower) and self.role.leader == request.candidate and request.term > self.term:
-            self.leader_gone(now)  # who stands for election leads no longer
+        if self.role.leader == request.candidate and request.term > self.term:
+            self.leader_gone(now)  # a candidate of a later term leads no longer
         granted = self._would_grant(request, now)
         if request.pre:
             granted = granted and self._yields_to(request, now)
             self._answer_vote(request, granted=granted)
-            if not granted and self._is_called_up(request, now):
-                self._pre_campaign(now, called_up=True)
+            if not granted and self._is_called_up(request):
+                self.pre_campaign(now, called_up=True)
             return
-        if request.term > self.term and (granted or not self._hears_leader(now)):
-            self._enter_term(request.term, None, now)
+        if request.term > self.term and (granted or not self.role.hears_leader(now)):
+            self._enter_term(request.term, now)
         granted = granted and request.term == self.term and self.vote.voted_for in (None, request.candidate)
         if granted and self.vote.voted_for is None:
-            self._set_vote(Vote(self.term, request.candidate))
-            if isinstance(self.role, Follower) and self.role.campaign_at is not None:
-                self.role.campaign_at, self._voted_at = math.inf, now  # anew when our vote is saved, and told
+            self.set_vote(Vote(self.term, request.candidate))
+            self.role.vote_granted(now)
         self._answer_vote(request, granted=granted)
 
     def _would_grant(self, request: VoteRequest, now: float) -> bool:
         if request.voter_directory != self.directory:
-            return False  # whom it means had another directory, and may have acknowledged what is not here
-        if self._is_stranger:
-            return False  # whoever takes it for a voter has not heard that it left
+            return False  # the voter that is meant had another directory, and may have acknowledged what is not here
+        if self.is_stranger:
+            return False  # a candidate that takes this replica for a voter has not heard that it left
         if request.term < self.term or (request.pre and request.term == self.term):
             return False
-        if not request.forced and self._hears_leader(now):
+        if not request.forced and self.role.hears_leader(now):
             return False
         return (request.last_epoch, request.last_end) >= (self.log.epochs.latest, self.log.end_offset)
 
-    def _is_called_up(self, request: VoteRequest, now: float) -> bool:
+    def _is_called_up(self, request: VoteRequest) -> bool:
         """Is this replica a voter of the candidate's membership alone, and the only one that can be elected?
 
         After a power loss of all replicas, its log may be the best of all and lack the membership in which it votes:
-        nobody would stand for election whom it could grant its vote. It stands itself, and its leader batch has that
-        membership.
+        no other replica to which it could grant its vote would stand for election. It stands for election itself, and
+        its leader batch has that membership.
         """
-        is_idle = isinstance(self.role, Follower) and not self._hears_leader(now)
-        if self.eligible or self.is_voter or self._is_stranger or self.retiring or not is_idle:
+        is_idle = self.role.is_idle
+        if self.eligible or self.is_voter or self.is_stranger or self.retiring or not is_idle:
             return False
         if request.voter_directory != self.directory or self.membership.generation != self.generation:
             return False
         return (request.last_epoch, request.last_end) < (self.log.epochs.latest, self.log.end_offset)
 
     def _yields_to(self, request: VoteRequest, now: float) -> bool:
-        """A voter that would grant its vote lets the other one try; of two pre-candidates, one yields.
-
-        A pre-candidate insists in its first round only. With a partial partition the better one may never win, and the
-        other one may need its vote.
-        """
-        role = self.role
-        is_first_round = self._retry_s == self.config.election_retry_s
-        # By their numbers at last: of those that shall not vote any more, all have the same rank.
+        """A voter that would grant its pre-vote lets the candidate try first, unless it insists on its own election."""
         log, known = self.log, self.history.latest_offset
+        # The brokers' numbers come last: brokers that shall not vote any more have the same rank.
         mine = (log.epochs.latest, log.end_offset, known, -self.rank(self.broker), -self.broker)
         other = (
             request.last_epoch, request.last_end, request.membership, -self.rank(request.candidate), -request.candidate
         )  # fmt: skip
         until = now + self.config.yield_s
         if not self.eligible:
-            until += self._jitter()  # all voters are needed: two that wait equally long meet again and again
-        if isinstance(role, PreCandidate):
-            if mine > other and is_first_round:
-                return False
-            if mine > other:
-                until += self._jitter()  # the other one may have yielded at the same moment
-            self._become(Follower(None, until))
-        elif isinstance(role, Follower) and role.campaign_at is not None:
-            role.campaign_at = max(role.campaign_at, until)
-        return True
-
-    def _hears_leader(self, now: float) -> bool:
-        """Is there a leader whom nobody should disturb?"""
-        role = self.role
-        if isinstance(role, Leader):
-            return leading.has_quorum(self, now)
-        return isinstance(role, Follower) and role.leader is not None
+            until += self.jitter()  # all voters are needed: two that wait equally long meet again and again
+        is_first_round = self.retry_s == self.config.election_retry_s
+        return self.role.yields_to(until, is_better=mine > other, is_first_round=is_first_round)
 
     def _answer_vote(self, request: VoteRequest, *, granted: bool) -> None:
         term = request.term if request.pre and granted else self.term
@@ -530,184 +329,24 @@ class RaftNode:
         answer = VoteAnswer(term, self.broker, self.directory, granted, request.pre, self.eligible, membership)
         self.send(request.candidate, answer)
 
-    def _on_vote_answer(self, answer: VoteAnswer, now: float) -> None:
-        role = self.role
-        if isinstance(role, PreCandidate):
-            if not answer.pre or (answer.granted and answer.term != self.term + 1):
-                return
-        elif not isinstance(role, Candidate) or answer.pre or answer.term != self.term:
-            return
-        if not any(membership.has(answer.voter, answer.directory) for membership in self._electorates(role)):
-            return
-        if answer.granted and answer.membership:
-            self._ask_more(role, Membership.decode(answer.membership))
-        (role.granted if answer.granted else role.refused).add(answer.voter)
-        if answer.granted and answer.eligible:
-            role.sure.add(answer.voter)
-        if self._is_elected(role):
-            if isinstance(role, PreCandidate):
-                self._campaign(now, forced=False)
-            else:
-                self._lead(now)
-        elif len(role.refused) >= self.membership.majority:
-            self._become(Follower(None, now + self._jitter()))
+    # -- messages of leaders, and of older terms -----------------------------------------------------------------
 
-    def _is_elected(self, role: PreCandidate | Candidate) -> bool:
-        """A majority that lost nothing has all that was committed; all voters have all that is left of it.
-
-        So it must be in every membership that may have committed something.
-        """
-        electorates = self._electorates(role)
-        return any(one.has(self.broker, self.directory) for one in electorates) and all(
-            len(role.sure.intersection(one.brokers)) >= one.majority or role.granted.issuperset(one.brokers)
-            for one in electorates
-        )
-
-    def _electorates(self, role: PreCandidate | Candidate) -> tuple[Membership, ...]:
-        """Our own membership, and the later ones that voters know who lost their logs."""
-        return (self.membership, *role.later)
-
-    def _ask_more(self, role: PreCandidate | Candidate, membership: Membership) -> None:
-        """Be elected by this membership, too."""
-        if membership in self._electorates(role):
-            return
-        asked = {voter for one in self._electorates(role) for voter in one.voters}
-        role.later.append(membership)
-        is_pre = isinstance(role, PreCandidate)
-        forced = isinstance(role, Candidate) and role.forced
-        self._request_votes([voter for voter in membership.voters if voter not in asked], pre=is_pre, forced=forced)
-
-    def _vote_for_self(self, role: PreCandidate | Candidate) -> None:
-        role.granted.add(self.broker)
-        if self.eligible:
-            role.sure.add(self.broker)
-
-    @property
-    def _has_terms_left(self) -> bool:
-        return self.term + 1 < generation.last_term(self.generation)
-
-    def _pre_campaign(self, now: float, *, called_up: bool = False) -> None:
-        if not (self.is_voter or called_up) or not self._has_terms_left or self.is_superseded:
-            self._become(Follower(None, None))
-            return
-        if self.log.is_truncating:  # a leader could not append; the sync is soon done, or this disk is too slow to lead
-            self._become(Follower(None, now + self._jitter()))
-            return
-        role = PreCandidate(now + self._jitter())
-        self._become(role)
-        self._vote_for_self(role)
-        if self._is_elected(role):
-            self._campaign(now, forced=False)
-            return
-        self._request_votes(self.membership.voters, pre=True, forced=False)
-
-    def _campaign(self, now: float, *, forced: bool) -> None:
-        self._set_vote(Vote(self.term + 1, self.broker))
-        later = self.role.later if isinstance(self.role, PreCandidate) else []
-        role = Candidate(now, math.inf, forced=forced)  # anew when our vote is saved: until then nobody is asked
-        role.later = later
-        self._become(role)
-        self._vote_for_self(role)
-        if not self._is_elected(role):
-            voters = {voter for one in self._electorates(role) for voter in one.voters}
-            self._request_votes(sorted(voters), pre=False, forced=forced)
-
-    def vote_saved(self, now: float) -> None:
-        """Our vote is durable, and our request for others, or our answer, is on its way. Who votes alone leads now.
-
-        Others' disks may be as slow as our own: whoever does not wait for them is never elected.
-        """
-        role = self.role
-        if isinstance(role, Candidate) and self._is_elected(role):
-            self._lead(now)
-        elif isinstance(role, Candidate):
-            role.retry_at = now + max(self.config.yield_s + self._jitter(), 2 * (now - role.asked_at))
-        elif isinstance(role, Follower) and role.campaign_at is not None and self.vote.voted_for is not None:
-            # As long as a candidate waits for us: of a thousand groups that elect, each takes its time.
-            patience_s = max(self.config.yield_s, 2 * (now - self._voted_at))
-            role.campaign_at = self._campaign_at(now + patience_s, patience=4)
-
-    def _request_votes(self, voters: Sequence[Voter], *, pre: bool, forced: bool) -> None:
-        term = self.term + 1 if pre else self.term
-        end, epoch, known = self.log.end_offset, self.log.epochs.latest, self.history.latest_offset
-        for voter in voters:
-            if voter.broker != self.broker:
-                request = VoteRequest(term, self.broker, voter.directory, end, epoch, pre, forced, known)
-                self.send(voter.broker, request)
-
-    def _lead(self, now: float) -> None:
-        self._retry_s = self.config.election_retry_s
-        answered: set[int] = set()
-        elected_by = self.membership
-        if isinstance(self.role, Candidate):
-            elected_by = next(one for one in self._electorates(self.role) if one.has(self.broker, self.directory))
-            for voter in self.role.granted - {self.broker}:
-                self.heard[voter] = max(self.heard.get(voter, 0.0), self.role.asked_at)
-            answered = self.role.granted - self.role.relinked
-        role = Leader(self.log.end_offset, certain=self.watermark == self.log.end_offset)
-        self._become(role)
-        self._recover()
-        if self.membership != elected_by:  # what our log lost of it, or never had, is written again
-            self.ready.leader_batches.append(LeaderBatch(elected_by))
-        leading.begin(self, role, now)
-        for voter in answered & role.progress.keys():
-            role.progress[voter].answered = True
-
-    # -- terms and roles ---------------------------------------------------------------------------------------
-
-    def _on_leader_message(
-        self, message: Append | Beat | Restart | TimeoutNow | Recovered | Confirm, now: float
-    ) -> None:
-        self._hear(message.leader, now)
-        role = self.role
-        assert not isinstance(role, Leader), f"two leaders in term {self.term}: {self.broker} and {message.leader}"
-        if not isinstance(role, Follower) or role.leader != message.leader:
-            role = Follower(message.leader, None)
-            self._become(role)
-        role.campaign_at = None
-        if isinstance(message, TimeoutNow):
-            following.note_watermark(self, role, message.watermark)
-            is_able = self.eligible and self.is_voter and self._has_terms_left
-            if is_able and not self.retiring and not self.log.is_truncating:
-                self._campaign(now, forced=True)
-        elif isinstance(message, Recovered):
-            if not self.eligible:  # what all voters lost may have been committed before, and goes here, too
-                self.watermark = min(self.watermark, role.verified)
-            self._recover()
-            following.say_how_far(self, role, message.leader)  # or it would not be known to count
-        elif isinstance(message, Append):
-            following.on_append(self, role, message)
-        elif isinstance(message, Beat):
-            following.on_beat(self, role, message)
-        elif isinstance(message, Confirm):
-            confirming.answer(self, message)
-        else:
-            following.on_restart(self, role, message)
-
-    def _hear(self, broker: int, now: float) -> None:
-        if self._keeps_heard:
-            self.heard[broker] = now
-
-    def _recover(self) -> None:
-        """This replica has everything that is to be had."""
-        if not self.eligible:
-            self.eligible = self.ready.recovered = True
-            self.cut_history(self.log.end_offset)
-
-    def cut_history(self, offset: int) -> None:
-        """Our log ends here: so do the memberships that are in it, unless it lost some of them."""
-        if self.eligible:
-            self.history.cut_from(offset)
+    def _on_leader_message(self, message: LeaderMessage, now: float) -> None:
+        self.hear(message.leader, now)
+        assert not self.role.leads, f"two leaders in term {self.term}: {self.broker} and {message.leader}"
+        if self.role.leader != message.leader:
+            self.follow(message.leader, None)
+        self.role.on_leader_message(message, now)
 
     def _refuse_old_term(self, message: Message) -> None:
-        """Whoever still leads an older term learns that it is over."""
+        """Tell a leader of an older term that its term is over."""
         if isinstance(message, Append | Beat | Restart | Confirm):
             self.send(message.leader, BeatAnswer(self.term, self.broker, self.directory, 0, self.eligible))
 
     def _refuse_old_generation(self, message: Message) -> None:
-        """A replica that still leads an older generation, or wants to, learns that there is a later one, and no more.
+        """Tell a leader or candidate of an older generation that there is a later one, and nothing more.
 
-        The term of this answer is one in which nobody is ever elected.
+        The term of this answer is one in which no candidate is ever elected.
         """
         to = message.leader if isinstance(message, _OF_LEADERS) else None
         to = message.candidate if isinstance(message, VoteRequest) else to
@@ -715,30 +354,44 @@ class RaftNode:
             term = generation.first_term(self.latest_generation)
             self.send(to, BeatAnswer(term, self.broker, self.directory, 0, eligible=False))
 
-    def _enter_term(self, term: int, voted_for: int | None, now: float) -> None:
-        assert term > self.term, f"a term never goes back: {term} after {self.term}"
-        self._set_vote(Vote(term, voted_for))
-        self._become(Follower(None, self._campaign_at(now, patience=2)))
+    # -- transitions -------------------------------------------------------------------------------------------
 
-    def _set_vote(self, vote: Vote) -> None:
-        self.vote = self.ready.vote = vote
+    def follow(self, leader: int | None, campaign_at: float | None) -> None:
+        self._become(Follower(self, leader, campaign_at))
+
+    def pre_campaign(self, now: float, *, called_up: bool = False) -> None:
+        if not (self.is_voter or called_up) or not self.has_terms_left or self.is_superseded:
+            self.follow(None, None)
+            return
+        if self.log.is_truncating:  # a leader could not append; the sync is soon done, or this disk is too slow to lead
+            self.follow(None, now + self.jitter())
+            return
+        self._elect(PreCandidate(self, now + self.jitter()), now)
+
+    def campaign(self, now: float, *, forced: bool, later: Sequence[Membership] = ()) -> None:
+        self.set_vote(Vote(self.term + 1, self.broker))
+        self._elect(Candidate(self, now, forced=forced, later=later), now)
+
+    def _elect(self, election: Election, now: float) -> None:
+        self._become(election)
+        election.begin(now)
+
+    def lead(self, now: float, elected_by: Membership, answered: set[int]) -> None:
+        self.retry_s = self.config.election_retry_s
+        leader = Leader(self)
+        self._become(leader)
+        self.recover()
+        if self.membership != elected_by:  # what this log lost of it, or never had, is written again
+            self.ready.leader_batches.append(LeaderBatch(elected_by))
+        leader.begin(now, answered)
+
+    def _enter_term(self, term: int, now: float) -> None:
+        assert term > self.term, f"a term never goes back: {term} after {self.term}"
+        self.set_vote(Vote(term))
+        self.follow(None, self.campaign_at(now, patience=2))
 
     def _become(self, role: Role) -> None:
         assert type(role) in TRANSITIONS[type(self.role)], f"{type(self.role).__name__} → {type(role).__name__}"
         if type(role) is not type(self.role) or isinstance(role, Follower):
             self.ready.became = type(role).__name__
         self.role = role
-
-    def _campaign_at(self, now: float, *, patience: int = 0) -> float | None:
-        """When to stand for election if nobody else leads by then: the preferred leader first."""
-        if not self.is_voter or self.retiring or self.is_superseded:
-            return None
-        rank = self.rank(self.broker) + patience
-        if self.term == 0 and rank:
-            rank += _PATIENCE_AT_FIRST  # of a new group the preferred leader may still be on its way
-        if not self.eligible:
-            rank += len(self.membership.voters)
-        return now + rank * self.config.campaign_stagger_s + self._rng.uniform(0, self.config.campaign_stagger_s / 3)
-
-    def _jitter(self) -> float:
-        return self._retry_s * self._rng.uniform(1, 2)

@@ -1,38 +1,33 @@
-"""Why a group has no leader: which voters an election waits for, as far as one replica knows."""
+"""Why a Raft group has no leader: the voters that an election waits for, as far as one replica knows."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from log.raft.roles import Leader
-
-if TYPE_CHECKING:
-    from log.raft.node import RaftNode
+from log.raft.node import RaftNode
 
 
 def waits_for(node: RaftNode) -> str:
-    """For an operator. Empty if there is a leader, or nothing is known that is in the way of one."""
-    if isinstance(node.role, Leader) or node.leader is not None:
+    """For an operator. Empty if there is a leader, or if nothing is known that prevents an election."""
+    if node.leader is not None:
         return ""
     if node.is_superseded:
         return (
             f"waits for the metadata, to learn its part in generation {node.latest_generation}, which began elsewhere"
         )
     unreachable, replaced, incomplete = _voters_by_obstacle(node)
-    told = []
+    reasons = []
     if unreachable:
-        told.append(f"{_brokers(unreachable)} cannot be reached")
+        reasons.append(f"{_brokers(unreachable)} cannot be reached")
     if replaced:
-        told.append(f"{_brokers(replaced)} came back with another data directory")
+        reasons.append(f"{_brokers(replaced)} came back with another data directory")
     if incomplete:
-        told.append(f"{_brokers(incomplete)} may have lost acknowledged records, so that all voters are needed")
+        reasons.append(f"{_brokers(incomplete)} may have lost acknowledged records, so that all voters are needed")
     voters = node.membership.voters
     counted = len(voters) - len(unreachable) - len(replaced)
     needs_all = counted - len(incomplete) < node.membership.majority
     if counted >= node.membership.majority and not (needs_all and counted < len(voters)):
         return ""
-    waited = sorted({*unreachable, *replaced})
-    return f"waits for {_brokers(waited)}: {'; '.join(told)}"
+    missing = sorted({*unreachable, *replaced})
+    return f"waits for {_brokers(missing)}: {'; '.join(reasons)}"
 
 
 def _voters_by_obstacle(node: RaftNode) -> tuple[list[int], list[int], list[int]]:

@@ -15,12 +15,10 @@ from typing import Protocol
 
 from log.errors import CorruptSegment, LogFull, TruncationUnderWay
 from log.partition.partition_log import PartitionLog
-from log.raft import leading
 from log.raft.membership import Membership, MembershipHistory
 from log.raft.messages import Append, Message, Restart
 from log.raft.node import RaftNode
 from log.raft.ready import Fetch, LeaderBatch, Ready, Vote
-from log.raft.roles import Follower, Leader
 from log.recovery import losses
 from log.segment.epoch_cache import EpochCache
 from log.segment.producer_state import ProducerStates
@@ -89,8 +87,7 @@ class Member:
         if now < self._full_until or self._must_wait(message):
             return
         node, role = self.node, self.node.role
-        verified, acknowledged = (role.verified, role.acknowledged) if isinstance(role, Follower) else (0, 0)
-        watermark = node.watermark
+        position, watermark = role.position(), node.watermark
         node.step(message, now)
         try:
             self._work(now)
@@ -100,9 +97,7 @@ class Member:
                 self._full_until = now + FULL_PAUSE_SECONDS
             else:
                 self._held = [message]
-            if isinstance(node.role, Follower):
-                is_same = node.role is role
-                node.role.verified, node.role.acknowledged = (verified, acknowledged) if is_same else (0, 0)
+            node.role.go_back_to(position if node.role is role else (0, 0))
             node.watermark = min(watermark, self.log.end_offset)
             node.cut_history(self.log.end_offset)
             self._save_history()
@@ -260,7 +255,7 @@ class Member:
         return base
 
     def _append_leader_batch(self, leader_batch: LeaderBatch, now: float) -> None:
-        if not isinstance(self.node.role, Leader):
+        if not self.node.leads:
             return
         membership = leader_batch.membership
         kind = ControlType.LEADER_CHANGE if membership is None else ControlType.KRAFT_VOTERS
@@ -271,7 +266,7 @@ class Member:
         if membership is not None:
             self.node.history.add(self.log.end_offset, membership)
             self._save_history()
-            leading.follow_membership(self.node, self.node.role, now)
+            self.node.follow_membership(now)
         self._append(batches, now)
 
     def _fetch(self, fetch: Fetch, now: float) -> None:

@@ -6,7 +6,6 @@ from actors.cluster_file.facts import GROUP as METADATA
 from actors.messages.replica import TransferLeadership
 from log.machines.metadata.metadata import PartitionState
 from log.machines.metadata.plans import MoveReplicas
-from log.raft.roles import Leader
 from tests.simulation.test_operations_under_kills import a_world, ask, carry_out, until
 from tools.simulator.cluster.settled import unsettled
 from tools.simulator.layout import TOPIC, address_of
@@ -17,7 +16,7 @@ LEADER, OTHERS, ELSEWHERE, CONTROLLER = 4, (5, 1), 2, 3
 
 def is_led_by(world: World, group: str, broker: int) -> bool:
     replica = world.replica(group, broker)
-    return replica is not None and isinstance(replica._member.node.role, Leader)
+    return replica is not None and replica._member.node.leads
 
 
 def lead(world: World, group: str, broker: int) -> None:

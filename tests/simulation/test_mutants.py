@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from log.raft import leading
+from log.raft.leader import Leader
 from tools.simulator.hunt import hunt, hunt_all
 from tools.simulator.mutants.catalog import MUTANTS, SUBJECTS, planted
 
@@ -134,9 +134,9 @@ def test_a_hunt_fails_if_a_planted_bug_got_away(capsys: pytest.CaptureFixture[st
 
 
 def test_a_bug_is_planted_for_one_run_only() -> None:
-    commit = leading.commit
+    commit = Leader.commit
     with planted("commit-without-majority"):
-        assert leading.commit is not commit
-    assert leading.commit is commit
+        assert Leader.commit is not commit
+    assert Leader.commit is commit
     with planted(None):
-        assert leading.commit is commit
+        assert Leader.commit is commit

@@ -11,7 +11,6 @@ from actors.cluster_file.facts import GROUP as METADATA
 from actors.control.controller import Controller
 from actors.runtime import Address
 from log.machines.metadata.plans import DeleteTopic, MoveReplicas, Request
-from log.raft.roles import Leader
 from tools.simulator.cluster.settled import unsettled
 from tools.simulator.record.report import TraceKeeper
 from tools.simulator.run import run_seed
@@ -42,7 +41,7 @@ def acknowledged(world: World, group: str) -> int:
 
 def leads(world: World, group: str, broker: int) -> bool:
     replica = world.replica(group, broker)
-    return replica is not None and isinstance(replica._member.node.role, Leader)
+    return replica is not None and replica._member.node.leads
 
 
 @pytest.mark.slow

@@ -6,12 +6,13 @@ code runs only where a replica meets an event in a state for the first time.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from attrs import frozen
 
+from log.raft.candidate import Candidate, PreCandidate
 from log.raft.generation import generation_of
+from log.raft.leader import Leader
 from log.raft.messages import (
     Appended,
     BeatAnswer,
@@ -22,7 +23,6 @@ from log.raft.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from log.raft.roles import Candidate, Follower, Leader, PreCandidate
 from protocol.records.batches import read_header
 from tools.explorer.replica import Replica, dump, first_replica, frozen_state, load, with_own_bytes
 from tools.explorer.scenario import Scenario
@@ -135,10 +135,6 @@ class Locals:
         if replica.member is None:
             return Facts(is_alive=False)
         node, log, role = replica.node, replica.log, replica.node.role
-        if isinstance(role, Follower):
-            timer = role.campaign_at is not None and role.campaign_at != math.inf
-        else:
-            timer = not isinstance(role, Leader) and role.retry_at != math.inf
         batches = tuple(map(self._batch_number, log.batches))
         voters = tuple(voter.broker for voter in node.membership.voters)
         return Facts(
@@ -150,14 +146,14 @@ class Locals:
             log=batches,
             last=(log.epochs.latest, log.end_offset),
             is_eligible=node.eligible,
-            follows=-1 if isinstance(role, Leader) or node.leader is None else node.leader,
+            follows=-1 if node.leads or node.leader is None else node.leader,
             voters=voters,
             moved=node.move > 0,
-            timer=timer,
+            timer=not node.leads and node.next_deadline is not None,
             is_unsaved=replica.member.unsaved_vote is not None,
             flushed=log.flushed_offset,
             owes_word=isinstance(role, Leader) and any(one.owes_word and one.online for one in role.progress.values()),
-            is_handing_over=isinstance(role, Leader) and role.successor is not None,
+            is_handing_over=role.successor is not None,
         )
 
     def is_void(self, message: int, receiver: int) -> bool:

@@ -15,11 +15,14 @@ from typing import Any, cast
 from attrs import evolve
 
 from log.partition.partition_log import PartitionLog
+from log.raft.candidate import Candidate, Election
+from log.raft.config import RaftConfig
+from log.raft.follower import Follower
+from log.raft.leader import Leader
 from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.messages import Append, Message, Restart
-from log.raft.node import RaftConfig, RaftNode
+from log.raft.node import RaftNode
 from log.raft.ready import Vote
-from log.raft.roles import Candidate, Follower, Leader, PreCandidate
 from log.replica.member import Member
 from protocol.records.batches import Record, build_batch, check_batches
 from tools.explorer.model_log import ModelLog
@@ -28,8 +31,8 @@ from tools.explorer.scenario import Scenario
 NOW = 1000.0
 _LONG_AGO = NOW - 500.0
 _CONFIG = RaftConfig()
-_SHARED = ("config", "_rng", "pacer", "ready", "_wall_ms", "machine")
-"""What all replicas have in common, and what is empty between two events."""
+_SHARED = ("config", "rng", "pacer", "ready", "_wall_ms", "machine", "state")
+"""What all replicas have in common, what is empty between two events, and what a role has of its own node."""
 
 
 class _Steady(random.Random):
@@ -144,7 +147,7 @@ class Replica:
         flushed = min(kept, log.flushed_offset) if node.config.flush_before_ack else 0
         self.disk = (
             node.broker, node.directory, tuple(log.batches[:kept]), flushed, node.history.encode(), eligible,
-            node._is_new, node.wanted, node.move, node.config.flush_before_ack,
+            node.is_new, node.wanted, node.move, node.config.flush_before_ack,
         )  # fmt: skip
         self.member = None
 
@@ -171,17 +174,17 @@ class Replica:
         node = self.member.node
         node.heard = dict.fromkeys(sorted(node.online), NOW)
         node.seen.clear()  # it is for operators, and decides nothing
-        node._voted_at = NOW
-        first = node._retry_s == node.config.election_retry_s
-        node._retry_s = node.config.election_retry_s if first else node.config.election_retry_s_max
+        node.voted_at = NOW
+        first = node.retry_s == node.config.election_retry_s
+        node.retry_s = node.config.election_retry_s if first else node.config.election_retry_s_max
         role = node.role
         if isinstance(role, Follower):
             role.campaign_at = _set(role.campaign_at)
-        elif isinstance(role, PreCandidate | Candidate):
+        elif isinstance(role, Election):
             role.retry_at = NOW if role.retry_at != math.inf else math.inf
             if isinstance(role, Candidate):
                 role.asked_at = NOW
-        else:
+        elif isinstance(role, Leader):
             role.successor_until = NOW + 1
             for progress in role.progress.values():
                 progress.linked_at = progress.sent_at = progress.last_ack_at = progress.goal_set_at = NOW

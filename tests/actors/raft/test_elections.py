@@ -11,9 +11,8 @@ from actors.partition.replica import Replica
 from actors.raft.elections import PATIENCE_SECONDS, PATIENCE_SECONDS_MAX, Claim, Elections
 from actors.runtime import Node
 from actors.runtime.simulation import Simulation
+from log.raft.candidate import Election
 from log.raft.membership import Voter
-from log.raft.node import RaftNode
-from log.raft.roles import Candidate, PreCandidate
 from tests.actors.partition.test_partitions import Brokers
 
 
@@ -120,7 +119,6 @@ def test_repeated_tries_wait_behind_first_ones_but_not_for_ever() -> None:
 PARTITIONS = 150
 AT_ONCE_HERE = 4
 SECONDS_PER_MESSAGE = 0.005
-ELECTING = (PreCandidate, Candidate)
 
 
 def step_slowly(sim: Simulation) -> None:
@@ -140,18 +138,18 @@ def step_slowly(sim: Simulation) -> None:
 
 def electing(node: Node) -> int:
     replicas = [actor for actor in node._alive.values() if isinstance(actor, Replica)]
-    return sum(isinstance(one.member.node.role, ELECTING) for one in replicas)
+    return sum(one.member.node.role.is_electing for one in replicas)
 
 
 def count_requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Who asks for votes, one for each time."""
-    asked, request_votes = [], RaftNode._request_votes
+    asked, request_votes = [], Election._request_votes
 
-    def request(self: RaftNode, voters: Sequence[Voter], *, pre: bool, forced: bool) -> None:
-        asked.append(f"{self.broker}")
-        request_votes(self, voters, pre=pre, forced=forced)
+    def request(self: Election, voters: Sequence[Voter]) -> None:
+        asked.append(f"{self.state.broker}")
+        request_votes(self, voters)
 
-    monkeypatch.setattr(RaftNode, "_request_votes", request)
+    monkeypatch.setattr(Election, "_request_votes", request)
     return asked
 
 

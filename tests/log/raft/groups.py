@@ -13,13 +13,13 @@ from log.config import LogConfig
 from log.disk.handles import Handles
 from log.disk.memory_filesystem import MemoryFilesystem
 from log.partition.partition_log import PartitionLog
+from log.raft.config import RaftConfig
 from log.raft.generation import generation_of
 from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.messages import Append, Message
-from log.raft.node import RaftConfig, RaftNode
+from log.raft.node import RaftNode
 from log.raft.pacer import Pacer
 from log.raft.ready import Vote
-from log.raft.roles import Leader
 from log.recovery import losses
 from log.replica.member import MEMBERSHIP_FILE, Member
 from protocol.records.batches import Record, build_batch, check_batches, parse_batches, records
@@ -181,7 +181,7 @@ class Group:
 
     def propose(self, broker: int) -> None:
         member = self.members.get(broker)
-        if member is None or not isinstance(member.node.role, Leader):
+        if member is None or not member.node.leads:
             return
         self.appended += 1
         value = b"value-%d" % self.appended
@@ -229,11 +229,9 @@ class Group:
         """The leader's heartbeats, which travel beside the groups."""
         member = self.members.get(broker)
         if member is not None:
-            role = member.node.role
-            if isinstance(role, Leader):
-                for to, beat in member.node.beats():
-                    if (broker, to) in self.channels:
-                        self.channels[broker, to].append(beat)
+            for to, beat in member.node.beats():
+                if (broker, to) in self.channels:
+                    self.channels[broker, to].append(beat)
 
     def note(self, text: str) -> None:
         self.trace.append(f"{self.now:.3f} {text}")
@@ -243,7 +241,7 @@ class Group:
     def check(self, broker: int) -> None:
         member = self.members[broker]
         node = member.node
-        if isinstance(node.role, Leader):
+        if node.leads:
             known = self.leaders.setdefault(node.term, broker)
             assert known == broker, f"two leaders in term {node.term}: {known} and {broker}"
             heard = self.heard[broker]
@@ -254,7 +252,7 @@ class Group:
         while self.waiting[broker] and self.waiting[broker][0][0] < node.watermark:
             offset, term, value = self.waiting[broker].pop(0)
             is_latest = node.generation == (0 if self.generation is None else self.generation.generation)
-            if isinstance(node.role, Leader) and node.term == term and is_latest:
+            if node.leads and node.term == term and is_latest:
                 self.acknowledged[offset] = value
 
     def check_committed(self, member: Member) -> None:
@@ -307,14 +305,14 @@ class Group:
             leader = self.settled_leader()
             if leader is not None and proposed:
                 return leader
-            leaders = [broker for broker, member in self.members.items() if isinstance(member.node.role, Leader)]
+            leaders = [broker for broker, member in self.members.items() if member.node.leads]
             if leaders and not proposed and self.now > end - seconds / 2:
                 proposed = True  # a tail that nobody has is cut by the next append, not before
                 self.propose(max(leaders, key=lambda broker: self.members[broker].node.term))
         raise AssertionError("no leader with everybody caught up:\n" + "\n".join(self.trace[-60:]))
 
     def settled_leader(self) -> int | None:
-        leaders = [broker for broker, member in self.members.items() if isinstance(member.node.role, Leader)]
+        leaders = [broker for broker, member in self.members.items() if member.node.leads]
         if not leaders:
             return None
         leader = max(leaders, key=lambda broker: self.members[broker].node.term)

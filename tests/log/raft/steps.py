@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from log.disk.memory_filesystem import MemoryFilesystem
 from log.partition.partition_log import PartitionLog
+from log.raft.leader import Leader
 from log.raft.membership import Membership, Voter
-from log.raft.roles import Leader
 from protocol.records.batches import Record, build_batch, check_batches
 from tests.log.raft.groups import Group
 from tests.log.raft.test_paper_claims import pump

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from log.raft import confirming, leading
 from log.raft.messages import Confirmed
 from tests.log.raft.groups import Group
 from tests.log.raft.steps import append_many, leader_of
@@ -16,7 +15,7 @@ def ask(group: Group, broker: int = 1) -> int:
 
 
 def reached(group: Group, broker: int = 1) -> int:
-    return confirming.reached(group.members[broker].node, leader_of(group, broker))
+    return leader_of(group, broker).confirmed()
 
 
 def led(size: int = 3) -> Group:
@@ -53,11 +52,11 @@ def test_a_deposed_leader_that_knows_nothing_of_it_is_not_confirmed() -> None:
     group.tick(2)
     pump(group, without=frozenset((1,)))
     assert role_of(group, 2) == role_of(group, 1) == "Leader"
-    assert leading.has_quorum(group.members[1].node, group.now), "as far as it can tell"
+    assert group.members[1].node.has_quorum(group.now), "as far as it can tell"
     number = ask(group)
     leader = leader_of(group, 1)
     pump(group)
-    assert confirming.reached(group.members[1].node, leader) < number
+    assert leader.confirmed() < number
     assert role_of(group, 1) == "Follower", "and it is told that it is over"
 
 
@@ -67,9 +66,9 @@ def test_of_one_that_lost_something_or_is_another_nobody_knows_how_it_voted() ->
     number = ask(group)
     for directory, eligible in (("dir-2", False), ("another", True)):
         node.step(Confirmed(node.term, 2, directory, number, eligible), group.now)
-        assert confirming.reached(node, role) < number
+        assert role.confirmed() < number
     node.step(Confirmed(node.term, 2, "dir-2", number, eligible=True), group.now)
-    assert confirming.reached(node, role) == number
+    assert role.confirmed() == number
 
 
 def test_a_question_that_was_lost_is_asked_again() -> None:
@@ -77,14 +76,14 @@ def test_a_question_that_was_lost_is_asked_again() -> None:
     number = ask(group)
     for channel in group.channels.values():
         channel.clear()
-    node, role = group.members[1].node, leader_of(group, 1)
-    again_at = leading.next_deadline(node, role)
+    role = leader_of(group, 1)
+    again_at = role.next_deadline()
     assert again_at is not None
     group.now = again_at
     group.tick(1)
     pump(group)
     assert reached(group) == number
-    assert leading.next_deadline(node, role) is None
+    assert role.next_deadline() is None
 
 
 def test_whoever_comes_back_is_asked_at_once() -> None:

@@ -9,10 +9,11 @@ import pytest
 from attrs import evolve
 
 from log.raft import generation
+from log.raft.config import RaftConfig
 from log.raft.generation import GENERATIONS_MAX, first_term, generation_of, last_term, number_of
 from log.raft.membership import Membership, Voter
 from log.raft.messages import Append, Beat, BeatAnswer, Message, VoteAnswer, VoteRequest
-from log.raft.node import RaftConfig, RaftNode
+from log.raft.node import RaftNode
 from log.raft.ready import Vote
 from log.raft.waiting import waits_for
 from log.recovery import losses

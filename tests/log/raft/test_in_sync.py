@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from actors.control.description import describe_quorum
-from log.raft import leading
-from log.raft.node import RaftConfig
+from log.raft.config import RaftConfig
+from log.raft.leader import Leader
 from log.raft.progress import Progress
-from log.raft.roles import Leader
 from tests.log.raft.groups import Group
 from tests.log.raft.steps import come_back_empty
 from tests.log.raft.test_paper_claims import elect, group_of, pump
@@ -17,7 +16,7 @@ FEW_BYTES = RaftConfig(fetch_bytes=100, window_bytes=100)
 def in_sync(group: Group, broker: int) -> set[int]:
     node = group.members[broker].node
     assert isinstance(node.role, Leader)
-    return leading.in_sync(node, node.role, group.now)
+    return node.in_sync(group.now)
 
 
 def propose(group: Group, broker: int, count: int) -> None:
@@ -122,7 +121,7 @@ def test_a_leader_that_shall_go_takes_in_more_as_long_as_who_shall_stay_is_far_b
     assert isinstance(node.role, Leader)
     answer_once(group, 1, 3)
     answer_once(group, 1, 3)
-    assert leading.can_lead(node, node.role, 3)
+    assert node.role.can_lead(3)
     assert 3 not in in_sync(group, 1)
     group.want(3)
     group.tell_wanted(1)

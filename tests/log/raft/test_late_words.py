@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from log.errors import DamagedFile
-from log.raft import leading
+from log.raft.follower import Follower
 from log.raft.membership import Membership, MembershipHistory
 from log.raft.messages import Append, Appended, TimeoutNow
 from log.raft.ready import Fetch
-from log.raft.roles import Follower
 from tests.log.raft.groups import Group
 from tests.log.raft.steps import append_many, leader_of
 from tests.log.raft.test_paper_claims import elect, group_of, pump
@@ -42,7 +41,7 @@ def test_what_was_read_for_a_follower_is_not_sent_where_it_no_longer_fits(why: s
         group.disconnect(1, 3)
     else:
         del role.progress[3]
-    leading.fetched(node, role, fetch, memoryview(b"batch"), 6, group.now)
+    node.fetched(fetch, memoryview(b"batch"), 6, group.now)
     assert not node.take_ready().messages
 
 

@@ -12,9 +12,8 @@ from log.disk.handles import Handles
 from log.disk.memory_filesystem import Fault, MemoryFilesystem
 from log.errors import LogOffline
 from log.partition.partition_log import PartitionLog
-from log.raft import leading
+from log.raft.config import RaftConfig
 from log.raft.messages import Appended, TimeoutNow
-from log.raft.node import RaftConfig
 from log.raft.ready import Vote
 from log.recovery import losses
 from log.replica.member import MEMBERSHIP_FILE
@@ -42,7 +41,7 @@ def test_a_replica_that_lost_data_is_not_told_that_it_recovered_by_what_it_said_
     leader, role = group.members[1].node, leader_of(group, 1)
     assert role.progress[3].match == 5
     answer = Appended(leader.term, 3, "dir-3", True, 0, -1, eligible=False)
-    leading.on_answer(leader, role, answer, group.now)
+    role.on_answer(answer, group.now)
     assert role.progress[3].match == 0
     assert not [message for _, message in leader.take_ready().messages if type(message).__name__ == "Recovered"]
 
@@ -55,23 +54,23 @@ def test_a_replica_that_has_everything_again_is_asked_until_its_word_comes_that_
     leader, role = group.members[1].node, leader_of(group, 1)
 
     def tell(*, eligible: bool) -> None:
-        leading.on_answer(leader, role, Appended(leader.term, 3, "dir-3", True, 5, 1, eligible=eligible), group.now)
+        role.on_answer(Appended(leader.term, 3, "dir-3", True, 5, 1, eligible=eligible), group.now)
 
     def said_to_it() -> list[str]:
         return [type(message).__name__ for broker, message in leader.take_ready().messages if broker == 3]
 
     tell(eligible=False)
     assert said_to_it() == ["Recovered"]
-    asks_at = leading.next_deadline(leader, role)
+    asks_at = role.next_deadline()
     assert asks_at is not None
-    leading.tick(leader, role, asks_at)
+    role.tick(asks_at)
     assert said_to_it() == ["Append"]
     tell(eligible=False)
     assert said_to_it() == ["Recovered"]
     tell(eligible=True)
     assert said_to_it() == []
-    assert 3 in leading.in_sync(leader, role, group.now)
-    assert leading.next_deadline(leader, role) is None
+    assert 3 in role.in_sync(group.now)
+    assert role.next_deadline() is None
 
 
 @pytest.mark.parametrize("operation", ["write", "sync"])

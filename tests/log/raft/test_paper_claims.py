@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from log.raft.config import RaftConfig
+from log.raft.follower import Follower
+from log.raft.leader import Leader
 from log.raft.messages import Append, Appended, VoteAnswer, VoteRequest
-from log.raft.node import RaftConfig
-from log.raft.roles import Follower, Leader
 from protocol.records.batches import Record, build_batch, check_batches
 from tests.log.raft.groups import Group
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from log.raft.node import RaftConfig
+from log.raft.config import RaftConfig
 from tests.log.raft.groups import Group
 
 

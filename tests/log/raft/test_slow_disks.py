@@ -13,11 +13,12 @@ from log.config import LogConfig
 from log.disk.handles import Handles
 from log.disk.memory_filesystem import MemoryFilesystem
 from log.partition.partition_log import PartitionLog
+from log.raft.config import RaftConfig
+from log.raft.leader import Leader
 from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.messages import Message
-from log.raft.node import RaftConfig, RaftNode
+from log.raft.node import RaftNode
 from log.raft.ready import Vote
-from log.raft.roles import Leader
 from log.replica.member import Member
 
 DELAY_SECONDS = 0.001

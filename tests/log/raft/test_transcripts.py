@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from log.raft.leader import Leader
 from log.raft.messages import Append, Message
-from log.raft.roles import Leader
 from protocol.records.batches import parse_batches
 from tests.log.raft.groups import Group
 

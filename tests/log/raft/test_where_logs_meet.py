@@ -12,7 +12,9 @@ from log.config import CleanupPolicy, LogConfig
 from log.disk.handles import Handles
 from log.disk.memory_filesystem import Fault, MemoryFilesystem
 from log.partition.partition_log import PartitionLog
-from log.raft import leading
+from log.raft.config import RaftConfig
+from log.raft.follower import Follower
+from log.raft.leader import Leader
 from log.raft.membership import MembershipHistory
 from log.raft.messages import (
     Append,
@@ -21,9 +23,8 @@ from log.raft.messages import (
     Restart,
     VoteAnswer,
 )
-from log.raft.node import RaftConfig, RaftNode
+from log.raft.node import RaftNode
 from log.raft.ready import Vote
-from log.raft.roles import Follower, Leader
 from log.replica.member import FULL_PAUSE_SECONDS, Member
 from log.segment.epoch_cache import EpochEntry
 from protocol.records.batches import Record, build_batch, check_batches, records
@@ -124,9 +125,9 @@ def test_followers_of_an_idle_partition_stay_in_sync() -> None:
     append_many(group, 1, 2)
     node = group.members[1].node
     group.now += 10 * node.config.lag_s_max
-    assert leading.in_sync(node, leader_of(group, 1), group.now) == {1, 2, 3}
+    assert node.in_sync(group.now) == {1, 2, 3}
     append_many(group, 1, 1)
-    assert leading.in_sync(node, leader_of(group, 1), group.now) == {1, 2, 3}
+    assert node.in_sync(group.now) == {1, 2, 3}
 
 
 def test_a_deadline_that_is_exactly_now_is_over() -> None:
@@ -196,7 +197,7 @@ def test_a_leader_may_hold_older_records_than_its_follower() -> None:
     progress = leader_of(group, 2).progress[3]
     progress.match = 0
     progress.probe_from(0)
-    group.act(2, lambda member: leading.replicate(member.node, leader_of(group, 2), 3, group.now))
+    group.act(2, lambda member: leader_of(group, 2).replicate(3, group.now))
     group.act(2, lambda member: member.tick(group.now))
     pump(group)
     append_many(group, 2, 1)
@@ -215,7 +216,7 @@ def test_a_follower_that_has_verified_nothing_yet_acknowledges_nothing_when_its_
     elect(group, 1)
     follower = group.members[3]
     follower.log.append(check_batches(build_batch([Record(0, 1, None, b"old", ())])), epoch=1, now_ms=0)
-    group.act(3, lambda member: member.node._become(Follower(1, None)))
+    group.act(3, lambda member: member.node.follow(1, None))
     group.channels[3, 1].clear()
     follower.log.flush()
     group.act(3, lambda member: member.flushed(group.now))

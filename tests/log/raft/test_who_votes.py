@@ -11,7 +11,8 @@ from log.config import LogConfig
 from log.disk.handles import Handles
 from log.disk.memory_filesystem import MemoryFilesystem, SimulatedCrash
 from log.partition.partition_log import PartitionLog
-from log.raft import leading
+from log.raft.config import RaftConfig
+from log.raft.leader import Leader
 from log.raft.membership import Membership, MembershipHistory
 from log.raft.messages import (
     Append,
@@ -20,9 +21,8 @@ from log.raft.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from log.raft.node import RaftConfig, RaftNode
+from log.raft.node import RaftNode
 from log.raft.ready import Vote
-from log.raft.roles import Leader
 from log.recovery import losses
 from log.replica.member import MEMBERSHIP_FILE, Member
 from protocol.records.batches import Record, build_batch, check_batches
@@ -243,15 +243,15 @@ def test_a_broker_that_is_heard_makes_no_quorum_without_its_replica() -> None:
     group = group_of(3)
     elect(group, 1)
     node = group.members[1].node
-    assert leading.has_quorum(node, group.now), "those who voted for it have answered"
+    assert node.has_quorum(group.now), "those who voted for it have answered"
     for broker in (2, 3):
         node.peer_down(broker, group.now)
         node.peer_up(broker, group.now)
-    assert not leading.has_quorum(node, group.now)
+    assert not node.has_quorum(group.now)
     node.tick(group.now)
     assert isinstance(node.role, Leader), "they have some time to answer"
     node.step(BeatAnswer(node.term, 2, "dir-2", 0, eligible=True), group.now)
-    assert leading.has_quorum(node, group.now)
+    assert node.has_quorum(group.now)
     node.peer_down(2, group.now)
     node.peer_up(2, group.now)
     asked_at = at = group.now
@@ -269,7 +269,7 @@ def test_a_leader_that_is_not_heard_answers_nobody_and_steps_down_when_its_links
     node = group.members[1].node
     node.peer_down(3, group.now)
     later = group.now + 10 * node.config.leader_timeout_s
-    assert not leading.has_quorum(node, later)
+    assert not node.has_quorum(later)
     node.tick(later)
     assert role_of(group, 1) == "Leader"
     node.peer_down(2, later)
@@ -295,7 +295,7 @@ def test_a_leader_that_lost_all_the_others_is_alone_until_one_of_them_answers() 
     assert is_alone(group), "its broker is there, and nobody has answered"
     node.step(BeatAnswer(node.term, 2, "dir-2", 0, eligible=True), group.now)
     assert not is_alone(group)
-    assert leading.has_quorum(node, group.now)
+    assert node.has_quorum(group.now)
 
 
 def test_who_votes_is_on_disk_though_nothing_else_of_a_young_log_is() -> None:

@@ -8,10 +8,10 @@ import sys
 import pytest
 from attrs import evolve
 
+from log.raft.candidate import Election, PreCandidate
 from log.raft.messages import VoteRequest
 from log.raft.node import RaftNode
 from log.raft.ready import Vote
-from log.raft.roles import Follower, PreCandidate
 from tools.explorer.scenario import Scenario
 from tools.explorer.scenarios import SEED, joins_with_crash, small, star
 from tools.explorer.search import Fault, Search
@@ -49,7 +49,7 @@ def test_a_pre_candidate_that_never_yields_is_found(monkeypatch: pytest.MonkeyPa
         if isinstance(node.role, PreCandidate):
             if node.rank(node.broker) < node.rank(request.candidate):
                 return False
-            node._become(Follower(None, now))
+            node.follow(None, now)
         return True
 
     monkeypatch.setattr(RaftNode, "_yields_to", insists)
@@ -61,12 +61,12 @@ def test_a_pre_candidate_that_never_yields_is_found(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_voter_that_votes_twice_in_a_term_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_vote = RaftNode._set_vote
+    set_vote = RaftNode.set_vote
 
     def forgets(node: RaftNode, vote: Vote) -> None:
         set_vote(node, vote if vote.voted_for == node.broker else Vote(vote.term, None))
 
-    monkeypatch.setattr(RaftNode, "_set_vote", forgets)
+    monkeypatch.setattr(RaftNode, "set_vote", forgets)
     with pytest.raises(Fault, match="two leaders in term 1"):
         Search(Scenario("3 replicas", brokers=3, terms=1, elections_only=True)).run()
 
@@ -89,6 +89,6 @@ def test_a_voter_that_does_not_compare_logs_is_found(monkeypatch: pytest.MonkeyP
 @pytest.mark.timeout(900)
 def test_what_a_joining_voter_has_committed_outlives_a_power_loss_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Search(joins_with_crash()).run().is_exhausted
-    monkeypatch.setattr(RaftNode, "_electorates", lambda node, _role: (node.membership,))
+    monkeypatch.setattr(Election, "electorates", lambda election: (election.state.membership,))
     with pytest.raises(Fault, match="without what was committed"):
         Search(joins_with_crash()).run()

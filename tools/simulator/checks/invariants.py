@@ -19,7 +19,6 @@ from log.disk.reserve import ReservedFilesystem
 from log.partition.partition_log import PartitionLog
 from log.raft.membership import Membership, Voter
 from log.raft.messages import Beat
-from log.raft.roles import Leader
 from log.recovery.checkpoint import Offsets
 from log.replica.member import Member
 from log.segment.producer_state import BATCHES_KEPT
@@ -135,7 +134,7 @@ class Invariants:
             if seen is not None:
                 self._past.setdefault((group, Voter(broker, seen.directory)), []).append(seen.log)
             seen = self._begin(group, broker, actor)
-        leads = isinstance(node.role, Leader)
+        leads = node.leads
         if leads or seen.leads:
             self._compare_leading(group, broker, seen, member)
         if node.term < seen.term:
@@ -188,9 +187,9 @@ class Invariants:
         node = member.node
         if member.unsaved_vote is None:
             self._terms[group, broker, node.directory] = node.term
-        if isinstance(node.role, Leader) and node.role.alone:
+        if node.role.alone:
             self._alone_at[group, broker] = self._now()
-        if isinstance(node.role, Leader):
+        if node.leads:
             if node.membership.brokers != (broker,):
                 self._sole.pop(group, None)
             elif self._sole.get(group, (-1, 0.0))[0] != broker:
@@ -202,7 +201,7 @@ class Invariants:
         Only one that stood for election before it was removed brings a newer term: then it is elected anew in the next.
         """
         node, log = member.node, member.log
-        leads = isinstance(node.role, Leader)
+        leads = node.leads
         if leads and (not seen.leads or node.term != seen.term):
             self._elected(group, broker, node.term, log)
             if self._is_fresh(group) and node.watermark > self.committed_end.get(group, 0):

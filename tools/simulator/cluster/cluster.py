@@ -20,7 +20,6 @@ from log.disk.memory_filesystem import MemoryFilesystem
 from log.machines.metadata.metadata import Metadata
 from log.machines.metadata.placement import controllers
 from log.raft.membership import Voter
-from log.raft.roles import Leader
 from tools.simulator.checks.invariants import Invariants
 from tools.simulator.checks.turns import Turns
 from tools.simulator.clients.client import Client, ClientServices, Finish
@@ -148,7 +147,7 @@ class Cluster:
         best: tuple[int, int] | None = None
         for broker in self.living:
             replica = self.replica(group, broker)
-            if replica is not None and isinstance(replica._member.node.role, Leader):
+            if replica is not None and replica._member.node.leads:
                 best = max(best or (-1, -1), (replica._member.node.term, broker))
         return None if best is None else best[1]
 

@@ -15,7 +15,6 @@ from actors.runtime import Address
 from log.errors import LogError
 from log.machines.metadata.plans import EndMove, MoveReplicas, Request
 from log.partition.partition_log import PartitionLog
-from log.raft.roles import Follower
 from protocol.records.batches import HEADER
 from tools.simulator.faults.faults import Faults
 from tools.simulator.faults.stale_messages import StaleMessages
@@ -84,7 +83,7 @@ class DirectedFaults:
         if replica is None or tries == 0:
             return
         member, log = replica._member, replica._member.log
-        follows = isinstance(member.node.role, Follower) and member.unsaved_vote is None
+        follows = member.node.follows and member.unsaved_vote is None
         if follows and log.flushed_offset < log.end_offset and replica._flush is None and log.online:
             self._slow_down(broker, self.rng.uniform(0.1, 1) / self.cluster.sync_s_max, 0.01)
             with contextlib.suppress(LogError):

@@ -11,7 +11,7 @@ import random
 from functools import partial
 
 from actors.cluster_file.facts import GROUP as METADATA
-from log.raft.roles import Follower
+from log.raft.follower import Follower
 from tools.simulator.faults.faults import Faults
 from tools.simulator.layout import address_of
 

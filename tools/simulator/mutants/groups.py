@@ -20,7 +20,7 @@ from log.machines.group.consumer.group import ConsumerGroup
 from log.machines.group.consumer.member import ConsumerMember
 from log.machines.group.consumer.state import ConsumerState
 from log.machines.group.machine import GroupMachine
-from log.raft.roles import Leader
+from log.raft.leader import Leader
 from protocol.error_codes import ErrorCode
 from protocol.messages.group_records import OffsetCommitKey
 from protocol.messages.sync_group import SyncGroupRequest

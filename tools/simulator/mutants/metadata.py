@@ -24,11 +24,10 @@ from log.machines.metadata.metadata import Metadata, PartitionState
 from log.machines.metadata.plans import Circumstances, EndMove, Plan, Request, plan
 from log.machines.metadata.records import MetadataRecord
 from log.partition.partition_log import PartitionLog
-from log.raft import leading
+from log.raft.candidate import Candidate, Election
+from log.raft.leader import Leader
 from log.raft.membership import Membership, MembershipHistory
-from log.raft.node import RaftNode
 from log.raft.ready import LeaderBatch
-from log.raft.roles import Candidate, Leader, PreCandidate
 from log.recovery import checkpoint
 from log.replica.member import MEMBERSHIP_FILE
 from protocol.records.batches import parse_batches
@@ -40,14 +39,15 @@ _DEATHS = ("kill", "kill-all", "isolate", "reconnect", "usurp")
 
 # -- controllers -----------------------------------------------------------------------------------------------------
 
-_is_elected = RaftNode._is_elected
+_is_elected = Election.is_elected
 
 
-def _is_elected_by_half(self: RaftNode, role: PreCandidate | Candidate) -> bool:
+def _is_elected_by_half(self: Election) -> bool:
     """Of the controllers, one less than a majority is enough."""
-    if isinstance(role, Candidate) and isinstance(self.log, PartitionLog) and self.log.directory.endswith(GROUP):
-        return len(role.granted) >= self.membership.majority - 1
-    return _is_elected(self, role)
+    log = self.state.log
+    if isinstance(self, Candidate) and isinstance(log, PartitionLog) and log.directory.endswith(GROUP):
+        return len(self.granted) >= self.state.membership.majority - 1
+    return _is_elected(self)
 
 
 _write = Controller._write
@@ -123,29 +123,31 @@ def _restore_without_newest_topic(self: Metadata, data: bytes) -> None:
 # -- memberships -----------------------------------------------------------------------------------------------------
 
 
-def _reconcile_at_once(node: RaftNode, role: Leader, now: float) -> None:
+def _reconcile_at_once(self: Leader, now: float) -> None:
+    node = self.state
     if node.history.latest_offset >= node.watermark or node.ready.leader_batches:
         return
-    membership = leading._next_membership(node, role, now)
+    membership = self._next_membership(now)
     if membership is not None:
         node.ready.leader_batches.append(LeaderBatch(membership))
-    elif node.broker not in node.wanted and role.successor is None and node.wanted:
-        leading.hand_over(node, role, now, among=node.wanted)
+    elif node.broker not in node.wanted and self.successor is None and node.wanted:
+        self.hand_over(now, among=node.wanted)
 
 
-_reconcile = leading.reconcile
+_reconcile = Leader.reconcile
 
 
-def _reconcile_in_a_row(node: RaftNode, role: Leader, now: float) -> None:
+def _reconcile_in_a_row(self: Leader, now: float) -> None:
     """Nobody waits for the last change to be committed."""
-    membership = None if node.ready.leader_batches else leading._next_membership(node, role, now)
+    node = self.state
+    membership = None if node.ready.leader_batches else self._next_membership(now)
     if membership is not None and node.log.epochs.epoch_at(node.watermark - 1) == node.term:
         node.ready.leader_batches.append(LeaderBatch(membership))
     else:
-        _reconcile(node, role, now)
+        _reconcile(self, now)
 
 
-def _has_heard_enough(_node: RaftNode) -> bool:
+def _has_heard_enough(_self: Leader) -> bool:
     return False
 
 
@@ -209,8 +211,8 @@ _NAMED_IN: tuple[object, ...] = (
 METADATA_MUTANTS: dict[str, Mutant] = {
     "two-controllers": Mutant(
         "two controllers are elected in one epoch",
-        RaftNode,
-        "_is_elected",
+        Election,
+        "is_elected",
         _is_elected_by_half,
         faults=("kill", "kill-all", "usurp", "isolate"),
         brokers=5,
@@ -308,7 +310,7 @@ METADATA_MUTANTS: dict[str, Mutant] = {
     ),
     "membership-at-once": Mutant(
         "a leader changes the membership before it has committed anything",
-        leading,
+        Leader,
         "reconcile",
         _reconcile_at_once,
         faults=("usurp", "transfer", "kill", "empty"),
@@ -317,7 +319,7 @@ METADATA_MUTANTS: dict[str, Mutant] = {
     ),
     "memberships-in-a-row": Mutant(
         "a leader changes the membership again before the last change is committed",
-        leading,
+        Leader,
         "reconcile",
         _reconcile_in_a_row,
         faults=("usurp", "transfer", "kill", "empty"),
@@ -327,7 +329,7 @@ METADATA_MUTANTS: dict[str, Mutant] = {
     ),
     "later-move-undone": Mutant(
         "a leader that has not heard of the last move goes by an earlier one",
-        leading,
+        Leader,
         "_has_heard_less",
         _has_heard_enough,
         faults=("move-ended", "late-word"),

@@ -7,7 +7,9 @@ from contextlib import suppress
 
 from attrs import evolve
 
-from log.raft import following, leading
+from log.raft.candidate import Candidate, Election, PreCandidate
+from log.raft.follower import Follower
+from log.raft.leader import Leader
 from log.raft.membership import Membership
 from log.raft.messages import (
     Append,
@@ -22,7 +24,7 @@ from log.raft.messages import (
 )
 from log.raft.node import RaftNode
 from log.raft.ready import Fetch, Ready, Vote
-from log.raft.roles import Candidate, Follower, Leader, PreCandidate, Role
+from log.raft.role import Role
 from log.recovery import losses
 from log.replica.member import Member
 from log.replica.vote_journal import VoteJournal
@@ -30,55 +32,53 @@ from protocol.records.batches import RecordBatches, parse_batches
 from tools.simulator.mutants.mutant import Mutant
 
 
-def _commit_alone(node: RaftNode, role: Leader) -> None:
-    role.certain = True
-    node.commit(node.log.end_offset)
+def _commit_alone(self: Leader) -> None:
+    self.certain = True
+    self.state.commit(self.state.log.end_offset)
 
 
-def _commit_any_term(node: RaftNode, role: Leader) -> None:
-    held = sorted((leading._held_by(node, role, voter) for voter in node.membership.voters), reverse=True)
-    role.certain = True
-    node.commit(held[node.membership.majority - 1])
+def _commit_any_term(self: Leader) -> None:
+    membership = self.state.membership
+    held = sorted((self._held_by(voter) for voter in membership.voters), reverse=True)
+    self.certain = True
+    self.state.commit(held[membership.majority - 1])
 
 
-def _has_quorum_always(_node: RaftNode, _now: float, **_: float) -> bool:
+def _has_quorum_always(_self: Leader, _now: float) -> bool:
     return True
 
 
-def _no_deadline(_node: RaftNode, _role: Leader) -> None:
+def _no_deadline(_self: Leader) -> None:
     return None
 
 
-def _advance_unverified(node: RaftNode, role: Follower) -> None:
-    node.commit(min(role.leader_watermark, node.log.end_offset))
+def _advance_unverified(self: Follower) -> None:
+    self.state.commit(min(self.leader_watermark, self.state.log.end_offset))
 
 
-_acknowledge = following._acknowledge
+_acknowledge = Follower._acknowledge
 
 
-def _acknowledge_log_end(node: RaftNode, role: Follower, leader: int, end: int) -> None:
-    _acknowledge(node, role, leader, max(end, node.log.end_offset))
+def _acknowledge_log_end(self: Follower, leader: int, end: int) -> None:
+    _acknowledge(self, leader, max(end, self.state.log.end_offset))
 
 
-_on_append = following.on_append
+_on_append = Follower.on_append
 
 
-def _on_append_cut(node: RaftNode, role: Follower, message: Append) -> None:
-    shorter = message.prev_end < node.log.end_offset and not len(message.batches)
-    if (
-        shorter
-        and message.prev_end >= node.log.log_start_offset
-        and following._meets(node, message.prev_end, message.prev_epoch)
-    ):
-        node.ready.truncate = message.prev_end
-    _on_append(node, role, message)
+def _on_append_cut(self: Follower, message: Append) -> None:
+    log = self.state.log
+    shorter = message.prev_end < log.end_offset and not len(message.batches)
+    if shorter and message.prev_end >= log.log_start_offset and self._meets(message.prev_end, message.prev_epoch):
+        self.state.ready.truncate = message.prev_end
+    _on_append(self, message)
 
 
-def _meets_anywhere(node: RaftNode, prev_end: int, _prev_epoch: int) -> bool:
-    return prev_end <= node.log.end_offset
+def _meets_anywhere(self: Follower, prev_end: int, _prev_epoch: int) -> bool:
+    return prev_end <= self.state.log.end_offset
 
 
-def _flushed_already(_node: RaftNode) -> int:
+def _flushed_already(_self: Follower) -> int:
     return 1 << 62
 
 
@@ -122,20 +122,20 @@ def _become_still_verified(self: RaftNode, role: Role) -> None:
     _become(self, role)
 
 
-_campaign = RaftNode._campaign
+_ask = Candidate._ask
 
 
-def _campaign_and_lead(self: RaftNode, now: float, *, forced: bool) -> None:
-    _campaign(self, now, forced=forced)
-    if isinstance(self.role, Candidate) and self._is_elected(self.role):
-        self._lead(now)
+def _ask_and_lead(self: Candidate, now: float) -> None:
+    _ask(self, now)
+    if self.is_elected():
+        self.win(now)
 
 
-_on_vote_answer = RaftNode._on_vote_answer
+_on_vote_answer = Election.on_vote_answer
 
 
-def _count_late_pre_votes(self: RaftNode, answer: VoteAnswer, now: float) -> None:
-    _on_vote_answer(self, evolve(answer, pre=isinstance(self.role, PreCandidate)), now)
+def _count_late_pre_votes(self: Election, answer: VoteAnswer, now: float) -> None:
+    _on_vote_answer(self, evolve(answer, pre=isinstance(self, PreCandidate)), now)
 
 
 _would_grant = RaftNode._would_grant
@@ -168,41 +168,42 @@ def _sync_votes_or_not(self: VoteJournal) -> None:
     self._unsynced = {}
 
 
-_fetched = leading.fetched
+_fetched = Leader.fetched
 
 
 def _fetched_within_window(
-    node: RaftNode, role: Leader, fetch: Fetch, data: memoryview, end: int, now: float, epochs: bytes = b""
+    self: Leader, fetch: Fetch, data: memoryview, end: int, now: float, epochs: bytes
 ) -> None:  # fmt: skip
-    if len(data) <= node.config.window_bytes:
-        _fetched(node, role, fetch, data, end, now, epochs)
+    if len(data) <= self.state.config.window_bytes:
+        _fetched(self, fetch, data, end, now, epochs)
 
 
-def _tick_for_quorum(node: RaftNode, _role: Leader, now: float) -> None:
-    if not leading.has_quorum(node, now):
-        node.step_down(now)
+def _tick_for_quorum(self: Leader, now: float) -> None:
+    if not self.has_quorum(now):
+        self.state.follow(None, self.state.campaign_at(now, patience=1))
 
 
-_on_answer = leading.on_answer
+_on_answer = Leader.on_answer
 
 
-def _on_answer_of_anybody(node: RaftNode, role: Leader, answer: Appended | BeatAnswer, now: float) -> None:
-    if not answer.eligible and answer.follower in role.progress:
-        node.send(answer.follower, Recovered(node.term, node.broker))
-    _on_answer(node, role, answer, now)
+def _on_answer_of_anybody(self: Leader, answer: Appended | BeatAnswer, now: float) -> None:
+    if not answer.eligible and answer.follower in self.progress:
+        self.state.send(answer.follower, Recovered(self.state.term, self.state.broker))
+    _on_answer(self, answer, now)
 
 
 _refuse_old_term = RaftNode._refuse_old_term
 
 
 def _believe_old_term(self: RaftNode, message: Message) -> None:
-    if isinstance(self.role, Follower) and isinstance(message, Append | Beat | TimeoutNow):
+    if self.follows and isinstance(message, Append | Beat | TimeoutNow):
         self.commit(min(message.watermark, self.log.end_offset))
     _refuse_old_term(self, message)
 
 
-def _lost_all_others(node: RaftNode) -> bool:
-    return not any(broker in node.online for broker in node.membership.brokers if broker != node.broker)
+def _lost_all_others(self: Leader) -> bool:
+    state = self.state
+    return not any(broker in state.online for broker in state.membership.brokers if broker != state.broker)
 
 
 def _read_anything(self: Member, start: int, bytes_max: int) -> RecordBatches:
@@ -210,19 +211,19 @@ def _read_anything(self: Member, start: int, bytes_max: int) -> RecordBatches:
 
 
 RAFT_MUTANTS: dict[str, Mutant] = {
-    "commit-without-majority": Mutant("a leader commits what it alone has", leading, "commit", _commit_alone),
-    "commit-older-term": Mutant("an older term's batch is committed by counting", leading, "commit", _commit_any_term),
+    "commit-without-majority": Mutant("a leader commits what it alone has", Leader, "commit", _commit_alone),
+    "commit-older-term": Mutant("an older term's batch is committed by counting", Leader, "commit", _commit_any_term),
     "serve-without-quorum": Mutant(
         "a leader answers for ever",
-        leading,
+        Leader,
         "has_quorum",
         _has_quorum_always,
-        also=((leading, "next_deadline", _no_deadline),),
+        also=((Leader, "next_deadline", _no_deadline),),
         faults=("isolate", "transfer"),
     ),
     "watermark-unverified": Mutant(
         "a follower's watermark goes beyond what it verified",
-        following,
+        Follower,
         "advance",
         _advance_unverified,
         faults=("usurp",),
@@ -235,16 +236,16 @@ RAFT_MUTANTS: dict[str, Mutant] = {
         faults=("old-word",),
     ),
     "acknowledge-log-end": Mutant(
-        "a follower acknowledges its log's end", following, "_acknowledge", _acknowledge_log_end
+        "a follower acknowledges its log's end", Follower, "_acknowledge", _acknowledge_log_end
     ),
-    "truncate-to-leader": Mutant("a follower cuts what its leader lacks", following, "on_append", _on_append_cut),
+    "truncate-to-leader": Mutant("a follower cuts what its leader lacks", Follower, "on_append", _on_append_cut),
     "no-epoch-check": Mutant(
-        "logs meet wherever both have something", following, "_meets", _meets_anywhere, faults=("usurp",)
+        "logs meet wherever both have something", Follower, "_meets", _meets_anywhere, faults=("usurp",)
     ),
-    "acknowledge-unflushed": Mutant("a follower does not wait for its disk", following, "_flushed", _flushed_already),
+    "acknowledge-unflushed": Mutant("a follower does not wait for its disk", Follower, "_flushed", _flushed_already),
     "vote-told-before-saved": Mutant("a vote is told before it is on disk", Member, "_send", _send_before_saved),
     "led-before-saved": Mutant(
-        "who votes alone leads before its vote is on disk", RaftNode, "_campaign", _campaign_and_lead, unreplicated=1
+        "who votes alone leads before its vote is on disk", Candidate, "_ask", _ask_and_lead, unreplicated=1
     ),
     "lost-votes-trusted": Mutant(
         "a broker whose vote journal is lost takes itself for one that has never voted",
@@ -278,7 +279,7 @@ RAFT_MUTANTS: dict[str, Mutant] = {
     ),
     "recovered-too-early": Mutant(
         "a replica that lost data counts again before it was brought anything",
-        leading,
+        Leader,
         "on_answer",
         _on_answer_of_anybody,
         faults=("power",),
@@ -293,8 +294,8 @@ RAFT_MUTANTS: dict[str, Mutant] = {
     ),
     "pre-vote-counts": Mutant(
         "a pre-vote that comes late counts as a vote",
-        RaftNode,
-        "_on_vote_answer",
+        Election,
+        "on_vote_answer",
         _count_late_pre_votes,
     ),
     "longest-log-wins": Mutant(
@@ -322,11 +323,11 @@ RAFT_MUTANTS: dict[str, Mutant] = {
         faults=("sync-error", "sniper", "kill", "isolate"),
     ),
     "window-too-small": Mutant(
-        "a batch larger than the window is never sent again", leading, "fetched", _fetched_within_window
+        "a batch larger than the window is never sent again", Leader, "fetched", _fetched_within_window
     ),
     "lost-append-not-repeated": Mutant(
         "nobody asks again where an append was lost",
-        leading,
+        Leader,
         "tick",
         _tick_for_quorum,
         faults=("drop", "kill"),
@@ -334,8 +335,8 @@ RAFT_MUTANTS: dict[str, Mutant] = {
     ),
     "sole-voter-is-alone": Mutant(
         "whoever votes alone takes nothing in when other brokers go",
-        leading,
-        "lost_all_others",
+        Leader,
+        "_lost_all_others",
         _lost_all_others,
         faults=("isolate",),
         unreplicated=2,

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from actors.runtime.simulation import Wire
 from log.config import NEVER
-from log.raft.node import RaftConfig
+from log.raft.config import RaftConfig
 from tools.simulator.settings.choices import (
     choose_blackout,
     choose_minority,
