@@ -19,8 +19,8 @@ from log.raft.roles import Follower
 from protocol.records.batches import HEADER
 from tools.simulator.faults.faults import Faults
 from tools.simulator.faults.stale_messages import StaleMessages
-from tools.simulator.layout import TOPIC
 from tools.simulator.settings.faults import DIRECTED_FAULTS
+from tools.simulator.settings.layout import TOPIC
 
 SLOWNESS = (20.0, 100.0)
 
