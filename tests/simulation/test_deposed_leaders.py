@@ -8,7 +8,7 @@ from log.machines.metadata.metadata import PartitionState
 from log.machines.metadata.plans import MoveReplicas
 from tests.simulation.test_operations_under_kills import a_world, ask, carry_out, until
 from tools.simulator.cluster.settled import unsettled
-from tools.simulator.layout import TOPIC, address_of
+from tools.simulator.settings.layout import TOPIC, address_of
 from tools.simulator.world import World
 
 LEADER, OTHERS, ELSEWHERE, CONTROLLER = 4, (5, 1), 2, 3

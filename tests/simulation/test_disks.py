@@ -7,8 +7,8 @@ import errno
 from log.disk.memory_filesystem import Fault
 from log.raft.ready import Vote
 from log.replica.vote_journal import VoteJournal
-from tools.simulator.layout import DATA, JOURNAL
 from tools.simulator.record.report import TraceKeeper
+from tools.simulator.settings.layout import DATA, JOURNAL
 from tools.simulator.settings.seed import choose
 from tools.simulator.world import World
 

@@ -15,7 +15,7 @@ from log.machines.metadata.plans import AlterConfigs
 from log.recovery import checkpoint
 from tests.simulation.test_operations_under_kills import a_world, carry_out, until
 from tools.simulator.cluster.settled import unsettled
-from tools.simulator.layout import DATA, TOPIC
+from tools.simulator.settings.layout import DATA, TOPIC
 
 SLOW = 4  # it follows and does not vote: what it is slow at holds up nobody
 

@@ -36,8 +36,8 @@ from protocol.records.batches import Record, build_batch, check_batches, records
 from tools.simulator.clients.administrators import _AGAIN as RETRIABLE
 from tools.simulator.cluster.failures import FailureWatch
 from tools.simulator.cluster.settled import unsettled
-from tools.simulator.layout import CLIENT_NODES, DATA, TOPIC
 from tools.simulator.record.report import TraceKeeper
+from tools.simulator.settings.layout import CLIENT_NODES, DATA, TOPIC
 from tools.simulator.settings.seed import choose
 from tools.simulator.world import World
 

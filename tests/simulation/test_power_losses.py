@@ -11,8 +11,8 @@ from actors.cluster_file.facts import GROUP as METADATA
 from actors.runtime import Address
 from log.config import NEVER
 from log.machines.metadata.plans import MoveReplicas
-from tools.simulator.layout import TOPIC
 from tools.simulator.record.report import TraceKeeper
+from tools.simulator.settings.layout import TOPIC
 from tools.simulator.settings.seed import choose
 from tools.simulator.world import World
 

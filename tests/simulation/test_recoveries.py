@@ -18,7 +18,7 @@ from log.raft.messages import Message
 from log.raft.node import RaftNode
 from protocol.error_codes import ErrorCode
 from tests.simulation.test_power_losses import until, world_at_work
-from tools.simulator.layout import TOPIC
+from tools.simulator.settings.layout import TOPIC
 from tools.simulator.world import World
 
 KEEPERS = SURVIVOR, *LOST = (1, 2, 4)

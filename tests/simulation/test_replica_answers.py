@@ -34,8 +34,8 @@ from actors.runtime import Actor, Address, Future, Payload, handles
 from protocol.error_codes import ErrorCode
 from protocol.records.batches import ControlType, Record, build_batch, check_batches, end_txn_marker
 from tools.simulator.cluster.settled import unsettled
-from tools.simulator.layout import CLIENT_NODES
 from tools.simulator.record.report import TraceKeeper
+from tools.simulator.settings.layout import CLIENT_NODES
 from tools.simulator.settings.seed import choose
 from tools.simulator.world import World
 

@@ -13,10 +13,10 @@ from tools.simulator.cluster.cluster import Cluster
 from tools.simulator.cluster.settled import unsettled
 from tools.simulator.groups.view import GroupView
 from tools.simulator.groups.world import GroupWorld
-from tools.simulator.layout import CLIENT_NODES, TOPIC
 from tools.simulator.record.history import ALL, IDEMPOTENT, ONE
 from tools.simulator.record.report import TraceKeeper
 from tools.simulator.settings.groups import GroupSettings
+from tools.simulator.settings.layout import CLIENT_NODES, TOPIC
 from tools.simulator.settings.seed import Settings
 from tools.simulator.settings.transactions import TransactionSettings
 from tools.simulator.topics.evictions import KIND as EVICTIONS

@@ -27,9 +27,9 @@ from tools.simulator.clients.streams import open_port
 from tools.simulator.cluster.background import SimulatedBackground
 from tools.simulator.cluster.broker import Broker
 from tools.simulator.cluster.damaged_votes import DamagedVotes
-from tools.simulator.layout import CLIENT_NODES, DATA, JOURNAL, TOPIC, address_of
 from tools.simulator.record.history import History
 from tools.simulator.record.report import TraceKeeper, Violation
+from tools.simulator.settings.layout import CLIENT_NODES, DATA, JOURNAL, TOPIC, address_of
 from tools.simulator.settings.seed import Settings
 
 _REDIAL_SECONDS = 0.03

@@ -14,7 +14,7 @@ from log.disk.memory_filesystem import MemoryFilesystem
 from log.recovery import checkpoint
 from log.replica.vote_journal import read_votes
 from tools.simulator.cluster.broker import Broker
-from tools.simulator.layout import DATA, JOURNAL
+from tools.simulator.settings.layout import DATA, JOURNAL
 
 FLIPPED, LOST = "bit-flip", "lost-votes"
 _FLIPPED_SHARE = 0.1

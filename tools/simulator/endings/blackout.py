@@ -18,9 +18,9 @@ from attrs import evolve
 from actors.cluster_file.facts import GROUP as METADATA
 from actors.runtime import Node
 from tools.simulator.clients.client import Client, ClientServices, Reader, Writer
-from tools.simulator.layout import CLIENT_NODES
 from tools.simulator.record.history import ALL, IDEMPOTENT, ONE, History, Operation
 from tools.simulator.record.report import Violation
+from tools.simulator.settings.layout import CLIENT_NODES
 from tools.simulator.world import World
 
 _FIRST_PRODUCER_ID = 1000

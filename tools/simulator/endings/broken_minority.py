@@ -18,7 +18,7 @@ from actors.raft.raft_actor import RaftActor
 from log.disk.memory_filesystem import Fault
 from tools.simulator.clients.administrators import Administrator
 from tools.simulator.clients.client import Reader
-from tools.simulator.layout import CLIENT_NODES, DATA
+from tools.simulator.settings.layout import CLIENT_NODES, DATA
 from tools.simulator.world import World
 
 _SLOWNESS = 200.0

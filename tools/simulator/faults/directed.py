@@ -18,8 +18,8 @@ from log.partition.partition_log import PartitionLog
 from protocol.records.batches import HEADER
 from tools.simulator.faults.faults import Faults
 from tools.simulator.faults.stale_messages import StaleMessages
-from tools.simulator.layout import TOPIC
 from tools.simulator.settings.faults import DIRECTED_FAULTS
+from tools.simulator.settings.layout import TOPIC
 
 SLOWNESS = (20.0, 100.0)
 

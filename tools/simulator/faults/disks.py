@@ -11,7 +11,7 @@ from log.errors import LogOffline
 from log.recovery import checkpoint
 from log.recovery.checkpoint import Offsets
 from tools.simulator.faults.faults import Faults
-from tools.simulator.layout import DATA, JOURNAL
+from tools.simulator.settings.layout import DATA, JOURNAL
 
 INDEXES = (".index", ".timeindex")
 _AHEAD_SECONDS_MAX = 40_000.0

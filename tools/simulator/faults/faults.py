@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from log.recovery.checkpoint import Offsets
 from tools.simulator.cluster.cluster import Cluster
-from tools.simulator.layout import CLIENT_NODES
+from tools.simulator.settings.layout import CLIENT_NODES
 
 
 class Faults:

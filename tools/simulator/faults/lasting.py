@@ -18,8 +18,8 @@ from log.config import NEVER
 from log.disk.memory_filesystem import Fault
 from log.machines.metadata.plans import AlterConfigs
 from tools.simulator.faults.faults import Faults
-from tools.simulator.layout import DATA, TOPIC
 from tools.simulator.settings.faults import LASTING_FAULTS
+from tools.simulator.settings.layout import DATA, TOPIC
 
 _LASTING_S = (1.0, 3.0, 3600.0)
 _DAY = 86_400.0

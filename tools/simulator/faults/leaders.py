@@ -7,7 +7,7 @@ from tools.simulator.cluster.cluster import Cluster
 from tools.simulator.faults.faults import Faults
 from tools.simulator.faults.links import clog_way, isolate
 from tools.simulator.faults.processes import kill
-from tools.simulator.layout import address_of
+from tools.simulator.settings.layout import address_of
 
 
 def usurp(faults: Faults, _broker: int) -> bool:

@@ -9,7 +9,7 @@ from log.recovery.checkpoint import CLEAN
 from tools.simulator.faults.faults import Faults
 from tools.simulator.faults.links import mend_all
 from tools.simulator.faults.losses import whole
-from tools.simulator.layout import DATA, address_of
+from tools.simulator.settings.layout import DATA, address_of
 
 
 def stop(faults: Faults, broker: int) -> bool:

@@ -13,7 +13,7 @@ from functools import partial
 from actors.cluster_file.facts import GROUP as METADATA
 from log.raft.follower import Follower
 from tools.simulator.faults.faults import Faults
-from tools.simulator.layout import address_of
+from tools.simulator.settings.layout import address_of
 
 _LOOK_SECONDS = 0.0005
 _LOOKS_MAX = 1000

@@ -13,7 +13,7 @@ from actors.messages.coordinator import GROUPS_TOPIC
 from actors.messages.replica import TransferLeadership, group_name
 from tools.simulator.faults.faults import Faults
 from tools.simulator.faults.schedule import KINDS
-from tools.simulator.layout import address_of
+from tools.simulator.settings.layout import address_of
 
 _AT_LEADERS = ("kill", "isolate", "reconnect", "pause", "stop", "power", "crash")
 _AT_A_COMMIT = ("kill", "isolate", "power", "reconnect")

@@ -31,8 +31,8 @@ from protocol.messages.group_records import (
 )
 from protocol.records.batches import parse_batches, records
 from protocol.schema.codec import decode_versioned, version_of
-from tools.simulator.layout import PASSING
 from tools.simulator.record.report import Violation
+from tools.simulator.settings.layout import PASSING
 
 READ_BYTES = 1 << 20
 RECORD_BYTES_MAX = 1 << 20

@@ -1,12 +1,4 @@
-"""Planted bugs. Each replaces a piece of production code for one run; a simulator that misses one is too weak.
-
-raft_mutants      elections and replication
-log_mutants       logs, and what a replica answers from them
-metadata_mutants  controllers, topics, moves
-group_mutants     consumer groups and their coordinators
-transaction_mutants  transactions, their coordinators, and what partitions and readers make of them
-recovery_mutants  what replicas make of a new generation
-"""
+"""All planted bugs by name, and how one is planted for a run."""
 
 from __future__ import annotations
 

@@ -34,9 +34,9 @@ from protocol.records.batches import parse_batches, records
 from tools.simulator.clients.client import Client, ClientServices, Reader, Writer
 from tools.simulator.cluster.cluster import Cluster
 from tools.simulator.faults.faults import Faults
-from tools.simulator.layout import CLIENT_NODES
 from tools.simulator.record.history import ALL, IDEMPOTENT, ONE, History
 from tools.simulator.record.report import Violation
+from tools.simulator.settings.layout import CLIENT_NODES
 
 KIND = "recovery"
 TOPIC = "g"

@@ -16,7 +16,7 @@ from actors.messages.coordinator import TRANSACTIONS_TOPIC, partition_of
 from actors.messages.replica import TransferLeadership
 from protocol.apis import PRODUCE, TXN_OFFSET_COMMIT, Api
 from tools.simulator.faults.faults import Faults
-from tools.simulator.layout import address_of
+from tools.simulator.settings.layout import address_of
 from tools.simulator.transactions.client import Ask, TransactionalClient
 from tools.simulator.transactions.view import COMPLETE_ABORT, COMPLETE_COMMIT
 from tools.simulator.transactions.world import groups_of

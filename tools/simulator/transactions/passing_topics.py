@@ -30,8 +30,8 @@ from log.machines.metadata.plans import CreateTopic, DeleteTopic
 from tools.simulator.clients.administrators import Administrator
 from tools.simulator.clients.client import ClientServices
 from tools.simulator.cluster.cluster import Cluster
-from tools.simulator.layout import PASSING
 from tools.simulator.record.report import Violation
+from tools.simulator.settings.layout import PASSING
 from tools.simulator.settings.transactions import CLASSIC, NEW, TransactionalMember
 from tools.simulator.transactions.view import TransactionView
 

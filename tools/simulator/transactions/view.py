@@ -22,8 +22,8 @@ from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 from protocol.records.batches import BatchHeader, ControlType, Record, parse_batches, read_control, records
 from protocol.schema.codec import decode_versioned
-from tools.simulator.layout import PASSING
 from tools.simulator.record.report import Violation
+from tools.simulator.settings.layout import PASSING
 
 TOPIC = "x"
 """That transactions write to."""
