@@ -257,7 +257,8 @@ class RaftActor(Actor):
         return SurvivorFacts(
             node.broker, -1 if node.leader is None else node.leader, node.eligible, log.epochs.latest,
             log.log_start_offset, log.end_offset, node.watermark, node.membership.brokers, waits_for(node),
-            node.membership.generation, node.is_voter, self.leads and leading.has_quorum(node, self.now),
+            node.membership.generation, self.known_generation(), node.is_voter,
+            self.leads and leading.has_quorum(node, self.now),
         )  # fmt: skip
 
     @handles(Discard)
