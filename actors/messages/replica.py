@@ -140,7 +140,9 @@ class SurvivorFacts:
     waits_for: str
     """Which replicas the election waits for; empty if there is a leader."""
     generation: int
-    """How often replicas of the partition were given up, as far as this one has heard."""
+    """How often replicas of the partition were given up: the latest generation that this one has begun."""
+    latest_generation: int
+    """The latest one of which it has heard. The metadata may have lost its record (recover-metadata)."""
     is_voter: bool
     leads: bool
     """Does it lead, and does a majority answer it?"""

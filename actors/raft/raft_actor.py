@@ -256,7 +256,7 @@ class RaftActor(Actor):
         return SurvivorFacts(
             node.broker, -1 if node.leader is None else node.leader, node.eligible, log.epochs.latest,
             log.log_start_offset, log.end_offset, node.watermark, node.membership.brokers, waits_for(node),
-            node.membership.generation, node.is_voter, node.has_quorum(self.now),
+            node.membership.generation, self.known_generation(), node.is_voter, node.has_quorum(self.now),
         )  # fmt: skip
 
     @handles(Discard)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import logging
 import os
 import signal
@@ -520,6 +521,45 @@ def test_an_interrupted_start_leaves_nothing(
     begun.join()
     assert living_children() <= children
     assert list(own_tmp.iterdir()) == []
+
+
+def test_a_start_that_is_interrupted_before_its_thread_runs_makes_no_cluster(
+    leaves_nothing: None, own_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(concurrent.futures.Future[None]):
+        def result(self, timeout: float | None = None) -> None:
+            raise KeyboardInterrupt
+
+    class Late(threading.Thread):
+        """Runs when it is waited for."""
+
+        def start(self) -> None: ...
+
+        def join(self, timeout: float | None = None) -> None:
+            super().start()
+            super().join(timeout)
+
+    monkeypatch.setattr(concurrent.futures, "Future", Interrupted)
+    monkeypatch.setattr(threading, "Thread", Late)
+    cluster = Cluster(1)
+    with pytest.raises(KeyboardInterrupt):
+        cluster.start()
+    assert list(own_tmp.iterdir()) == []
+    cluster.stop()
+
+
+def test_the_end_of_a_cluster_tells_what_made_its_thread_fail(leaves_nothing: None, own_tmp: Path) -> None:
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    cluster = Cluster(1)
+    cluster.start()
+    assert cluster._soon(cluster._nursery.start_soon, fail)
+    with pytest.raises(ExceptionGroup) as caught:
+        cluster.stop()
+    assert caught.group_contains(ZeroDivisionError)
+    assert list(own_tmp.iterdir()) == []
+    cluster.stop()
 
 
 @pytest.mark.parametrize(

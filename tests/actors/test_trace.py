@@ -10,6 +10,8 @@ import pytest
 
 from actors.harness import Cluster
 from protocol.messages.metadata import MetadataRequest
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records.batches import Record, build_batch
 from tests.actors.serving.kafka.handlers.wire_client import WireClient
 from tests.actors.serving.test_listener import asked, connected
 from tests.actors.waiting import wait_until
@@ -45,6 +47,18 @@ def test_where_everything_is_logged_every_request_has_a_line(
         r"request: api=Metadata version=12 correlation=\d+ client=test from=127\.0\.0\.1:\d+ bytes=\d+ answered=\d+",
     ):
         assert len(re.findall(line, caplog.text)) == 1, line
+
+
+@pytest.mark.parametrize("cluster", [logging.DEBUG], indirect=True)
+def test_a_request_without_answer_has_a_line_too(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    cluster.admin.create_topic("orders", 1, 1)
+    with WireClient(cluster) as client:
+        topic = client.until_led("orders")
+        partition = PartitionProduceData(index=0, records=build_batch([Record(0, 0, None, b"a", ())]))
+        data = TopicProduceData(topic_id=topic.topic_id, partition_data=[partition])
+        client.send_unanswered(ProduceRequest(acks=0, timeout_ms=1000, topic_data=[data]))
+        line = r"request: api=Produce .* client=test from=127\.0\.0\.1:\d+ bytes=\d+ answered=0$"
+        wait_until(lambda: re.search(line, caplog.text, re.MULTILINE), lambda: caplog.text)
 
 
 @pytest.mark.parametrize("cluster", [logging.DEBUG], indirect=True)

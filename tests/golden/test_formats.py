@@ -64,6 +64,7 @@ RECORDS = {
     "move": ["topic_id", "partition", "replicas"],
     "moved": ["topic_id", "partition"],
     "recovered": ["topic_id", "partition", "survivors"],
+    "recovered-beyond": ["topic_id", "partition", "survivors", "generation", "begun"],
     "drop": ["topic_id"],
     "configs": ["topic_id", "configs"],
     "producer-ids": ["next_id"],

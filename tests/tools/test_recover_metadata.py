@@ -9,6 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
+from actors.cluster_file.config import KafkaConfig
+from actors.cluster_file.facts import GROUP
 from actors.harness import Cluster
 from actors.messages.controller import DescribeQuorum
 from actors.process.formation import read_formation
@@ -81,6 +83,52 @@ def test_one_surviving_directory_goes_on_and_those_that_come_back_form_no_second
 def quorum(cluster: Cluster) -> list[int]:
     answer = cluster.ask("controller@1", DescribeQuorum())
     return [voter["broker"] for voter in orjson.loads(answer.answer)["voters"]]
+
+
+@pytest.mark.parametrize("survivors", [[4, 5], [3]])
+def test_a_generation_of_a_partition_that_the_metadata_has_lost_does_not_begin_twice(
+    tmp_path: Path, survivors: list[int]
+) -> None:
+    """Broker 3 alone began it. It is down when brokers 4 and 5, which have heard of it, recover the partition."""
+    data_dir, config = tmp_path / "data", KafkaConfig(min_insync_replicas=1)
+
+    def is_left(brokers: list[int], heard: int) -> bool:
+        """Are these replicas there, and have all of them heard of that generation?"""
+        told = client.call("survivors", topic=TOPIC, partition=0)["survivors"]
+        voters = {one["broker"]: one["latest_generation"] for one in told if one["is_voter"] or heard}
+        return voters == dict.fromkeys(brokers, heard)
+
+    with Cluster(5, data_dir=data_dir, config=config, log_level="error") as cluster:
+        cluster.admin.create_topic(TOPIC, assignment=((3, 4, 5),))
+        with JsonClient(cluster.bootstrap) as client:
+            client.call("produce", topic=TOPIC, partition=0, value="all")
+            for broker in (3, 4, 5):
+                cluster.kill(broker)
+            cluster.restart(3)
+            wait_until(lambda: is_left([3], 0), lambda: f"{client.call('survivors', topic=TOPIC, partition=0)}")
+            client.call("recover", topic=TOPIC, partition=0)
+            client.call("produce", topic=TOPIC, partition=0, value="survivor")
+    for lost in ("1", "2"):  # they and broker 3 have the record of that
+        shutil.rmtree(data_dir / lost)
+    shutil.rmtree(data_dir / "3" / GROUP)
+    text = f'[cluster]\ndata_dir = "{data_dir}"\n'
+    (tmp_path / "cluster.toml").write_text(text + "".join(f"[[broker]]\nid = {one}\nport = 0\n" for one in range(1, 6)))
+    assert main(["recover-metadata", str(tmp_path / "cluster.toml"), "--survivors", "4,5", "--accept-loss"]) == 0
+    with (
+        Cluster(5, data_dir=data_dir, config=config, log_level="error") as cluster,
+        JsonClient(cluster.bootstrap.split(",")[3]) as client,
+    ):
+        wait_until(lambda: is_left([3, 4, 5], 1), lambda: f"{client.call('survivors', topic=TOPIC, partition=0)}")
+        is_down = 3 not in survivors
+        if is_down:
+            cluster.kill(3)
+        answer = client.call("recover", topic=TOPIC, partition=0, survivors=survivors)
+        assert answer["generation"] == 2
+        if is_down:
+            cluster.restart(3)
+        wait_until(lambda: len(topics_of(client)[TOPIC]["isr"]) == 3, lambda: f"{topics_of(client)}")
+        read = client.call("fetch", topic=TOPIC, partition=0, offset="earliest")
+        assert [record["value"] for record in read["records"]] == (["all"] if is_down else ["all", "survivor"])
 
 
 def test_a_recovery_that_never_began_loses_nothing_when_another_one_follows(tmp_path: Path, file: Path) -> None:

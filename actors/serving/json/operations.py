@@ -178,6 +178,14 @@ OPERATIONS: dict[str, Operation] = {
     "elect_leaders": Operation(_elect_leaders, _fields(topic=Field(word, ""))),
 }
 RECOVER = Operation(
-    RecoverPartition, _fields(topic=_NAME, partition=_PARTITION, survivors=Field(brokers), generation=Field(whole))
+    RecoverPartition,
+    _fields(
+        topic=_NAME,
+        partition=_PARTITION,
+        survivors=Field(brokers),
+        generation=Field(whole),
+        begun=Field(whole),
+        heard=Field(whole),
+    ),
 )
 """Once the replicas have said what they have (json_handlers/recovery.py)."""

@@ -6,7 +6,7 @@ Who leads what is not in here. That is for each group to decide, and is told fro
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import orjson
@@ -22,6 +22,7 @@ from log.machines.metadata.records import (
     MetadataRecord,
     MoveEnded,
     PartitionRecovered,
+    PartitionRecoveredBeyond,
     PartitionsPlaced,
     ProducerIdsTaken,
     ReplicasMoved,
@@ -160,8 +161,7 @@ class Metadata:
         for replicas in record.replicas:
             state = states.get(replicas)
             if state is None:
-                voters = tuple(Voter(broker, self.brokers[broker].directory) for broker in replicas)
-                state = states[replicas] = PartitionState(replicas, voters)
+                state = states[replicas] = PartitionState(replicas, self._voters(replicas))
             topic.partitions.append(state)
         return record.topic_id
 
@@ -185,20 +185,34 @@ class Metadata:
         return record.topic_id
 
     def _partition_recovered(self, record: PartitionRecovered) -> str:
+        old = self.topics[record.topic_id].partitions[record.partition]
+        voters, generation = self._voters(record.survivors), old.generation + 1
+        known = dict(zip(old.first_voters, old.since, strict=False))
+        self._begin_generation(record, generation, tuple(known.get(voter, generation) for voter in voters))
+        return record.topic_id
+
+    def _partition_recovered_beyond(self, record: PartitionRecoveredBeyond) -> str:
+        self._begin_generation(record, record.generation, (record.begun + 1,) * len(record.survivors))
+        return record.topic_id
+
+    def _begin_generation(
+        self, record: PartitionRecovered | PartitionRecoveredBeyond, generation: int, since: tuple[int, ...]
+    ) -> None:
         partitions = self.topics[record.topic_id].partitions
         old = partitions[record.partition]
-        voters = tuple(Voter(broker, self.brokers[broker].directory) for broker in record.survivors)
-        known, generation = dict(zip(old.first_voters, old.since, strict=False)), old.generation + 1
         partitions[record.partition] = evolve(
             old,
-            first_voters=voters,
+            first_voters=self._voters(record.survivors),
             left=tuple(broker for broker in old.left if broker not in record.survivors),
             generation=generation,
             first_move=old.moves,
             moves=old.moves + 1,  # a move that the last generation has ended must not be ended in this one
-            since=tuple(known.get(voter, generation) for voter in voters),
+            since=since,
         )
-        return record.topic_id
+
+    def _voters(self, brokers: Iterable[int]) -> tuple[Voter, ...]:
+        """These brokers, with the directories that they have now."""
+        return tuple(Voter(broker, self.brokers[broker].directory) for broker in brokers)
 
     def _topic_dropped(self, record: TopicDropped) -> str:
         topic = self.topics.pop(record.topic_id)
@@ -342,6 +356,7 @@ _APPLY: dict[type[MetadataRecord], Callable[[Metadata, Any], str | None]] = {
     ReplicasMoved: Metadata._replicas_moved,
     MoveEnded: Metadata._move_ended,
     PartitionRecovered: Metadata._partition_recovered,
+    PartitionRecoveredBeyond: Metadata._partition_recovered_beyond,
     TopicDropped: Metadata._topic_dropped,
     ConfigsSet: Metadata._configs_set,
     ProducerIdsTaken: Metadata._producer_ids_taken,

@@ -23,6 +23,7 @@ from log.machines.metadata.records import (
     MetadataRecord,
     MoveEnded,
     PartitionRecovered,
+    PartitionRecoveredBeyond,
     PartitionsPlaced,
     ProducerIdsTaken,
     ReplicasMoved,
@@ -126,6 +127,10 @@ class RecoverPartition:
     partition: int
     survivors: tuple[int, ...]
     generation: int
+    begun: int = 0
+    """The latest generation that a survivor has begun."""
+    heard: int = 0
+    """The latest generation of which any replica has heard that the asker could ask."""
 
 
 @frozen(slots=True)
@@ -378,10 +383,9 @@ def _recover_partition(metadata: Metadata, request: RecoverPartition, about: Cir
     if request.generation != partition.generation:
         text = f"{name} has generation {partition.generation}, not {request.generation}; look at its replicas again"
         raise OperationRefused(ErrorCode.INVALID_REQUEST, text)
-    if partition.generation >= GENERATIONS_MAX:
-        text = (
-            f"{name} was recovered {partition.generation} times and cannot be recovered again; copy it to a new topic"
-        )
+    latest = max(partition.generation, request.begun, request.heard)
+    if latest >= GENERATIONS_MAX:
+        text = f"{name} was recovered {latest} times and cannot be recovered again; copy it to a new topic"
         raise OperationRefused(ErrorCode.INVALID_REQUEST, text)
     if len(about.in_sync(topic, request.partition)) >= placement.majority(partition.factor):
         raise OperationRefused(
@@ -397,8 +401,11 @@ def _recover_partition(metadata: Metadata, request: RecoverPartition, about: Cir
         if broker not in about.alive:
             text = f"broker {broker} cannot be reached; start it, or leave it out and lose what only it has"
             raise OperationRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-    made.facts = {"generation": partition.generation + 1, "survivors": list(survivors)}
-    made.records = [PartitionRecovered(topic.id, request.partition, survivors)]
+    made.facts = {"generation": latest + 1, "survivors": list(survivors)}
+    if latest == partition.generation:
+        made.records = [PartitionRecovered(topic.id, request.partition, survivors)]
+    else:
+        made.records = [PartitionRecoveredBeyond(topic.id, request.partition, survivors, latest + 1, request.begun)]
 
 
 def _drain_broker(metadata: Metadata, request: DrainBroker, about: Circumstances, made: Plan) -> None:

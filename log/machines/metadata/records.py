@@ -115,6 +115,22 @@ class PartitionRecovered(MetadataRecord):
     survivors: tuple[int, ...]
 
 
+@_kind("recovered-beyond")
+@frozen
+class PartitionRecoveredBeyond(MetadataRecord):
+    """As PartitionRecovered, where replicas know of later generations than the metadata, which has lost their records.
+
+    No generation may begin twice, with other voters. So this one is later than all of them. Survivors keep their logs
+    if they have begun generation `begun`, the latest one that any of them has.
+    """
+
+    topic_id: str
+    partition: int
+    survivors: tuple[int, ...]
+    generation: int
+    begun: int
+
+
 @_kind("drop")
 @frozen
 class TopicDropped(MetadataRecord):

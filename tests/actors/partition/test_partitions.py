@@ -49,6 +49,7 @@ from actors.raft.raft_actor import Offline
 from actors.runtime import Address, Payload
 from actors.runtime.clock import VirtualClock
 from actors.runtime.simulation import Simulation
+from log.disk.handles import Handles
 from log.disk.memory_filesystem import Fault, MemoryFilesystem
 from log.disk.reserve import PIECE_BYTES
 from log.errors import LogOffline
@@ -436,6 +437,31 @@ def test_a_replica_that_fails_while_it_hands_over_says_that_nobody_leads_in_its_
     ref.tell(Offline(LogOffline(group, OSError(errno.EIO, "the disk failed"))))
     brokers.until(lambda: answer.done)
     assert answer.get() is False
+
+
+def test_a_replica_that_stops_while_it_compacts_leaves_a_whole_log_and_nothing_else() -> None:
+    brokers = Brokers(1, ("cleanup.policy", "compact"), ("segment.bytes", "20000"), ("min.cleanable.dirty.ratio", "0"))
+    (group,) = brokers.create(1)
+    ref = brokers.sim.nodes[1].ref(replica_address(group, 1))
+    replica = ref._actor_weakref()
+    assert isinstance(replica, Replica)
+    for _ in range(5):
+        batch = Payload(memoryview(build_batch([Record(0, 1, b"key", bytes(10_000), ())])))
+        appended = ref.ask(AppendRecords(-1, 500, batch), block=False)
+        brokers.until(lambda: appended.done)  # noqa: B023 - it is called in this turn of the loop only
+        assert appended.get().error == ErrorCode.NONE
+    end = replica.member.log.end_offset
+    cleaned = ref.ask(CleanUp(retention=False), block=False)
+    directory = f"{DATA}/{group}"
+    brokers.until(lambda: any(name.endswith(".cleaned") for name in brokers.disks[1].list(directory)))
+    assert not cleaned.done
+    ref.stop(block=False)
+    brokers.until(lambda: not ref.is_alive())
+    names = brokers.disks[1].list(directory)
+    assert not any(name.endswith(".cleaned") for name in names)
+    assert checkpoint.CLEAN in names
+    log = PartitionLog.open(directory, replica.member.log.config, Handles(brokers.disks[1]))
+    assert (log.log_start_offset, log.end_offset) == (0, end)
 
 
 def test_a_broker_that_is_gone_does_not_count_as_full() -> None:

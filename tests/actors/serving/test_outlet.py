@@ -93,6 +93,17 @@ def test_what_the_socket_does_not_take_waits_for_the_writer(pair: tuple[Outlet, 
     assert outlet.sent_bytes == MUCH
 
 
+async def test_a_writer_that_is_woken_for_a_closed_connection_ends(pair: tuple[Outlet, socket.socket]) -> None:
+    outlet, _ = pair
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outlet.write_rest, lambda: pytest.fail("nothing was sent by the writer"))
+        await trio.testing.wait_all_tasks_blocked()
+        outlet.write([bytes(MUCH)])
+        outlet.flush()
+        outlet.close()
+    assert outlet.queued_bytes == 0
+
+
 def test_a_broken_socket_drops_what_waits(pair: tuple[Outlet, socket.socket]) -> None:
     outlet, client = pair
     client.close()

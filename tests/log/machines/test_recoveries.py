@@ -7,7 +7,7 @@ from attrs import evolve
 
 from log.machines.metadata.metadata import Metadata
 from log.machines.metadata.plans import EndMove, MoveReplicas, RecoverPartition
-from log.machines.metadata.records import PartitionRecovered
+from log.machines.metadata.records import PartitionRecovered, PartitionRecoveredBeyond
 from log.raft.generation import GENERATIONS_MAX
 from log.raft.membership import Voter
 from protocol.error_codes import ErrorCode
@@ -43,6 +43,21 @@ def test_a_survivor_of_several_generations_without_a_gap_is_known_as_such() -> N
     of.metadata.apply(registered(2, "another"))
     of.ask(RecoverPartition, "orders", 0, (3, 2), 2)
     assert of.partition().since == (2, 3), "a directory that is new has survived nothing"
+
+
+@pytest.mark.parametrize(("survivors", "begun"), [((2,), 4), ((3,), 0)])
+def test_no_generation_begins_twice_though_the_metadata_has_lost_the_record_of_one(
+    survivors: tuple[int, ...], begun: int
+) -> None:
+    """The metadata knows of no generation, and broker 2 has begun the fourth one."""
+    of = cluster(3, orders=((1, 2, 3),))
+    made = of.ask(RecoverPartition, "orders", 0, survivors, 0, begun, 4)
+    assert written(made) == [PartitionRecoveredBeyond(topic_id(of), 0, survivors, 5, begun)]
+    assert made.facts == {"generation": 5, "survivors": list(survivors)}
+    known = of.partition()
+    assert (known.generation, known.since) == (5, (begun + 1,)), "the survivor keeps what it has"
+    of.ask(RecoverPartition, "orders", 0, survivors, 5)
+    assert (of.partition().generation, of.partition().since) == (6, (begun + 1,))
 
 
 def test_an_order_that_comes_late_gives_up_nothing_more() -> None:
@@ -89,3 +104,5 @@ def test_generations_are_used_up_some_day() -> None:
         assert of.ask(RecoverPartition, "orders", 0, (1,), generation).error == ErrorCode.NONE
     message = of.refusal(RecoverPartition, "orders", 0, (1,), GENERATIONS_MAX)[1]
     assert message == "orders-0 was recovered 31 times and cannot be recovered again; copy it to a new topic"
+    of = cluster(3, orders=((1, 2, 3),))
+    assert of.refusal(RecoverPartition, "orders", 0, (1,), 0, 0, GENERATIONS_MAX)[1] == message

@@ -45,7 +45,12 @@ class Recover:
             if refusal is not None:
                 call.refuse(*refusal)
                 return
-            RECOVER.begin(call, {**given, "survivors": list(survivors), "generation": partition.generation})
+            seen = {
+                "generation": partition.generation,
+                "begun": max((one.generation for one in told if one.broker in survivors), default=0),
+                "heard": max((one.latest_generation for one in told), default=0),
+            }
+            RECOVER.begin(call, {**given, **seen, "survivors": list(survivors)})
 
         ask_survivors(call, topic, number, decide)
 
@@ -53,7 +58,8 @@ class Recover:
 def _refusal(
     name: str, partition: PartitionState, told: Sequence[SurvivorFacts], survivors: tuple[int, ...]
 ) -> tuple[ErrorCode, str] | None:
-    leaders = [one.broker for one in told if one.leads]
+    # A leader of a generation that the metadata has lost is followed by no other replica until this partition recovers.
+    leaders = [one.broker for one in told if one.leads and one.generation <= partition.generation]
     if leaders:
         text = f"{name} has a leader, broker {leaders[0]}, that a majority answers; nothing has to be given up"
         return ErrorCode.ELECTION_NOT_NEEDED, text
@@ -68,7 +74,7 @@ def _refusal(
         if broker in partition.keepers and broker not in known:
             text = f"broker {broker} cannot be reached; start it, or leave it out and lose what only it has"
             return ErrorCode.REPLICA_NOT_AVAILABLE, text
-        if known.get(broker, partition.generation) != partition.generation:
+        if known.get(broker, partition.generation) < partition.generation:
             text = f"broker {broker} has not heard yet of generation {partition.generation} of {name}; try again"
             return ErrorCode.REPLICA_NOT_AVAILABLE, text
     return None

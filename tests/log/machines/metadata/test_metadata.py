@@ -360,7 +360,7 @@ ANYTHING: st.SearchStrategy[Request] = st.one_of(
     st.builds(AlterConfigs, ID, NAME, CONFIGS, st.booleans()),
     st.builds(MoveReplicas, ID, NAME, NUMBER, REPLICAS),
     st.builds(EndMove, ID, st.sampled_from(["id-5", "id-7", "none"]), NUMBER, NUMBER, REPLICAS),
-    st.builds(RecoverPartition, ID, NAME, NUMBER, REPLICAS, st.integers(0, 2)),
+    st.builds(RecoverPartition, ID, NAME, NUMBER, REPLICAS, *[st.integers(0, 2)] * 3),
     st.builds(RegisterBroker, ID, BROKER, st.sampled_from(["a", "b"]), st.just("localhost"), st.integers(1, 2)),
 )
 

@@ -23,6 +23,7 @@ from log.machines.metadata.records import (
     MetadataRecord,
     MoveEnded,
     PartitionRecovered,
+    PartitionRecoveredBeyond,
     PartitionsPlaced,
     ProducerIdsTaken,
     ReplicasMoved,
@@ -62,6 +63,10 @@ EXAMPLES: dict[str, tuple[MetadataRecord, dict[str, Any]]] = {
     "move": (ReplicasMoved("t", 3, (2, 1)), {"topic_id": "t", "partition": 3, "replicas": [2, 1]}),
     "moved": (MoveEnded("t", 3), {"topic_id": "t", "partition": 3}),
     "recovered": (PartitionRecovered("t", 3, (2, 1)), {"topic_id": "t", "partition": 3, "survivors": [2, 1]}),
+    "recovered-beyond": (
+        PartitionRecoveredBeyond("t", 3, (2, 1), 5, 4),
+        {"topic_id": "t", "partition": 3, "survivors": [2, 1], "generation": 5, "begun": 4},
+    ),
     "drop": (TopicDropped("t"), {"topic_id": "t"}),
     "configs": (ConfigsSet("t", (("a", "b"),)), {"topic_id": "t", "configs": [["a", "b"]]}),
     "producer-ids": (ProducerIdsTaken(1000), {"next_id": 1000}),
