@@ -23,11 +23,12 @@ class Written:
         self.takers: list[Callable[[int | None], None]] = []
         self.outcomes: list[tuple[int, str]] = []
         serving = SimpleNamespace(
-            led=lambda _topic, _number: None, take_producer_id=lambda _connection, then: self.takers.append(then)
+            led=lambda _topic, _number: None, take_producer_id=lambda _controller, then: self.takers.append(then)
         )
         self.connection = SimpleNamespace(
             now=0.0,
             address=SimpleNamespace(name="0"),
+            controller=None,
             serving=serving,
             later=lambda _seconds, then: self.later.append(then),
             ask=lambda *_, **__: pytest.fail("there is nobody to ask"),

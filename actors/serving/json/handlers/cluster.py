@@ -102,7 +102,7 @@ def _init_producer(call: Call) -> None:
         else:
             call.answer({"producer": producer_id})
 
-    call.serving.take_producer_id(call.connection, taken)
+    call.serving.take_producer_id(call.connection.controller, taken)
 
 
 INIT_PRODUCER = Handler(Fields({}), _init_producer)

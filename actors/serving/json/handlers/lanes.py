@@ -90,7 +90,7 @@ class Lanes:
             return
         self._takers.append(then)
         if len(self._takers) == 1:
-            self._connection.serving.take_producer_id(self._connection, self._taken)
+            self._connection.serving.take_producer_id(self._connection.controller, self._taken)
 
     def give_up_producer_id(self, producer_id: int) -> None:
         """Whoever asks next gets another one; whoever has it may keep it."""

@@ -9,8 +9,9 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from actors.messages.controller import Outcome
 from actors.serving.kafka.handlers.config_resources import alter_topic, refusal, times_of
-from actors.serving.kafka.handlers.operations import Outcome, Together, said
+from actors.serving.kafka.handlers.operations import Together, said
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_configs import (
     AlterConfigsRequest,

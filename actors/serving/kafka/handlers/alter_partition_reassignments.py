@@ -10,7 +10,8 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors.serving.kafka.handlers.operations import Facts, Outcome, Together, new_id, operate
+from actors.messages.controller import Outcome
+from actors.serving.kafka.handlers.operations import Together, new_id
 from log.machines.metadata.plans import MoveReplicas
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_partition_reassignments import (
@@ -60,14 +61,7 @@ def _move(
     request = call.request
     replicas = tuple(one.replicas or ())
     operation = MoveReplicas(new_id(), name, one.partition_index, replicas, request.allow_replication_factor_change)
-
-    def seen(_facts: Facts) -> bool:
-        topic = call.serving.metadata.topic(name)
-        if topic is None or not replicas:
-            return True
-        return topic.partitions[one.partition_index].replicas == replicas
-
-    operate(call, operation, request.timeout_ms / 1000, then, seen=seen)
+    call.connection.controller.operate(operation, request.timeout_ms / 1000, then)
 
 
 def _noted(together: Together, result: ReassignablePartitionResponse, outcome: Outcome) -> None:

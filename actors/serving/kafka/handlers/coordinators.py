@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from actors.messages.coordinator import Coordinate, CoordinatedBytes, coordinator_address, partition_of
 from actors.runtime import Address, Future
 from actors.serving.at_coordinator import ask_coordinator, message_of, response_in
-from actors.serving.kafka.handlers.operations import look_until
 from protocol.apis import INIT_PRODUCER_ID, JOIN_GROUP
 from protocol.error_codes import ErrorCode
 
@@ -65,8 +64,10 @@ def ask_once(call: Call[Any], topic: str, key: str, request: object, then: Then)
     was_here = leadership.led_since(group, call.connection.now - HANDOVER_SECONDS)
     if leads_here or not was_here or call.head.api in (JOIN_GROUP, INIT_PRODUCER_ID):
         _ask_here(call, coordinator_address(topic, number, serving.broker), request, then)
+    elif leadership.is_led(group):
+        ask()
     else:
-        look_until(call.connection, partial(leadership.is_led, group), SUCCESSOR_SECONDS, ask)
+        call.connection.controller.await_leaders(known.id, number, number + 1, SUCCESSOR_SECONDS, ask)
 
 
 def ask_persistently(call: Call[Any], _topic: str, group: str, request: object, then: Then) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors.serving.kafka.handlers.operations import Outcome, Together, make_partitions, new_id
+from actors.messages.controller import Outcome
+from actors.serving.kafka.handlers.operations import Together, new_id
 from log.machines.metadata.plans import CreatePartitions
 from protocol.error_codes import ErrorCode
 from protocol.messages.create_partitions import (
@@ -36,12 +37,8 @@ def handle(call: Call[CreatePartitionsRequest]) -> Generator[None, None, None]:
             continue
         assignment = tuple(tuple(one.broker_ids) for one in topic.assignments or ())
         together.begin()
-        make_partitions(
-            call,
-            CreatePartitions(new_id(), topic.name, topic.count, assignment, request.validate_only),
-            request.timeout_ms / 1000,
-            partial(_made, together, result),
-        )
+        operation = CreatePartitions(new_id(), topic.name, topic.count, assignment, request.validate_only)
+        call.connection.controller.operate(operation, request.timeout_ms / 1000, partial(_made, together, result))
     together.done()
 
 

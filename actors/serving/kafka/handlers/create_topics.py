@@ -10,8 +10,9 @@ from collections.abc import Generator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
+from actors.messages.controller import Outcome, TopicCreated
 from actors.serving.kafka.handlers.config_entries import Entry, topic_entries, usual_topic_entries
-from actors.serving.kafka.handlers.operations import Outcome, Together, make_partitions, new_id, said
+from actors.serving.kafka.handlers.operations import Together, new_id, said
 from log.machines.metadata.plans import CreateTopic
 from log.machines.metadata.topic_ids import id_bytes
 from protocol.error_codes import ErrorCode
@@ -50,12 +51,9 @@ def handle(call: Call[CreateTopicsRequest]) -> Generator[None, None, None]:
             result.error_message = f"{said(missing[0])} has no value; give one, or leave it out"
             continue
         together.begin()
-        make_partitions(
-            call,
-            _operation(topic, validate_only=request.validate_only),
-            request.timeout_ms / 1000,
-            partial(_made, call, together, topic, result),
-        )
+        operation = _operation(topic, validate_only=request.validate_only)
+        made = partial(_made, call, together, topic, result)
+        call.connection.controller.operate(operation, request.timeout_ms / 1000, made)
     together.done()
 
 
@@ -91,10 +89,10 @@ def _made(
 ) -> None:
     result.error_code, result.error_message = outcome.error, outcome.error_message
     if outcome.error == ErrorCode.NONE:
-        facts = outcome.facts
-        result.num_partitions, result.replication_factor = facts["partitions"], facts["replication_factor"]
+        created = outcome.facts_as(TopicCreated)
+        result.num_partitions, result.replication_factor = created.partitions, created.replication_factor
         if not call.request.validate_only:
-            result.topic_id = id_bytes(facts["topic_id"])
+            result.topic_id = id_bytes(created.topic_id)
         own = {config.name: config.value for config in topic.configs if config.value is not None}
         usual = _usual_configs(call.serving.facts.broker_configs)
         result.configs = [

@@ -10,7 +10,8 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors.serving.kafka.handlers.operations import Facts, Outcome, Together, new_id, operate
+from actors.messages.controller import Outcome, TopicDeleted
+from actors.serving.kafka.handlers.operations import Together, new_id
 from log.machines.metadata.plans import DeleteTopic
 from log.machines.metadata.topic_ids import id_bytes, id_text
 from protocol.error_codes import ErrorCode
@@ -41,7 +42,7 @@ def handle(call: Call[DeleteTopicsRequest]) -> Generator[None, None, None]:
         together.begin()
         operation = DeleteTopic(new_id(), one.name or "", id_text(one.topic_id) if any(one.topic_id) else "")
         then = partial(_deleted, together, result)
-        operate(call, operation, request.timeout_ms / 1000, then, seen=partial(_seen, call))
+        call.connection.controller.operate(operation, request.timeout_ms / 1000, then)
     together.done()
 
 
@@ -61,12 +62,9 @@ def _problem(one: DeleteTopicState, times: int) -> str | None:
     return None
 
 
-def _seen(call: Call[DeleteTopicsRequest], facts: Facts) -> bool:
-    return facts["topic_id"] not in call.serving.metadata.topics
-
-
 def _deleted(together: Together, result: DeletableTopicResult, outcome: Outcome) -> None:
     result.error_code, result.error_message = outcome.error, outcome.error_message
     if outcome.error == ErrorCode.NONE:
-        result.name, result.topic_id = outcome.facts["name"], id_bytes(outcome.facts["topic_id"])
+        deleted = outcome.facts_as(TopicDeleted)
+        result.name, result.topic_id = deleted.name, id_bytes(deleted.topic_id)
     together.done()

@@ -7,12 +7,12 @@ ELECTION_NOT_NEEDED.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import TransferLeadership, group_name, replica_address
-from actors.serving.kafka.handlers.operations import Together, look_until, said
+from actors.serving.kafka.handlers.operations import Together, said
 from log.settings import unclean
 from protocol.error_codes import ErrorCode
 from protocol.messages.elect_leaders import (
@@ -24,11 +24,12 @@ from protocol.messages.elect_leaders import (
 
 if TYPE_CHECKING:
     from actors.runtime import Future
-    from actors.serving.kafka.connection import Call
+    from actors.serving.kafka.connection import Call, KafkaConnection
     from log.machines.metadata.metadata import Topic
 
 TRY_SECONDS = 2.0
 """After which a leader that has not handed over is asked once more."""
+LOOK_SECONDS, LOOK_SECONDS_MAX = 0.005, 0.1
 _PREFERRED, _UNCLEAN = 0, 1
 _NO_UNCLEAN = f"unclean elections are refused: {unclean.REFUSAL}; {unclean.REMEDY}"
 
@@ -123,8 +124,29 @@ class _ElectLeaders:
             return led is not None and led.broker == preferred
 
         seconds = min(self._deadline - self._now, TRY_SECONDS)
-        look_until(self._call.connection, elected, seconds, partial(self._try, topic, preferred, result))
+        _look_until(self._call.connection, elected, seconds, partial(self._try, topic, preferred, result))
 
 
 def _refuse(result: PartitionResult, error: ErrorCode, text: str) -> None:
     result.error_code, result.error_message = error, text
+
+
+def _look_until(
+    connection: KafkaConnection, condition: Callable[[], bool], seconds: float, then: Callable[[], None]
+) -> None:
+    """Go on once this holds, or after so many seconds. Looks less and less often: many may wait for the same."""
+    _look(connection, condition, connection.now + seconds, then, LOOK_SECONDS)
+
+
+def _look(
+    connection: KafkaConnection,
+    condition: Callable[[], bool],
+    until: float,
+    then: Callable[[], None],
+    pause: float,
+) -> None:
+    if condition() or connection.now >= until:
+        then()
+    else:
+        longer = min(2 * pause, LOOK_SECONDS_MAX)
+        connection.later(pause, partial(_look, connection, condition, until, then, longer))

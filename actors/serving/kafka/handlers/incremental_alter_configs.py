@@ -9,8 +9,9 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from actors.messages.controller import Outcome
 from actors.serving.kafka.handlers.config_resources import BROKER, TOPIC, alter_topic, refusal, times_of
-from actors.serving.kafka.handlers.operations import Outcome, Together, said
+from actors.serving.kafka.handlers.operations import Together, said
 from log.machines.metadata.plans import APPEND, SUBTRACT
 from protocol.error_codes import ErrorCode
 from protocol.messages.incremental_alter_configs import (

@@ -1,0 +1,37 @@
+"""Ask many, go on when all have answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Gather:
+    """Counts what is begun and what is done, and calls `then` once, when nothing is left.
+
+    gather = Gather(then)
+    for one in many:
+        gather.begin()
+        ask(one, lambda answer: gather.done())
+    gather.done()
+
+    The asker's own `done` comes after the last `begin`, so an answer that comes at once does not end it too early, and
+    nothing to ask is all that there is.
+    """
+
+    __slots__ = ("_open", "_then")
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then = then
+        self._open = 1
+
+    def begin(self) -> None:
+        """One more has to be done. Not after the last `done`."""
+        assert self._open, "everything is done already"
+        self._open += 1
+
+    def done(self) -> None:
+        """One of them is done, or everything is begun."""
+        self._open -= 1
+        assert self._open >= 0, "more is done than was begun"
+        if not self._open:
+            self._then()
