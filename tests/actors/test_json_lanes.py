@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from actors.serving.json.handlers.at_leader import PAUSE_SECONDS_MAX
-from actors.serving.json.handlers.lanes import Batch, Lanes
+from actors.serving.json.at_leader import PAUSE_SECONDS_MAX
+from actors.serving.json.lanes import Batch, Lanes
 from protocol.error_codes import ErrorCode
 from protocol.records.batches import Record
 from protocol.records.compression import Codec

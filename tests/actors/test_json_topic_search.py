@@ -11,7 +11,7 @@ import pykka
 from actors.control.client import ControllerClient
 from actors.messages.controller import AwaitApplied, OperationAnswer, SyncMetadata
 from actors.runtime import Address, Future
-from actors.serving.json.handlers.topic_search import TopicSearch
+from actors.serving.json.topic_search import TopicSearch
 from log.machines.metadata.plans import CreateTopic, Plan
 from protocol.error_codes import ErrorCode
 

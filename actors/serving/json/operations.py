@@ -41,7 +41,7 @@ from protocol.json.lines import Facts, quoted, refusal
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
-    from actors.serving.json.connection import Call
+    from actors.serving.json.connection import JsonCall
 
 ANSWER_SECONDS = 15.0
 """Longer than a controller waits for another one."""
@@ -57,7 +57,7 @@ class Operation:
     facts: Callable[[Facts], Facts] = dict
     """What of the controller's answer is told."""
 
-    def begin(self, call: Call, given: Facts) -> None:
+    def begin(self, call: JsonCall, given: Facts) -> None:
         """Let this broker's controller do it, and answer when it has."""
         *values, request_id = self.fields.read(given)
         asked = self.request(request_id or f"json {uuid.uuid4()}", *values)

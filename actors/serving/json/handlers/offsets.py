@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from attrs import field
 
 from actors.messages.replica import EARLIEST, LATEST, FindOffset
-from actors.serving.json.handlers.at_leader import AtLeader
+from actors.serving.json.at_leader import AtLeader
 from actors.serving.json.handlers.handler import ISOLATION, TIMEOUT_MS, Handler
 from protocol.error_codes import ErrorCode
 from protocol.json.fields import Field, Fields, count, within, word
@@ -23,14 +23,14 @@ from protocol.json.lines import Facts, refusal
 from protocol.late_attrs import define
 
 if TYPE_CHECKING:
-    from actors.serving.json.connection import Call
+    from actors.serving.json.connection import JsonCall
     from log.machines.metadata.metadata import Topic
 
 PARTITION_MAX = (1 << 31) - 1
 
 
 def _handle(
-    call: Call,
+    call: JsonCall,
     name: str,
     partition: int | None,
     timestamp: int | None,
@@ -69,7 +69,7 @@ OFFSETS = Handler(
 class _Offsets:
     """One request until everybody has answered."""
 
-    _call: Call
+    _call: JsonCall
     _topic: Topic
     _deadline: float
     _answers: list[Facts]

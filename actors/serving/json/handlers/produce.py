@@ -18,7 +18,7 @@ from attrs import field
 
 from actors.messages.replica import ALL
 from actors.serving.json.handlers.handler import TIMEOUT_MS
-from actors.serving.json.handlers.lanes import Batch
+from actors.serving.json.lanes import Batch
 from protocol.error_codes import ErrorCode
 from protocol.json.fields import BadField, Field, Fields, count, one_of, within, word
 from protocol.json.lines import Facts, quoted, refusal
@@ -29,8 +29,7 @@ from protocol.records.compression import Codec
 from protocol.records.record import Record
 
 if TYPE_CHECKING:
-    from actors.serving.json.connection import Call
-    from actors.serving.json.handlers.handler import Served
+    from actors.serving.json.connection import JsonCall, Served
     from log.machines.metadata.metadata import Topic
 
 RECORDS_MAX = 10_000
@@ -61,7 +60,7 @@ class _Handler:
 
     fields = _FIELDS
 
-    def begin(self, call: Call, given: Facts) -> None:
+    def begin(self, call: JsonCall, given: Facts) -> None:
         name, acks, codec, timeout_ms, producer, sequence, *_ = _FIELDS.read(given)
         new = _records(given)
         _check_own_producer(new, producer, sequence, acks)
@@ -108,7 +107,7 @@ def _check_own_producer(new: list[NewRecord], producer: int | None, sequence: in
 class _Produce:
     """One request until every partition has answered."""
 
-    _call: Call
+    _call: JsonCall
     _records: list[NewRecord]
     _is_list: bool
     _open: int = 1  # ours, until all are sent

@@ -14,14 +14,14 @@ from protocol.json.fields import Field, Fields, whole, word
 
 if TYPE_CHECKING:
     from actors.runtime import Future
-    from actors.serving.json.connection import Call
+    from actors.serving.json.connection import JsonCall
     from log.machines.metadata.metadata import PartitionState
 
 _ASK_SECONDS = 3.0
 Told = Callable[["PartitionState", list[SurvivorFacts]], None]
 
 
-def ask_survivors(call: Call, name: str, number: int, then: Told) -> None:
+def ask_survivors(call: JsonCall, name: str, number: int, then: Told) -> None:
     """Ask every broker that keeps the partition; `then` gets those that answer, the one with the best log first."""
     topic = call.serving.metadata.topic(name)
     if topic is None or not 0 <= number < len(topic.partitions):
@@ -43,7 +43,7 @@ def ask_survivors(call: Call, name: str, number: int, then: Told) -> None:
         call.connection.ask(replica_address(group, broker), DescribeSurvivor(), answered, timeout=_ASK_SECONDS)
 
 
-def _survivors(call: Call, name: str, number: int, _request_id: str) -> None:
+def _survivors(call: JsonCall, name: str, number: int, _request_id: str) -> None:
     """It may be sent again: nothing is changed."""
 
     def tell(partition: PartitionState, told: list[SurvivorFacts]) -> None:

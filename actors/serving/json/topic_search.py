@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from actors.messages.controller import Outcome, SyncMetadata
 from log.machines.metadata.plans import CreateTopic, topic_name_problem
@@ -18,7 +18,8 @@ from protocol.json.lines import Facts, refusal
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
-    from actors.serving.json.connection import Call, JsonConnection
+    from actors.serving.connection import Connection
+    from actors.serving.json.call import Call
     from log.machines.metadata.metadata import Topic
 
 RETRY_SECONDS = 0.01
@@ -28,7 +29,7 @@ Found = Callable[["Topic"], None]
 
 @frozen(slots=True)
 class _Waiting:
-    call: Call
+    call: Call[Any]
     deadline: float
     then: Found
     makes: bool
@@ -39,19 +40,19 @@ class TopicSearch:
 
     __slots__ = ("_connection", "_names")
 
-    def __init__(self, connection: JsonConnection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._names: dict[str, list[_Waiting]] = {}
 
-    def find(self, call: Call, name: str, timeout_ms: int, then: Found) -> None:
+    def find(self, call: Call[Any], name: str, timeout_ms: int, then: Found) -> None:
         """Go on with the topic of this name, or refuse the call."""
         self._find(call, name, timeout_ms, then, makes=False)
 
-    def find_or_make(self, call: Call, name: str, timeout_ms: int, then: Found) -> None:
+    def find_or_make(self, call: Call[Any], name: str, timeout_ms: int, then: Found) -> None:
         """The same; a topic that is nowhere is made, if such topics are made here."""
         self._find(call, name, timeout_ms, then, makes=call.serving.facts.auto_create_topics)
 
-    def _find(self, call: Call, name: str, timeout_ms: int, then: Found, *, makes: bool) -> None:
+    def _find(self, call: Call[Any], name: str, timeout_ms: int, then: Found, *, makes: bool) -> None:
         waiting = self._names.get(name)
         topic = None if waiting else call.serving.metadata.topic(name)
         if topic is not None:
