@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import field
 
 from actors.messages.replica import ALL
+from actors.runtime import Gather
 from actors.serving.json.handlers.handler import TIMEOUT_MS
 from actors.serving.json.lanes import Batch
 from protocol.error_codes import ErrorCode
@@ -110,9 +111,12 @@ class _Produce:
     _call: JsonCall
     _records: list[NewRecord]
     _is_list: bool
-    _open: int = 1  # ours, until all are sent
     _answers: list[Facts] = field(factory=list)
     _name: str = ""
+    _gather: Gather = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._gather = Gather(self._all_written)
 
     def send(self, batch: partial[Batch], topic: Topic) -> None:
         self._name = topic.name
@@ -128,11 +132,11 @@ class _Produce:
             there.append(Record(len(there), timestamp, new.key, new.value, new.headers))
             places.setdefault(number, []).append(at)
         self._answers = [{} for _ in partitions]
-        self._open += len(records)
         for number, there in records.items():
+            self._gather.begin()
             written = partial(self._written, number, places[number])
             self._call.connection.lanes.put(topic, number, batch(there, written=written))
-        self._done()
+        self._gather.done()
 
     def _partitions(self, topic: Topic) -> list[int] | None:
         """Where each record goes; None if that is nowhere."""
@@ -158,12 +162,9 @@ class _Produce:
                 self._answers[at] = {"partition": number, **refusal(error, message)}
             else:
                 self._answers[at] = {"partition": number, "offset": base_offset + step if base_offset >= 0 else -1}
-        self._done()
+        self._gather.done()
 
-    def _done(self) -> None:
-        self._open -= 1
-        if self._open:
-            return
+    def _all_written(self) -> None:
         if self._is_list:
             failed = next((one for one in self._answers if "error" in one), {})
             error = {"error": failed["error"]} if failed else {}

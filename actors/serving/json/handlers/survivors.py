@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import asdict
 
 from actors.messages.replica import DescribeSurvivor, SurvivorFacts, group_name, replica_address
+from actors.runtime import Gather
 from actors.serving.json.handlers.handler import Handler
 from protocol.error_codes import ErrorCode
 from protocol.json.fields import Field, Fields, whole, word
@@ -29,18 +30,21 @@ def ask_survivors(call: JsonCall, name: str, number: int, then: Told) -> None:
         return
     partition, group = topic.partitions[number], group_name(topic.name, number, topic.id)
     told: list[SurvivorFacts] = []
-    answers = 0
+
+    def all_answered() -> None:
+        then(partition, sorted(told, key=lambda one: (-one.last_epoch, -one.end_offset, one.broker)))
+
+    gather = Gather(all_answered)
 
     def answered(future: Future[Any]) -> None:
-        nonlocal answers
-        answers += 1
         if future.exception is None:
             told.append(future.get())
-        if answers == len(partition.keepers):
-            then(partition, sorted(told, key=lambda one: (-one.last_epoch, -one.end_offset, one.broker)))
+        gather.done()
 
     for broker in partition.keepers:
+        gather.begin()
         call.connection.ask(replica_address(group, broker), DescribeSurvivor(), answered, timeout=_ASK_SECONDS)
+    gather.done()
 
 
 def _survivors(call: JsonCall, name: str, number: int, _request_id: str) -> None:

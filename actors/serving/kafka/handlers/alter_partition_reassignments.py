@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.messages.controller import Outcome
-from actors.serving.kafka.handlers.operations import Together, new_id
+from actors.runtime import Gather
+from actors.serving.kafka.handlers.operations import new_id
 from log.machines.metadata.plans import MoveReplicas
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_partition_reassignments import (
@@ -31,7 +32,7 @@ def handle(call: Call[AlterPartitionReassignmentsRequest]) -> Generator[None, No
     response = AlterPartitionReassignmentsResponse(
         error_message=None, allow_replication_factor_change=request.allow_replication_factor_change
     )
-    together = Together(call, response)
+    gather = Gather(partial(call.answer, response))
     times = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     for topic in request.topics:
         told = ReassignableTopicResponse(name=topic.name)
@@ -47,9 +48,9 @@ def handle(call: Call[AlterPartitionReassignmentsRequest]) -> Generator[None, No
                 text = "no replicas; name at least one broker, or give null to cancel a move"
                 result.error_code, result.error_message = ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
             else:
-                together.begin()
-                _move(call, topic.name, one, partial(_noted, together, result))
-    together.done()
+                gather.begin()
+                _move(call, topic.name, one, partial(_noted, gather, result))
+    gather.done()
 
 
 def _move(
@@ -64,6 +65,6 @@ def _move(
     call.connection.controller.operate(operation, request.timeout_ms / 1000, then)
 
 
-def _noted(together: Together, result: ReassignablePartitionResponse, outcome: Outcome) -> None:
+def _noted(gather: Gather, result: ReassignablePartitionResponse, outcome: Outcome) -> None:
     result.error_code, result.error_message = outcome.error, outcome.error_message
-    together.done()
+    gather.done()

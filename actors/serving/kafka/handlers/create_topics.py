@@ -1,4 +1,4 @@
-"""CreateTopics: each topic is an operation of its own, and all of them are answered together, once they have leaders.
+"""CreateTopics: each topic is an operation of its own, and all of them are answered gather, once they have leaders.
 
 Left out: quotas on making partitions.
 """
@@ -11,8 +11,9 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from actors.messages.controller import Outcome, TopicCreated
+from actors.runtime import Gather
 from actors.serving.kafka.handlers.config_entries import Entry, topic_entries, usual_topic_entries
-from actors.serving.kafka.handlers.operations import Together, new_id, said
+from actors.serving.kafka.handlers.operations import new_id, said
 from log.machines.metadata.plans import CreateTopic
 from log.machines.metadata.topic_ids import id_bytes
 from protocol.error_codes import ErrorCode
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 def handle(call: Call[CreateTopicsRequest]) -> Generator[None, None, None]:
     request, response = call.request, CreateTopicsResponse()
-    together = Together(call, response)
+    gather = Gather(partial(call.answer, response))
     times = Counter(topic.name for topic in request.topics)
     for topic in {topic.name: topic for topic in request.topics}.values():
         yield
@@ -50,11 +51,11 @@ def handle(call: Call[CreateTopicsRequest]) -> Generator[None, None, None]:
             result.error_code = ErrorCode.INVALID_CONFIG
             result.error_message = f"{said(missing[0])} has no value; give one, or leave it out"
             continue
-        together.begin()
+        gather.begin()
         operation = _operation(topic, validate_only=request.validate_only)
-        made = partial(_made, call, together, topic, result)
+        made = partial(_made, call, gather, topic, result)
         call.connection.controller.operate(operation, request.timeout_ms / 1000, made)
-    together.done()
+    gather.done()
 
 
 def _operation(topic: CreatableTopic, *, validate_only: bool) -> CreateTopic:
@@ -82,7 +83,7 @@ def _assignment_problem(assignments: list[CreatableReplicaAssignment]) -> str | 
 
 def _made(
     call: Call[CreateTopicsRequest],
-    together: Together,
+    gather: Gather,
     topic: CreatableTopic,
     result: CreatableTopicResult,
     outcome: Outcome,
@@ -98,7 +99,7 @@ def _made(
         result.configs = [
             _config(entry) if entry.name in own else usual[entry.name] for entry in topic_entries(call.serving, own)
         ]
-    together.done()
+    gather.done()
 
 
 @lru_cache(maxsize=16)

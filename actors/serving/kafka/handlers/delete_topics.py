@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.messages.controller import Outcome, TopicDeleted
-from actors.serving.kafka.handlers.operations import Together, new_id
+from actors.runtime import Gather
+from actors.serving.kafka.handlers.operations import new_id
 from log.machines.metadata.plans import DeleteTopic
 from log.machines.metadata.topic_ids import id_bytes, id_text
 from protocol.error_codes import ErrorCode
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 def handle(call: Call[DeleteTopicsRequest]) -> Generator[None, None, None]:
     request, response = call.request, DeleteTopicsResponse()
     wanted = request.topics if call.version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
-    together = Together(call, response)
+    gather = Gather(partial(call.answer, response))
     times = Counter(_identity(call, one) for one in wanted)
     for one in {(one.name, one.topic_id): one for one in wanted}.values():
         yield
@@ -39,11 +40,11 @@ def handle(call: Call[DeleteTopicsRequest]) -> Generator[None, None, None]:
         if problem is not None:
             result.error_code, result.error_message = ErrorCode.INVALID_REQUEST, problem
             continue
-        together.begin()
+        gather.begin()
         operation = DeleteTopic(new_id(), one.name or "", id_text(one.topic_id) if any(one.topic_id) else "")
-        then = partial(_deleted, together, result)
+        then = partial(_deleted, gather, result)
         call.connection.controller.operate(operation, request.timeout_ms / 1000, then)
-    together.done()
+    gather.done()
 
 
 def _identity(call: Call[DeleteTopicsRequest], one: DeleteTopicState) -> object:
@@ -62,9 +63,9 @@ def _problem(one: DeleteTopicState, times: int) -> str | None:
     return None
 
 
-def _deleted(together: Together, result: DeletableTopicResult, outcome: Outcome) -> None:
+def _deleted(gather: Gather, result: DeletableTopicResult, outcome: Outcome) -> None:
     result.error_code, result.error_message = outcome.error, outcome.error_message
     if outcome.error == ErrorCode.NONE:
         deleted = outcome.facts_as(TopicDeleted)
         result.name, result.topic_id = deleted.name, id_bytes(deleted.topic_id)
-    together.done()
+    gather.done()

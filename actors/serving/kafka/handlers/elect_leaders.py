@@ -12,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import TransferLeadership, group_name, replica_address
-from actors.serving.kafka.handlers.operations import Together, said
+from actors.runtime import Gather
+from actors.serving.kafka.handlers.operations import said
 from log.settings import unclean
 from protocol.error_codes import ErrorCode
 from protocol.messages.elect_leaders import (
@@ -45,13 +46,13 @@ def handle(call: Call[ElectLeadersRequest]) -> Generator[None, None, ElectLeader
 class _ElectLeaders:
     """One request until every partition has its leader, or cannot have it."""
 
-    __slots__ = ("_call", "_deadline", "_response", "_together")
+    __slots__ = ("_call", "_deadline", "_gather", "_response")
 
     def __init__(self, call: Call[ElectLeadersRequest]) -> None:
         self._call = call
         self._deadline = self._now + call.request.timeout_ms / 1000
         self._response = ElectLeadersResponse()
-        self._together = Together(call, self._response)
+        self._gather = Gather(partial(call.answer, self._response))
 
     def begin(self) -> Generator[None, None, None]:
         for name, numbers in self._wanted():
@@ -67,7 +68,7 @@ class _ElectLeaders:
                     told.partition_result.append(result)
             if told.partition_result:
                 self._response.replica_election_results.append(told)
-        self._together.done()
+        self._gather.done()
 
     @property
     def _now(self) -> float:
@@ -94,7 +95,7 @@ class _ElectLeaders:
             if leader == preferred:
                 _refuse(result, ErrorCode.ELECTION_NOT_NEEDED, f"broker {preferred} leads it already")
             else:
-                self._together.begin()
+                self._gather.begin()
                 self._try(topic, preferred, result)
         elif leader is None:
             _refuse(result, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, _NO_UNCLEAN)
@@ -105,14 +106,14 @@ class _ElectLeaders:
         """Whatever was answered: who leads now tells whether it worked, and whether there is something to try."""
         led, left = self._call.serving.led(topic, result.partition_id), self._deadline - self._now
         if led is not None and led.broker == preferred:
-            self._together.done()
+            self._gather.done()
         elif led is None or led.broker is None or preferred not in led.in_sync:
             text = f"broker {preferred} is preferred, and is not in sync"
             _refuse(result, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
-            self._together.done()
+            self._gather.done()
         elif left <= 0.0:
             _refuse(result, ErrorCode.REQUEST_TIMED_OUT, f"broker {preferred} does not lead it yet")
-            self._together.done()
+            self._gather.done()
         else:
             address = replica_address(group_name(topic.name, result.partition_id, topic.id), led.broker)
             then = partial(self._asked, topic, preferred, result)

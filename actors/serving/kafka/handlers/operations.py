@@ -7,34 +7,10 @@ its answer was lost, or because another broker has become the controller, it is 
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from actors.serving.kafka.connection import Call
 
 SECONDS = 15.0
 """For requests that do not say how long they wait. Longer than a controller waits for another one."""
 _SAID_CHARS_MAX = 300
-
-
-class Together:
-    """The answer to a request that begins several things: it goes out when all of them are done."""
-
-    __slots__ = ("_call", "_open", "_response")
-
-    def __init__(self, call: Call[Any], response: object) -> None:
-        self._call = call
-        self._response = response
-        self._open = 1  # ours, until everything is begun
-
-    def begin(self) -> None:
-        self._open += 1
-
-    def done(self) -> None:
-        """One of them is, or everything is begun."""
-        self._open -= 1
-        if not self._open:
-            self._call.answer(self._response)
 
 
 def said(name: str) -> str:
