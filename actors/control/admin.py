@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-import orjson
 import pykka
 
 from actors.messages.controller import (
@@ -20,7 +19,10 @@ from actors.messages.controller import (
     DescribeCluster,
     ElectLeaders,
     OperationAnswer,
-    makes_partitions,
+    Outcome,
+    PartitionsCreated,
+    SyncMetadata,
+    creates_partitions,
 )
 from actors.messages.replica import group_name
 from actors.runtime import Address, LinkLost
@@ -62,12 +64,10 @@ class Admin:
         self._brokers = brokers
 
     def describe(self) -> dict[str, Any]:
-        """Everything that the controller knows of the cluster, or some broker if it cannot be asked."""
-        facts = self._call(DescribeCluster())
-        if facts["controller"] in self._brokers():  # it knows of everything that was ever answered
-            error, _, newer = self._try(facts["controller"], DescribeCluster())
-            facts = newer if error == ErrorCode.NONE else facts
-        return facts
+        """Everything that some broker knows of the cluster, once it has applied what was committed, if it can tell."""
+        for broker in self._brokers()[:1]:
+            self._try(broker, SyncMetadata())
+        return self._call(DescribeCluster())
 
     def topic(self, name: str) -> dict[str, Any]:
         for topic in self.describe()["topics"]:
@@ -132,35 +132,31 @@ class Admin:
         at = 0
         while True:
             brokers = self._brokers()
-            error, message = ErrorCode.BROKER_NOT_AVAILABLE, "no broker is alive"
+            outcome = Outcome(ErrorCode.BROKER_NOT_AVAILABLE, "no broker is alive")
             if brokers:
                 broker = brokers[at % len(brokers)]
-                error, message, facts = self._try(broker, request)
-                if error == ErrorCode.NONE:
-                    if makes_partitions(request):
-                        self._await_leaders(broker, facts)
-                    return facts
-            if (error not in _RETRIABLE and brokers) or time.monotonic() >= deadline:
-                raise OperationRefused(error, message)
+                outcome = self._try(broker, request)
+                if outcome.error == ErrorCode.NONE:
+                    if creates_partitions(request):
+                        self._await_leaders(broker, outcome.facts_as(PartitionsCreated))
+                    return {"warnings": list(outcome.warnings), **outcome.facts}
+            if (outcome.error not in _RETRIABLE and brokers) or time.monotonic() >= deadline:
+                raise OperationRefused(outcome.error, outcome.message)
             at += 1
             time.sleep(_PAUSE_SECONDS)
 
-    def _try(self, broker: int, request: Any) -> tuple[ErrorCode, str, dict[str, Any]]:
+    def _try(self, broker: int, request: Any) -> Outcome:
         try:
             answer: OperationAnswer = self._ask(Address("controller", "", broker), request, timeout=5.0)
         except (pykka.ActorDeadError, pykka.Timeout, LinkLost) as error:
-            return ErrorCode.NOT_CONTROLLER, f"broker {broker} did not answer: {error}", {}
-        value = orjson.loads(answer.answer)
-        return ErrorCode(value["error"]), value["message"], value
+            return Outcome(ErrorCode.NOT_CONTROLLER, f"broker {broker} did not answer: {error}")
+        return answer.outcome
 
-    def _await_leaders(self, broker: int, facts: dict[str, Any]) -> None:
+    def _await_leaders(self, broker: int, created: PartitionsCreated) -> None:
         """Until this broker can name a leader for each new partition. Without one, the partitions are there as well."""
+        wait = AwaitLeaders(created.topic_id, created.first, created.partitions, LED_SECONDS)
         with suppress(pykka.ActorDeadError, pykka.Timeout, LinkLost):
-            self._ask(
-                Address("controller", "", broker),
-                AwaitLeaders.after(facts, LED_SECONDS),
-                timeout=LED_SECONDS + 1.0,
-            )
+            self._ask(Address("controller", "", broker), wait, timeout=LED_SECONDS + 1.0)
 
 
 def _new_id() -> str:

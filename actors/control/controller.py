@@ -17,20 +17,24 @@ from collections import deque
 from functools import partial
 from typing import Any
 
-import orjson
-
 from actors.cluster_file.facts import GROUP, ClusterFacts, TopicWanted
 from actors.control.description import describe, describe_quorum
 from actors.control.leader_waits import WAITS_MAX, LeaderWait, LeaderWaits
 from actors.control.metadata_snapshots import SnapshotWriter
+from actors.control.metadata_waits import AppliedWaits, ReadIndexWaits
 from actors.messages.controller import (
     OPERATIONS,
+    AwaitApplied,
+    AwaitCaughtUp,
     AwaitLeaders,
+    ConfirmMetadata,
     DescribeCluster,
     DescribeQuorum,
     ElectLeaders,
     MetadataChanged,
     OperationAnswer,
+    Outcome,
+    SyncMetadata,
     TellMetadata,
 )
 from actors.messages.replica import TransferLeadership, group_name, replica_address
@@ -78,6 +82,7 @@ OPERATION_BYTES_MAX = 4 << 20
 """The largest batch of one operation. A larger one is refused before it is written."""
 _TOGETHER_MAX, _TOGETHER_BYTES_MAX, _TOGETHER_SECONDS = 500, 1 << 18, 0.005
 """Operations that change nothing and are written as one batch: how many, of how many bytes, planned in how long."""
+_TOO_MANY, _ANOTHER = "too many operations wait; try again", "another broker is the controller now"
 _GONE, _FRESH = ".gone", ".fresh"
 """As partitions@N calls what it removes, and finds when it looks for strays."""
 
@@ -122,6 +127,9 @@ class Controller(RaftActor):
         self._waiting: deque[_Waiting] = deque()
         self._under_way: _UnderWay | None = None
         self._leader_waits = LeaderWaits(services.metadata, services.leadership)
+        self._applied_waits = AppliedWaits(services.metadata)
+        self._caught_up_waits: list[Future[None]] = []
+        self._read_index = ReadIndexWaits()
         self._complained: set[str] = set()
         self._registering = False
         self._snapshot_at = 0
@@ -192,7 +200,7 @@ class Controller(RaftActor):
         if not self.leads:
             return self._hand_on(request)
         if len(self._waiting) >= WAITING_MAX:
-            return _refused(ErrorCode.REQUEST_TIMED_OUT, "too many operations wait; try again")
+            return self._refused(ErrorCode.REQUEST_TIMED_OUT, _TOO_MANY)
         self._waiting.append(_Waiting(request, self.defer()))
         self._work()
         return None
@@ -201,12 +209,59 @@ class Controller(RaftActor):
     def elect_leaders(self, request: ElectLeaders) -> OperationAnswer:
         """Ask leaders that are not preferred to hand over. Any broker can: it knows who leads."""
         if request.topic and self.metadata.topic(request.topic) is None:
-            return _refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.topic[:300]!r}")
+            return self._refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.topic[:300]!r}")
         asked = [
             self.send(replica_address(one.group, one.leader), TransferLeadership(one.preferred))
             for one in misled(self.metadata, self._services.leadership, request.topic)
         ]
-        return OperationAnswer(Plan(facts={"elections": sum(asked)}).answer)
+        return self._told(Plan(facts={"elections": sum(asked)}).answer)
+
+    @handles(AwaitApplied)
+    def await_applied(self, message: AwaitApplied) -> bool | None:
+        reply: Future[bool] = self.defer()
+        if not self._applied_waits.add(message.offset, partial(reply.set, True)):
+            reply.set(False)
+        return None
+
+    @handles(AwaitCaughtUp)
+    def await_caught_up(self, _message: AwaitCaughtUp) -> None:
+        reply: Future[None] = self.defer()
+        if self._is_complete():
+            reply.set()
+        else:
+            self._caught_up_waits = [one for one in self._caught_up_waits if not one.done] + [reply]
+
+    @handles(ConfirmMetadata)
+    def confirm_metadata(self, message: ConfirmMetadata) -> OperationAnswer | None:
+        role = self._member.node.role
+        if not isinstance(role, Leader):
+            return self._hand_on(message)
+        if not role.certain or self.is_superseded:
+            return self._refused(ErrorCode.NOT_CONTROLLER, "the controller does not know yet what is committed")
+        reply: Future[OperationAnswer] = self.defer()
+
+        def confirmed(index: int | None) -> None:
+            if index is None:
+                reply.set(self._refused(ErrorCode.NOT_CONTROLLER, _ANOTHER))
+            else:
+                reply.set(OperationAnswer(Plan().answer, index))
+
+        self._read_index.begin(self._member.node, self._member.confirm(self.now), confirmed)
+        self._after_event()
+        return None
+
+    @handles(SyncMetadata)
+    def sync_metadata(self, _message: SyncMetadata) -> None:
+        reply: Future[OperationAnswer] = self.defer()
+
+        def confirmed(future: Future[OperationAnswer]) -> None:
+            outcome = Outcome.of(future)
+            if outcome.error:
+                reply.set(self._refused(outcome.error, outcome.message))
+            elif not self._applied_waits.add(outcome.offset, lambda: reply.set(self._told(Plan().answer))):
+                reply.set(self._refused(ErrorCode.REQUEST_TIMED_OUT, _TOO_MANY))
+
+        self.ask(self.address, ConfirmMetadata(), confirmed, timeout=HAND_ON_SECONDS)
 
     @handles(AwaitLeaders)
     def await_leaders(self, message: AwaitLeaders) -> bool | None:
@@ -224,10 +279,9 @@ class Controller(RaftActor):
     @handles(DescribeCluster)
     def describe_cluster(self, _message: DescribeCluster) -> OperationAnswer:
         if not self._is_complete():
-            return _refused(ErrorCode.NOT_CONTROLLER, "this broker is catching up; try again, or ask another")
-        return OperationAnswer(
-            Plan(facts=describe(self.metadata, self._services.leadership, {self.node.broker, *self.node.links})).answer
-        )
+            return self._refused(ErrorCode.NOT_CONTROLLER, "this broker is catching up; try again, or ask another")
+        facts = describe(self.metadata, self._services.leadership, {self.node.broker, *self.node.links})
+        return self._told(Plan(facts=facts).answer)
 
     @handles(TellMetadata)
     def tell_metadata(self, _message: TellMetadata) -> None:
@@ -239,7 +293,7 @@ class Controller(RaftActor):
         if not isinstance(role, Leader):
             return self._hand_on(message)
         quorum = describe_quorum(self._member.node, role, self._services.heard, self._services.wall_ms(), self.now)
-        return OperationAnswer(Plan(facts=quorum).answer)
+        return self._told(Plan(facts=quorum).answer)
 
     # -- what happens around it ----------------------------------------------------------------------------------
 
@@ -273,9 +327,13 @@ class Controller(RaftActor):
             )  # fmt: skip
 
     def on_leads(self, *, leads: bool) -> None:
+        self._read_index.go_on(self._member.node)
         if not leads:
             self.refuse_waiting(None)
         self._look_around()
+
+    def on_membership(self) -> None:
+        self._read_index.go_on(self._member.node)
 
     def on_committed(self) -> None:
         self._apply()
@@ -288,9 +346,9 @@ class Controller(RaftActor):
         waiting = [*(one for one, _ in under_way), *self._waiting]
         self._waiting.clear()
         self._under_way = None
-        text = "another broker is the controller now" if error is None else str(error)
+        text = _ANOTHER if error is None else str(error)
         for one in waiting:
-            _answer(one, _refused(ErrorCode.NOT_CONTROLLER, text))
+            _answer(one, self._refused(ErrorCode.NOT_CONTROLLER, text))
 
     # -- inside ------------------------------------------------------------------------------------------------
 
@@ -394,7 +452,7 @@ class Controller(RaftActor):
             self._waiting.popleft()
             if made is None:
                 assert known is not None
-                _answer(one, OperationAnswer(known))
+                _answer(one, self._told(known))
                 continue
             for warning in made.warnings:
                 self.log.warning("controller: %s: %s", type(one.request).__name__, warning)
@@ -406,7 +464,7 @@ class Controller(RaftActor):
                 answers.append((one, made.answer))
                 room -= len(made.answer)
             else:
-                _answer(one, OperationAnswer(made.answer))
+                _answer(one, self._told(made.answer))
         if made_together:
             self._write(made_together, answers)
 
@@ -420,7 +478,7 @@ class Controller(RaftActor):
         if len(batch) > OPERATION_BYTES_MAX and answers:
             text = f"the change takes {len(batch)} bytes of the metadata log; {OPERATION_BYTES_MAX} are allowed"
             for one, _ in answers:
-                _answer(one, _refused(ErrorCode.INVALID_REQUEST, f"{text}; divide it into smaller changes"))
+                _answer(one, self._refused(ErrorCode.INVALID_REQUEST, f"{text}; divide it into smaller changes"))
             return
         self._under_way = _UnderWay(answers, self._member.log.end_offset + len(made))
         try:
@@ -434,7 +492,7 @@ class Controller(RaftActor):
         if done is not None and self.metadata.applied >= done.end:
             self._under_way = None
             for one, answer in done.answers:
-                _answer(one, OperationAnswer(answer))
+                _answer(one, self._told(answer))
 
     def _apply(self) -> None:
         """Take in what is committed, once it is on the disk here, too.
@@ -522,6 +580,11 @@ class Controller(RaftActor):
         self.metadata.catching_up = not complete
         self.node.tell_local(Address("partitions", "", self.node.broker), MetadataChanged(topic_ids, complete))
         self._leader_waits.metadata_changed(topic_ids)
+        self._applied_waits.go_on()
+        if complete and self._caught_up_waits:
+            waiting, self._caught_up_waits = self._caught_up_waits, []
+            for reply in waiting:
+                reply.set()
 
     def _is_complete(self) -> bool:
         """Is everything replayed that this broker had applied before it was last started?"""
@@ -543,15 +606,26 @@ class Controller(RaftActor):
         if self.metadata.catching_up and self._is_complete():
             self._tell_partitions(frozenset(self.metadata.topics))
 
-    def _hand_on(self, request: Request | DescribeQuorum) -> OperationAnswer | None:
+    def _told(self, answer: str) -> OperationAnswer:
+        return OperationAnswer(answer, self.metadata.applied)
+
+    def _refused(self, error: ErrorCode, text: str) -> OperationAnswer:
+        return self._told(Plan(error, text).answer)
+
+    def _hand_on(self, request: Request | DescribeQuorum | ConfirmMetadata) -> OperationAnswer | None:
         """Whoever leads shall do it. It may have lost that since: then it is refused there, and asked again."""
         led = self._services.leadership.of(GROUP)
         leader = self._member.node.leader if led is None or led.broker is None else led.broker
         if leader is None or leader == self.node.broker:
-            return _refused(ErrorCode.NOT_CONTROLLER, "no controller is known; try again")
+            return self._refused(ErrorCode.NOT_CONTROLLER, "no controller is known; try again")
         reply: Future[OperationAnswer] = self.defer()
-        self.ask(self._peer(leader), request, partial(_pass_on, reply), timeout=HAND_ON_SECONDS)
+        self.ask(self._peer(leader), request, partial(self._pass_on, reply), timeout=HAND_ON_SECONDS)
         return None
+
+    def _pass_on(self, reply: Future[OperationAnswer], future: Future[OperationAnswer]) -> None:
+        error = future.exception
+        text = f"the controller did not answer: {error}"
+        reply.set(future.get() if error is None else self._refused(ErrorCode.NOT_CONTROLLER, text))
 
     def _circumstances(self) -> Circumstances:
         cluster = self._cluster
@@ -690,14 +764,3 @@ def _nothing_done(one: _Waiting, made: Plan) -> MetadataRecord:
 def _answer(waiting: _Waiting, answer: OperationAnswer) -> None:
     if waiting.reply is not None and not waiting.reply.done:
         waiting.reply.set(answer)
-
-
-def _pass_on(reply: Future[OperationAnswer], future: Future[Any]) -> None:
-    error = future.exception
-    reply.set(
-        future.get() if error is None else _refused(ErrorCode.NOT_CONTROLLER, f"the controller did not answer: {error}")
-    )
-
-
-def _refused(error: ErrorCode, text: str) -> OperationAnswer:
-    return OperationAnswer(orjson.dumps({"error": error, "message": text, "warnings": []}).decode())

@@ -2,9 +2,9 @@
 
 When a transaction is prepared for good (its record is committed), a marker goes to every partition that is in it: to
 the replica that leads it, or, for offsets of groups, to the group coordinator, who is the only one to write there. Each
-is asked again until it has the marker, or its topic is no more. That is not known because this broker does not know the
-topic: it may not have heard of it yet. It is known when this broker still does not, once it has applied a question that
-the controller answered.
+is asked again until it has the marker, or its topic is no more. A topic that this broker does not know need not be
+gone: the broker may not have heard of it yet. It is gone if the broker still does not know it once it has applied
+everything that was committed (SyncMetadata).
 
 A marker that is answered TRANSACTION_COORDINATOR_FENCED usually means that another broker coordinates the transaction
 now. If a majority confirms that this broker still leads the partition, nobody else can: a marker of an administrator
@@ -14,15 +14,14 @@ __transaction_state, which WriteTxnMarkers cannot exceed.
 
 from __future__ import annotations
 
-import uuid
 from collections import deque
 from functools import partial
 from typing import Any
 
-import orjson
 from attrs import evolve
 
 from actors.coordination.coordinator import Coordinator
+from actors.messages.controller import Outcome, ProducerIdsGiven, SyncMetadata
 from actors.messages.coordinator import (
     GROUPS_TOPIC,
     TRANSACTIONS_TOPIC,
@@ -34,7 +33,7 @@ from actors.messages.replica import AppendMarker, ConfirmLeadership, group_name,
 from actors.raft.leadership import highest_epoch
 from actors.runtime import Address, Future, handles
 from log.machines.coordination import Effects
-from log.machines.metadata.plans import AlterConfigs, TakeProducerIds
+from log.machines.metadata.plans import TakeProducerIds
 from log.machines.transaction.effects import Markers, TopicPartition, TransactionEffects
 from log.machines.transaction.machine import TransactionMachine
 from protocol.error_codes import ErrorCode
@@ -57,8 +56,6 @@ class _Send:
     markers: Markers
     partition: TopicPartition
     pause: float = RETRY_SECONDS
-    question: str = ""
-    """What the controller was asked, and has answered, since the partition was not known here."""
     is_raised: bool = False
     """Does the marker name the highest leader epoch of __transaction_state instead of this coordinator's?"""
 
@@ -114,7 +111,7 @@ class TransactionCoordinator(Coordinator):
             return
         led = self._services.leadership.of(group_name(name, number, topic.id))
         if led is None or led.broker is None:
-            self._again(evolve(one, question=""))
+            self._again(one)
             return
         epoch = max(markers.coordinator_epoch, self._highest_epoch()) if one.is_raised else markers.coordinator_epoch
         marker = AppendMarker(
@@ -135,23 +132,19 @@ class TransactionCoordinator(Coordinator):
 
     def _look_for(self, one: _Send) -> None:
         """A partition that is not known here: it is gone, or was made and this broker has not heard of it."""
-        if one.question and self._services.metadata.answer_to(one.question) is not None:
-            self._written(one)
-            return
-        if one.pause < (RETRY_SECONDS_MAX if one.question else ASK_AFTER_SECONDS):
+        if one.pause < ASK_AFTER_SECONDS:
             self._again(one)
             return
-        asked = AlterConfigs(self._question(), one.partition[0], ())  # changes nothing; its answer is written
 
-        def answered(future: Future[Any]) -> None:
-            told = orjson.loads(future.get().answer)["error"] if future.exception is None else ErrorCode.NOT_CONTROLLER
-            is_answered = told not in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
-            self._again(evolve(one, pause=RETRY_SECONDS, question=asked.request_id if is_answered else ""))
+        def synced(future: Future[Any]) -> None:
+            if one.life != self._life:
+                return
+            if Outcome.of(future).error == ErrorCode.NONE and not self._knows(one.partition):
+                self._written(one)
+            else:
+                self._again(evolve(one, pause=RETRY_SECONDS))
 
-        self.ask(Address("controller", "", self.node.broker), asked, answered, timeout=ASK_SECONDS)
-
-    def _question(self) -> str:
-        return str(uuid.UUID(int=self._services.rng.getrandbits(128), version=4))
+        self.ask(Address("controller", "", self.node.broker), SyncMetadata(), synced, timeout=ASK_SECONDS)
 
     def _marked(self, one: _Send, epoch: int, future: Future[Any]) -> None:
         if one.life != self._life:
@@ -162,14 +155,14 @@ class TransactionCoordinator(Coordinator):
         elif error == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             self.ask(self._replica, ConfirmLeadership(self._epoch), partial(self._confirmed, one, epoch))
         else:
-            self._again(evolve(one, question=""))
+            self._again(one)
 
     def _confirmed(self, one: _Send, epoch: int, future: Future[Any]) -> None:
         """The marker was fenced. If this broker leads all the same, no other coordinator has done that."""
         if one.life != self._life:
             return
         if future.exception is not None or future.get().error != ErrorCode.NONE:
-            self._again(evolve(one, question=""))  # until this coordinator hears that another broker leads
+            self._again(one)  # until this coordinator hears that another broker leads
             return
         if not one.is_raised:
             self.log.warning(
@@ -177,7 +170,7 @@ class TransactionCoordinator(Coordinator):
                 "a coordinator epoch above %d; sending it with the highest epoch of %s",
                 self.address, one.markers.producer_id, *one.partition, epoch, TRANSACTIONS_TOPIC,
             )  # fmt: skip
-        self._again(evolve(one, question="", is_raised=True))
+        self._again(evolve(one, is_raised=True))
 
     def _again(self, one: _Send) -> None:
         if one.life == self._life:
@@ -196,9 +189,9 @@ class TransactionCoordinator(Coordinator):
             machine = self._machine
             if life != self._life or not isinstance(machine, TransactionMachine):
                 return
-            told = orjson.loads(future.get().answer) if future.exception is None else {"error": -1}
-            if told["error"] == ErrorCode.NONE:
-                ids = range(told["first"], told["first"] + told["count"])
+            outcome = Outcome.of(future)
+            if outcome.error == ErrorCode.NONE:
+                ids = outcome.facts_as(ProducerIdsGiven).ids
                 self.act("producer ids", partial(machine.give_producer_ids, ids, self._moment))
             else:
                 self.act("missing producer ids", partial(machine.refuse_producer_ids, self._moment))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from actors.runtime import wire
+import attrs
+import orjson
+import pykka
+
+from actors.runtime import Future, MailboxFull, wire
 from log.machines.metadata.plans import (
     AlterConfigs,
     CreatePartitions,
@@ -19,7 +23,10 @@ from log.machines.metadata.plans import (
     Request,
     TakeProducerIds,
 )
+from protocol.error_codes import ErrorCode
 from protocol.late_attrs import frozen
+
+F = TypeVar("F", bound=attrs.AttrsInstance)
 
 OPERATIONS: tuple[type[Request], ...] = (
     CreateTopic, DeleteTopic, CreatePartitions, AlterConfigs, MoveReplicas, EndMove, DrainBroker, RegisterBroker,
@@ -33,9 +40,94 @@ for _number, _message_class in enumerate(OPERATIONS, start=0x0300):
 @wire(0x0320)
 @frozen(slots=True)
 class OperationAnswer:
-    """JSON: error (Kafka's code), message, warnings, and what else there is to say."""
+    """The answer of a controller. `outcome` reads it."""
 
     answer: str
+    """JSON: error (Kafka's code), message, warnings, and facts. The metadata log keeps it under the request's id."""
+    offset: int
+    """The controller that answered had applied the metadata up to here: what was done lies below."""
+
+    @property
+    def outcome(self) -> Outcome:
+        facts = orjson.loads(self.answer)
+        error, message, warnings = ErrorCode(facts.pop("error")), facts.pop("message"), tuple(facts.pop("warnings"))
+        return Outcome(error, message, warnings, self.offset, facts)
+
+
+@frozen(slots=True)
+class Outcome:
+    """What became of something that a controller was asked."""
+
+    error: ErrorCode
+    message: str
+    warnings: tuple[str, ...] = ()
+    offset: int = -1
+    """A broker that has applied the metadata up to here knows of it. -1 if no controller has answered."""
+    facts: Mapping[str, Any] = attrs.Factory(dict)
+    """What else there is to say, by name; `facts_as` gives it a type."""
+
+    @classmethod
+    def of(cls, future: Future[OperationAnswer]) -> Outcome:
+        """The outcome of an ask that is over. That no controller has answered is an error of its own."""
+        error = future.exception
+        if error is None:
+            answer: OperationAnswer = future.get()
+            return answer.outcome
+        if isinstance(error, pykka.Timeout):
+            return cls(ErrorCode.REQUEST_TIMED_OUT, f"no controller answered in time ({error}); it may still be done")
+        if isinstance(error, pykka.ActorDeadError | MailboxFull):
+            text = f"no controller can be asked: {error}; try again, or ask another broker"
+            return cls(ErrorCode.NOT_CONTROLLER, text)
+        return cls(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller failed: {error!r}")
+
+    @property
+    def error_message(self) -> str | None:
+        """As Kafka's protocol has it: null where nothing is wrong."""
+        return self.message if self.error else None
+
+    def facts_as(self, kind: type[F]) -> F:
+        """The facts of an operation that has succeeded, such as `TopicCreated` for CreateTopic."""
+        names = (one.name for one in attrs.fields(kind))
+        return kind(**{name: self.facts[name] for name in names if name in self.facts})
+
+
+@frozen(slots=True)
+class TopicCreated:
+    """The facts of CreateTopic. A topic that was only validated has no lasting id."""
+
+    topic_id: str
+    partitions: int
+    replication_factor: int
+
+
+@frozen(slots=True)
+class PartitionsCreated:
+    """The facts of CreateTopic and of CreatePartitions: the topic has new partitions from `first` on."""
+
+    topic_id: str
+    partitions: int
+    """How many the topic has in all."""
+    first: int = 0
+
+
+@frozen(slots=True)
+class TopicDeleted:
+    """The facts of DeleteTopic."""
+
+    topic_id: str
+    name: str
+
+
+@frozen(slots=True)
+class ProducerIdsGiven:
+    """The facts of TakeProducerIds: a block of ids."""
+
+    first: int
+    count: int
+
+    @property
+    def ids(self) -> range:
+        return range(self.first, self.first + self.count)
 
 
 @wire(0x0321)
@@ -68,15 +160,36 @@ class AwaitLeaders:
     end: int
     seconds: float
 
-    @classmethod
-    def after(cls, facts: Mapping[str, Any], seconds: float) -> AwaitLeaders:
-        """Of the partitions that were made: `facts` is the answer to their creation."""
-        return cls(facts["topic_id"], facts.get("first", 0), facts["partitions"], seconds)
+
+@wire(0x0325)
+@frozen(slots=True)
+class AwaitApplied:
+    """Answered (True) when this broker has applied the metadata up to this offset; False if too many wait already."""
+
+    offset: int
 
 
-def makes_partitions(request: object) -> bool:
-    """Is this a creation, after which leaders may be awaited?"""
+@wire(0x0326)
+@frozen(slots=True)
+class ConfirmMetadata:
+    """Answered by the active controller, once a majority has confirmed that it is: the metadata is committed up to
+    the `offset` of the answer, or further. Any broker's controller hands it on."""
+
+
+@wire(0x0327)
+@frozen(slots=True)
+class SyncMetadata:
+    """Answered when this broker has applied everything that was committed when it was asked. Nothing is written."""
+
+
+def creates_partitions(request: object) -> bool:
+    """Is this an operation after which leaders may be awaited?"""
     return isinstance(request, CreateTopic | CreatePartitions) and not request.validate_only
+
+
+@frozen(slots=True)
+class AwaitCaughtUp:
+    """Asked inside a broker; answered when everything is replayed that it had applied before it was last started."""
 
 
 @frozen(slots=True)

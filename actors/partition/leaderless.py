@@ -5,10 +5,12 @@ Only what an operator can change is worth a line: replicas say which others they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import DescribeSurvivor, replica_address
+from actors.runtime import Gather
 from log.settings import unclean
 
 if TYPE_CHECKING:
@@ -44,24 +46,24 @@ class Leaderless:
     def _ask(self, groups: list[str]) -> None:
         asked, owner = groups[:ASKED_MAX], self._owner
         told: list[str] = []
-        answers = 0
 
-        def answered(group: str) -> Callable[[Future[Any]], None]:
-            def then(future: Future[Any]) -> None:
-                nonlocal answers
-                answers += 1
-                reason = "" if future.exception is not None else future.get().waits_for
-                if reason:
-                    told.append(f"{group.rpartition('.')[0]} {reason}")
-                if answers == len(asked) and told:
-                    self._warn(told, len(groups))
+        def all_answered() -> None:
+            if told:
+                self._warn(told, len(groups))
 
-            return then
+        gather = Gather(all_answered)
+
+        def answered(group: str, future: Future[Any]) -> None:
+            reason = "" if future.exception is not None else future.get().waits_for
+            if reason:
+                told.append(f"{group.rpartition('.')[0]} {reason}")
+            gather.done()
 
         for group in asked:
-            owner.ask(
-                replica_address(group, owner.node.broker), DescribeSurvivor(), answered(group), timeout=_ASK_SECONDS
-            )
+            gather.begin()
+            address = replica_address(group, owner.node.broker)
+            owner.ask(address, DescribeSurvivor(), partial(answered, group), timeout=_ASK_SECONDS)
+        gather.done()
 
     def _warn(self, told: list[str], count: int) -> None:
         self._owner.log.warning(

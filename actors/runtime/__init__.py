@@ -5,6 +5,7 @@ actor        the actor: a pykka.Actor whose turns the scheduler runs
 mailbox      bounded queues, and what happens when one is full
 ref          references: tell and ask
 future       the answer to an ask
+gather       ask many, go on when all have answered
 scheduler    one loop over ready actors
 clock        where time comes from, real or virtual
 timers       timers on the scheduler's clock
@@ -22,6 +23,7 @@ from actors.runtime.address import LAUNCHER_ID, Address
 from actors.runtime.clock import Clock, SystemClock, VirtualClock
 from actors.runtime.errors import BlockingCall, CodecError, LinkLost, MailboxFull, RemoteFailure, RuntimeFault
 from actors.runtime.future import Future
+from actors.runtime.gather import Gather
 from actors.runtime.links.codec import Payload, wire
 from actors.runtime.mailbox import Overflow
 from actors.runtime.node import AnyRef, Node
@@ -39,6 +41,7 @@ __all__ = [
     "Clock",
     "CodecError",
     "Future",
+    "Gather",
     "LinkLost",
     "MailboxFull",
     "Node",

@@ -70,7 +70,7 @@ class AtCoordinator:
         left = max(self._deadline - connection.now, PAUSE_SECONDS_MIN)
         if topic is None:
             made = making_of(serving.facts, GROUPS_TOPIC, "")
-            connection.ask(serving.controller, made, lambda _future: self._ask_later(), timeout=left)
+            connection.controller.ask(made, left, lambda _outcome: self._ask_later())
             return
         address = coordinator_now(connection, self._group)
         if address is None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from actors.control.client import ControllerClient
 from actors.runtime import Actor, handles
 from protocol.errors import ProtocolError
 from protocol.late_attrs import frozen
@@ -149,6 +150,11 @@ class Connection(Actor):
     @property
     def now(self) -> float:
         return self.node.scheduler.clock.now()
+
+    @property
+    def controller(self) -> ControllerClient:
+        """The way to the controllers. Made anew each time: kept, it would be in a cycle with this connection."""
+        return ControllerClient(self, self.serving.controller)
 
     @property
     def client_host(self) -> str:

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import pykka
 from attrs import field
 
+from actors.messages.controller import Outcome, ProducerIdsGiven
 from actors.messages.replica import AppendResult, group_name
 from actors.runtime import LAUNCHER_ID, Address, Future, Payload
 from actors.serving.fetch_sessions import FetchSessions
@@ -24,10 +24,10 @@ from protocol.records.batches import read_header
 
 if TYPE_CHECKING:
     from actors.cluster_file.facts import ClusterFacts
+    from actors.control.client import ControllerClient
     from actors.raft.context import BrokerContext
     from actors.raft.leadership import Led
     from actors.runtime import Node
-    from actors.serving.connection import Connection
     from log.machines.metadata.metadata import Metadata, Topic
 
 MAKE_SECONDS = 10.0
@@ -121,8 +121,7 @@ class Serving:
 
         def done(future: Future[Any]) -> None:
             self._making.discard(name)
-            if future.exception is None:
-                self.log_made(name, future.get().answer)
+            self.log_made(name, Outcome.of(future))
 
         try:
             controller = self.node.ref(self.controller)
@@ -132,25 +131,23 @@ class Serving:
         asked: Future[Any] = controller.ask(CreateTopic("", name), block=False, timeout=MAKE_SECONDS)
         asked.add_callback(done)  # not by way of the client's connection, which may be gone by then
 
-    def log_made(self, name: str, answer: str) -> None:
+    def log_made(self, name: str, outcome: Outcome) -> None:
         """Log that a topic was made because a client used its name, if it was. The metadata says how it ended."""
-        if orjson.loads(answer)["error"] == ErrorCode.NONE:
+        if outcome.error == ErrorCode.NONE:
             self.node.log.info("topics: %s is made, since a client asked for it (auto.create.topics.enable)", name)
 
-    def take_producer_id(self, connection: Connection, then: Callable[[int | None], None]) -> None:
+    def take_producer_id(self, controller: ControllerClient, then: Callable[[int | None], None]) -> None:
         """An id that nobody else has, or None if no controller can be asked for more."""
         if self._producer_ids:
             then(self._producer_ids.popleft())
             return
 
-        def answered(future: Future[Any]) -> None:
-            if future.exception is None:
-                told = orjson.loads(future.get().answer)
-                if told["error"] == ErrorCode.NONE:
-                    self._producer_ids.extend(range(told["first"], told["first"] + told["count"]))
+        def answered(outcome: Outcome) -> None:
+            if outcome.error == ErrorCode.NONE:
+                self._producer_ids.extend(outcome.facts_as(ProducerIdsGiven).ids)
             then(self._producer_ids.popleft() if self._producer_ids else None)
 
-        connection.ask(self.controller, TakeProducerIds(""), answered, timeout=MAKE_SECONDS)
+        controller.ask(TakeProducerIds(""), MAKE_SECONDS, answered)
 
     def topic_by(self, name: str, topic_id: bytes) -> Topic | None:
         """By id where there is one, as newer versions of some requests have it, else by name."""

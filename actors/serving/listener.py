@@ -27,6 +27,8 @@ from actors.serving.connection import Connection, HeardAll, Received
 from actors.serving.doorkeeper import Doorkeeper
 from actors.serving.frame_cutter import FrameCutter
 from actors.serving.json.connection import JsonConnection
+from actors.serving.json.handlers import HANDLERS
+from actors.serving.kafka import handlers as apis
 from actors.serving.kafka.connection import KafkaConnection
 from actors.serving.outlet import Outlet
 from actors.serving.request_memory import STALLED_SECONDS, RequestMemory
@@ -187,10 +189,11 @@ class _Edge:
             if not first:
                 return "closed by the client"
             speaks_json = dialect_of(first[0]) is Dialect.JSON_LINES
-            kind: type[Connection] = JsonConnection if speaks_json else KafkaConnection
             cutter: Cutter = LineCutter() if speaks_json else FrameCutter()
             address = Address("connection", str(self._number), self._serving.broker)
-            ref = self._serving.node.spawn(kind, self._answers, self._serving, peer, address=address)
+            kind: type[Connection] = JsonConnection if speaks_json else KafkaConnection
+            served: object = HANDLERS if speaks_json else apis
+            ref = self._serving.node.spawn(kind, self._answers, self._serving, peer, served, address=address)
             try:
                 return await self._feed(ref, cutter)
             except ProtocolError as error:

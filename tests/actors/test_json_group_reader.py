@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from actors.messages.replica import EARLIEST
-from actors.serving.json.handlers.group_reader import GroupReader, Poll
+from actors.serving.json.group_reader import GroupReader, Poll
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
     Assignment,

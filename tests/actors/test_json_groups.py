@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.harness import Cluster
-from actors.serving.json.handlers.group_reader import KEPT_RECORDS_MAX, READS_AT_ONCE_MAX
+from actors.serving.json.group_reader import KEPT_RECORDS_MAX, READS_AT_ONCE_MAX
 from tests.actors.json_lines import Lines, wait_until_registered
 from tests.actors.waiting import wait_until
 from tests.naming import unique

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from actors.serving.json.handlers.at_leader import PAUSE_SECONDS_MAX
-from actors.serving.json.handlers.lanes import Batch, Lanes
+from actors.serving.json.at_leader import PAUSE_SECONDS_MAX
+from actors.serving.json.lanes import Batch, Lanes
 from protocol.error_codes import ErrorCode
 from protocol.records.batches import Record
 from protocol.records.compression import Codec
@@ -23,11 +23,12 @@ class Written:
         self.takers: list[Callable[[int | None], None]] = []
         self.outcomes: list[tuple[int, str]] = []
         serving = SimpleNamespace(
-            led=lambda _topic, _number: None, take_producer_id=lambda _connection, then: self.takers.append(then)
+            led=lambda _topic, _number: None, take_producer_id=lambda _controller, then: self.takers.append(then)
         )
         self.connection = SimpleNamespace(
             now=0.0,
             address=SimpleNamespace(name="0"),
+            controller=None,
             serving=serving,
             later=lambda _seconds, then: self.later.append(then),
             ask=lambda *_, **__: pytest.fail("there is nobody to ask"),

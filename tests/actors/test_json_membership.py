@@ -9,8 +9,9 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from actors.serving.json.handlers import groups, membership
-from actors.serving.json.handlers.membership import Membership
+from actors.serving.json import membership
+from actors.serving.json.handlers import groups
+from actors.serving.json.membership import Membership
 from log.machines.metadata.topic_ids import id_bytes
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (

@@ -16,10 +16,10 @@ from actors.harness import Cluster
 from actors.messages.replica import Aborted, AppendResult, ReadResult
 from actors.runtime import Future, LinkLost, Payload
 from actors.serving.answers import UNSENT_BYTES_MAX
-from actors.serving.json.handlers import lanes
-from actors.serving.json.handlers.at_leader import AtLeader
-from actors.serving.json.handlers.fetch import readable
-from actors.serving.json.handlers.fetch_gate import AT_ONCE_MAX, FetchGate
+from actors.serving.json import lanes
+from actors.serving.json.at_leader import AtLeader
+from actors.serving.json.fetch_gate import AT_ONCE_MAX, FetchGate
+from actors.serving.json.readable import readable
 from actors.serving.kafka.handlers import SERVED
 from protocol.error_codes import ErrorCode
 from protocol.json.lines import DEPTH_MAX, LINE_BYTES_MAX

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-import orjson
 import pykka
 
-from actors.serving.json.handlers.topic_search import TopicSearch
-from log.machines.metadata.plans import CreateTopic
+from actors.control.client import ControllerClient
+from actors.messages.controller import AwaitApplied, OperationAnswer, SyncMetadata
+from actors.runtime import Address, Future
+from actors.serving.json.topic_search import TopicSearch
+from log.machines.metadata.plans import CreateTopic, Plan
 from protocol.error_codes import ErrorCode
 
 
@@ -24,7 +26,6 @@ class Search:
         serving = SimpleNamespace(
             metadata=SimpleNamespace(topic=self.topics.get),
             facts=SimpleNamespace(auto_create_topics=True),
-            controller="controller",
             log_made=lambda *_: None,
         )
         self.connection: Any = SimpleNamespace(
@@ -33,6 +34,7 @@ class Search:
             later=lambda _seconds, then: self.later.append(then),
             ask=lambda _address, message, then, **_: self.asked.append((message, then)),
         )
+        self.connection.controller = ControllerClient(self.connection, Address("controller", "", 1))
         self.search = TopicSearch(cast("Any", self.connection))
         self.found: list[object] = []
         self.refused: list[str] = []
@@ -47,10 +49,24 @@ class Search:
     def answer(self, error: ErrorCode | None) -> object:
         """The controller answers the next question, or (None) it does not."""
         message, then = self.asked.pop(0)
-        told = SimpleNamespace(answer=orjson.dumps({"error": error, "message": "it says"}))
-        exception = pykka.Timeout("1 s") if error is None else None
-        then(SimpleNamespace(exception=exception, get=lambda: told))
+        future: Future[Any] = Future()
+        if error is None:
+            future.fail(pykka.Timeout("1 s"))
+        else:
+            future.set(OperationAnswer(Plan(error, "it says").answer, 7))
+        then(future)
         return message
+
+    def apply(self, *, in_time: bool = True) -> None:
+        """This broker has applied what the controller answered of, or (not in time) it has not."""
+        message, then = self.asked.pop(0)
+        assert message == AwaitApplied(7)
+        future: Future[Any] = Future()
+        if in_time:
+            future.set(True)
+        else:
+            future.fail(pykka.Timeout("1 s"))
+        then(future)
 
     def wait(self, seconds: float) -> None:
         self.connection.now += seconds
@@ -71,6 +87,7 @@ def test_a_controller_that_is_not_found_is_looked_for_until_the_time_is_up() -> 
     search.wait(0.5)
     search.topics["orders"] = "the topic"
     search.answer(ErrorCode.TOPIC_ALREADY_EXISTS)
+    search.apply()
     assert (search.found, search.refused) == (["the topic"], ["NOT_CONTROLLER"])
 
 
@@ -84,9 +101,34 @@ def test_a_topic_that_cannot_be_made_is_refused_to_all_that_wait_for_it() -> Non
 
 def test_a_topic_of_which_this_broker_does_not_hear_in_time_is_unknown_here() -> None:
     search = Search()
-    search.find(timeout_ms=1000, makes=False)
+    search.find(timeout_ms=1000)
     search.answer(ErrorCode.NONE)
-    search.wait(0.5)
-    assert search.refused == []
-    search.wait(1.0)
+    assert (search.found, search.refused) == ([], [])
+    search.connection.now = 1.0
+    search.apply(in_time=False)
     assert search.refused == ["UNKNOWN_TOPIC_OR_PARTITION"]
+
+
+def test_a_topic_that_was_deleted_before_this_broker_heard_of_it_is_made_again() -> None:
+    search = Search()
+    search.find(timeout_ms=1000)
+    search.answer(ErrorCode.TOPIC_ALREADY_EXISTS)
+    search.apply()
+    search.wait(0.1)
+    assert isinstance(search.answer(ErrorCode.NONE), CreateTopic)
+
+
+def test_a_topic_that_is_not_to_be_made_is_unknown_once_this_broker_knows_everything() -> None:
+    search = Search()
+    search.find(makes=False)
+    search.find(makes=False)
+    assert search.answer(ErrorCode.NONE) == SyncMetadata()
+    assert search.refused == ["UNKNOWN_TOPIC_OR_PARTITION"] * 2
+
+
+def test_a_topic_that_is_there_is_found_once_this_broker_has_heard_of_it() -> None:
+    search = Search()
+    search.find(makes=False)
+    search.topics["orders"] = "the topic"
+    search.answer(ErrorCode.NONE)
+    assert search.found == ["the topic"]

@@ -5,19 +5,16 @@ from __future__ import annotations
 import random
 from typing import Any, cast
 
-import orjson
 import pytest
 
-from actors.control.controller import _nothing_done, _Waiting
 from actors.coordination.transactions import TransactionCoordinator, _Send
-from actors.messages.controller import OperationAnswer
+from actors.messages.controller import OperationAnswer, SyncMetadata
 from actors.messages.coordinator import TRANSACTIONS_TOPIC
 from actors.messages.replica import group_name, replica_address
 from actors.raft.calendar import Calendar
 from actors.runtime import Actor, Address, handles
 from actors.runtime.simulation import Simulation
-from log.machines.metadata.plans import AlterConfigs, Plan
-from log.machines.metadata.records import RequestDone
+from log.machines.metadata.plans import Plan
 from log.machines.transaction.config import TransactionConfig
 from log.machines.transaction.effects import Markers, TopicPartition
 from protocol.error_codes import ErrorCode
@@ -33,14 +30,12 @@ class Controller(Actor):
     def __init__(self, error: ErrorCode) -> None:
         super().__init__()
         self.error = error
-        self.asked: list[str] = []
+        self.asked = 0
 
-    @handles(AlterConfigs)
-    def answer(self, message: AlterConfigs) -> OperationAnswer:
-        assert not message.configs
-        assert isinstance(_nothing_done(_Waiting(message, cast("Any", object())), Plan(self.error)), RequestDone)
-        self.asked.append(message.request_id)
-        return OperationAnswer(orjson.dumps({"error": self.error, "message": ""}).decode())
+    @handles(SyncMetadata)
+    def answer(self, _message: SyncMetadata) -> OperationAnswer | None:
+        self.asked += 1
+        return OperationAnswer(Plan(self.error).answer, 0)
 
 
 class Watched(TransactionCoordinator):
@@ -80,24 +75,20 @@ class Broker:
         coordinator = node.spawn(Watched, TRANSACTIONS_TOPIC, 0, cast("Any", self.services), address=address)
         self.controller, self.coordinator = (cast("Any", one._actor_weakref()) for one in (controller, coordinator))
         self.simulation.run(seconds=0.1)
+        assert self.coordinator.done == []
         self.coordinator.send_marker(_Send(self.coordinator._life, MARKERS, MARKERS.partitions[0]))
         self.simulation.run(seconds=5.0)
 
 
 @pytest.mark.parametrize("topics", [{}, {"late": 1}], ids=["no topic", "too few partitions"])
-def test_a_topic_is_gone_once_an_answer_of_the_controller_is_applied_and_it_is_not_there(
-    topics: dict[str, int],
-) -> None:
-    broker = Broker(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, **topics)
-    assert broker.coordinator.done == [], "this broker may not have heard of the topic"
-    assert broker.controller.asked
-    broker.services.metadata._answers[broker.controller.asked[-1]] = "{}"
-    broker.simulation.run(seconds=2.0)
+def test_a_topic_is_gone_that_is_not_there_once_everything_committed_is_applied(topics: dict[str, int]) -> None:
+    broker = Broker(ErrorCode.NONE, **topics)
     assert broker.coordinator.done == [("late", 1)]
+    assert broker.controller.asked == 1
 
 
 def test_without_a_controller_nothing_is_given_up() -> None:
     broker = Broker(ErrorCode.NOT_CONTROLLER)
     broker.simulation.run(seconds=60.0)
     assert broker.coordinator.done == []
-    assert len(broker.controller.asked) > 5, "it is asked again"
+    assert broker.controller.asked > 5, "it is asked again"

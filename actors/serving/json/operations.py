@@ -14,17 +14,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import orjson
-import pykka
-
-from actors.messages.controller import (
-    AwaitLeaders,
-    DescribeCluster,
-    ElectLeaders,
-    OperationAnswer,
-    makes_partitions,
-)
-from actors.runtime import Future, MailboxFull
+from actors.messages.controller import DescribeCluster, ElectLeaders, Outcome
 from log.machines.metadata.plans import (
     AlterConfigs,
     CreatePartitions,
@@ -51,11 +41,10 @@ from protocol.json.lines import Facts, quoted, refusal
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
-    from actors.serving.json.connection import Call
+    from actors.serving.json.connection import JsonCall
 
 ANSWER_SECONDS = 15.0
 """Longer than a controller waits for another one."""
-_SLACK_SECONDS = 1.0  # for a controller that is late to say that the time is up
 REQUEST_ID_CHARS_MAX = 100
 
 
@@ -68,42 +57,29 @@ class Operation:
     facts: Callable[[Facts], Facts] = dict
     """What of the controller's answer is told."""
 
-    def begin(self, call: Call, given: Facts) -> None:
+    def begin(self, call: JsonCall, given: Facts) -> None:
         """Let this broker's controller do it, and answer when it has."""
         *values, request_id = self.fields.read(given)
         asked = self.request(request_id or f"json {uuid.uuid4()}", *values)
 
-        deadline = call.connection.now + ANSWER_SECONDS
+        controller, deadline = call.connection.controller, call.connection.now + ANSWER_SECONDS
 
-        def done(future: Future[OperationAnswer]) -> None:
-            facts, left = self.answer(future), deadline - call.connection.now
-            if "error" in facts or not makes_partitions(asked) or left <= 0.0:
-                call.answer(facts)
-                return
-            wait = AwaitLeaders.after(facts, left)
-            call.connection.ask(
-                call.serving.controller, wait, lambda _led: call.answer(facts), timeout=left + _SLACK_SECONDS
-            )
+        def settled(outcome: Outcome) -> None:
+            call.answer(self.answer(outcome))
 
-        call.connection.ask(call.serving.controller, asked, done, timeout=ANSWER_SECONDS)
+        def done(outcome: Outcome) -> None:  # without a controller, the client asks another broker
+            controller.settle(asked, outcome, deadline - call.connection.now, settled)
 
-    def answer(self, future: Future[OperationAnswer]) -> Facts:
+        controller.ask(asked, ANSWER_SECONDS, done)
+
+    def answer(self, outcome: Outcome) -> Facts:
         """What the client is told once the controller has answered, or has not."""
-        error = future.exception
-        if error is not None:
-            return _failure(error)
-        told: Facts = orjson.loads(future.get().answer)
-        code, message = ErrorCode(told.pop("error")), told.pop("message")
-        return self.facts(told) if code is ErrorCode.NONE else refusal(code, message)
-
-
-def _failure(error: BaseException) -> Facts:
-    if isinstance(error, pykka.Timeout):
-        text = f"{error}; it may still be done: ask again with the same request_id"
-        return refusal(ErrorCode.REQUEST_TIMED_OUT, text)
-    if isinstance(error, pykka.ActorDeadError | MailboxFull):
-        return refusal(ErrorCode.NOT_CONTROLLER, f"{error}; try again, or ask another broker")
-    return refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller failed: {error!r}")
+        if outcome.error == ErrorCode.NONE:
+            return self.facts({"warnings": outcome.warnings, **outcome.facts})
+        message = outcome.message
+        if outcome.error == ErrorCode.REQUEST_TIMED_OUT:
+            message += "; ask again with the same request_id"
+        return refusal(outcome.error, message)
 
 
 def request_id(path: str, given: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -11,7 +11,6 @@ from actors.messages.replica import FetchExpired, LogMoved
 from actors.runtime import handles
 from actors.serving.connection import Connection, HeardAll
 from actors.serving.context import EVERY_CLIENT
-from actors.serving.kafka.handlers import handler_of, served
 from protocol.apis import PRODUCE
 from protocol.errors import ProtocolError
 from protocol.framing import KafkaRequest, ServerConnection, UnsupportedApiVersions
@@ -20,6 +19,8 @@ from protocol.late_attrs import frozen
 if TYPE_CHECKING:
     from actors.serving.answers import Answers, Slot
     from actors.serving.context import Serving
+    from log.machines.transaction.config import TransactionConfig
+    from protocol.apis import Api
 
 SMALL_BYTES_MAX = 8 << 20
 """Of requests without records: a few bytes of these may become an object of many."""
@@ -89,12 +90,21 @@ class Waiting(Protocol):
     def expired(self) -> None: ...
 
 
+class ServedApis(Protocol):
+    """What a connection needs to know of the APIs (handlers/__init__.py)."""
+
+    def served(self, settings: TransactionConfig, /) -> tuple[Api, ...]: ...
+
+    def handler_of(self, api: Api, /) -> Callable[[Call[Any]], object]: ...
+
+
 class KafkaConnection(Connection):
     """`connection/17@1`."""
 
-    def __init__(self, answers: Answers, serving: Serving, peer: str) -> None:
+    def __init__(self, answers: Answers, serving: Serving, peer: str, apis: ServedApis) -> None:
         super().__init__(answers, serving, peer)
-        self.protocol = ServerConnection(served(serving.facts.transactions))
+        self._apis = apis
+        self.protocol = ServerConnection(apis.served(serving.facts.transactions))
         self._waiting: dict[int, Waiting] = {}
         self._numbers = itertools.count(1)
 
@@ -156,7 +166,7 @@ class KafkaConnection(Connection):
                 self.in_slices(self._reading(head, slot))
                 return
             call: Call[Any] = Call(self, head, head.read(head.api.request), slot)
-            response = handler_of(head.api)(call)
+            response = self._apis.handler_of(head.api)(call)
             if type(response) is GeneratorType:
                 call.go_on(response)
             elif response is not None:
@@ -169,7 +179,7 @@ class KafkaConnection(Connection):
     def _reading(self, head: KafkaRequest, slot: Slot) -> Generator[Any, None, None]:
         request: Any = yield from _counted(head, head.read_in_steps(head.api.request))
         call: Call[Any] = Call(self, head, request, slot)
-        response = handler_of(head.api)(call)
+        response = self._apis.handler_of(head.api)(call)
         if type(response) is GeneratorType:
             yield from call.answering_with(response)
         elif response is not None:

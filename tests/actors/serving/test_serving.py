@@ -7,7 +7,6 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import orjson
 import pytest
 
 from actors.cluster_file.facts import ClusterFacts
@@ -17,8 +16,7 @@ from actors.runtime.simulation import Simulation
 from actors.serving import context as serving_module
 from actors.serving.context import MAKE_SECONDS, Serving
 from actors.serving.fetch_sessions import FetchSessions
-from log.machines.metadata.plans import CreateTopic
-from protocol.error_codes import ErrorCode
+from log.machines.metadata.plans import CreateTopic, Plan
 
 CONTROLLER = Address("controller", "", 1)
 
@@ -64,7 +62,7 @@ def names(asked: list[tuple[str, Future[Any]]]) -> list[str]:
 
 
 def answered(answer: Future[Any]) -> None:
-    answer.set(OperationAnswer(orjson.dumps({"error": ErrorCode.NONE, "message": ""}).decode()))
+    answer.set(OperationAnswer(Plan().answer, 0))
 
 
 def failed(answer: Future[Any]) -> None:

@@ -28,6 +28,7 @@ from actors.serving.connection import HeardAll, Received
 from actors.serving.context import Serving
 from actors.serving.fetch_sessions import FetchSessions
 from actors.serving.frame_cutter import FrameCutter
+from actors.serving.kafka import handlers as apis
 from actors.serving.kafka.connection import KafkaConnection
 from actors.serving.listener import LAST_ANSWERS_SECONDS
 from log.disk.slice import Slice
@@ -256,7 +257,8 @@ class SimulatedPort(Actor):
         outlet = StreamOutlet(node, *key, lambda: node.tell_local(self.address, _Ended(key)))
         answers = Answers(outlet, node.scheduler)  # type: ignore[arg-type]
         address = Address("connection", str(number), node.broker)
-        ref = node.spawn(KafkaConnection, answers, self._serving, f"10.0.0.{key[0].broker}:{number}", address=address)
+        peer = f"10.0.0.{key[0].broker}:{number}"
+        ref = node.spawn(KafkaConnection, answers, self._serving, peer, apis, address=address)
         stream = self._streams[key] = _Stream(FrameCutter(), answers, outlet, ref)
         return stream
 

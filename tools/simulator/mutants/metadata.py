@@ -56,7 +56,7 @@ _write = Controller._write
 def _answer_when_written(self: Controller, made: list[MetadataRecord], answers: list[tuple[_Waiting, str]]) -> None:
     _write(self, made, [])
     for waiting, answer in answers:
-        _answer(waiting, OperationAnswer(answer))
+        _answer(waiting, OperationAnswer(answer, self.metadata.applied))
 
 
 def _is_certain_at_once(self: Controller) -> bool:

@@ -17,15 +17,14 @@ from protocol.json.lines import DEPTH_MAX, LINE_BYTES_MAX, Facts, refusal
 
 if TYPE_CHECKING:
     from actors.serving.context import Serving
-    from actors.serving.json.connection import Call
-    from actors.serving.json.handlers.handler import Served
+    from actors.serving.json.connection import JsonCall, Served
     from log.machines.metadata.metadata import Topic
 
 NAMES_MAX = 10_000
 """Of topics in one request. Each is described once."""
 
 
-def _status(call: Call) -> None:
+def _status(call: JsonCall) -> None:
     node = call.connection.node
     peers = sorted(peer for peer in node.links if peer != LAUNCHER_ID)
     call.answer({"broker": node.broker, "pid": os.getpid(), "linked": peers, "actors": len(node.addresses)})
@@ -37,7 +36,7 @@ STATUS = Handler(Fields({}), _status)
 def versions(served: Mapping[str, Served]) -> Handler:
     """Tells what there is of all this."""
 
-    def handle(call: Call) -> None:
+    def handle(call: JsonCall) -> None:
         call.answer(
             {
                 "json": 1,
@@ -53,7 +52,7 @@ def versions(served: Mapping[str, Served]) -> Handler:
     return Handler(Fields({}), handle)
 
 
-def _metadata(call: Call, names: tuple[str, ...] | None) -> None:
+def _metadata(call: JsonCall, names: tuple[str, ...] | None) -> None:
     serving = call.serving
     metadata = serving.metadata
     topics = list(metadata.topics.values())
@@ -85,7 +84,7 @@ def _names(path: str, given: Any) -> tuple[str, ...]:
 METADATA = Handler(Fields({"topics": Field(_names, None)}), _metadata)
 
 
-def _describe_topic(call: Call, name: str, timeout_ms: int) -> None:
+def _describe_topic(call: JsonCall, name: str, timeout_ms: int) -> None:
     def found(topic: Topic) -> None:
         call.answer({**_topic(call.serving, topic), "configs": topic.configs})
 
@@ -95,14 +94,14 @@ def _describe_topic(call: Call, name: str, timeout_ms: int) -> None:
 DESCRIBE_TOPIC = Handler(Fields({"topic": Field(word), "timeout_ms": TIMEOUT_MS}), _describe_topic)
 
 
-def _init_producer(call: Call) -> None:
+def _init_producer(call: JsonCall) -> None:
     def taken(producer_id: int | None) -> None:
         if producer_id is None:
             call.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no controller gives a producer id; try again")
         else:
             call.answer({"producer": producer_id})
 
-    call.serving.take_producer_id(call.connection, taken)
+    call.serving.take_producer_id(call.connection.controller, taken)
 
 
 INIT_PRODUCER = Handler(Fields({}), _init_producer)

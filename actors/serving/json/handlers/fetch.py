@@ -12,34 +12,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import EARLIEST, LATEST, FindOffset, ReadRecords, ReadResult
-from actors.serving.json.handlers.at_leader import AtLeader
+from actors.serving.json.at_leader import AtLeader
 from actors.serving.json.handlers.handler import ISOLATION, TIMEOUT_MS, WAIT_MS_MAX, Handler
+from actors.serving.json.readable import readable, size_of
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.json.fields import BadField, Field, Fields, count, one_of, within, word
 from protocol.json.lines import Facts, quoted, refusal
 from protocol.json.records import told_json_record, told_record
 from protocol.late_attrs import define
-from protocol.records.batches import (
-    BatchHeader,
-    ControlType,
-    control_type,
-    parse_batches,
-    records,
-    records_from,
-)
 from protocol.records.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
 
-    from actors.serving.json.connection import Call
+    from actors.serving.json.connection import JsonCall
     from log.machines.metadata.metadata import Topic
 
 RECORDS_DEFAULT, RECORDS_MAX = 500, 10_000
 BYTES_DEFAULT, BYTES_MAX = 1 << 20, 8 << 20
-UNPACKED_BYTES_MAX = 64 << 20
-"""Of one batch: a few compressed bytes may become very many."""
 _INT32_MAX = (1 << 31) - 1
 
 
@@ -54,7 +45,7 @@ def _offset(path: str, value: Any) -> int:
 
 
 def _handle(
-    call: Call, name: str, partition: int, offset: int, max_records: int, max_bytes: int, wait_ms: int,
+    call: JsonCall, name: str, partition: int, offset: int, max_records: int, max_bytes: int, wait_ms: int,
     read_committed: bool, told: Callable[[Record], Facts], timeout_ms: int,  # noqa: FBT001
 ) -> None:  # fmt: skip
     def found(topic: Topic) -> None:
@@ -91,7 +82,7 @@ FETCH = Handler(
 class _Fetch:
     """One request until it is answered."""
 
-    _call: Call
+    _call: JsonCall
     _topic: Topic
     _number: int
     _records_max: int
@@ -177,33 +168,3 @@ class _Fetch:
                 next_offset = record.offset + 1
             next_offset = max(next_offset, header.next_offset)
         return chosen, next_offset
-
-
-def readable(result: ReadResult, first_offset: int) -> Iterator[tuple[BatchHeader, Iterable[Record]]]:
-    """Every batch with the records in it that may be told: none of a control batch, none that were aborted.
-
-    Records are made one after the other, from `first_offset` on: of many in a batch, only some may be asked for.
-    """
-    batches = parse_batches(result.batches)
-    to_come, aborting = list(reversed(result.aborted)), set[int]()
-    for position, header in zip(batches.positions, batches.headers, strict=True):
-        while to_come and to_come[-1].first_offset <= header.last_offset:
-            aborting.add(to_come.pop().producer_id)
-        if header.is_control:
-            if header.producer_id in aborting and _is_abort(batches.data, position, header):
-                aborting.discard(header.producer_id)
-            yield header, []
-        elif header.is_transactional and header.producer_id in aborting:
-            yield header, []
-        else:
-            yield header, records_from(first_offset, batches.data, position, limit=UNPACKED_BYTES_MAX)
-
-
-def _is_abort(data: memoryview, position: int, header: BatchHeader) -> bool:
-    made = records(data, position, limit=header.size)
-    return bool(made) and control_type(made[0]) is ControlType.ABORT
-
-
-def size_of(record: Record) -> int:
-    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
-    return len(record.key or b"") + len(record.value or b"") + headers

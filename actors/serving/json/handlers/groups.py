@@ -18,10 +18,10 @@ import orjson
 from actors.messages.coordinator import RebalancesTold, TellRebalances
 from actors.messages.replica import EARLIEST, LATEST
 from actors.serving.at_coordinator import AtCoordinator
+from actors.serving.json.group_reader import GroupReader, Poll
 from actors.serving.json.handlers.fetch import RECORDS_DEFAULT, RECORDS_MAX
-from actors.serving.json.handlers.group_reader import GroupReader, Poll
 from actors.serving.json.handlers.handler import ISOLATION, TIMEOUT_MS, WAIT_MS_MAX, Handler
-from actors.serving.json.handlers.membership import Offsets
+from actors.serving.json.membership import Offsets
 from protocol.error_codes import ErrorCode
 from protocol.json.fields import BadField, Field, Fields, count, one_of, refuse_unknown, within, word, words
 from protocol.json.lines import quoted, refusal
@@ -30,7 +30,7 @@ from protocol.json.records import told_json_record, told_record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.serving.json.connection import Call
+    from actors.serving.json.connection import JsonCall
     from protocol.json.lines import Facts
     from protocol.records.record import Record
 
@@ -64,7 +64,7 @@ def _offsets(path: str, value: Any) -> Offsets:
 
 
 def _subscribe(
-    call: Call,
+    call: JsonCall,
     group: str,
     topics: tuple[str, ...],
     begin_at: int,
@@ -86,7 +86,7 @@ def _subscribe(
         before.membership.leave(join)
 
 
-def _poll(call: Call, records_max: int, wait_ms: int, told: Callable[[Record], Facts]) -> None:
+def _poll(call: JsonCall, records_max: int, wait_ms: int, told: Callable[[Record], Facts]) -> None:
     connection = call.connection
     if connection.group is None:
         call.refuse(ErrorCode.UNKNOWN_MEMBER_ID, "this connection is in no group; subscribe first")
@@ -94,7 +94,7 @@ def _poll(call: Call, records_max: int, wait_ms: int, told: Callable[[Record], F
     connection.group.poll(Poll(call, records_max, connection.now + wait_ms / 1000, told))
 
 
-def _commit(call: Call, offsets: Offsets | None) -> None:
+def _commit(call: JsonCall, offsets: Offsets | None) -> None:
     reader = call.connection.group
     if reader is None:
         call.refuse(ErrorCode.UNKNOWN_MEMBER_ID, "this connection is in no group; subscribe first")
@@ -105,7 +105,7 @@ def _commit(call: Call, offsets: Offsets | None) -> None:
     reader.when_polled(lambda: _commit_now(call, reader, offsets))
 
 
-def _commit_now(call: Call, reader: GroupReader, offsets: Offsets | None) -> None:
+def _commit_now(call: JsonCall, reader: GroupReader, offsets: Offsets | None) -> None:
     given = dict(reader.polled) if offsets is None else offsets
     if not given:
         call.answer({"committed": []})
@@ -123,7 +123,7 @@ def _commit_now(call: Call, reader: GroupReader, offsets: Offsets | None) -> Non
     reader.membership.commit(given, committed)
 
 
-def _unsubscribe(call: Call) -> None:
+def _unsubscribe(call: JsonCall) -> None:
     reader, call.connection.group = call.connection.group, None
     if reader is None:
         call.answer({})
@@ -131,7 +131,7 @@ def _unsubscribe(call: Call) -> None:
         reader.membership.leave(lambda: call.answer({"group": reader.membership.group}))
 
 
-def _rebalances(call: Call, group: str, timeout_ms: int) -> None:
+def _rebalances(call: JsonCall, group: str, timeout_ms: int) -> None:
     def read(told: RebalancesTold) -> tuple[Any, ErrorCode]:
         return orjson.loads(told.rebalances) if told.error == ErrorCode.NONE else None, ErrorCode(told.error)
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from attrs import field
 
 from actors.messages.replica import EARLIEST, LATEST, FindOffset
-from actors.serving.json.handlers.at_leader import AtLeader
+from actors.runtime import Gather
+from actors.serving.json.at_leader import AtLeader
 from actors.serving.json.handlers.handler import ISOLATION, TIMEOUT_MS, Handler
 from protocol.error_codes import ErrorCode
 from protocol.json.fields import Field, Fields, count, within, word
@@ -23,14 +24,14 @@ from protocol.json.lines import Facts, refusal
 from protocol.late_attrs import define
 
 if TYPE_CHECKING:
-    from actors.serving.json.connection import Call
+    from actors.serving.json.connection import JsonCall
     from log.machines.metadata.metadata import Topic
 
 PARTITION_MAX = (1 << 31) - 1
 
 
 def _handle(
-    call: Call,
+    call: JsonCall,
     name: str,
     partition: int | None,
     timestamp: int | None,
@@ -69,25 +70,29 @@ OFFSETS = Handler(
 class _Offsets:
     """One request until everybody has answered."""
 
-    _call: Call
+    _call: JsonCall
     _topic: Topic
     _deadline: float
     _answers: list[Facts]
-    _open: int = 0
     _error: Facts = field(factory=dict)
+    _gather: Gather = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._gather = Gather(self._all_found)
 
     def ask(self, timestamp: int | None, read_committed: bool) -> None:  # noqa: FBT001
         wanted = {"earliest": EARLIEST, "latest": LATEST}
         if timestamp is not None:
             wanted["offset"] = timestamp
-        self._open = len(wanted) * len(self._answers)
         for answer in self._answers:
             for name, time in wanted.items():
                 find = FindOffset(time, read_committed)
                 then = partial(self._found, answer, name)
+                self._gather.begin()
                 AtLeader(
                     self._call.connection, self._topic, answer["partition"], self._deadline, partial(_same, find), then
                 )
+        self._gather.done()
 
     def _found(self, answer: Facts, name: str, asked: AtLeader) -> None:
         if asked.error != ErrorCode.NONE:
@@ -99,9 +104,10 @@ class _Offsets:
             answer["timestamp"] = asked.result.timestamp if is_there else None
         else:
             answer[name] = asked.result.offset
-        self._open -= 1
-        if not self._open:
-            self._call.answer({"topic": self._topic.name, "partitions": self._answers, **self._error})
+        self._gather.done()
+
+    def _all_found(self) -> None:
+        self._call.answer({"topic": self._topic.name, "partitions": self._answers, **self._error})
 
 
 def _same(find: FindOffset, _milliseconds: int) -> FindOffset:

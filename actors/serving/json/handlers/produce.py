@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from attrs import field
 
 from actors.messages.replica import ALL
+from actors.runtime import Gather
 from actors.serving.json.handlers.handler import TIMEOUT_MS
-from actors.serving.json.handlers.lanes import Batch
+from actors.serving.json.lanes import Batch
 from protocol.error_codes import ErrorCode
 from protocol.json.fields import BadField, Field, Fields, count, one_of, within, word
 from protocol.json.lines import Facts, quoted, refusal
@@ -29,8 +30,7 @@ from protocol.records.compression import Codec
 from protocol.records.record import Record
 
 if TYPE_CHECKING:
-    from actors.serving.json.connection import Call
-    from actors.serving.json.handlers.handler import Served
+    from actors.serving.json.connection import JsonCall, Served
     from log.machines.metadata.metadata import Topic
 
 RECORDS_MAX = 10_000
@@ -61,7 +61,7 @@ class _Handler:
 
     fields = _FIELDS
 
-    def begin(self, call: Call, given: Facts) -> None:
+    def begin(self, call: JsonCall, given: Facts) -> None:
         name, acks, codec, timeout_ms, producer, sequence, *_ = _FIELDS.read(given)
         new = _records(given)
         _check_own_producer(new, producer, sequence, acks)
@@ -108,12 +108,15 @@ def _check_own_producer(new: list[NewRecord], producer: int | None, sequence: in
 class _Produce:
     """One request until every partition has answered."""
 
-    _call: Call
+    _call: JsonCall
     _records: list[NewRecord]
     _is_list: bool
-    _open: int = 1  # ours, until all are sent
     _answers: list[Facts] = field(factory=list)
     _name: str = ""
+    _gather: Gather = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._gather = Gather(self._all_written)
 
     def send(self, batch: partial[Batch], topic: Topic) -> None:
         self._name = topic.name
@@ -129,11 +132,11 @@ class _Produce:
             there.append(Record(len(there), timestamp, new.key, new.value, new.headers))
             places.setdefault(number, []).append(at)
         self._answers = [{} for _ in partitions]
-        self._open += len(records)
         for number, there in records.items():
+            self._gather.begin()
             written = partial(self._written, number, places[number])
             self._call.connection.lanes.put(topic, number, batch(there, written=written))
-        self._done()
+        self._gather.done()
 
     def _partitions(self, topic: Topic) -> list[int] | None:
         """Where each record goes; None if that is nowhere."""
@@ -159,12 +162,9 @@ class _Produce:
                 self._answers[at] = {"partition": number, **refusal(error, message)}
             else:
                 self._answers[at] = {"partition": number, "offset": base_offset + step if base_offset >= 0 else -1}
-        self._done()
+        self._gather.done()
 
-    def _done(self) -> None:
-        self._open -= 1
-        if self._open:
-            return
+    def _all_written(self) -> None:
         if self._is_list:
             failed = next((one for one in self._answers if "error" in one), {})
             error = {"error": failed["error"]} if failed else {}

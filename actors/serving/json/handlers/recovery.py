@@ -17,7 +17,7 @@ from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from actors.messages.replica import SurvivorFacts
-    from actors.serving.json.connection import Call
+    from actors.serving.json.connection import JsonCall
     from log.machines.metadata.metadata import PartitionState
     from protocol.json.lines import Facts
 
@@ -35,7 +35,7 @@ class Recover:
         }
     )
 
-    def begin(self, call: Call, given: Facts) -> None:
+    def begin(self, call: JsonCall, given: Facts) -> None:
         topic, number, named, known_id = self.fields.read(given)
         is_repeated = bool(known_id) and call.serving.metadata.answer_to(known_id) is not None
 

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any
 from attrs import asdict
 
 from actors.messages.replica import DescribeSurvivor, SurvivorFacts, group_name, replica_address
+from actors.runtime import Gather
 from actors.serving.json.handlers.handler import Handler
 from protocol.error_codes import ErrorCode
 from protocol.json.fields import Field, Fields, whole, word
 
 if TYPE_CHECKING:
     from actors.runtime import Future
-    from actors.serving.json.connection import Call
+    from actors.serving.json.connection import JsonCall
     from log.machines.metadata.metadata import PartitionState
 
 _ASK_SECONDS = 3.0
 Told = Callable[["PartitionState", list[SurvivorFacts]], None]
 
 
-def ask_survivors(call: Call, name: str, number: int, then: Told) -> None:
+def ask_survivors(call: JsonCall, name: str, number: int, then: Told) -> None:
     """Ask every broker that keeps the partition; `then` gets those that answer, the one with the best log first."""
     topic = call.serving.metadata.topic(name)
     if topic is None or not 0 <= number < len(topic.partitions):
@@ -29,21 +30,24 @@ def ask_survivors(call: Call, name: str, number: int, then: Told) -> None:
         return
     partition, group = topic.partitions[number], group_name(topic.name, number, topic.id)
     told: list[SurvivorFacts] = []
-    answers = 0
+
+    def all_answered() -> None:
+        then(partition, sorted(told, key=lambda one: (-one.last_epoch, -one.end_offset, one.broker)))
+
+    gather = Gather(all_answered)
 
     def answered(future: Future[Any]) -> None:
-        nonlocal answers
-        answers += 1
         if future.exception is None:
             told.append(future.get())
-        if answers == len(partition.keepers):
-            then(partition, sorted(told, key=lambda one: (-one.last_epoch, -one.end_offset, one.broker)))
+        gather.done()
 
     for broker in partition.keepers:
+        gather.begin()
         call.connection.ask(replica_address(group, broker), DescribeSurvivor(), answered, timeout=_ASK_SECONDS)
+    gather.done()
 
 
-def _survivors(call: Call, name: str, number: int, _request_id: str) -> None:
+def _survivors(call: JsonCall, name: str, number: int, _request_id: str) -> None:
     """It may be sent again: nothing is changed."""
 
     def tell(partition: PartitionState, told: list[SurvivorFacts]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors.control.internal_topics import making_of
+from actors.messages.controller import Outcome
 from actors.messages.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from actors.serving.kafka.handlers.coordinators import at_coordinator
-from actors.serving.kafka.handlers.operations import Outcome, look_until, new_id, operate
+from actors.serving.kafka.handlers.operations import new_id
 from protocol.error_codes import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
@@ -30,14 +31,14 @@ def handle(call: Call[AddOffsetsToTxnRequest]) -> None:
         else:
             call.answer(_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
-    def made(_outcome: Outcome) -> None:  # whether by us or somebody else, the metadata tells
-        look_until(call.connection, is_known, SECONDS, go_on)
+    def made(outcome: Outcome) -> None:  # whether by us or somebody else, the metadata tells
+        call.connection.controller.await_applied(outcome, SECONDS, go_on)
 
     if is_known():
         go_on()
         return
     # Some clients look for the group's coordinator only later: the topic must be there to say which partition it is.
-    operate(call, making_of(serving.facts, GROUPS_TOPIC, new_id()), SECONDS, made)
+    call.connection.controller.operate(making_of(serving.facts, GROUPS_TOPIC, new_id()), SECONDS, made)
 
 
 def _refused(error: ErrorCode) -> AddOffsetsToTxnResponse:

@@ -9,8 +9,10 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from actors.messages.controller import Outcome
+from actors.runtime import Gather
 from actors.serving.kafka.handlers.config_resources import alter_topic, refusal, times_of
-from actors.serving.kafka.handlers.operations import Outcome, Together, said
+from actors.serving.kafka.handlers.operations import said
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 def handle(call: Call[AlterConfigsRequest]) -> Generator[None, None, None]:
     request, response = call.request, AlterConfigsResponse()
-    together, times = Together(call, response), times_of(request.resources)
+    gather, times = Gather(partial(call.answer, response)), times_of(request.resources)
     for resource in {(one.resource_type, one.resource_name): one for one in request.resources}.values():
         yield
         result = AlterConfigsResourceResponse(
@@ -39,13 +41,13 @@ def handle(call: Call[AlterConfigsRequest]) -> Generator[None, None, None]:
         if refused is not None:
             result.error_code, result.error_message = refused[0], refused[1] or None
             continue
-        together.begin()
+        gather.begin()
         configs = tuple((config.name, config.value) for config in resource.configs if config.value is not None)
-        then = partial(_altered, together, result)
+        then = partial(_altered, gather, result)
         alter_topic(call, resource.resource_name, configs, then, validate_only=request.validate_only, replace=True)
-    together.done()
+    gather.done()
 
 
-def _altered(together: Together, result: AlterConfigsResourceResponse, outcome: Outcome) -> None:
+def _altered(gather: Gather, result: AlterConfigsResourceResponse, outcome: Outcome) -> None:
     result.error_code, result.error_message = outcome.error, outcome.error_message
-    together.done()
+    gather.done()

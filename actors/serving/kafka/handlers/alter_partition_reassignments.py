@@ -10,7 +10,9 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors.serving.kafka.handlers.operations import Facts, Outcome, Together, new_id, operate
+from actors.messages.controller import Outcome
+from actors.runtime import Gather
+from actors.serving.kafka.handlers.operations import new_id
 from log.machines.metadata.plans import MoveReplicas
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_partition_reassignments import (
@@ -30,7 +32,7 @@ def handle(call: Call[AlterPartitionReassignmentsRequest]) -> Generator[None, No
     response = AlterPartitionReassignmentsResponse(
         error_message=None, allow_replication_factor_change=request.allow_replication_factor_change
     )
-    together = Together(call, response)
+    gather = Gather(partial(call.answer, response))
     times = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     for topic in request.topics:
         told = ReassignableTopicResponse(name=topic.name)
@@ -46,9 +48,9 @@ def handle(call: Call[AlterPartitionReassignmentsRequest]) -> Generator[None, No
                 text = "no replicas; name at least one broker, or give null to cancel a move"
                 result.error_code, result.error_message = ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
             else:
-                together.begin()
-                _move(call, topic.name, one, partial(_noted, together, result))
-    together.done()
+                gather.begin()
+                _move(call, topic.name, one, partial(_noted, gather, result))
+    gather.done()
 
 
 def _move(
@@ -60,16 +62,9 @@ def _move(
     request = call.request
     replicas = tuple(one.replicas or ())
     operation = MoveReplicas(new_id(), name, one.partition_index, replicas, request.allow_replication_factor_change)
-
-    def seen(_facts: Facts) -> bool:
-        topic = call.serving.metadata.topic(name)
-        if topic is None or not replicas:
-            return True
-        return topic.partitions[one.partition_index].replicas == replicas
-
-    operate(call, operation, request.timeout_ms / 1000, then, seen=seen)
+    call.connection.controller.operate(operation, request.timeout_ms / 1000, then)
 
 
-def _noted(together: Together, result: ReassignablePartitionResponse, outcome: Outcome) -> None:
+def _noted(gather: Gather, result: ReassignablePartitionResponse, outcome: Outcome) -> None:
     result.error_code, result.error_message = outcome.error, outcome.error_message
-    together.done()
+    gather.done()

@@ -8,7 +8,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from actors.cluster_file.config import SETTINGS
-from actors.serving.kafka.handlers.operations import SECONDS, Facts, Outcome, new_id, operate, said
+from actors.messages.controller import Outcome
+from actors.serving.kafka.handlers.operations import SECONDS, new_id, said
 from log.machines.metadata.plans import AlterConfigs
 from protocol.error_codes import ErrorCode
 
@@ -89,10 +90,5 @@ def alter_topic(
     replace: bool,
 ) -> None:
     """Have the configs of a topic altered."""
-
-    def seen(facts: Facts) -> bool:
-        topic = call.serving.metadata.topic(name)
-        return topic is None or topic.configs == facts.get("configs", topic.configs)
-
     operation = AlterConfigs(new_id(), name, configs, validate_only, replace)
-    operate(call, operation, SECONDS, then, seen=None if validate_only else seen)
+    call.connection.controller.operate(operation, SECONDS, then)

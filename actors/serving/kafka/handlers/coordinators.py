@@ -17,9 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.coordinator import Coordinate, CoordinatedBytes, coordinator_address, partition_of
-from actors.runtime import Address, Future
+from actors.runtime import Address, Future, Gather
 from actors.serving.at_coordinator import ask_coordinator, message_of, response_in
-from actors.serving.kafka.handlers.operations import look_until
 from protocol.apis import INIT_PRODUCER_ID, JOIN_GROUP
 from protocol.error_codes import ErrorCode
 
@@ -65,8 +64,10 @@ def ask_once(call: Call[Any], topic: str, key: str, request: object, then: Then)
     was_here = leadership.led_since(group, call.connection.now - HANDOVER_SECONDS)
     if leads_here or not was_here or call.head.api in (JOIN_GROUP, INIT_PRODUCER_ID):
         _ask_here(call, coordinator_address(topic, number, serving.broker), request, then)
+    elif leadership.is_led(group):
+        ask()
     else:
-        look_until(call.connection, partial(leadership.is_led, group), SUCCESSOR_SECONDS, ask)
+        call.connection.controller.await_leaders(known.id, number, number + 1, SUCCESSOR_SECONDS, ask)
 
 
 def ask_persistently(call: Call[Any], _topic: str, group: str, request: object, then: Then) -> None:
@@ -100,7 +101,7 @@ def at_coordinator(call: Call[Any], topic: str, key: str, refused: Refused, ask:
 class PerKey:
     """A request about several keys: each is put to its own coordinator, and all answers go out together, in order."""
 
-    __slots__ = ("_answers", "_asks", "_call", "_open", "_respond")
+    __slots__ = ("_answers", "_asks", "_call", "_gather", "_respond")
 
     def __init__(
         self,
@@ -135,23 +136,22 @@ class PerKey:
     ) -> None:
         self._call, self._asks, self._respond = call, asks, respond
         self._answers: list[Any] = [None] * count
-        self._open = count + 1  # ours, until all are asked
+        self._gather = Gather(self._all_answered)
         call.go_on(self._asking())
 
     def _asking(self) -> Generator[None, None, None]:
         for at, ask in enumerate(self._asks):
+            self._gather.begin()
             ask(partial(self._answered, at))
             yield
-        self._done()
+        self._gather.done()
 
     def _answered(self, at: int, answer: object) -> None:
         self._answers[at] = answer
-        self._done()
+        self._gather.done()
 
-    def _done(self) -> None:
-        self._open -= 1
-        if not self._open:
-            self._call.go_on(self._respond(self._answers))
+    def _all_answered(self) -> None:
+        self._call.go_on(self._respond(self._answers))
 
 
 def _ask_here(call: Call[Any], address: Address, request: object, then: Then) -> None:

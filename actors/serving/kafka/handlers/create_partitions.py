@@ -10,7 +10,9 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors.serving.kafka.handlers.operations import Outcome, Together, make_partitions, new_id
+from actors.messages.controller import Outcome
+from actors.runtime import Gather
+from actors.serving.kafka.handlers.operations import new_id
 from log.machines.metadata.plans import CreatePartitions
 from protocol.error_codes import ErrorCode
 from protocol.messages.create_partitions import (
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 def handle(call: Call[CreatePartitionsRequest]) -> Generator[None, None, None]:
     request, response = call.request, CreatePartitionsResponse()
-    together = Together(call, response)
+    gather = Gather(partial(call.answer, response))
     times = Counter(topic.name for topic in request.topics)
     for topic in {topic.name: topic for topic in request.topics}.values():
         yield
@@ -35,16 +37,12 @@ def handle(call: Call[CreatePartitionsRequest]) -> Generator[None, None, None]:
             result.error_code, result.error_message = ErrorCode.INVALID_REQUEST, "the request has this topic twice"
             continue
         assignment = tuple(tuple(one.broker_ids) for one in topic.assignments or ())
-        together.begin()
-        make_partitions(
-            call,
-            CreatePartitions(new_id(), topic.name, topic.count, assignment, request.validate_only),
-            request.timeout_ms / 1000,
-            partial(_made, together, result),
-        )
-    together.done()
+        gather.begin()
+        operation = CreatePartitions(new_id(), topic.name, topic.count, assignment, request.validate_only)
+        call.connection.controller.operate(operation, request.timeout_ms / 1000, partial(_made, gather, result))
+    gather.done()
 
 
-def _made(together: Together, result: CreatePartitionsTopicResult, outcome: Outcome) -> None:
+def _made(gather: Gather, result: CreatePartitionsTopicResult, outcome: Outcome) -> None:
     result.error_code, result.error_message = outcome.error, outcome.error_message
-    together.done()
+    gather.done()

@@ -1,4 +1,4 @@
-"""CreateTopics: each topic is an operation of its own, and all of them are answered together, once they have leaders.
+"""CreateTopics: each topic is an operation of its own, and all of them are answered gather, once they have leaders.
 
 Left out: quotas on making partitions.
 """
@@ -10,8 +10,10 @@ from collections.abc import Generator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
+from actors.messages.controller import Outcome, TopicCreated
+from actors.runtime import Gather
 from actors.serving.kafka.handlers.config_entries import Entry, topic_entries, usual_topic_entries
-from actors.serving.kafka.handlers.operations import Outcome, Together, make_partitions, new_id, said
+from actors.serving.kafka.handlers.operations import new_id, said
 from log.machines.metadata.plans import CreateTopic
 from log.machines.metadata.topic_ids import id_bytes
 from protocol.error_codes import ErrorCode
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 def handle(call: Call[CreateTopicsRequest]) -> Generator[None, None, None]:
     request, response = call.request, CreateTopicsResponse()
-    together = Together(call, response)
+    gather = Gather(partial(call.answer, response))
     times = Counter(topic.name for topic in request.topics)
     for topic in {topic.name: topic for topic in request.topics}.values():
         yield
@@ -49,14 +51,11 @@ def handle(call: Call[CreateTopicsRequest]) -> Generator[None, None, None]:
             result.error_code = ErrorCode.INVALID_CONFIG
             result.error_message = f"{said(missing[0])} has no value; give one, or leave it out"
             continue
-        together.begin()
-        make_partitions(
-            call,
-            _operation(topic, validate_only=request.validate_only),
-            request.timeout_ms / 1000,
-            partial(_made, call, together, topic, result),
-        )
-    together.done()
+        gather.begin()
+        operation = _operation(topic, validate_only=request.validate_only)
+        made = partial(_made, call, gather, topic, result)
+        call.connection.controller.operate(operation, request.timeout_ms / 1000, made)
+    gather.done()
 
 
 def _operation(topic: CreatableTopic, *, validate_only: bool) -> CreateTopic:
@@ -84,23 +83,23 @@ def _assignment_problem(assignments: list[CreatableReplicaAssignment]) -> str | 
 
 def _made(
     call: Call[CreateTopicsRequest],
-    together: Together,
+    gather: Gather,
     topic: CreatableTopic,
     result: CreatableTopicResult,
     outcome: Outcome,
 ) -> None:
     result.error_code, result.error_message = outcome.error, outcome.error_message
     if outcome.error == ErrorCode.NONE:
-        facts = outcome.facts
-        result.num_partitions, result.replication_factor = facts["partitions"], facts["replication_factor"]
+        created = outcome.facts_as(TopicCreated)
+        result.num_partitions, result.replication_factor = created.partitions, created.replication_factor
         if not call.request.validate_only:
-            result.topic_id = id_bytes(facts["topic_id"])
+            result.topic_id = id_bytes(created.topic_id)
         own = {config.name: config.value for config in topic.configs if config.value is not None}
         usual = _usual_configs(call.serving.facts.broker_configs)
         result.configs = [
             _config(entry) if entry.name in own else usual[entry.name] for entry in topic_entries(call.serving, own)
         ]
-    together.done()
+    gather.done()
 
 
 @lru_cache(maxsize=16)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import DeleteRecords
-from actors.serving.kafka.handlers.operations import Together
+from actors.runtime import Gather
 from log.machines.metadata.metadata import INTERNAL_TOPICS
 from protocol.error_codes import ErrorCode
 from protocol.messages.delete_records import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def handle(call: Call[DeleteRecordsRequest]) -> Generator[None, None, None]:
     request, serving, response = call.request, call.serving, DeleteRecordsResponse()
-    together = Together(call, response)
+    gather = Gather(partial(call.answer, response))
     for wanted in request.topics:
         topic = serving.metadata.topic(wanted.name)
         told = DeleteRecordsTopicResult(name=wanted.name)
@@ -42,17 +42,17 @@ def handle(call: Call[DeleteRecordsRequest]) -> Generator[None, None, None]:
             elif topic.name in INTERNAL_TOPICS:
                 result.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
             else:
-                together.begin()
+                gather.begin()
                 message = DeleteRecords(one.offset, request.timeout_ms)
                 replica = serving.replica(topic, one.partition_index)
-                call.connection.ask(replica, message, partial(_deleted, together, result))
-    together.done()
+                call.connection.ask(replica, message, partial(_deleted, gather, result))
+    gather.done()
 
 
-def _deleted(together: Together, result: DeleteRecordsPartitionResult, future: Future[Any]) -> None:
+def _deleted(gather: Gather, result: DeleteRecordsPartitionResult, future: Future[Any]) -> None:
     if future.exception is not None:  # there is no replica here, or it ended before it answered
         result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
     else:
         deleted = future.get()
         result.error_code, result.low_watermark = deleted.error, deleted.low_watermark
-    together.done()
+    gather.done()

@@ -10,7 +10,9 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors.serving.kafka.handlers.operations import Facts, Outcome, Together, new_id, operate
+from actors.messages.controller import Outcome, TopicDeleted
+from actors.runtime import Gather
+from actors.serving.kafka.handlers.operations import new_id
 from log.machines.metadata.plans import DeleteTopic
 from log.machines.metadata.topic_ids import id_bytes, id_text
 from protocol.error_codes import ErrorCode
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 def handle(call: Call[DeleteTopicsRequest]) -> Generator[None, None, None]:
     request, response = call.request, DeleteTopicsResponse()
     wanted = request.topics if call.version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
-    together = Together(call, response)
+    gather = Gather(partial(call.answer, response))
     times = Counter(_identity(call, one) for one in wanted)
     for one in {(one.name, one.topic_id): one for one in wanted}.values():
         yield
@@ -38,11 +40,11 @@ def handle(call: Call[DeleteTopicsRequest]) -> Generator[None, None, None]:
         if problem is not None:
             result.error_code, result.error_message = ErrorCode.INVALID_REQUEST, problem
             continue
-        together.begin()
+        gather.begin()
         operation = DeleteTopic(new_id(), one.name or "", id_text(one.topic_id) if any(one.topic_id) else "")
-        then = partial(_deleted, together, result)
-        operate(call, operation, request.timeout_ms / 1000, then, seen=partial(_seen, call))
-    together.done()
+        then = partial(_deleted, gather, result)
+        call.connection.controller.operate(operation, request.timeout_ms / 1000, then)
+    gather.done()
 
 
 def _identity(call: Call[DeleteTopicsRequest], one: DeleteTopicState) -> object:
@@ -61,12 +63,9 @@ def _problem(one: DeleteTopicState, times: int) -> str | None:
     return None
 
 
-def _seen(call: Call[DeleteTopicsRequest], facts: Facts) -> bool:
-    return facts["topic_id"] not in call.serving.metadata.topics
-
-
-def _deleted(together: Together, result: DeletableTopicResult, outcome: Outcome) -> None:
+def _deleted(gather: Gather, result: DeletableTopicResult, outcome: Outcome) -> None:
     result.error_code, result.error_message = outcome.error, outcome.error_message
     if outcome.error == ErrorCode.NONE:
-        result.name, result.topic_id = outcome.facts["name"], id_bytes(outcome.facts["topic_id"])
-    together.done()
+        deleted = outcome.facts_as(TopicDeleted)
+        result.name, result.topic_id = deleted.name, id_bytes(deleted.topic_id)
+    gather.done()

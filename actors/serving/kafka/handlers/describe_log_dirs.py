@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import DescribeLog
-from actors.serving.kafka.handlers.operations import Together
+from actors.runtime import Gather
 from protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -30,7 +30,7 @@ def handle(call: Call[DescribeLogDirsRequest]) -> Generator[None, None, None]:
     directory = serving.services.data_dir
     total, usable = _room(directory)
     result = DescribeLogDirsResult(log_dir=directory, total_bytes=total, usable_bytes=usable)
-    together = Together(call, DescribeLogDirsResponse(results=[result]))
+    gather = Gather(partial(call.answer, DescribeLogDirsResponse(results=[result])))
     wanted = None if request.topics is None else {one.topic: set(one.partitions) for one in request.topics}
     for topic in list(serving.metadata.topics.values()):
         yield
@@ -42,11 +42,11 @@ def handle(call: Call[DescribeLogDirsRequest]) -> Generator[None, None, None]:
         if numbers:
             result.topics.append(told)
         for number in numbers:
-            together.begin()
-            then = partial(_described, together, told, number)
+            gather.begin()
+            then = partial(_described, gather, told, number)
             call.connection.ask(serving.replica(topic, number), DescribeLog(), then)
             yield
-    together.done()
+    gather.done()
 
 
 def _room(directory: str) -> tuple[int, int]:
@@ -58,10 +58,10 @@ def _room(directory: str) -> tuple[int, int]:
     return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
 
-def _described(together: Together, told: DescribeLogDirsTopic, number: int, future: Future[Any]) -> None:
+def _described(gather: Gather, told: DescribeLogDirsTopic, number: int, future: Future[Any]) -> None:
     if future.exception is None:  # else it is not made yet, or gone
         log = future.get()
         told.partitions.append(
             DescribeLogDirsPartition(partition_index=number, partition_size=log.size_bytes, offset_lag=log.lag)
         )
-    together.done()
+    gather.done()

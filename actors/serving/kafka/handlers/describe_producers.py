@@ -10,8 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import DescribeProducers
-from actors.runtime import Future
-from actors.serving.kafka.handlers.operations import Together
+from actors.runtime import Future, Gather
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 def handle(call: Call[DescribeProducersRequest]) -> Generator[None, None, None]:
     response = DescribeProducersResponse()
-    together = Together(call, response)
+    gather = Gather(partial(call.answer, response))
     seen: set[tuple[str, int]] = set()
     for wanted in call.request.topics:
         topic = call.serving.metadata.topic(wanted.name)
@@ -44,13 +43,13 @@ def handle(call: Call[DescribeProducersRequest]) -> Generator[None, None, None]:
             if topic is None or not 0 <= number < len(topic.partitions):
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
-            together.begin()
+            gather.begin()
             replica = call.serving.replica(topic, number)
-            call.connection.ask(replica, DescribeProducers(), partial(_described, together, answer))
-    together.done()
+            call.connection.ask(replica, DescribeProducers(), partial(_described, gather, answer))
+    gather.done()
 
 
-def _described(together: Together, answer: PartitionResponse, future: Future[Any]) -> None:
+def _described(gather: Gather, answer: PartitionResponse, future: Future[Any]) -> None:
     if future.exception is not None:  # no replica on this broker, or it ended before it answered
         answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         answer.error_message = str(future.exception)
@@ -67,4 +66,4 @@ def _described(together: Together, answer: PartitionResponse, future: Future[Any
             )
             for one in producers
         ]
-    together.done()
+    gather.done()

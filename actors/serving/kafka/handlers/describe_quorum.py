@@ -6,9 +6,9 @@ import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actors.messages.controller import DescribeQuorum
+from actors.messages.controller import DescribeQuorum, Outcome
 from actors.serving.kafka.handlers.leaders import endpoints
-from actors.serving.kafka.handlers.operations import SECONDS, Outcome, operate
+from actors.serving.kafka.handlers.operations import SECONDS
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -30,7 +30,7 @@ def handle(call: Call[DescribeQuorumRequest]) -> DescribeQuorumResponse | None:
     wanted = [(topic.topic_name, one.partition_index) for topic in call.request.topics for one in topic.partitions]
     if wanted != [(TOPIC, 0)]:
         return _unknown(call.request)
-    operate(call, DescribeQuorum(), SECONDS, partial(_described, call))
+    call.connection.controller.operate(DescribeQuorum(), SECONDS, partial(_described, call))
     return None
 
 

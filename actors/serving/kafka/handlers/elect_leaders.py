@@ -7,12 +7,13 @@ ELECTION_NOT_NEEDED.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import TransferLeadership, group_name, replica_address
-from actors.serving.kafka.handlers.operations import Together, look_until, said
+from actors.runtime import Gather
+from actors.serving.kafka.handlers.operations import said
 from log.settings import unclean
 from protocol.error_codes import ErrorCode
 from protocol.messages.elect_leaders import (
@@ -24,11 +25,12 @@ from protocol.messages.elect_leaders import (
 
 if TYPE_CHECKING:
     from actors.runtime import Future
-    from actors.serving.kafka.connection import Call
+    from actors.serving.kafka.connection import Call, KafkaConnection
     from log.machines.metadata.metadata import Topic
 
 TRY_SECONDS = 2.0
 """After which a leader that has not handed over is asked once more."""
+LOOK_SECONDS, LOOK_SECONDS_MAX = 0.005, 0.1
 _PREFERRED, _UNCLEAN = 0, 1
 _NO_UNCLEAN = f"unclean elections are refused: {unclean.REFUSAL}; {unclean.REMEDY}"
 
@@ -44,13 +46,13 @@ def handle(call: Call[ElectLeadersRequest]) -> Generator[None, None, ElectLeader
 class _ElectLeaders:
     """One request until every partition has its leader, or cannot have it."""
 
-    __slots__ = ("_call", "_deadline", "_response", "_together")
+    __slots__ = ("_call", "_deadline", "_gather", "_response")
 
     def __init__(self, call: Call[ElectLeadersRequest]) -> None:
         self._call = call
         self._deadline = self._now + call.request.timeout_ms / 1000
         self._response = ElectLeadersResponse()
-        self._together = Together(call, self._response)
+        self._gather = Gather(partial(call.answer, self._response))
 
     def begin(self) -> Generator[None, None, None]:
         for name, numbers in self._wanted():
@@ -66,7 +68,7 @@ class _ElectLeaders:
                     told.partition_result.append(result)
             if told.partition_result:
                 self._response.replica_election_results.append(told)
-        self._together.done()
+        self._gather.done()
 
     @property
     def _now(self) -> float:
@@ -93,7 +95,7 @@ class _ElectLeaders:
             if leader == preferred:
                 _refuse(result, ErrorCode.ELECTION_NOT_NEEDED, f"broker {preferred} leads it already")
             else:
-                self._together.begin()
+                self._gather.begin()
                 self._try(topic, preferred, result)
         elif leader is None:
             _refuse(result, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, _NO_UNCLEAN)
@@ -104,14 +106,14 @@ class _ElectLeaders:
         """Whatever was answered: who leads now tells whether it worked, and whether there is something to try."""
         led, left = self._call.serving.led(topic, result.partition_id), self._deadline - self._now
         if led is not None and led.broker == preferred:
-            self._together.done()
+            self._gather.done()
         elif led is None or led.broker is None or preferred not in led.in_sync:
             text = f"broker {preferred} is preferred, and is not in sync"
             _refuse(result, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, text)
-            self._together.done()
+            self._gather.done()
         elif left <= 0.0:
             _refuse(result, ErrorCode.REQUEST_TIMED_OUT, f"broker {preferred} does not lead it yet")
-            self._together.done()
+            self._gather.done()
         else:
             address = replica_address(group_name(topic.name, result.partition_id, topic.id), led.broker)
             then = partial(self._asked, topic, preferred, result)
@@ -123,8 +125,29 @@ class _ElectLeaders:
             return led is not None and led.broker == preferred
 
         seconds = min(self._deadline - self._now, TRY_SECONDS)
-        look_until(self._call.connection, elected, seconds, partial(self._try, topic, preferred, result))
+        _look_until(self._call.connection, elected, seconds, partial(self._try, topic, preferred, result))
 
 
 def _refuse(result: PartitionResult, error: ErrorCode, text: str) -> None:
     result.error_code, result.error_message = error, text
+
+
+def _look_until(
+    connection: KafkaConnection, condition: Callable[[], bool], seconds: float, then: Callable[[], None]
+) -> None:
+    """Go on once this holds, or after so many seconds. Looks less and less often: many may wait for the same."""
+    _look(connection, condition, connection.now + seconds, then, LOOK_SECONDS)
+
+
+def _look(
+    connection: KafkaConnection,
+    condition: Callable[[], bool],
+    until: float,
+    then: Callable[[], None],
+    pause: float,
+) -> None:
+    if condition() or connection.now >= until:
+        then()
+    else:
+        longer = min(2 * pause, LOOK_SECONDS_MAX)
+        connection.later(pause, partial(_look, connection, condition, until, then, longer))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from actors.messages.replica import FetchExpired, ReadSlice, SliceRead, UnwatchLog, WatchLog
-from actors.runtime import Future
+from actors.runtime import Future, Gather
 from actors.serving.fetch_sessions import INITIAL_EPOCH, FetchSession, Key, Wanted, partitions_of
 from actors.serving.kafka.handlers.leaders import endpoints
 from log.disk.slice import Slice
@@ -87,7 +87,7 @@ class _Fetch:
     """One request until it is answered. Whatever takes time for each partition is done in slices."""
 
     __slots__ = (
-        "_call", "_deadline", "_files", "_is_waiting", "_moved", "_number", "_open", "_reads", "_session", "_timer",
+        "_call", "_deadline", "_files", "_gather", "_is_waiting", "_moved", "_number", "_reads", "_session", "_timer",
     )  # fmt: skip
 
     def __init__(self, call: Call[FetchRequest], session: FetchSession | None) -> None:
@@ -101,7 +101,8 @@ class _Fetch:
         """Is everything read, too little found, and every replica asked to say when that changes?"""
         self._moved = False
         """Did some replica say so before all were asked?"""
-        self._open = 0
+        self._gather: Gather
+        """Of the reads that are under way."""
         self._files = 0
         """Slices of files that were read for it."""
 
@@ -130,7 +131,7 @@ class _Fetch:
     def _read_all(self) -> Slices:
         self._moved = False
         self._files = 0
-        self._open = 1  # ours, until all are asked
+        self._gather = Gather(self._all_answered)
         for read in self._reads:
             wanted, topic, number = read.wanted, read.topic, read.wanted.partition.partition
             if topic is None:
@@ -143,10 +144,10 @@ class _Fetch:
                 read.answer = _nothing(wanted)  # what was read before goes first, and its file with it
                 self._ask(read, topic)
             yield
-        self._done_one()
+        self._gather.done()
 
     def _ask(self, read: _Read, topic: Topic, *, copied: bool = False) -> None:
-        self._open += 1
+        self._gather.begin()
         read.beyond, read.withheld = 0, False
         asked = read.wanted.partition
         message = ReadSlice(
@@ -170,18 +171,18 @@ class _Fetch:
             self._files += found.slice.file is not None
             read.answer, read.beyond = _answer(read.wanted, found), found.slice.beyond
             read.withheld = found.withheld
-        self._done_one()
+        self._gather.done()
 
-    def _done_one(self) -> None:
-        self._open -= 1
-        if not self._open:
-            self._call.connection.in_slices(self._was_all_read())
+    def _all_answered(self) -> None:
+        self._call.connection.in_slices(self._was_all_read())
 
     def _was_all_read(self) -> Slices:
         withheld = yield from self._first_withheld()
         if withheld is not None:
             assert withheld.topic is not None
+            self._gather = Gather(self._all_answered)
             self._ask(withheld, withheld.topic, copied=True)
+            self._gather.done()
             return
         if (yield from self._is_enough()) or self._is_over():
             yield from self._answer()

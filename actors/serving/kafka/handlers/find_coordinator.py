@@ -8,13 +8,15 @@ Left out: share groups.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING
 
 from actors.control.internal_topics import making_of
+from actors.messages.controller import Outcome
 from actors.messages.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC, partition_of
+from actors.runtime import Gather
 from actors.serving.kafka.handlers.leaders import endpoints
-from actors.serving.kafka.handlers.operations import Outcome, look_until, new_id, operate
+from actors.serving.kafka.handlers.operations import new_id
 from protocol.error_codes import ErrorCode
 from protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -36,33 +38,39 @@ def handle(call: Call[FindCoordinatorRequest]) -> None:
         call.go_on(_answer(call, (_refused(key, ErrorCode.INVALID_REQUEST, text) for key in keys)))
         return
 
-    def found() -> None:
-        call.go_on(_answer(call, (_found(call, topic, key) for key in keys)))
-
     def look() -> None:
-        look_until(call.connection, lambda: _are_led(call, topic, keys), SECONDS, found)
+        _when_led(call, topic, keys, lambda: call.go_on(_answer(call, (_found(call, topic, key) for key in keys))))
 
     def made(outcome: Outcome) -> None:
         if outcome.error == ErrorCode.INVALID_REPLICATION_FACTOR:
             text = f"{topic} cannot be made: {outcome.message}"
             call.go_on(_answer(call, (_refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text) for key in keys)))
         else:  # whether this request made it or another one did, the metadata tells
-            look()
+            call.connection.controller.await_applied(outcome, SECONDS, look)
 
     if serving.metadata.topic(topic) is not None:
         look()
     else:
-        operate(call, making_of(serving.facts, topic, new_id()), SECONDS, made)
+        call.connection.controller.operate(making_of(serving.facts, topic, new_id()), SECONDS, made)
 
 
-def _are_led(call: Call[FindCoordinatorRequest], topic: str, keys: list[str]) -> bool:
-    """Does somebody lead each partition that coordinates one of these? Many keys are taken for keys of all."""
+def _when_led(call: Call[FindCoordinatorRequest], topic: str, keys: list[str], then: Callable[[], None]) -> None:
+    """Go on once somebody leads each partition that coordinates one of these, or after a few seconds.
+
+    Many keys are taken for keys of all partitions.
+    """
     known = call.serving.metadata.topic(topic)
     if known is None:
-        return False
+        then()
+        return
     count = len(known.partitions)
-    numbers = range(count) if len(keys) > count else {partition_of(key, count) for key in keys}
-    return all(_leader(call, known, number) is not None for number in numbers)
+    numbers = range(count) if len(keys) > count else sorted({partition_of(key, count) for key in keys})
+    gather = Gather(then)
+    for number in numbers:
+        if _leader(call, known, number) is None:
+            gather.begin()
+            call.connection.controller.await_leaders(known.id, number, number + 1, SECONDS, gather.done)
+    gather.done()
 
 
 def _leader(call: Call[FindCoordinatorRequest], topic: Topic, number: int) -> int | None:

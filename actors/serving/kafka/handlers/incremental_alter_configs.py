@@ -9,8 +9,10 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from actors.messages.controller import Outcome
+from actors.runtime import Gather
 from actors.serving.kafka.handlers.config_resources import BROKER, TOPIC, alter_topic, refusal, times_of
-from actors.serving.kafka.handlers.operations import Outcome, Together, said
+from actors.serving.kafka.handlers.operations import said
 from log.machines.metadata.plans import APPEND, SUBTRACT
 from protocol.error_codes import ErrorCode
 from protocol.messages.incremental_alter_configs import (
@@ -41,7 +43,7 @@ _THROTTLES = {
 
 def handle(call: Call[IncrementalAlterConfigsRequest]) -> Generator[None, None, None]:
     request, response = call.request, IncrementalAlterConfigsResponse()
-    together, times = Together(call, response), times_of(request.resources)
+    gather, times = Gather(partial(call.answer, response)), times_of(request.resources)
     for resource in {(one.resource_type, one.resource_name): one for one in request.resources}.values():
         yield
         result = AlterConfigsResourceResponse(
@@ -54,11 +56,11 @@ def handle(call: Call[IncrementalAlterConfigsRequest]) -> Generator[None, None, 
         if refused is not None:
             result.error_code, result.error_message = refused[0], refused[1] or None
             continue
-        together.begin()
+        gather.begin()
         changes = tuple(_change(config) for config in configs)
-        then = partial(_altered, together, result)
+        then = partial(_altered, gather, result)
         alter_topic(call, resource.resource_name, changes, then, validate_only=request.validate_only, replace=False)
-    together.done()
+    gather.done()
 
 
 def _to_alter(resource: AlterConfigsResource) -> list[AlterableConfig]:
@@ -87,6 +89,6 @@ def _change(config: AlterableConfig) -> tuple[str, ...]:
     return (config.name, config.value, _CHANGES[config.config_operation])
 
 
-def _altered(together: Together, result: AlterConfigsResourceResponse, outcome: Outcome) -> None:
+def _altered(gather: Gather, result: AlterConfigsResourceResponse, outcome: Outcome) -> None:
     result.error_code, result.error_message = outcome.error, outcome.error_message
-    together.done()
+    gather.done()

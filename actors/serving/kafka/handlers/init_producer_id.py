@@ -30,4 +30,4 @@ def handle(call: Call[InitProducerIdRequest]) -> None:
         else:
             call.answer(InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
 
-    call.serving.take_producer_id(call.connection, taken)
+    call.serving.take_producer_id(call.connection.controller, taken)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import EARLIEST, FindOffset
-from actors.runtime import Future
+from actors.runtime import Future, Gather
 from protocol.error_codes import ErrorCode
 from protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -37,12 +37,12 @@ def handle(call: Call[ListOffsetsRequest]) -> Generator[None, None, None]:
 class _ListOffsets:
     """One request until every partition has answered."""
 
-    __slots__ = ("_call", "_open", "_response")
+    __slots__ = ("_call", "_gather", "_response")
 
     def __init__(self, call: Call[ListOffsetsRequest]) -> None:
         self._call = call
         self._response = ListOffsetsResponse()
-        self._open = 1
+        self._gather = Gather(partial(call.answer, self._response))
 
     def begin(self) -> Generator[None, None, None]:
         call, request, serving = self._call, self._call.request, self._call.serving
@@ -63,12 +63,12 @@ class _ListOffsets:
                     continue
                 if partition.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
                     continue
-                self._open += 1
+                self._gather.begin()
                 timestamp = EARLIEST if partition.timestamp == EARLIEST_LOCAL else partition.timestamp
                 find = FindOffset(timestamp, request.isolation_level == 1, partition.current_leader_epoch)
                 replica = serving.replica(topic, partition.partition_index)
                 call.connection.ask(replica, find, partial(self._found, answer))
-        self._done()
+        self._gather.done()
 
     def _found(self, answer: ListOffsetsPartitionResponse, future: Future[Any]) -> None:
         if future.exception is not None:
@@ -80,12 +80,7 @@ class _ListOffsets:
                 answer.offset, answer.timestamp = found.offset, found.timestamp
                 if self._call.version >= 4:
                     answer.leader_epoch = found.leader_epoch
-        self._done()
-
-    def _done(self) -> None:
-        self._open -= 1
-        if not self._open:
-            self._call.answer(self._response)
+        self._gather.done()
 
 
 def _told(error: int, version: int) -> int:

@@ -8,9 +8,11 @@ again what it knew before; if that takes long, it hangs up, and others are asked
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.cluster_file.facts import GROUP
+from actors.messages.controller import AwaitCaughtUp
 from log.machines.metadata.metadata import INTERNAL_TOPICS
 from log.machines.metadata.plans import topic_name_problem
 from log.machines.metadata.topic_ids import id_bytes, id_text
@@ -24,6 +26,7 @@ from protocol.messages.metadata import (
 )
 
 if TYPE_CHECKING:
+    from actors.runtime import Future
     from actors.serving.context import Serving
     from actors.serving.kafka.connection import Call
     from log.machines.metadata.metadata import Topic
@@ -31,26 +34,21 @@ if TYPE_CHECKING:
 BY_ID_FROM = 12
 TOPIC_OPERATIONS = 0b1101_1111_1000  # read, write, create, delete, alter, describe, describe and alter configs
 CLUSTER_OPERATIONS = 0b1_1111_1010_0000  # create, alter, describe, cluster action, configs, idempotent write
-LOOK_SECONDS, LOOKS_MAX = 0.02, 100
+CATCH_UP_SECONDS = 2.0
 _NOT_ASKED = -(1 << 31)
 
 
 def handle(call: Call[MetadataRequest]) -> Generator[None, None, MetadataResponse] | None:
     if call.serving.metadata.catching_up:
-        _look_again(call, LOOKS_MAX)
+        then = partial(_caught_up, call)
+        call.connection.ask(call.serving.controller, AwaitCaughtUp(), then, timeout=CATCH_UP_SECONDS)
         return None
     return _answer(call)
 
 
-def _look_again(call: Call[MetadataRequest], looks: int) -> None:
-    def look() -> None:
-        if call.serving.metadata.catching_up:
-            _look_again(call, looks - 1)
-        else:
-            call.go_on(_answer(call))
-
-    if looks > 0:
-        call.connection.later(LOOK_SECONDS, look)
+def _caught_up(call: Call[MetadataRequest], future: Future[None]) -> None:
+    if future.exception is None:
+        call.go_on(_answer(call))
     else:
         call.connection.end("this broker is catching up, and does not know the cluster yet")
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import FindEpochEnd
-from actors.serving.kafka.handlers.operations import Together
+from actors.runtime import Gather
 from protocol.error_codes import ErrorCode
 from protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def handle(call: Call[OffsetForLeaderEpochRequest]) -> Generator[None, None, None]:
     serving, response = call.serving, OffsetForLeaderEpochResponse()
-    together = Together(call, response)
+    gather = Gather(partial(call.answer, response))
     for wanted in call.request.topics:
         topic = serving.metadata.topic(wanted.topic)
         told = OffsetForLeaderTopicResult(topic=wanted.topic)
@@ -35,16 +35,16 @@ def handle(call: Call[OffsetForLeaderEpochRequest]) -> Generator[None, None, Non
             if topic is None or not 0 <= one.partition < len(topic.partitions):
                 result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
-            together.begin()
+            gather.begin()
             message = FindEpochEnd(one.leader_epoch, one.current_leader_epoch)
-            call.connection.ask(serving.replica(topic, one.partition), message, partial(_found, together, result))
-    together.done()
+            call.connection.ask(serving.replica(topic, one.partition), message, partial(_found, gather, result))
+    gather.done()
 
 
-def _found(together: Together, result: EpochEndOffset, future: Future[Any]) -> None:
+def _found(gather: Gather, result: EpochEndOffset, future: Future[Any]) -> None:
     if future.exception is not None:
         result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
     else:
         found = future.get()
         result.error_code, result.leader_epoch, result.end_offset = found.error, found.epoch, found.end_offset
-    together.done()
+    gather.done()

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import AppendRecords, AppendResult
-from actors.runtime import Future, Payload
+from actors.runtime import Future, Gather, Payload
 from actors.serving.kafka.handlers.leaders import endpoints
 from log.machines.metadata.metadata import INTERNAL_TOPICS
 from protocol.error_codes import ErrorCode
@@ -45,13 +45,13 @@ def handle(call: Call[ProduceRequest]) -> Generator[None, None, None]:
 class _Produce:
     """One request until every partition has answered."""
 
-    __slots__ = ("_call", "_leaders", "_open", "_response")
+    __slots__ = ("_call", "_gather", "_leaders", "_response")
 
     def __init__(self, call: Call[ProduceRequest]) -> None:
         self._call = call
         self._response = ProduceResponse()
         self._leaders: set[int] = set()
-        self._open = 1  # ours, until all are asked
+        self._gather = Gather(self._answer)
 
     def begin(self) -> Generator[None, None, None]:
         call, request, serving = self._call, self._call.request, self._call.serving
@@ -80,7 +80,7 @@ class _Produce:
                     answer.error_code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
                     answer.error_message = f"zstd needs version {ZSTD_FROM} of Produce"
                 else:
-                    self._open += 1
+                    self._gather.begin()
                     append = AppendRecords(
                         request.acks,
                         request.timeout_ms,
@@ -91,7 +91,7 @@ class _Produce:
                     address = serving.replica(topic, partition.index)
                     asked = call.connection.ask(address, append, partial(self._appended, topic, answer))
                     asked.add_callback(partial(serving.note_refused, address, append.batches))
-        self._done()
+        self._gather.done()
 
     def _appended(self, topic: Topic, answer: PartitionProduceResponse, future: Future[Any]) -> None:
         if future.exception is not None:  # there is no replica here, or it ended before it answered
@@ -112,7 +112,7 @@ class _Produce:
                 ]
         if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             self._name_leader(topic, answer)
-        self._done()
+        self._gather.done()
 
     def _name_leader(self, topic: Topic, answer: PartitionProduceResponse) -> None:
         """Whom to ask instead, so that the client need not ask for that first."""
@@ -121,10 +121,7 @@ class _Produce:
             answer.current_leader = LeaderIdAndEpoch(leader_id=led.broker, leader_epoch=led.epoch)
             self._leaders.add(led.broker)
 
-    def _done(self) -> None:
-        self._open -= 1
-        if self._open:
-            return
+    def _answer(self) -> None:
         call, response = self._call, self._response
         if call.request.acks == 0:
             self._answer_nobody()

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from actors.messages.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC, EndTransaction, coordinator_address
 from actors.messages.replica import AppendMarker
 from actors.raft.leadership import highest_epoch
-from actors.runtime import Future
-from actors.serving.kafka.handlers.operations import Together
+from actors.runtime import Future, Gather
 from protocol.error_codes import ErrorCode
 from protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -35,7 +34,7 @@ SECONDS = 15.0
 
 def handle(call: Call[WriteTxnMarkersRequest]) -> Generator[None, None, None]:
     response = WriteTxnMarkersResponse()
-    together = Together(call, response)
+    gather = Gather(partial(call.answer, response))
     services = call.serving.services
     epoch_max = max(highest_epoch(services.metadata, services.leadership, TRANSACTIONS_TOPIC), 0)
     for marker in call.request.markers:
@@ -50,14 +49,14 @@ def handle(call: Call[WriteTxnMarkersRequest]) -> Generator[None, None, None]:
                 if marker.coordinator_epoch > epoch_max:
                     answer.error_code = ErrorCode.INVALID_REQUEST
                 else:
-                    _write(call, together, marker, wanted.name, answer)
+                    _write(call, gather, marker, wanted.name, answer)
                 yield
-    together.done()
+    gather.done()
 
 
 def _write(
     call: Call[WriteTxnMarkersRequest],
-    together: Together,
+    gather: Gather,
     marker: WritableTxnMarker,
     name: str,
     answer: WritableTxnMarkerPartitionResult,
@@ -75,8 +74,8 @@ def _write(
         marker.transaction_version,
     )
     address, message = serving.replica(topic, number), append
-    together.begin()
-    then = partial(_written, together, answer)
+    gather.begin()
+    then = partial(_written, gather, answer)
     if name == GROUPS_TOPIC:
         address = coordinator_address(name, number, serving.broker)
         call.connection.ask(address, EndTransaction(append), then, timeout=SECONDS)
@@ -84,6 +83,6 @@ def _write(
         call.connection.ask(address, message, then, timeout=SECONDS)
 
 
-def _written(together: Together, answer: WritableTxnMarkerPartitionResult, future: Future[Any]) -> None:
+def _written(gather: Gather, answer: WritableTxnMarkerPartitionResult, future: Future[Any]) -> None:
     answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if future.exception is not None else future.get().error
-    together.done()
+    gather.done()

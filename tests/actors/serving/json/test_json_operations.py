@@ -11,6 +11,7 @@ import pykka
 import pytest
 
 from actors.harness import Cluster
+from actors.messages.controller import Outcome
 from actors.runtime import Future, LinkLost, MailboxFull
 from actors.serving.json.handlers import HANDLERS
 from actors.serving.json.operations import OPERATIONS
@@ -351,6 +352,6 @@ def test_what_the_controller_refuses_has_kafkas_name(
 def test_a_controller_that_does_not_answer_is_told(failure: Exception, error: ErrorCode) -> None:
     future: Future[Any] = Future()
     future.fail(failure)
-    told = OPERATIONS["topics"].answer(future)["error"]
+    told = OPERATIONS["topics"].answer(Outcome.of(future))["error"]
     assert (told["code"], told["name"]) == (error, error.name)
     assert str(failure.args[0]) in told["message"]

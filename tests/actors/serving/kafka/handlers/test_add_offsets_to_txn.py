@@ -6,14 +6,13 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-import orjson
-
 from actors.cluster_file.facts import ClusterFacts, TopicWanted
-from actors.messages.controller import OperationAnswer
+from actors.control.client import ControllerClient
+from actors.messages.controller import AwaitApplied, OperationAnswer
 from actors.messages.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC, Coordinate
 from actors.runtime import Address, Future
 from actors.serving.kafka.handlers import add_offsets_to_txn
-from log.machines.metadata.plans import CreateTopic
+from log.machines.metadata.plans import CreateTopic, Plan
 from protocol.error_codes import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from tests.log.machines.group.coordinator import new_world
@@ -31,7 +30,8 @@ class Broker:
         self.client_host = "/127.0.0.1"
         self.now = 0.0
         self.node = SimpleNamespace(scheduler=SimpleNamespace(clock=SimpleNamespace(now=lambda: self.now)))
-        self._later: list[tuple[float, Callable[[], None]]] = []
+        self.controller = ControllerClient(cast("Any", self), CONTROLLER)
+        self._applied: list[Callable[[], None]] = []
 
     def begin(self) -> None:
         wanted = TopicWanted(GROUPS_TOPIC, 1, 1)
@@ -55,7 +55,6 @@ class Broker:
     def ask(
         self, address: Address, message: object, then: Callable[[Future[Any]], None], *, timeout: float | None = None
     ) -> None:
-        del timeout
         future: Future[Any] = Future()
         if isinstance(message, Coordinate):
             assert self.world.metadata.topic(GROUPS_TOPIC) is not None, "the coordinator looks for it, too"
@@ -63,28 +62,25 @@ class Broker:
             future.set(AddOffsetsToTxnResponse())
         else:
             assert address == CONTROLLER
-            known = {"error": ErrorCode.TOPIC_ALREADY_EXISTS, "message": "it exists"}
-            future.set(OperationAnswer(orjson.dumps(known).decode()))
+            if isinstance(message, AwaitApplied):
+                assert (message.offset, timeout) == (9, add_offsets_to_txn.SECONDS)
+                self._applied.append(lambda: then(future))
+                return
+            future.set(OperationAnswer(Plan(ErrorCode.TOPIC_ALREADY_EXISTS, "it exists").answer, 9))
         then(future)
 
-    def later(self, seconds: float, function: Callable[[], None]) -> None:
-        self._later.append((self.now + seconds, function))
-
-    def wait(self, seconds: float) -> None:
-        end = self.now + seconds
-        while self._later and self._later[0][0] <= end:
-            self.now, function = self._later.pop(0)
-            function()
-        self.now = end
+    def apply(self) -> None:
+        """This broker has applied what the controller knew, or the time is up."""
+        (applied,), self._applied = self._applied, []
+        applied()
 
 
 def test_offsets_go_into_the_transaction_once_this_broker_knows_where_they_are() -> None:
     broker = Broker(TRANSACTIONS_TOPIC)
     broker.begin()
-    broker.wait(0.5)
     assert (broker.coordinated, broker.answers) == ([], [])
     assert broker.world.ask(CreateTopic, GROUPS_TOPIC, assignment=((1,),)).error == ErrorCode.NONE
-    broker.wait(0.5)
+    broker.apply()
     assert len(broker.coordinated) == 1
     assert [one.error_code for one in broker.answers] == [ErrorCode.NONE]
 
@@ -92,7 +88,7 @@ def test_offsets_go_into_the_transaction_once_this_broker_knows_where_they_are()
 def test_a_client_comes_again_if_this_broker_does_not_hear_where_they_are() -> None:
     broker = Broker(TRANSACTIONS_TOPIC)
     broker.begin()
-    broker.wait(60.0)
+    broker.apply()
     assert broker.coordinated == []
     assert [one.error_code for one in broker.answers] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 

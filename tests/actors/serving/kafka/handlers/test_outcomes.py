@@ -8,6 +8,7 @@ from typing import Any
 import pykka
 import pytest
 
+from actors.messages.controller import Outcome
 from actors.runtime.errors import MailboxFull
 from actors.serving.kafka.handlers import (
     describe_log_dirs,
@@ -16,7 +17,6 @@ from actors.serving.kafka.handlers import (
     list_groups,
     list_transactions,
 )
-from actors.serving.kafka.handlers.operations import Outcome, _outcome
 from protocol.error_codes import ErrorCode
 from protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from protocol.messages.list_groups import ListedGroup, ListGroupsResponse
@@ -64,7 +64,7 @@ def test_transactions_are_listed_beside_the_error_of_a_partition_that_cannot_tel
 def test_a_quorum_that_nobody_describes_has_no_leader(error: ErrorCode, told: ErrorCode) -> None:
     responses: list[Any] = []
     call: Any = SimpleNamespace(answer=responses.append, version=2)
-    describe_quorum._described(call, Outcome(error, "nobody leads", {}))
+    describe_quorum._described(call, Outcome(error, "nobody leads"))
     (partition,) = responses[0].topics[0].partitions
     assert (partition.error_code, partition.leader_id, partition.error_message) == (told, -1, "nobody leads")
 
@@ -82,7 +82,7 @@ def test_an_operation_whose_controller_does_not_answer_has_an_error_of_its_own(
     error: Exception, told: ErrorCode
 ) -> None:
     future: Any = SimpleNamespace(exception=error)
-    assert _outcome(future).error == told
+    assert Outcome.of(future).error == told
 
 
 def test_the_room_of_a_disk_that_cannot_be_asked_is_unknown() -> None:

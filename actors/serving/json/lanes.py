@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from actors.messages.replica import AppendRecords, group_name, replica_address
 from actors.runtime import Payload
-from actors.serving.json.handlers.at_leader import PAUSE_SECONDS_MAX, AtLeader
+from actors.serving.json.at_leader import PAUSE_SECONDS_MAX, AtLeader
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import define
 from protocol.records.batches import build_batch
@@ -27,7 +27,7 @@ from protocol.records.compression import Codec
 from protocol.records.record import Record
 
 if TYPE_CHECKING:
-    from actors.serving.json.connection import JsonConnection
+    from actors.serving.connection import Connection
     from log.machines.metadata.metadata import Topic
 
 LANES_MAX = 10_000
@@ -56,7 +56,7 @@ class Lanes:
 
     __slots__ = ("_connection", "_lanes", "_producer_id", "_takers", "_turns")
 
-    def __init__(self, connection: JsonConnection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._lanes: dict[tuple[str, int], _Lane] = {}
         self._producer_id: int | None = None
@@ -90,7 +90,7 @@ class Lanes:
             return
         self._takers.append(then)
         if len(self._takers) == 1:
-            self._connection.serving.take_producer_id(self._connection, self._taken)
+            self._connection.serving.take_producer_id(self._connection.controller, self._taken)
 
     def give_up_producer_id(self, producer_id: int) -> None:
         """Whoever asks next gets another one; whoever has it may keep it."""
@@ -109,7 +109,7 @@ class _Lane:
 
     __slots__ = ("_batches", "_connection", "_lanes", "_number", "_producer_id", "_sequence", "_topic", "is_busy")
 
-    def __init__(self, connection: JsonConnection, lanes: Lanes, topic: Topic, number: int) -> None:
+    def __init__(self, connection: Connection, lanes: Lanes, topic: Topic, number: int) -> None:
         self._connection = connection
         self._lanes = lanes
         self._topic, self._number = topic, number

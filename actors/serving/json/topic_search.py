@@ -1,34 +1,35 @@
 """Topics by name. A broker may hear of a topic later than the client that was told it is made.
 
-So a name that is not known here is no mistake yet: the controller is asked, and if it knows the topic, or makes it, the
-request waits until this broker has heard of it too. Requests for one topic wait in their order.
+So a name that is not known here is no mistake yet: this broker first applies everything that is committed
+(SyncMetadata), or has the controller make the topic and waits until it has applied that. Requests for one topic wait in
+their order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from actors.runtime import Future
-from log.machines.metadata.plans import AlterConfigs, CreateTopic, topic_name_problem
+from actors.messages.controller import Outcome, SyncMetadata
+from log.machines.metadata.plans import CreateTopic, topic_name_problem
 from protocol.error_codes import ErrorCode
 from protocol.json.lines import Facts, refusal
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
-    from actors.serving.json.connection import Call, JsonConnection
+    from actors.serving.connection import Connection
+    from actors.serving.json.call import Call
     from log.machines.metadata.metadata import Topic
 
-LOOK_SECONDS = 0.01
+RETRY_SECONDS = 0.01
 
 Found = Callable[["Topic"], None]
 
 
 @frozen(slots=True)
 class _Waiting:
-    call: Call
+    call: Call[Any]
     deadline: float
     then: Found
     makes: bool
@@ -39,19 +40,19 @@ class TopicSearch:
 
     __slots__ = ("_connection", "_names")
 
-    def __init__(self, connection: JsonConnection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._names: dict[str, list[_Waiting]] = {}
 
-    def find(self, call: Call, name: str, timeout_ms: int, then: Found) -> None:
+    def find(self, call: Call[Any], name: str, timeout_ms: int, then: Found) -> None:
         """Go on with the topic of this name, or refuse the call."""
         self._find(call, name, timeout_ms, then, makes=False)
 
-    def find_or_make(self, call: Call, name: str, timeout_ms: int, then: Found) -> None:
+    def find_or_make(self, call: Call[Any], name: str, timeout_ms: int, then: Found) -> None:
         """The same; a topic that is nowhere is made, if such topics are made here."""
         self._find(call, name, timeout_ms, then, makes=call.serving.facts.auto_create_topics)
 
-    def _find(self, call: Call, name: str, timeout_ms: int, then: Found, *, makes: bool) -> None:
+    def _find(self, call: Call[Any], name: str, timeout_ms: int, then: Found, *, makes: bool) -> None:
         waiting = self._names.get(name)
         topic = None if waiting else call.serving.metadata.topic(name)
         if topic is not None:
@@ -69,45 +70,49 @@ class TopicSearch:
             self._ask(name)
 
     def _ask(self, name: str) -> None:
-        """To make it, or to change nothing of it: what is refused tells whether it is there."""
+        """To make it, or to hear of everything that was made."""
         first = self._names[name][0]
-        makes, left = first.makes, max(first.deadline - self._connection.now, LOOK_SECONDS)
+        message = CreateTopic("", name) if first.makes else SyncMetadata()
+        then = partial(self._asked, name, makes=first.makes)
+        self._connection.controller.ask(message, self._left(first), then)
 
-        def answered(future: Future[Any]) -> None:
+    def _left(self, one: _Waiting) -> float:
+        return max(one.deadline - self._connection.now, RETRY_SECONDS)
+
+    def _asked(self, name: str, outcome: Outcome, *, makes: bool) -> None:
+        if makes:
+            self._connection.serving.log_made(name, outcome)
+        error, text = outcome.error, outcome.message
+        if outcome.offset < 0:
             error, text = ErrorCode.NOT_CONTROLLER, "no controller answers"
-            if future.exception is None:
-                told = orjson.loads(future.get().answer)
-                error, text = ErrorCode(told["error"]), told["message"]
-                if makes:
-                    self._connection.serving.log_made(name, future.get().answer)
-            self._asked(name, error, text, made=makes)
-
-        message = CreateTopic("", name) if makes else AlterConfigs("", name, (), validate_only=True)
-        self._connection.ask(self._connection.serving.controller, message, answered, timeout=left)
-
-    def _asked(self, name: str, error: ErrorCode, text: str, *, made: bool) -> None:
-        if error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            self._look(name)
-        elif error in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT):
+        if error in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT):
             self._expire(name, refusal(error, text))
             if name in self._names:
-                self._connection.later(LOOK_SECONDS, lambda: self._ask(name))
-        elif made:
-            self._refuse(name, refusal(error, text))
+                self._connection.later(RETRY_SECONDS, partial(self._ask, name))
+        elif not makes:
+            self._look(name, self._without_makers)
+        elif error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            left = self._left(self._names[name][0])
+            applied = partial(self._look, name, self._not_heard_of)
+            self._connection.controller.await_applied(outcome, left, applied)
         else:
-            self._without_makers(name)
+            self._refuse(name, refusal(error, text))
 
-    def _look(self, name: str) -> None:
-        """It is there; wait until this broker knows."""
+    def _look(self, name: str, otherwise: Callable[[str], None]) -> None:
+        """What this broker knows now is what there is, unless it took too long to hear of it."""
         topic = self._connection.serving.metadata.topic(name)
         if topic is None:
-            text = f"this broker has not heard of topic {name!r} yet; try again, or ask another"
-            self._expire(name, refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
-            if name in self._names:
-                self._connection.later(LOOK_SECONDS, lambda: self._look(name))
+            otherwise(name)
             return
         for one in self._names.pop(name):
             one.then(topic)
+
+    def _not_heard_of(self, name: str) -> None:
+        """The time is up, or the topic was deleted meanwhile."""
+        text = f"this broker has not heard of topic {name!r} yet; try again, or ask another"
+        self._expire(name, refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
+        if name in self._names:
+            self._connection.later(RETRY_SECONDS, partial(self._ask, name))
 
     def _without_makers(self, name: str) -> None:
         """Nobody knows such a topic: those that would not make it are refused, the others begin with themselves."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from attrs import field
 
 from actors.messages.replica import FindOffset, ReadRecords, ReadResult
-from actors.serving.json.handlers.at_leader import AtLeader
-from actors.serving.json.handlers.fetch import readable, size_of
-from actors.serving.json.handlers.membership import Membership, Offsets, Owned, Where
+from actors.serving.json.at_leader import AtLeader
+from actors.serving.json.membership import Membership, Offsets, Owned, Where
+from actors.serving.json.readable import readable, size_of
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.json.lines import Facts
@@ -23,7 +23,8 @@ from protocol.late_attrs import define, frozen
 from protocol.records.record import Record
 
 if TYPE_CHECKING:
-    from actors.serving.json.connection import Call, JsonConnection
+    from actors.serving.connection import Connection
+    from actors.serving.json.call import Call
 
 READ_BYTES = 256 << 10
 KEPT_BYTES_MAX = 1 << 20
@@ -39,7 +40,7 @@ CROWDED_WAIT_MS = 20
 class Poll:
     """One request for records, until it is answered."""
 
-    call: Call
+    call: Call[Any]
     records_max: int
     deadline: float
     told: Callable[[Record], Facts]
@@ -61,7 +62,7 @@ class GroupReader:
 
     def __init__(
         self,
-        connection: JsonConnection,
+        connection: Connection,
         group: str,
         topics: tuple[str, ...],
         begin_at: int,
@@ -76,7 +77,7 @@ class GroupReader:
         self._lanes: dict[Where, _Lane] = {}
         self._polls: deque[Poll | Callable[[], None]] = deque()
         """And what is to be done once those before it are answered."""
-        self._subscribing: list[Call] = []
+        self._subscribing: list[Call[Any]] = []
         self._told_assignment: tuple[Where, ...] | None = None
         self.polled: Offsets = {}
         """The offset after what was last told, of every partition that is still assigned."""
@@ -84,7 +85,7 @@ class GroupReader:
 
     # -- requests --------------------------------------------------------------------------------------------------
 
-    def subscribed(self, call: Call) -> None:
+    def subscribed(self, call: Call[Any]) -> None:
         """Answer once it is known what is assigned."""
         self._subscribing.append(call)
         self._changed()
@@ -129,7 +130,7 @@ class GroupReader:
                 self._answer(call, {"group": self.membership.group, "member": self.membership.member_id})
         self._serve()
 
-    def _answer(self, call: Call, facts: Facts) -> None:
+    def _answer(self, call: Call[Any], facts: Facts) -> None:
         """Tell what is assigned, too, if that is another thing than was told last."""
         if self.membership.error is not None:
             call.refuse(*self.membership.error)

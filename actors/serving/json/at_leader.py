@@ -14,7 +14,7 @@ from actors.runtime import Future, MailboxFull
 from protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from actors.serving.json.connection import JsonConnection
+    from actors.serving.connection import Connection
     from log.machines.metadata.metadata import Topic
 
 RETRIABLE = frozenset(
@@ -43,7 +43,7 @@ class AtLeader:
 
     def __init__(
         self,
-        connection: JsonConnection,
+        connection: Connection,
         topic: Topic,
         number: int,
         deadline: float,

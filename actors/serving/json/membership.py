@@ -36,7 +36,7 @@ from protocol.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
-    from actors.serving.json.connection import JsonConnection
+    from actors.serving.connection import Connection
 
 ANSWER_SECONDS = 10.0
 REBALANCE_MS = 60_000
@@ -67,7 +67,7 @@ class Membership:
 
     def __init__(
         self,
-        connection: JsonConnection,
+        connection: Connection,
         group: str,
         topics: tuple[str, ...],
         poll_seconds_max: float,

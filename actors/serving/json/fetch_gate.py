@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from actors.serving.answers import UNSENT_BYTES_MAX
 
 if TYPE_CHECKING:
-    from actors.serving.json.connection import JsonConnection
+    from actors.serving.connection import Connection
 
 AT_ONCE_MAX = 16
 LOOK_SECONDS = 0.02
@@ -25,7 +25,7 @@ class FetchGate:
 
     __slots__ = ("_connection", "_looks", "_under_way", "_waiting")
 
-    def __init__(self, connection: JsonConnection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._waiting: deque[Callable[[], None]] = deque()
         self._under_way = 0
