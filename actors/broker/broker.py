@@ -23,6 +23,7 @@ from actors.broker.directory_lock import DirectoryLock
 from actors.broker.identity import DirectoryIdentity
 from actors.broker.readiness import is_balanced, is_settled
 from actors.broker.start import on_disk
+from actors.broker.stop import CleanStop
 from actors.cluster_file.facts import ClusterFacts
 from actors.messages.process import (
     LAUNCHER,
@@ -33,10 +34,8 @@ from actors.messages.process import (
     StopBroker,
     broker_address,
 )
-from actors.messages.replica import HandOver
 from actors.partition.hosting import Balance
 from actors.raft.context import BrokerContext
-from actors.raft.last_syncs import LastSyncs
 from actors.runtime import LAUNCHER_ID, Actor, Address, MailboxFull, Node, PeerDown, PeerUp, handles
 from actors.runtime.links.peering import Peering
 from actors.runtime.loop.trio_loop import drained
@@ -224,9 +223,10 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> 
                     serving = Serving(node, services, facts, FetchSessions(services.rng), traced_clients(spec.trace))
                     nursery.start_soon(serve_port, serving, listener)
                     await ending.wait()
+                    stop = CleanStop(node, services.last_syncs)
                     if ending.hand_over:
-                        await _hand_over(node)
-                    await _stop_actors(node, services.last_syncs)
+                        await _hand_over(stop)
+                    await _stop_actors(stop)
                     how = "this broker has stopped"
                     nursery.cancel_scope.cancel()
             finally:
@@ -269,33 +269,29 @@ def _listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-async def _hand_over(node: Node) -> None:
-    """Let others lead what is led here, partitions and the metadata, so that nobody waits for this broker's timeout.
+async def _hand_over(stop: CleanStop) -> None:
+    """Wait for a limited time until others lead what is led here.
 
     A member that fails to hand over stops neither the other members nor the clean stop of this broker.
     """
-    members = [address for address in node.addresses if address.kind in ("replica", "controller")]
     with trio.move_on_after(HAND_OVER_SECONDS):
-        for member, answer in [(member, node.ref(member).ask(HandOver(), block=False)) for member in members]:
+        for member, answer in stop.hand_over():
             try:
                 await answer
             except _HANDS_NOTHING_OVER as error:
-                node.log.warning("broker: %s hands nothing over: %s", member, error)
+                stop.node.log.warning("broker: %s hands nothing over: %s", member, error)
             except Exception:
-                node.log.exception("broker: %s failed to hand over", member)
+                stop.node.log.exception("broker: %s failed to hand over", member)
 
 
-async def _stop_actors(node: Node, last_syncs: LastSyncs | None) -> None:
+async def _stop_actors(stop: CleanStop) -> None:
     """Let every actor handle what it has and stop. As long as some do, the others are waited for.
 
     A broker with thousands of replicas syncs files for each of them; the launcher hears that it gets on.
     """
-
-    def count() -> int:
-        return len(node.addresses) + (0 if last_syncs is None else last_syncs.left)
-
-    node.scheduler.turn(node.stop_all)
-    left, stuck_s = count(), 0.0
+    node, last_syncs = stop.node, stop.last_syncs
+    node.scheduler.turn(stop.stop_actors)
+    left, stuck_s = stop.left, 0.0
     while stuck_s < STOP_SECONDS:
         with trio.move_on_after(STOP_REPORT_SECONDS) as slice_of_it:
             await drained(node.scheduler)
@@ -303,7 +299,7 @@ async def _stop_actors(node: Node, last_syncs: LastSyncs | None) -> None:
                 await last_syncs.wait()
         if not slice_of_it.cancelled_caught:
             break
-        now_left = count()
+        now_left = stop.left
         stuck_s = 0.0 if now_left < left else stuck_s + STOP_REPORT_SECONDS
         left = now_left
         if LAUNCHER_ID in node.links:

@@ -119,6 +119,16 @@ class _FlyAgain:
     pause: float
 
 
+@frozen(slots=True)
+class Loaded:
+    """A machine that everything committed was replayed to."""
+
+    log: str
+    """The partition that it was replayed from."""
+    epoch: int
+    machine: Machine
+
+
 class Coordinator(Actor):
     """See the module's docstring."""
 
@@ -151,6 +161,11 @@ class Coordinator(Actor):
         """Since when nothing can be written, if that is so now."""
         self._stood_seconds = 0.0
         """For how long the machine's clock stood still in all."""
+
+    @property
+    def loaded(self) -> Loaded | None:
+        """What it serves from, for those that look at it: the simulator and tests. None unless all is replayed."""
+        return Loaded(self._replica.name, self._epoch, self._machine) if self._ready and self._machine else None
 
     # -- what those who inherit from it fill in ----------------------------------------------------------------
 

@@ -112,6 +112,11 @@ class Partitions(Actor):
         self._complete = False
         """Only then is what the metadata does not want here surely not wanted."""
 
+    @property
+    def context(self) -> BrokerContext:
+        """For those that look at it: the simulator."""
+        return self._services
+
     def on_start(self) -> None:
         """Its controller tells it of everything once it has replayed what is on disk. If it failed, others go on."""
         for address in self.node.addresses:

@@ -61,7 +61,6 @@ from log.partition.admission import Admitted
 from log.partition.refusals import Overtakes
 from log.partition.verification import TooMuchParked
 from log.raft.messages import Append, Message
-from log.replica.member import Member
 from log.segment.producer_state import (
     CoordinatorFenced,
     OutOfOrderSequence,
@@ -139,12 +138,13 @@ class Replica(RaftActor):
         return self._services
 
     @property
-    def member(self) -> Member:
-        return self._member
-
-    @property
     def producers(self) -> ProducerStates:
         return self._member.log.producers
+
+    @property
+    def partition_id(self) -> tuple[str, int]:
+        """The id of its topic, and its number."""
+        return self._topic_id, self._number
 
     @property
     def partition(self) -> tuple[str, int]:

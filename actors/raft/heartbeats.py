@@ -116,7 +116,7 @@ class Heartbeats(Actor):
         self._reserve = reserve
         self._heard = heard
         self._pulse = pulse
-        self._leadership = leadership
+        self.leadership = leadership
         self._leading = Terms()
         self._has_news = False
         self._news_at = -math.inf
@@ -144,7 +144,7 @@ class Heartbeats(Actor):
         self._unsaid.pop(message.broker, None)
         self._told.pop(message.broker, None)
         self._doubts.pop(message.broker, None)
-        self._leadership.lost(message.broker)
+        self.leadership.lost(message.broker)
 
     @handles(Leads)
     def leads(self, message: Leads) -> None:
@@ -154,7 +154,7 @@ class Heartbeats(Actor):
         self._leading.put(message)
         self._note(self.node.broker, message)
         if message.term < 0:
-            self._leadership.handed_over(message.group, self._now)
+            self.leadership.handed_over(message.group, self._now)
         for changes in self._unsaid.values():
             if changes is not None:
                 changes[message.group] = message
@@ -187,7 +187,7 @@ class Heartbeats(Actor):
 
     @handles(Beats)
     def beats(self, message: Beats) -> None:
-        self._leadership.told_of_disk(message.broker, is_full=message.is_disk_full)
+        self.leadership.told_of_disk(message.broker, is_full=message.is_disk_full)
         told = self._told.setdefault(message.broker, Terms())
         if message.full:
             for group in sorted(told.groups.keys() - {change.group for change in message.changes}):
@@ -229,7 +229,7 @@ class Heartbeats(Actor):
 
     def _compare_generations(self, broker: int, leads: Leads) -> None:
         """A replica here, or one that another broker says leads, may be of an earlier generation and not know it."""
-        known, told = self._leadership.of(leads.group), generation_of(leads.term)
+        known, told = self.leadership.of(leads.group), generation_of(leads.term)
         here = 0 if known is None else generation_of(known.epoch)
         if told < here:
             self._refuse_generation(broker, leads.group, here)
@@ -247,9 +247,9 @@ class Heartbeats(Actor):
 
     def _note(self, broker: int, change: Leads) -> None:
         if change.term >= 0:
-            self._leadership.announced(change.group, broker, change.term, change.in_sync)
+            self.leadership.announced(change.group, broker, change.term, change.in_sync)
         else:
-            self._leadership.resigned(change.group, broker)
+            self.leadership.resigned(change.group, broker)
 
     def _reconsider(self, group: str) -> None:
         follows = self._follows.get(group)

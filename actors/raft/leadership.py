@@ -40,6 +40,10 @@ class Leadership:
     def of(self, group: str) -> Led | None:
         return self._groups.get(group)
 
+    def epochs(self) -> dict[str, int]:
+        """By group: the newest epoch that was heard of."""
+        return {group: led.epoch for group, led in self._groups.items()}
+
     def is_led(self, group: str) -> bool:
         """Is a leader of this group known?"""
         led = self._groups.get(group)

@@ -113,6 +113,26 @@ class RaftActor(Actor):
         self._member: Member
         self.group = ""
 
+    # -- facts, for those that look at it from outside: the simulator and tests ------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Is its log open? Before that it has no member."""
+        return hasattr(self, "_member")
+
+    @property
+    def member(self) -> Member:
+        return self._member
+
+    @property
+    def context(self) -> BrokerContext:
+        return self._services
+
+    @property
+    def is_flushing(self) -> bool:
+        """Is a flush of its log under way?"""
+        return self._flush is not None
+
     # -- what those who inherit from it fill in -------------------------------------------------------------------
 
     @abc.abstractmethod

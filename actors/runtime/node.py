@@ -130,6 +130,10 @@ class Node:
             raise pykka.ActorDeadError(f"{address} not found: no link to broker {address.broker}")
         link.tell(address, message)
 
+    def actor(self, address: Address) -> Any:
+        """The actor that lives here at this address, or None: for those that look at it, the simulator and tests."""
+        return self._alive.get(address)
+
     @property
     def ending(self) -> bool:
         """Are the actors here on their way out, all of them?"""

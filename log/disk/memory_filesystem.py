@@ -86,6 +86,22 @@ class MemoryFilesystem:
         self._edits = 0
         self._down = False
 
+    # What tests look at
+
+    def file(self, path: str) -> FileNode:
+        """A file, as it is now and as a power loss would leave it."""
+        node = self._node(path)
+        if not isinstance(node, FileNode):
+            raise _error(errno.EISDIR, path)
+        return node
+
+    def durable_file(self, path: str) -> FileNode | None:
+        """The file that would have this name after a power loss, if any would."""
+        node: Node | None = self._root
+        for name in _split(path):
+            node = node.durable.get(name) if isinstance(node, DirectoryNode) else None
+        return node if isinstance(node, FileNode) else None
+
     # What tests do to it
 
     @property
@@ -124,7 +140,7 @@ class MemoryFilesystem:
 
     def corrupt(self, path: str, at: int, mask: int = 1) -> None:
         """Flip the bits of `mask` in one durable byte, as a failing disk does."""
-        file = self._file(path)
+        file = self.file(path)
         assert at < len(file.durable), (path, at, len(file.durable))
         file.durable[at] ^= mask
         file.data[at] ^= mask
@@ -133,7 +149,7 @@ class MemoryFilesystem:
 
     def open(self, path: str) -> "MemoryFile":
         self.look("open", path)
-        return MemoryFile(self, path, self._file(path))
+        return MemoryFile(self, path, self.file(path))
 
     def create(self, path: str) -> "MemoryFile":
         interrupt = self.begin("create", path)
@@ -142,15 +158,15 @@ class MemoryFilesystem:
             self._edit((directory, name, FileNode()))
         if interrupt:
             raise interrupt.error
-        return MemoryFile(self, path, self._file(path))
+        return MemoryFile(self, path, self.file(path))
 
     def map(self, path: str) -> "MemoryMap":
         self.look("map", path)
-        return MemoryMap(memoryview(self._file(path).data).toreadonly())
+        return MemoryMap(memoryview(self.file(path).data).toreadonly())
 
     def read(self, path: str) -> bytes:
         self.look("read", path)
-        return bytes(self._file(path).data)
+        return bytes(self.file(path).data)
 
     def write_atomically(self, path: str, data: Buffer) -> None:
         write_through_temporary(self, path, data)
@@ -165,7 +181,7 @@ class MemoryFilesystem:
 
     def size(self, path: str) -> int:
         self.look("stat", path)
-        return len(self._file(path).data)
+        return len(self.file(path).data)
 
     def free_bytes(self, path: str) -> int:
         self.look("stat", path)
@@ -234,7 +250,7 @@ class MemoryFilesystem:
     def remove(self, path: str) -> None:
         interrupt = self.begin("remove", path)
         try:
-            self._file(path)
+            self.file(path)
         except FileNotFoundError:
             pass
         else:
@@ -308,12 +324,6 @@ class MemoryFilesystem:
             return isinstance(self._node(path), DirectoryNode)
         except (FileNotFoundError, NotADirectoryError):
             return False
-
-    def _file(self, path: str) -> FileNode:
-        node = self._node(path)
-        if not isinstance(node, FileNode):
-            raise _error(errno.EISDIR, path)
-        return node
 
     def _directory(self, path: str) -> DirectoryNode:
         node = self._node(path)

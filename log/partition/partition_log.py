@@ -125,6 +125,16 @@ class PartitionLog:
         return start if found is None else min(found[1].base_offset, start)
 
     @property
+    def saved_offsets(self) -> Offsets | None:
+        """What the checkpoint on disk says."""
+        return self._saved.offsets
+
+    @property
+    def is_closed_cleanly(self) -> bool:
+        """Is it on disk that recovery has nothing to scan?"""
+        return self._saved.is_clean
+
+    @property
     def online(self) -> bool:
         return self._offline is None
 

@@ -90,7 +90,7 @@ def _leader(brokers: Brokers, group: str) -> int:
 
 
 def _replica(brokers: Brokers, group: str, number: int) -> Replica:
-    replica = brokers.sim.nodes[number]._alive[replica_address(group, number)]
+    replica = brokers.sim.nodes[number].actor(replica_address(group, number))
     assert isinstance(replica, Replica)
     return replica
 

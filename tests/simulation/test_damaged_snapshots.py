@@ -45,7 +45,7 @@ def start_again(world: World, broker: int) -> None:
 def log_start(world: World, broker: int) -> int:
     replica = world.replica(METADATA, broker)
     assert replica is not None
-    return replica._member.log.log_start_offset
+    return replica.member.log.log_start_offset
 
 
 @pytest.fixture
@@ -76,10 +76,10 @@ def test_without_it_and_without_the_log_before_it_a_broker_begins_anew(
         until(world, lambda: world.replica(METADATA, broker) is not None, every_s=0.0)
         replica = world.replica(METADATA, broker)
         assert replica is not None
-        assert not replica._member.node.eligible, "what it had acknowledged is lost"
-        assert not replica._member.node.is_voter, "it knows only who voted at first, and that may be itself alone"
-        assert replica._services.metadata.applied == 0
-        until(world, lambda: unsettled(world) is None and replica._member.node.eligible)
+        assert not replica.member.node.eligible, "what it had acknowledged is lost"
+        assert not replica.member.node.is_voter, "it knows only who voted at first, and that may be itself alone"
+        assert replica.context.metadata.applied == 0
+        until(world, lambda: unsettled(world) is None and replica.member.node.eligible)
         until(world, lambda: has_all(world, TOPIC))
         assert kept == [name for name in disk.list(DATA) if name.startswith(TOPIC)]
         until(world, lambda: not disk.exists(f"{DIRECTORY}.gone"))
@@ -125,9 +125,9 @@ def test_without_it_a_log_that_is_complete_is_replayed(heard: pytest.LogCaptureF
         start_again(world, 2)
         replica = world.replica(METADATA, 2)
         assert replica is not None
-        assert replica._member.node.eligible, "nothing is lost"
+        assert replica.member.node.eligible, "nothing is lost"
         assert any(f"{SNAPSHOT} has no checksum" in record.getMessage() for record in heard.records)
-        topic = replica._services.metadata.topic(TOPIC)
+        topic = replica.context.metadata.topic(TOPIC)
         assert topic is not None
         assert topic.configs == {"segment.bytes": "100000"}
 
@@ -167,7 +167,7 @@ def test_a_damaged_log_is_dropped_and_brought_by_the_leader(broker: int, heard: 
         carry_out(world, operator, AlterConfigs("change", TOPIC, (("segment.bytes", "100000"),)))
         replica = world.replica(METADATA, broker)
         assert replica is not None
-        log = replica._member.log
+        log = replica.member.log
         log.roll()
         log.flush()
         log.checkpoint()
@@ -176,7 +176,7 @@ def test_a_damaged_log_is_dropped_and_brought_by_the_leader(broker: int, heard: 
         world.kill(broker)
         world.brokers[broker].disk.corrupt(path, position + header.size - 3)
         world.invariants.expect_nothing(broker)
-        world.brokers[broker].flip = BitFlip(path, world.brokers[broker].disk._file(path), 0, 0)
+        world.brokers[broker].flip = BitFlip(path, world.brokers[broker].disk.file(path), 0, 0)
         start_again(world, broker)
         assert any(f"{DIRECTORY} is damaged" in str(record.exc_info) for record in heard.records if record.exc_info)
         until(world, lambda: is_eligible(world, broker))
@@ -185,7 +185,7 @@ def test_a_damaged_log_is_dropped_and_brought_by_the_leader(broker: int, heard: 
 
 def is_eligible(world: World, broker: int) -> bool:
     replica = world.replica(METADATA, broker)
-    return replica is not None and replica._member.node.eligible
+    return replica is not None and replica.member.node.eligible
 
 
 def test_a_broker_that_begins_anew_keeps_what_it_knows_if_that_is_more() -> None:
@@ -214,7 +214,7 @@ def test_a_controller_with_a_slow_disk_makes_nothing_before_it_knows_for_good_th
         node, address = world.sim.nodes[leader], Address("controller", "", leader)
         node.tell_local(address, CreateTopic("asked once", "made", assignment=((leader,),)))
         others = [one for one in world.controllers() if one is not controller]
-        until(world, lambda: any(one._services.metadata.topic("made") is not None for one in others))
+        until(world, lambda: any(one.context.metadata.topic("made") is not None for one in others))
         assert controller.metadata.topic("made") is None
         world.slowness.clear()
         until(world, lambda: unsettled(world) is None)

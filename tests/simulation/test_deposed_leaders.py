@@ -16,7 +16,7 @@ LEADER, OTHERS, ELSEWHERE, CONTROLLER = 4, (5, 1), 2, 3
 
 def is_led_by(world: World, group: str, broker: int) -> bool:
     replica = world.replica(group, broker)
-    return replica is not None and replica._member.node.leads
+    return replica is not None and replica.member.node.leads
 
 
 def lead(world: World, group: str, broker: int) -> None:
@@ -76,4 +76,4 @@ def voters_of(world: World, group: str) -> tuple[int, ...]:
     leader = world.leader(group)
     replica = None if leader is None else world.replica(group, leader)
     assert replica is not None
-    return replica._member.node.membership.brokers
+    return replica.member.node.membership.brokers

@@ -75,7 +75,7 @@ def test_a_vote_counts_only_when_it_is_on_disk() -> None:
     for number in world.keepers(group):
         replica = world.replica(group, number)
         assert replica is not None
-        told = replica._member.node.vote
+        told = replica.member.node.vote
         disk = world.brokers[number].disk.copy()
         disk.crash()
         assert VoteJournal(disk, JOURNAL).get(group) == told != Vote()
@@ -99,4 +99,4 @@ def test_a_replica_whose_files_are_gone_does_not_count_though_its_broker_voted()
     world.sim.run(seconds=8.0)
     replica = world.replica(group, follower)
     assert replica is not None
-    assert replica._member.node.eligible, "a leader has brought it everything"
+    assert replica.member.node.eligible, "a leader has brought it everything"

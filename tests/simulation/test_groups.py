@@ -89,21 +89,21 @@ def test_connections_and_coordinators_are_those_of_production() -> None:
     coordinators = 0
     connections = 0
     for broker in world.brokers:
-        actors = world.sim.nodes[broker]._alive
-        port = actors[port_address(broker)]
+        node = world.sim.nodes[broker]
+        port = node.actor(port_address(broker))
         assert isinstance(port, SimulatedPort)
         assert type(port._serving) is Serving
         for stream in port._streams.values():
             assert type(stream.answers) is Answers
             assert type(stream.cutter) is FrameCutter
-        for address, actor in actors.items():
+        for address in node.addresses:
             if address.kind == "connection":
-                assert type(actor) is KafkaConnection
+                assert type(node.actor(address)) is KafkaConnection
                 connections += 1
-        coordinator = actors.get(Address("group_coordinator", "0", broker))
+        coordinator = node.actor(Address("group_coordinator", "0", broker))
         if coordinator is not None:
             assert type(coordinator) is GroupCoordinator
-            coordinators += type(coordinator._machine) is GroupMachine
+            coordinators += coordinator.loaded is not None and type(coordinator.loaded.machine) is GroupMachine
     assert connections
     assert coordinators == 1
     assert not world.history.violations

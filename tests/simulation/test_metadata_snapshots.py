@@ -39,7 +39,7 @@ def test_a_slow_snapshot_holds_up_nothing_and_the_log_is_cut_when_it_is_on_disk(
         assert isinstance(controller, Controller)
         held = Held()
         monkeypatch.setattr(controller._snapshots, "_background", held)
-        start, turn = controller._member.log.log_start_offset, 0
+        start, turn = controller.member.log.log_start_offset, 0
         while not held.submitted:
             turn += 1
             carry_out(world, operator, AlterConfigs(f"change {turn}", TOPIC, (("retention.ms", str(turn)),)))
@@ -49,13 +49,13 @@ def test_a_slow_snapshot_holds_up_nothing_and_the_log_is_cut_when_it_is_on_disk(
             carry_out(world, operator, AlterConfigs(f"more {more}", TOPIC, (("segment.ms", str(more + 1)),)))
         until(world, lambda: unsettled(world) is None)
         assert controller.metadata.applied > saving
-        assert (len(held.submitted), controller._member.log.log_start_offset) == (1, start), (
+        assert (len(held.submitted), controller.member.log.log_start_offset) == (1, start), (
             "one at a time, and none cut"
         )
         work, done = held.submitted[0]
         work()
         done(None)
-        until(world, lambda: controller._member.log.log_start_offset == saving)
+        until(world, lambda: controller.member.log.log_start_offset == saving)
         data = checkpoint.read_snapshot(disk, f"{DATA}/{FILE_NAME}")
         found = Metadata()
         found.restore(data or b"")

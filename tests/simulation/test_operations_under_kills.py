@@ -145,7 +145,8 @@ def a_world(
     try:
         until(world, world.form)
         node = world.sim.nodes[CLIENT_NODES[0]]
-        actor = node.spawn(Operator, address=Address("operator", "", node.broker))._actor_weakref()
+        node.spawn(Operator, address=Address("operator", "", node.broker))
+        actor = node.actor(Address("operator", "", node.broker))
         assert isinstance(actor, Operator)
         carry_out(world, actor, CreateTopic("first", OTHER, 1, 3))
         until(world, lambda: unsettled(world) is None)
@@ -213,9 +214,9 @@ def held(world: World, group: str, broker: int) -> tuple[bytes, ...]:
     replica = world.replica(group, broker)
     if replica is None:
         return ()
-    log, values = replica._member.log, []
+    log, values = replica.member.log, []
     offset = log.log_start_offset
-    while data := log.read(offset, 1 << 20, up_to=replica._member.node.watermark).read():
+    while data := log.read(offset, 1 << 20, up_to=replica.member.node.watermark).read():
         batches = check_batches(data)
         for position, header in zip(batches.positions, batches.headers, strict=True):
             if not header.is_control:

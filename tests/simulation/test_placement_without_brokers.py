@@ -17,7 +17,7 @@ DEAD, NAME = 2, "made"
 def voters(world: World, group: str) -> dict[int, str]:
     leader = world.leader(group)
     replica = None if leader is None else world.replica(group, leader)
-    return {} if replica is None else {one.broker: one.directory for one in replica._member.node.membership.voters}
+    return {} if replica is None else {one.broker: one.directory for one in replica.member.node.membership.voters}
 
 
 @pytest.mark.parametrize("loses_disk", [False, True])

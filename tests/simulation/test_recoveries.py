@@ -27,7 +27,7 @@ HEARD_SECONDS = 1.0
 
 def end_of(world: World, group: str, broker: int) -> int:
     replica = world.replica(group, broker)
-    return -1 if replica is None else replica._member.log.end_offset
+    return -1 if replica is None else replica.member.log.end_offset
 
 
 def order(world: World, request: Request | TransferLeadership) -> None:
@@ -68,8 +68,9 @@ class Acknowledgements:
         monkeypatch.setattr(Replica, "_answer", watched_answer)
 
     def _known(self, replica: Replica) -> int:
-        led = replica.services.leadership.of(replica.group)
-        partition = replica.services.metadata.topics[replica._topic_id].partitions[replica._number]
+        led = replica.context.leadership.of(replica.group)
+        topic_id, number = replica.partition_id
+        partition = replica.context.metadata.topics[topic_id].partitions[number]
         told = 0 if led is None else generation_of(led.epoch)
         return max(self._heard[replica.member.node], told, partition.generation)
 
@@ -109,7 +110,7 @@ def leads(world: World, group: str, broker: int) -> bool:
 def is_whole(world: World, group: str) -> bool:
     """Do all replicas vote in the new generation, with the same logs?"""
     replicas = [world.replica(group, broker) for broker in world.keepers(group)]
-    nodes = [one._member.node for one in replicas if one is not None]
+    nodes = [one.member.node for one in replicas if one is not None]
     ends = {end_of(world, group, broker) for broker in world.keepers(group)}
     return len(ends) == 1 and [(node.generation, len(node.membership.voters)) for node in nodes] == [(1, 3)] * 3
 
@@ -182,4 +183,4 @@ def test_an_old_majority_that_comes_back_while_the_survivor_is_away_hears_of_it_
 
 def is_told(world: World, group: str, broker: int) -> bool:
     replica = world.replica(group, broker)
-    return replica is not None and replica._member.node.generation == 1
+    return replica is not None and replica.member.node.generation == 1

@@ -92,7 +92,9 @@ class Partition:
         self.followers = [broker for broker in self.world.brokers if broker != leader]
 
     def asker_at(self, number: int) -> Asker:
-        asker = self.world.sim.nodes[number].spawn(Asker, address=Address("asker", "", number))._actor_weakref()
+        node = self.world.sim.nodes[number]
+        node.spawn(Asker, address=Address("asker", "", number))
+        asker = node.actor(Address("asker", "", number))
         assert isinstance(asker, Asker)
         return asker
 
@@ -147,7 +149,7 @@ def test_acks_all_waits_until_so_many_replicas_hold_it_however_many_are_in_sync(
     partition.silence(partition.followers[0])
     partition.append()
     partition.run(0.3)
-    assert partition.replica._member.node.watermark == partition.replica._member.log.end_offset
+    assert partition.replica.member.node.watermark == partition.replica.member.log.end_offset
     assert partition.replica._in_sync_count() == 3, "it was in sync a moment ago"
     assert partition.errors == [], "two of three hold it"
     partition.unsilence(partition.followers[0])
@@ -353,11 +355,11 @@ def test_a_fenced_producer_is_told_so_while_a_batch_of_its_successor_waits(monke
 
 def test_a_reader_is_told_of_the_aborted_transactions_in_what_it_got_and_of_no_later_ones() -> None:
     partition = Partition(min_insync_replicas=2)
-    log = partition.replica._member.log
+    log = partition.replica.member.log
     for producer in (7, 8, 9):
         log.append(check_batches(transactional_batch(producer, 0)), epoch=1, now_ms=0)
         log.append(check_batches(end_txn_marker(ControlType.ABORT, 0, producer, 0, 0)), epoch=1, now_ms=0)
-    log.high_watermark = partition.replica._member.node.watermark = log.end_offset
+    log.high_watermark = partition.replica.member.node.watermark = log.end_offset
     assert [one.producer_id for one in log.aborted_transactions(2, log.end_offset)] == [8, 9]
     told = partition.replica.read_slice(ReadSlice(2, 1, True, -1, -1))
     assert told.aborted is not None
@@ -404,7 +406,7 @@ def test_a_leader_that_has_not_been_answered_shows_nothing_though_its_links_clos
     partition = Partition(min_insync_replicas=2)
     for follower in partition.followers:
         partition.world.sim.blocked.update(((follower, partition.leader), (partition.leader, follower)))
-    node = partition.replica._member.node
+    node = partition.replica.member.node
     partition.run(node.config.leader_timeout_s - 0.1)
     node.heard.update(dict.fromkeys(partition.followers, -100.0))
     for follower in partition.followers:

@@ -173,21 +173,20 @@ def test_the_simulator_runs_what_production_runs() -> None:
     assert world.form()
     for broker in world.brokers:
         node = world.sim.nodes[broker]
-        actors = node._alive
-        assert type(actors[Address("flusher", "", broker)]) is Flusher
-        assert type(actors[Address("heartbeats", "", broker)]) is Heartbeats
-        assert type(actors[Address("partitions", "", broker)]) is Partitions
-        assert type(actors[Address("controller", "", broker)]) is Controller
+        assert type(node.actor(Address("flusher", "", broker))) is Flusher
+        assert type(node.actor(Address("heartbeats", "", broker))) is Heartbeats
+        assert type(node.actor(Address("partitions", "", broker))) is Partitions
+        assert type(node.actor(Address("controller", "", broker))) is Controller
         for group in world.groups:
             if broker not in world.keepers(group):
                 continue
-            replica = actors[replica_address(group, broker)]
+            replica = node.actor(replica_address(group, broker))
             assert type(replica) is Replica
-            assert type(replica._member) is Member
-            assert type(replica._member.node) is RaftNode
-            assert type(replica._member.log) is PartitionLog
-            assert type(replica._services.journal) is VoteJournal
-            files = replica._services.handles.filesystem
+            assert type(replica.member) is Member
+            assert type(replica.member.node) is RaftNode
+            assert type(replica.member.log) is PartitionLog
+            assert type(replica.context.journal) is VoteJournal
+            files = replica.context.handles.filesystem
             assert type(files) is ReservedFilesystem
             assert type(files.files) is MemoryFilesystem
 

@@ -115,10 +115,10 @@ def test_clients_do_what_they_are_there_for_and_coordinators_are_those_of_produc
         "read_committed", "read_uncommitted",
     }  # fmt: skip
     leading = [
-        actor._machine
-        for broker in world.brokers
-        for actor in world.sim.nodes[broker]._alive.values()
-        if type(actor) is TransactionCoordinator and actor._machine is not None
+        actor.loaded.machine
+        for node in map(world.sim.nodes.__getitem__, world.brokers)
+        for actor in map(node.actor, node.addresses)
+        if type(actor) is TransactionCoordinator and actor.loaded is not None
     ]
     assert leading
     assert all(type(machine) is TransactionMachine for machine in leading)

@@ -41,7 +41,7 @@ def acknowledged(world: World, group: str) -> int:
 
 def leads(world: World, group: str, broker: int) -> bool:
     replica = world.replica(group, broker)
-    return replica is not None and replica._member.node.leads
+    return replica is not None and replica.member.node.leads
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_whoever_left_and_is_to_come_back_does_not_lead_though_its_broker_has_fo
     other = next(broker for broker in world.brokers if broker != keeper)
     controller = world.replica(METADATA, keeper)
     assert isinstance(controller, Controller)
-    controller._member.log.checkpoint()  # what its broker replays from here on is not known to be committed at first
+    controller.member.log.checkpoint()  # what its broker replays from here on is not known to be committed at first
     ask(world, MoveReplicas("away", TOPIC, 0, (other,)))
     until(world, lambda: leads(world, group, other) and world.replica(group, keeper) is None)
     until(world, lambda: unsettled(world) is None)

@@ -93,7 +93,7 @@ class World(Cluster):
 
     def form(self) -> bool:
         """Start clients once every broker knows the topic that they write to, and somebody leads all of it."""
-        if any(one._services.metadata.topic(TOPIC) is None for one in self.controllers()):
+        if any(one.context.metadata.topic(TOPIC) is None for one in self.controllers()):
             return False
         metadata = self.metadata()
         topic = None if metadata is None else metadata.topic(TOPIC)
@@ -194,7 +194,7 @@ class World(Cluster):
                 return f"{group} is led by broker {leader}, which shall not keep it"
             replica = self.replica(group, leader)
             assert replica is not None
-            node, log = replica._member.node, replica._member.log
+            node, log = replica.member.node, replica.member.log
             if node.watermark != log.end_offset:
                 return f"{group}: broker {leader} has {log.end_offset}, of which {node.watermark} are committed"
             for client in self.clients:

@@ -102,6 +102,14 @@ class GroupMachine:
         taken, self._shared.effects = self._shared.effects, Effects()
         return taken
 
+    def offset_of(self, group_id: str, topic: str, partition: int) -> Committed | None:
+        """The committed offset, as it was replayed or decided."""
+        return self._offsets.get(group_id, (topic, partition))
+
+    def offset_told(self, group_id: str, topic: str, partition: int) -> int:
+        """The committed offset that a member would be told; -1 if there is none."""
+        return self._offset_requests.told(group_id, topic, partition, False).committed_offset
+
     # -- records ---------------------------------------------------------------------------------------------
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER) -> None:

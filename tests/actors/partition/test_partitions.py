@@ -523,9 +523,9 @@ def test_flush_ms_does_not_wait_for_a_calendar_that_was_set_back() -> None:
         answer = brokers.sim.nodes[1].ref(address).ask(append, block=False)
         brokers.until(lambda answer=answer: answer.done)  # type: ignore[misc]
         brokers.sim.run(seconds=1.0)
-        replica = brokers.sim.nodes[1]._alive[address]
+        replica = brokers.sim.nodes[1].actor(address)
         assert isinstance(replica, Replica)
-        log = replica._member.log
+        log = replica.member.log
         assert log.flushed_offset == log.end_offset, number
         clock = brokers.sim.nodes[1].scheduler.clock
         assert isinstance(clock, VirtualClock)
@@ -542,14 +542,14 @@ def test_nothing_is_deleted_because_of_its_age_right_after_the_calendar_jumped()
         record = Record(0, int(clock.wall() * 1000), None, bytes(500), ())
         answer = node.ref(address).ask(AppendRecords(-1, 500, Payload(memoryview(build_batch([record])))), block=False)
         brokers.until(lambda answer=answer: answer.done)  # type: ignore[misc]
-    replica = node._alive[address]
+    replica = node.actor(address)
     assert isinstance(replica, Replica)
 
     def clean_up() -> int:
         done = node.ref(address).ask(CleanUp(retention=True), block=False)
         brokers.until(lambda: done.done)
         brokers.sim.run(seconds=1.0)  # a flush comes first
-        return replica._member.log.log_start_offset
+        return replica.member.log.log_start_offset
 
     clock.jump_wall(7200.0)
     assert clean_up() == 0
@@ -577,8 +577,8 @@ def test_records_are_deleted_without_a_flush_on_the_loop(monkeypatch: pytest.Mon
     deleted = leader.ask(DeleteRecords(4, 5_000), block=False)
     brokers.until(lambda: deleted.done)
     assert deleted.get() == RecordsDeleted(ErrorCode.NONE, 4)
-    replicas = [brokers.sim.nodes[number]._alive[replica_address(group, number)] for number in brokers.numbers]
-    assert [one._member.log.log_start_offset for one in replicas if isinstance(one, Replica)] == [4, 4, 4]
+    replicas = [brokers.sim.nodes[number].actor(replica_address(group, number)) for number in brokers.numbers]
+    assert [one.member.log.log_start_offset for one in replicas if isinstance(one, Replica)] == [4, 4, 4]
 
 
 def test_replicas_go_on_and_are_still_removed_after_the_actor_that_makes_them_failed() -> None:

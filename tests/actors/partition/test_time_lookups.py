@@ -44,7 +44,7 @@ def leader_of(brokers: Brokers, group: str) -> int:
 
 def replica_of(brokers: Brokers, group: str) -> Replica:
     leader = leader_of(brokers, group)
-    replica = brokers.sim.nodes[leader]._alive[replica_address(group, leader)]
+    replica = brokers.sim.nodes[leader].actor(replica_address(group, leader))
     assert isinstance(replica, Replica)
     return replica
 

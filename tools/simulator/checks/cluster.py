@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from actors.cluster_file.facts import GROUP as METADATA
 from actors.control.controller import Controller
+from actors.control.metadata_snapshots import FILE_NAME
 from actors.messages.replica import group_name
 from actors.partition.hosting import Partitions
 from actors.raft.heartbeats import Heartbeats
@@ -42,10 +43,10 @@ class ClusterInvariants:
     def look(self, actor: Actor) -> None:
         """This actor has handled a message. Its type is compared: to ask an abstract class costs many times as much."""
         if type(actor) is Heartbeats:
-            self._look_at_leadership(actor.address.broker, actor._leadership)
+            self._look_at_leadership(actor.address.broker, actor.leadership)
         elif type(actor) is Partitions:  # which forgets groups
-            self._look_at_leadership(actor.address.broker, actor._services.leadership)
-        elif type(actor) is Controller and hasattr(actor, "_member"):
+            self._look_at_leadership(actor.address.broker, actor.context.leadership)
+        elif type(actor) is Controller and actor.is_open:
             self._look_at_metadata(actor.address.broker, actor)
 
     def _look_at_metadata(self, broker: int, controller: Controller) -> None:
@@ -57,13 +58,13 @@ class ClusterInvariants:
             text = f"broker {broker} knew the metadata up to {applied}, and then up to {metadata.applied}"
             self._report(Violation("what a process knows of the cluster never gets older", METADATA, text))
         self._applied[broker] = metadata, metadata.applied
-        committed = max(self._committed_end(), controller._member.node.watermark)
+        committed = max(self._committed_end(), controller.member.node.watermark)
         if metadata.applied > committed:
             text = f"broker {broker} applied {metadata.applied} of {committed}"
             self._report(Violation("only what is committed is applied", METADATA, text))
-        if metadata.applied > controller._member.log.flushed_offset and metadata.applied > _kept(controller):
+        if metadata.applied > controller.member.log.flushed_offset and metadata.applied > _kept(controller):
             text = (
-                f"broker {broker} applied {metadata.applied}, with {controller._member.log.flushed_offset} on its disk"
+                f"broker {broker} applied {metadata.applied}, with {controller.member.log.flushed_offset} on its disk"
             )
             self._report(Violation("only what is on the disk is applied", METADATA, text))
         self._look_at_moves(broker, metadata)
@@ -97,7 +98,7 @@ class ClusterInvariants:
         known = self._epochs.get(broker)
         if known is None or known[0] is not leadership:
             known = (leadership, {})
-        epochs = {group: led.epoch for group, led in leadership._groups.items()}
+        epochs = leadership.epochs()
         for group, epoch in known[1].items():
             if epochs.get(group, epoch) < epoch:
                 text = f"broker {broker} heard of {epoch}, and then takes {leadership.of(group)} for the newest"
@@ -107,7 +108,7 @@ class ClusterInvariants:
 
 def _kept(controller: Controller) -> int:
     """Up to where the metadata's snapshot goes."""
-    data = checkpoint.read_snapshot(controller._services.handles.filesystem, controller._snapshots.path)
+    data = checkpoint.read_snapshot(controller.context.handles.filesystem, f"{controller.context.data_dir}/{FILE_NAME}")
     snapshot = Metadata()
     if data is not None:
         snapshot.restore(data)

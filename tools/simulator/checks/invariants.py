@@ -5,12 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 from attrs import define, frozen
 
 from actors.cluster_file.facts import GROUP as METADATA
+from actors.control.controller import Controller
 from actors.messages.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from actors.partition.replica import Replica
 from actors.raft.raft_actor import RaftActor
 from actors.runtime import Actor
 from log.disk.filesystem import Filesystem
@@ -118,10 +120,9 @@ class Invariants:
     def look(self, actor: Actor) -> None:
         """This actor has handled a message."""
         self.cluster.look(actor)
-        member: Member | None = getattr(actor, "_member", None)
-        if member is None:
+        if not (type(actor) is Replica or type(actor) is Controller) or not actor.is_open:
             return
-        actor = cast("RaftActor", actor)  # nobody else has one; to ask costs more
+        member = actor.member
         node, log = member.node, member.log
         broker = actor.address.broker
         group = self._in_generation(actor.group, broker, node.generation)
@@ -217,7 +218,7 @@ class Invariants:
             self._violate("whoever votes alone goes on leading", group, f"broker {broker}, in epoch {node.term}")
 
     def _begin(self, group: str, broker: int, actor: RaftActor) -> Seen:
-        node, log = actor._member.node, actor._member.log
+        node, log = actor.member.node, actor.member.log
         known = self._terms.get((group, broker, node.directory), 0)
         if node.term < known:
             text = f"broker {broker} came back with {node.term} after {known}"
@@ -237,7 +238,7 @@ class Invariants:
             text = f"broker {broker} had (offset, epoch) {synced} on disk and came back with {found}"
             self._violate("what is synced survives", group, text)
         seen = Seen(actor, log, node.directory, node.term, 0, log.generation, False, log.log_start_offset, 0,
-                    node.membership, node.history.latest_offset, log._saved.offsets, node.eligible,
+                    node.membership, node.history.latest_offset, log.saved_offsets, node.eligible,
                     len(self._committed_by.get(group, ())))  # fmt: skip
         self.seen[group, broker] = seen
         self._note(
@@ -297,7 +298,7 @@ class Invariants:
 
     def _note_last_commit(self, group: str, broker: int, seen: Seen) -> None:
         """It died in the middle of its turn. What it committed in that is committed, and may have been told."""
-        watermark = seen.actor._member.node.watermark
+        watermark = seen.actor.member.node.watermark
         if seen.watermark < watermark <= seen.log.end_offset:
             seen.watermark = watermark
             self._commit(group, broker, seen)
@@ -308,7 +309,7 @@ class Invariants:
             return
         self.committed_end[group] = watermark
         self._committed_by.setdefault(group, []).append((watermark, seen.term))
-        memberships = (seen.membership, seen.actor._member.node.membership)  # it may have changed right after
+        memberships = (seen.membership, seen.actor.member.node.membership)  # it may have changed right after
         holders = {voter for one in memberships for voter in one.voters if self._is_holder(group, voter, watermark)}
         if all(len(holders.intersection(one.voters)) < one.majority for one in memberships):
             text = f"{watermark}, by broker {broker} in {seen.term}: held by {sorted(holders)} only"
@@ -442,7 +443,7 @@ class Invariants:
 
     def _compare_recovery_point(self, group: str, broker: int, seen: Seen, log: PartitionLog) -> None:
         """Below it nothing is scanned: what is there must be on disk."""
-        saved = log._saved.offsets
+        saved = log.saved_offsets
         if saved == seen.saved or not log.online:
             return
         before, seen.saved = 0 if seen.saved is None else seen.saved.recovery_point, saved
@@ -456,7 +457,7 @@ class Invariants:
 
         What leaders of later terms committed needed nothing of it: it has not even heard of them.
         """
-        node = seen.actor._member.node
+        node = seen.actor.member.node
         counted, seen.eligible = seen.eligible, node.eligible
         commits = self._committed_by.get(group, [])
         if counted and not node.eligible:
@@ -469,7 +470,7 @@ class Invariants:
 
     def _compare_membership(self, group: str, broker: int, seen: Seen) -> None:
         """Raft's rules for a leader that changes one voter at a time."""
-        node, epochs = seen.actor._member.node, seen.log.epochs
+        node, epochs = seen.actor.member.node, seen.log.epochs
         at, seen.membership, seen.membership_at = seen.membership_at, node.membership, node.history.latest_offset
         self.votes.believed(_raw(group), seen.membership)
         if 0 <= seen.membership_at < node.watermark:
@@ -565,7 +566,7 @@ class Invariants:
             if seen is None:
                 continue
             self._expected.pop((group, broker, seen.directory), None)
-            if _lives(seen.actor) or (seen.actor.node.ending and seen.log._saved.is_clean):
+            if _lives(seen.actor) or (seen.actor.node.ending and seen.log.is_closed_cleanly):
                 offset = seen.log.flushed_offset
                 self._synced[group, broker, seen.directory] = (offset, seen.log.epochs.epoch_at(offset - 1))
 
@@ -612,7 +613,7 @@ def _is_compacted(group: str) -> bool:
 
 
 def _lives(actor: RaftActor) -> bool:
-    return actor.node._alive.get(actor.address) is actor
+    return actor.node.actor(actor.address) is actor
 
 
 def _has(log: PartitionLog, end: int, epoch: int) -> bool:
@@ -633,7 +634,7 @@ def _not_durable(log: PartitionLog, start: int, end: int) -> str | None:
     for at, segment in enumerate(log.segments[first:], start=first):
         if segment.base_offset >= end:
             break
-        file = disk._file(segment.path)
+        file = disk.file(segment.path)
         upper = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else log.end_offset
         size = segment.size if upper <= end else _size_below(file.data, end, segment.size)
         if file.durable[:size] != file.data[:size]:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from actors.cluster_file.facts import GROUP as METADATA
 from actors.runtime.links.codec import decode
 from log.disk.memory_filesystem import MemoryFilesystem
-from log.disk.memory_nodes import DirectoryNode, FileNode
 from log.raft.membership import Membership, Voter
 from log.raft.messages import VoteAnswer, VoteRequest
 from log.raft.ready import Vote
@@ -79,9 +78,5 @@ class VoteInvariants:
 
 def _durable_votes(disk: MemoryFilesystem, path: str) -> dict[str, Vote]:
     """What a journal would hold after the power went."""
-    node: DirectoryNode | FileNode | None = disk._root
-    for name in path.strip("/").split("/"):
-        node = node.durable.get(name) if isinstance(node, DirectoryNode) else None
-    if not isinstance(node, FileNode):
-        return {}
-    return read_votes(bytes(node.durable)).votes
+    file = disk.durable_file(path)
+    return {} if file is None else read_votes(bytes(file.durable)).votes

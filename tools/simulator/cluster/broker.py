@@ -40,13 +40,13 @@ class Broker:
     def damage(self, path: str, at: int, mask: int) -> None:
         """Flip bits of a byte that was written long ago."""
         self.disk.corrupt(path, at, mask)
-        self.flip = BitFlip(path, self.disk._file(path), at, mask)
+        self.flip = BitFlip(path, self.disk.file(path), at, mask)
         self.was_damaged = True
 
     def repair(self) -> None:
         """Let the disk be as it was written."""
         flip, self.flip = self.flip, None
-        if flip is None or not self.disk.exists(flip.path) or self.disk._file(flip.path) is not flip.file:
+        if flip is None or not self.disk.exists(flip.path) or self.disk.file(flip.path) is not flip.file:
             return
         if flip.at < len(flip.file.durable):  # else it was cut away
             self.disk.corrupt(flip.path, flip.at, flip.mask)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from typing import cast
 
 from attrs import evolve
 
@@ -119,12 +118,12 @@ class Cluster:
     def replica(self, group: str, broker: int) -> RaftActor | None:
         """The member of this group on a living broker, once its log is open."""
         node = self.sim.nodes.get(broker)
-        actor = None if node is None else node._alive.get(address_of(group, broker))
-        return cast("RaftActor", actor) if hasattr(actor, "_member") else None  # nobody else has such an address
+        actor: RaftActor | None = None if node is None else node.actor(address_of(group, broker))
+        return actor if actor is not None and actor.is_open else None
 
     def metadata(self) -> Metadata | None:
         """What somebody knows who knows most."""
-        known = [replica._services.metadata for replica in self.controllers()]
+        known = [replica.context.metadata for replica in self.controllers()]
         return max(known, key=lambda metadata: metadata.applied, default=None)
 
     def keepers(self, group: str) -> tuple[int, ...]:
@@ -147,8 +146,8 @@ class Cluster:
         best: tuple[int, int] | None = None
         for broker in self.living:
             replica = self.replica(group, broker)
-            if replica is not None and replica._member.node.leads:
-                best = max(best or (-1, -1), (replica._member.node.term, broker))
+            if replica is not None and replica.member.node.leads:
+                best = max(best or (-1, -1), (replica.member.node.term, broker))
         return None if best is None else best[1]
 
     def note(self, text: str) -> None:
@@ -311,8 +310,9 @@ class Cluster:
     def spawn(self, node: Node, kind: type[Client], name: str, services: ClientServices, *more: object) -> Client:
         role = kind.__name__.lower()
         rng = random.Random(f"{name} {self.settings.seed}")
-        ref = node.spawn(kind, services, rng, *more, address=Address(role, name, node.broker))
-        actor: Actor | None = ref._actor_weakref()
+        address = Address(role, name, node.broker)
+        node.spawn(kind, services, rng, *more, address=address)
+        actor = node.actor(address)
         assert isinstance(actor, kind)
         return actor
 
@@ -353,14 +353,14 @@ class Cluster:
         leader = self.leader(group)
         replica = None if leader is None else self.replica(group, leader)
         assert replica is not None
-        return replica._member.log.end_offset
+        return replica.member.log.end_offset
 
     def lagging(self, group: str, end: int) -> str | None:
         for broker in self.keepers(group):
             replica = self.replica(group, broker)
             if replica is None:
                 return f"{group} has no replica on broker {broker}"
-            node, log = replica._member.node, replica._member.log
+            node, log = replica.member.node, replica.member.log
             told = node.watermark == end or self.settings.wire.loss  # a beat that is lost is not repeated
             if log.end_offset < end or not told:  # what is more than that nobody else has: the next append will cut it
                 return f"{group}: broker {broker} has {log.end_offset}, {node.watermark} committed, of {end}"

@@ -74,4 +74,4 @@ class DamagedVotes:
             return 0
         data = readable.read(JOURNAL)
         vanished = [group for group in read_votes(data).votes if not checkpoint.is_log(readable, f"{DATA}/{group}")]
-        return 0 if vanished else min(len(data), len(disk._file(JOURNAL).durable))
+        return 0 if vanished else min(len(data), len(disk.file(JOURNAL).durable))

@@ -23,8 +23,8 @@ def unsettled(cluster: Cluster) -> str | None:
     led = {group: cluster.leader(group) for group in groups}
     for controller in cluster.controllers():
         broker = controller.address.broker
-        if controller._services.metadata.encode() != newest.encode():
-            applied = controller._services.metadata.applied
+        if controller.context.metadata.encode() != newest.encode():
+            applied = controller.context.metadata.applied
             return f"broker {broker} knows the metadata up to {applied} of {newest.applied}"
         text = _wrong_replicas(cluster, newest, broker) or _wrong_leaders(cluster, led, broker)
         if text is not None:
@@ -44,11 +44,11 @@ def _behind(cluster: Cluster, led: dict[str, int | None]) -> str | None:
     """
     for group, leader in led.items():
         found = {broker: cluster.replica(group, broker) for broker in cluster.brokers}
-        ends = {broker: one._member.log.end_offset for broker, one in found.items() if one is not None}
+        ends = {broker: one.member.log.end_offset for broker, one in found.items() if one is not None}
         leading = None if leader is None else found[leader]
         if leading is None:
             continue
-        node = leading._member.node
+        node = leading.member.node
         may_have_more = node.watermark == node.log.end_offset and node.log.epochs.latest < node.term
         if any(end < node.log.end_offset or (end > node.log.end_offset and not may_have_more) for end in ends.values()):
             return f"{group} ends at {ends}, and broker {leader} leads"
@@ -61,7 +61,7 @@ def _wrong_replicas(cluster: Cluster, metadata: Metadata, broker: int) -> str | 
         for topic, number, partition in metadata.partitions()
         if broker in partition.replicas
     }
-    here = {address.name for address in cluster.sim.nodes[broker]._alive if address.kind == "replica"}
+    here = {address.name for address in cluster.sim.nodes[broker].addresses if address.kind == "replica"}
     if here != wanted:
         return f"broker {broker} has {sorted(here - wanted)} too much and {sorted(wanted - here)} not"
     kept = set(groups_on_disk(cluster.brokers[broker].disk, DATA))
@@ -75,7 +75,7 @@ def _wrong_leaders(cluster: Cluster, led: dict[str, int | None], broker: int) ->
     node = cluster.replica(METADATA, broker)
     assert node is not None
     for group, leader in led.items():
-        known = node._services.leadership.of(group)
+        known = node.context.leadership.of(group)
         named = None if known is None else known.broker
         if leader is None or named != leader:
             return f"broker {broker} takes broker {named} for the leader of {group}, not {leader}"

@@ -58,9 +58,9 @@ class Blackout:
         world = self._world
         leader = world.leader(group)
         leading = None if leader is None else world.replica(group, leader)
-        brokers = world.brokers if leading is None else leading._member.node.membership.brokers
+        brokers = world.brokers if leading is None else leading.member.node.membership.brokers
         found = [world.replica(group, broker) for broker in brokers]
-        return min((0 if one is None else one._member.log.flushed_offset for one in found), default=0)
+        return min((0 if one is None else one.member.log.flushed_offset for one in found), default=0)
 
     def leaderless(self) -> str | None:
         """A partition that has no leader."""
@@ -94,8 +94,8 @@ class Blackout:
         for group, synced in self._synced.items():
             leader = world.leader(group)
             replica = None if leader is None else world.replica(group, leader)
-            if replica is None or replica._member.log.end_offset < synced:
-                end = "no log" if replica is None else replica._member.log.end_offset
+            if replica is None or replica.member.log.end_offset < synced:
+                end = "no log" if replica is None else replica.member.log.end_offset
                 text = f"every replica had synced {synced}, and broker {leader} leads with {end}"
                 world.report(Violation("what every replica had synced survives", group, text))
             for broker in world.keepers(group):

@@ -65,7 +65,7 @@ class BrokenMinority:
         replica = None if leader is None else world.replica(group, leader)
         if replica is None:
             return False
-        node = replica._member.node
+        node = replica.member.node
         voters = node.membership.voters
         left = [voter for voter in voters if voter.broker not in without]
         needed = 1 if group == METADATA else min(world.settings.min_insync_replicas, len(voters))
@@ -78,8 +78,8 @@ class BrokenMinority:
 
     @staticmethod
     def _is_whole(member: RaftActor, directory: str) -> bool:
-        node = member._member.node
-        return node.eligible and node.is_voter and member._services.directory_id == directory
+        node = member.member.node
+        return node.eligible and node.is_voter and member.context.directory_id == directory
 
     def _break(self, broker: int, kind: str) -> None:
         world = self._world
@@ -116,7 +116,7 @@ class BrokenMinority:
             replica = None if leader is None else world.replica(group, leader)
             if replica is None:
                 return f"{group} has no leader"
-            end = replica._member.log.end_offset
+            end = replica.member.log.end_offset
             for client in world.clients:
                 if isinstance(client, Reader) and client.positions.get(group, end) != end:
                     return f"{client.address} is at {client.positions[group]} of {end} in {group}"

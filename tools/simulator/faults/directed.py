@@ -82,12 +82,12 @@ class DirectedFaults:
         replica = self.cluster.replica(group, broker)
         if replica is None or tries == 0:
             return
-        member, log = replica._member, replica._member.log
+        member, log = replica.member, replica.member.log
         follows = member.node.follows and member.unsaved_vote is None
-        if follows and log.flushed_offset < log.end_offset and replica._flush is None and log.online:
+        if follows and log.flushed_offset < log.end_offset and not replica.is_flushing and log.online:
             self._slow_down(broker, self.rng.uniform(0.1, 1) / self.cluster.sync_s_max, 0.01)
             with contextlib.suppress(LogError):
-                replica._sync()
+                replica.sync_soon()
         else:
             self._faults.later(0.002, lambda: self._sync_before_cut(group, broker, tries - 1))
 
@@ -131,7 +131,7 @@ class DirectedFaults:
             return
         cluster.note(f"sync {replica.address} after a cut, and end its process")
         with contextlib.suppress(LogError):  # the replica would have found out by itself
-            log = replica._member.log
+            log = replica.member.log
             log.flush()
             log.checkpoint()
         if cluster.brokers[broker].disk.down:
@@ -163,7 +163,7 @@ class DirectedFaults:
         replica = None if leader is None else cluster.replica(group, leader)
         if leader is None or replica is None or any(broker.damaged for broker in cluster.brokers.values()):
             return False
-        log = replica._member.log
+        log = replica.member.log
         if cluster.brokers[leader].disk.down or not log.online or not self._is_held_elsewhere(group, leader):
             return False
         with contextlib.suppress(LogError):  # the replica finds out by itself
@@ -188,11 +188,11 @@ class DirectedFaults:
         """Does another voter have everything that is committed, and know that it counts?"""
         replica = self.cluster.replica(group, leader)
         assert replica is not None
-        node = replica._member.node
+        node = replica.member.node
         for voter in node.membership.voters:
             other = self.cluster.replica(group, voter.broker)
-            if voter.broker != leader and other is not None and other._services.directory_id == voter.directory:
-                its = other._member.node
+            if voter.broker != leader and other is not None and other.context.directory_id == voter.directory:
+                its = other.member.node
                 if its.eligible and its.watermark >= node.watermark:
                     return True
         return False
@@ -212,7 +212,7 @@ class DirectedFaults:
 
 def _cold_batches(log: PartitionLog) -> list[tuple[str, int, int]]:
     """File, position and size of every batch with records that is committed and below the recovery point."""
-    saved = log._saved.offsets
+    saved = log.saved_offsets
     below = 0 if saved is None or not log.online else min(saved.recovery_point, log.high_watermark)
     return [
         (segment.path, position, header.size)

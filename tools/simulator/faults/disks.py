@@ -111,7 +111,7 @@ def retention(faults: Faults, broker: int) -> bool:
     replica = cluster.replica(faults.rng.choice(cluster.data_groups), broker)
     if replica is None or broker in cluster.sim.paused:
         return False
-    log = replica._member.log
+    log = replica.member.log
     offset = min(log.high_watermark, log.end_offset) - faults.rng.choice((0, 0, 0, 1, 5, 30))
     if offset <= log.log_start_offset:
         return False

@@ -18,9 +18,9 @@ def whole(cluster: Cluster, broker: int) -> bool:
 def _is_whole_without(cluster: Cluster, group: str, broker: int) -> bool:
     leader = cluster.leader(group)
     replica = None if leader is None else cluster.replica(group, leader)
-    if replica is None or (leader == broker and len(replica._member.node.membership.voters) == 1):
+    if replica is None or (leader == broker and len(replica.member.node.membership.voters) == 1):
         return False
-    node = replica._member.node
+    node = replica.member.node
     if node.history.latest_offset >= node.watermark:
         return False
     if broker in node.membership.brokers and len(node.membership.voters) == 2:  # neither can do without the other
@@ -29,8 +29,8 @@ def _is_whole_without(cluster: Cluster, group: str, broker: int) -> bool:
         other = cluster.replica(group, voter.broker)
         if voter.broker == broker:
             continue
-        if other is None or not other._member.node.eligible or other._services.directory_id != voter.directory:
+        if other is None or not other.member.node.eligible or other.context.directory_id != voter.directory:
             return False
-        if not other._member.node.is_voter:
+        if not other.member.node.is_voter:
             return False
     return True

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from actors.broker.stop import CleanStop
 from actors.cluster_file.facts import GROUP as METADATA
-from actors.messages.replica import HandOver
 from actors.partition.hosting import groups_on_disk
 from log.recovery.checkpoint import CLEAN
 from tools.simulator.faults.faults import Faults
 from tools.simulator.faults.links import mend_all
 from tools.simulator.faults.losses import whole
-from tools.simulator.settings.layout import DATA, address_of
+from tools.simulator.settings.layout import DATA
 
 
 def stop(faults: Faults, broker: int) -> bool:
@@ -18,21 +18,20 @@ def stop(faults: Faults, broker: int) -> bool:
     life = cluster.brokers[broker].lives
     cluster.note(f"stop {broker}")
     cluster.brokers[broker].is_stopping = True
-    for group in cluster.all_groups:
-        if address_of(group, broker) in node._alive:
-            node.tell_local(address_of(group, broker), HandOver())
+    stopping = CleanStop(node)
+    stopping.hand_over()
 
     def is_alive() -> bool:
         return cluster.brokers[broker].alive and cluster.brokers[broker].lives == life
 
     def close() -> None:
         if is_alive():
-            node.stop_all()
+            stopping.stop_actors()
 
     def end() -> None:
         if is_alive():
             disk = cluster.brokers[broker].disk
-            closed = not node._alive and all(
+            closed = not stopping.left and all(
                 disk.exists(f"{DATA}/{group}/{CLEAN}") for group in (*groups_on_disk(disk, DATA), METADATA)
             )
             cluster.kill(broker, power=closed and faults.rng.random() < 0.5)  # it may be switched off then

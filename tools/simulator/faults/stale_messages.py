@@ -64,7 +64,7 @@ class StaleMessages:
         replica = self._cluster.replica(group, broker)
         if replica is None or tries == 0:
             return
-        node, log = replica._member.node, replica._member.log
+        node, log = replica.member.node, replica.member.log
         said = self._cluster.invariants.committed_before(group, node.term)
         apart = isinstance(node.role, Follower) and node.role.verified < log.end_offset
         if not apart or said is None or said.leader == broker or said.watermark <= node.watermark:

@@ -14,6 +14,7 @@ from typing import Any
 
 from attrs import Factory, define, frozen
 
+from actors.coordination.coordinator import Machine
 from actors.coordination.groups import GroupCoordinator
 from actors.messages.coordinator import GROUPS_TOPIC
 from actors.partition.replica import Replica
@@ -130,7 +131,8 @@ class GroupView:
         self._reads_from = ""
         self._groups_in: dict[str, dict[str, None]] = {}
         """The groups of each partition."""
-        self._loaded: dict[Address, tuple[GroupCoordinator, int]] = {}
+        self._loaded: dict[Address, Machine] = {}
+        """By coordinator: the machine that was looked at."""
 
     # -- what is committed -----------------------------------------------------------------------------------------
 
@@ -140,9 +142,9 @@ class GroupView:
             self._look_at_coordinator(actor)
         if type(actor) is not Replica or not actor.group.startswith(_PREFIX):
             return
-        member = getattr(actor, "_member", None)
-        if member is None or member.node.watermark <= self._applied.get(actor.group, 0):
+        if not actor.is_open or actor.member.node.watermark <= self._applied.get(actor.group, 0):
             return
+        member = actor.member
         offset, end = self._applied.get(actor.group, 0), member.node.watermark
         while offset < end:
             batches = parse_batches(member.log.read(offset, READ_BYTES, up_to=end).read())
@@ -164,15 +166,15 @@ class GroupView:
 
         One that was followed by another, and has not heard of it, may know less: it can answer nobody.
         """
-        if not actor._ready or self._loaded.get(actor.address) == (actor, actor._life):
+        loaded = actor.loaded
+        if loaded is None or self._loaded.get(actor.address) is loaded.machine:
             return
-        self._loaded[actor.address] = (actor, actor._life)
-        log, machine = actor._replica.name, actor._machine
+        machine = self._loaded[actor.address] = loaded.machine
         assert isinstance(machine, GroupMachine)
-        if self.was_followed(log, actor._epoch):
+        if self.was_followed(loaded.log, loaded.epoch):
             return
-        for group_id, partition, offset in self._committed_in(log):
-            known = machine._offsets.get(group_id, (self._topic, partition))
+        for group_id, partition, offset in self._committed_in(loaded.log):
+            known = machine.offset_of(group_id, self._topic, partition)
             if known is None or known.offset != offset:
                 text = f"partition {partition}: {actor.address} has loaded {known}; {offset} is committed"
                 self._violate("a coordinator that answers knows everything committed", group_id, text)

@@ -10,7 +10,7 @@ import actors.control.internal_topics
 from actors.cluster_file.facts import TopicWanted
 from actors.messages.coordinator import GROUPS_TOPIC
 from actors.messages.replica import group_name
-from actors.runtime import Actor, Address, Node
+from actors.runtime import Address, Node
 from tools.simulator.clients.client import ClientServices, Finish
 from tools.simulator.cluster.cluster import Cluster
 from tools.simulator.groups.classic_consumer import ClassicConsumer
@@ -65,8 +65,9 @@ class GroupWorld:
             node = nodes[at % len(nodes)]
             kind = NewConsumer if member.kind == CONSUMER else ClassicConsumer
             rng = random.Random(f"{member.name} {self._seed}")
-            ref = node.spawn(kind, services, rng, member, address=Address("consumer", member.name, node.broker))
-            actor: Actor | None = ref._actor_weakref()
+            address = Address("consumer", member.name, node.broker)
+            node.spawn(kind, services, rng, member, address=address)
+            actor = node.actor(address)
             assert isinstance(actor, Consumer)
             self.members.append(actor)
 

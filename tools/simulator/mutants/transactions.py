@@ -234,7 +234,7 @@ def _count_aborted_offsets(self: GroupMachine, producer_id: int, *, committed: b
     _transaction_ended(self, producer_id, committed=True)
 
 
-_fetched = OffsetRequests._fetched
+_fetched = OffsetRequests.told
 
 
 def _fetched_as_it_is(
@@ -398,6 +398,6 @@ TRANSACTION_MUTANTS = {
     ),
     "unstable-offsets-told": Mutant(
         "a group's offsets are told while it is undecided whether others count: records are copied twice",
-        OffsetRequests, "_fetched", _fetched_as_it_is, faults=("slow-marker",), transactions=True, writers=1,
+        OffsetRequests, "told", _fetched_as_it_is, faults=("slow-marker",), transactions=True, writers=1,
     ),
 }  # fmt: skip

@@ -102,7 +102,7 @@ class Evictions:
     def is_ready(self) -> bool:
         """Does every broker know the topic, and has its partition a leader?"""
         cluster = self._cluster
-        topics = [one._services.metadata.topic(TOPIC) for one in cluster.controllers()]
+        topics = [one.context.metadata.topic(TOPIC) for one in cluster.controllers()]
         if not topics or any(topic is None for topic in topics):
             if cluster.now >= self._ask_at:
                 self._ask_at = cluster.now + _ASK_AGAIN_SECONDS
@@ -130,7 +130,7 @@ class Evictions:
         replica = cluster.replica(self.group, broker)
         if replica is None or broker in cluster.sim.paused:
             return
-        producers = replica._member.log.producers
+        producers = replica.member.log.producers
         before = {producer.id for producer in producers}
         producers.expire(cluster.now, _EXPIRE_MS)
         forgotten = before - {producer.id for producer in producers}

@@ -86,7 +86,7 @@ class Recoveries:
     def is_ready(self) -> bool:
         """Does every broker know the topic, and has its partition a leader?"""
         cluster = self._cluster
-        topics = [one._services.metadata.topic(TOPIC) for one in cluster.controllers()]
+        topics = [one.context.metadata.topic(TOPIC) for one in cluster.controllers()]
         if not topics or any(topic is None for topic in topics):
             if cluster.now >= self._ask_at:
                 self._ask_at = cluster.now + _ASK_AGAIN_SECONDS
@@ -200,7 +200,7 @@ class Recoveries:
         """What this broker has; where a loss of power may take what is not synced, without that."""
         replica = self._cluster.replica(self.group, broker)
         assert replica is not None
-        log, found = replica._member.log, {}
+        log, found = replica.member.log, {}
         offset, end = log.log_start_offset, log.flushed_offset if self._cluster.settings.flushes else log.end_offset
         while offset < end:
             batches = parse_batches(log.read(offset, _READ_BYTES, up_to=end).read())
@@ -261,16 +261,16 @@ class Recoveries:
         leading = None if leader is None else cluster.replica(group, leader)
         if leading is None:
             return f"{group} has no leader"
-        end, keepers = leading._member.log.end_offset, sorted(self._keepers())
+        end, keepers = leading.member.log.end_offset, sorted(self._keepers())
         for broker in keepers:
             replica = cluster.replica(group, broker)
             if replica is None:
                 return f"{group} has no replica on broker {broker}"
-            node, log = replica._member.node, replica._member.log
+            node, log = replica.member.node, replica.member.log
             if (node.generation, sorted(node.membership.brokers)) != (self.generation, keepers) or not node.eligible:
                 text = f"{node.membership} in generation {node.generation}, eligible: {node.eligible}"
                 return f"{group}: broker {broker} takes {text}, and {keepers} in {self.generation} shall vote"
-            if log.end_offset < end or leading._member.node.watermark != end:
+            if log.end_offset < end or leading.member.node.watermark != end:
                 return f"{group}: broker {broker} has {log.end_offset} of {end}"
         for client in self._clients:
             if isinstance(client, Reader) and client.positions[group] != end:

@@ -43,7 +43,7 @@ class Unreplicated:
 
     def is_ready(self, cluster: Cluster) -> bool:
         """Is the topic there, does everybody know it, and is all of it led?"""
-        if any(one._services.metadata.topic(TOPIC) is None for one in cluster.controllers()):
+        if any(one.context.metadata.topic(TOPIC) is None for one in cluster.controllers()):
             self._make(cluster)
             return False
         metadata = cluster.metadata()

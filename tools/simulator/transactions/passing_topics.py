@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from attrs import Factory, define
 
@@ -182,9 +182,11 @@ class PassingTopics:
         broker = cluster.leader(group_name(topic.name, partition, topic.id))
         assert broker is not None
         address = coordinator_address(GROUPS_TOPIC, partition, broker)
-        machine = cast("GroupCoordinator", cluster.sim.nodes[broker]._alive[address])._machine
+        coordinator: GroupCoordinator = cluster.sim.nodes[broker].actor(address)
+        assert coordinator.loaded is not None
+        machine = coordinator.loaded.machine
         assert isinstance(machine, GroupMachine)
-        return machine._offset_requests._fetched(GROUP, name, number, False).committed_offset
+        return machine.offset_told(GROUP, name, number)
 
 
 class TopicRemaker(Administrator):

@@ -118,19 +118,20 @@ class TransactionView:
 
     def look(self, actor: Actor) -> None:
         """This actor has handled a message."""
-        if type(actor) is not Replica or getattr(actor, "_member", None) is None:
+        if type(actor) is not Replica or not actor.is_open:
             return
-        topic = actor._services.metadata.topics.get(actor._topic_id)
+        topic_id, number = actor.partition_id
+        topic = actor.context.metadata.topics.get(topic_id)
         if topic is None or not (topic.name in _TOPICS or topic.name.startswith(PASSING)):
             return
-        place = (topic.name, actor._number)
+        place = (topic.name, number)
         if topic.name not in _TOPICS and not self._is_there(place, actor.group):
             return
-        end = actor._member.node.watermark
+        end = actor.member.node.watermark
         if end > self._applied.get(actor.group, 0):
-            self._read_on(actor.group, place, actor._member.log, end)
+            self._read_on(actor.group, place, actor.member.log, end)
         if topic.name == TOPIC or topic.name not in _TOPICS:
-            self._compare(place, actor.group, actor.address.broker, actor._member.log)
+            self._compare(place, actor.group, actor.address.broker, actor.member.log)
 
     def _is_there(self, place: Place, group: str) -> bool:
         """Is this group of the newest topic of its name? What a broker still does in an older one is not looked at."""

@@ -105,9 +105,10 @@ class TransactionWorld:
         self, node: Node, kind: type[ScriptedClient], name: str, services: TransactionServices, *more: object
     ) -> Actor:
         rng = random.Random(f"transactional {name} {self._seed}")
-        ref = node.spawn(kind, services, rng, *more, address=Address("transactor", name, node.broker))
-        actor: Actor | None = ref._actor_weakref()
-        assert actor is not None
+        address = Address("transactor", name, node.broker)
+        node.spawn(kind, services, rng, *more, address=address)
+        actor = node.actor(address)
+        assert isinstance(actor, kind)
         return actor
 
     def finish(self) -> None:
@@ -135,7 +136,7 @@ class TransactionWorld:
             leader = cluster.leader(group)
             replica = None if leader is None else cluster.replica(group, leader)
             assert replica is not None
-            log = replica._member.log
+            log = replica.member.log
             for reader in self.readers:
                 if not reader.finishing:
                     reader.ref.tell(Finish())
@@ -191,7 +192,7 @@ def _unstable(cluster: Cluster, group: str) -> str | None:
     replica = None if leader is None else cluster.replica(group, leader)
     if replica is None:
         return f"{group} has no leader"
-    log, watermark = replica._member.log, replica._member.node.watermark
+    log, watermark = replica.member.log, replica.member.node.watermark
     if log.end_offset == watermark == log.last_stable_offset:
         return None
     return f"{group}: {log.last_stable_offset} stable, {watermark} of {log.end_offset}"

@@ -243,9 +243,7 @@ class OffsetRequests:
                 if found is None:
                     continue
                 topic_id = id_bytes(found.id)
-            partitions = [
-                self._fetched(asked.group_id, name, number, require_stable) for number in topic.partition_indexes
-            ]
+            partitions = [self.told(asked.group_id, name, number, require_stable) for number in topic.partition_indexes]
             answer.topics.append(OffsetFetchResponseTopics(name=name or "", topic_id=topic_id, partitions=partitions))
         return answer
 
@@ -256,13 +254,14 @@ class OffsetRequests:
         for name, partitions in topics.items():
             yield OffsetFetchRequestTopics(name=name, partition_indexes=partitions)
 
-    def _fetched(
+    def told(
         self,
         group_id: str,
         topic: str | None,
         partition: int,
         require_stable: bool,  # noqa: FBT001 - the request's field
     ) -> OffsetFetchResponsePartitions:
+        """What a member is told of one partition."""
         error, committed = ErrorCode.NONE, None
         if topic is None:
             error = ErrorCode.UNKNOWN_TOPIC_ID
