@@ -4,8 +4,7 @@ address      names that mean the same everywhere: replica/orders-3@2
 actor        the actor: a pykka.Actor whose turns the scheduler runs
 mailbox      bounded queues, and what happens when one is full
 ref          references: tell and ask
-future       the answer to an ask
-gather       ask many, go on when all have answered
+future       the answer to an ask; Gather: the answers of many
 scheduler    one loop over ready actors
 clock        where time comes from, real or virtual
 timers       timers on the scheduler's clock
@@ -22,8 +21,7 @@ from actors.runtime.actor import Actor, handles
 from actors.runtime.address import LAUNCHER_ID, Address
 from actors.runtime.clock import Clock, SystemClock, VirtualClock
 from actors.runtime.errors import BlockingCall, CodecError, LinkLost, MailboxFull, RemoteFailure, RuntimeFault
-from actors.runtime.future import Future
-from actors.runtime.gather import Gather
+from actors.runtime.future import Future, Gather
 from actors.runtime.links.codec import Payload, wire
 from actors.runtime.mailbox import Overflow
 from actors.runtime.node import AnyRef, Node
