@@ -236,7 +236,7 @@ class Controller(RaftActor):
         role = self._member.node.role
         if not isinstance(role, Leader):
             return self._hand_on(message)
-        if not role.certain or self.is_superseded:
+        if not role.certain or self.is_superseded():
             return self._refused(ErrorCode.NOT_CONTROLLER, "the controller does not know yet what is committed")
         reply: Future[OperationAnswer] = self.defer()
 

@@ -85,7 +85,7 @@ class GroupCoordinator(Coordinator):
             return
         guard = self._guards.now
         ask_to_vouch(
-            self, self._services, request.transactional_id, request.producer_id, request.producer_epoch,
+            self.ask, self._services, request.transactional_id, request.producer_id, request.producer_epoch,
             GROUPS_TOPIC, self._number, partial(self._vouched, self._life, request, caller, guard),
             adds=caller.version >= ADDS_FROM,
         )  # fmt: skip

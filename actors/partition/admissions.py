@@ -1,7 +1,7 @@
 """Batches of clients that take long to check: they are checked in slices, between other messages, in their order.
 
-What cannot be divided, the compression of megabytes, is done by another thread. While one batch is being checked,
-whatever clients send to the same partition waits behind it, so that nothing is overtaken.
+What cannot be divided, the compression of megabytes, is done by another thread. While one batch is being checked, later
+batches for the same partition wait behind it, so that no batch overtakes another.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from protocol.errors import ProtocolError
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actors.messages.replica import AppendRecords, AppendResult
-    from actors.partition.replica import Replica
-    from actors.runtime import Future
+    from actors.partition.actions import Actions
+    from actors.runtime import Future, Payload
+    from log.partition.partition_log import PartitionLog
 
 WAITING_MAX = 1000
 
@@ -28,19 +31,29 @@ class GoOnAdmitting:
 
 
 class Admissions:
-    """Of one replica."""
+    """The batches of one replica that are being checked."""
 
-    __slots__ = ("_replica", "_slices", "_waiting")
+    __slots__ = ("_actions", "_append", "_log", "_slices", "_waiting", "_wall_ms")
 
-    def __init__(self, replica: Replica) -> None:
-        self._replica = replica
+    def __init__(
+        self,
+        log: PartitionLog,
+        actions: Actions,
+        wall_ms: Callable[[], int],
+        append: Callable[[AppendRecords, Admitted | ProtocolError, Future[AppendResult]], None],
+    ) -> None:
+        """`append` is called with each batch that took long, once it is checked to its end."""
+        self._log = log
+        self._actions = actions
+        self._wall_ms = wall_ms
+        self._append = append
         self._waiting: deque[tuple[AppendRecords, Future[AppendResult]]] = deque()
         self._slices: Slices[Admitted] | None = None
         """Of the first that waits, once it was begun."""
 
     @property
     def is_busy(self) -> bool:
-        """Is something being checked that came before whatever comes now?"""
+        """Is an earlier batch still being checked?"""
         return bool(self._waiting)
 
     @property
@@ -51,13 +64,13 @@ class Admissions:
         """Check a batch. None if that takes long: it is appended when it was checked to its end."""
         outcome, pause = self._step(request)
         if outcome is None:
-            self._waiting.append((request, self._replica.defer()))
+            self._waiting.append((request, self._actions.defer()))
             self._go_on_after(pause)
         return outcome
 
     def put(self, request: AppendRecords) -> None:
         """Let a batch wait behind the others."""
-        self._waiting.append((request, self._replica.defer()))
+        self._waiting.append((request, self._actions.defer()))
 
     def go_on(self) -> None:
         """Check one slice of the first that waits. It is appended once it is checked to its end."""
@@ -65,14 +78,14 @@ class Admissions:
         outcome, pause = self._step(request)
         if outcome is not None:
             self._waiting.popleft()
-            self._replica.append_admitted(request, outcome, reply)
+            self._append(request, outcome, reply)
         if self._waiting:
             self._go_on_after(pause)
 
     def _step(self, request: AppendRecords) -> tuple[Admitted | ProtocolError | None, LongCall | None]:
         """What came of the check if this was its last slice, and what has to be done before the next slice."""
         if self._slices is None:
-            self._slices = admission(*self._replica.admission_of(request))
+            self._slices = admission(writable(request.batches), self._log.config, self._wall_ms())
         try:
             return None, next(self._slices)
         except StopIteration as done:
@@ -83,4 +96,9 @@ class Admissions:
         return outcome, None
 
     def _go_on_after(self, call: LongCall | None) -> None:
-        self._replica.after_call(call, GoOnAdmitting())
+        self._actions.after_call(call, GoOnAdmitting())
+
+
+def writable(data: Payload) -> memoryview:
+    """The log stamps offsets into the batches where they lie; only what cannot be written to is copied."""
+    return memoryview(bytearray(data)) if memoryview(data).readonly else data

@@ -1,55 +1,118 @@
-"""May a replica answer? Who asks it must know the same leader's epoch, and it must be sure that it still leads."""
+"""May a replica answer a question, show records, or append? One object decides, and says why not.
+
+    to_answer    the replica leads, has heard a majority within the leader time-out, and no later generation has begun
+    to_read      the same; a leader that has lost all other voters also shows what it knows to be committed
+    to_append    the same as to_answer; it is not handing over, and for acks=all enough replicas are in sync
+
+A client that names a leader epoch must name the present one.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from actors.messages.replica import ALL
 from protocol.error_codes import ErrorCode
+from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
-    from actors.partition.replica import Replica
+    from collections.abc import Callable
+
+    from actors.raft.leadership import Leadership
+    from actors.raft.pulse import Pulse
+    from actors.raft.replication import Replication
+    from log.raft.node import RaftNode
+
+
+@frozen(slots=True)
+class Objection:
+    """Why a replica does not do what it was asked."""
+
+    error: ErrorCode
+    reason: str
 
 
 class Authority:
-    """Of one replica."""
+    """What one replica may do."""
 
-    __slots__ = ("_replica",)
+    __slots__ = ("_group", "_is_superseded", "_leadership", "_node", "_now", "_pulse", "_replication")
 
-    def __init__(self, replica: Replica) -> None:
-        self._replica = replica
+    def __init__(
+        self,
+        group: str,
+        node: RaftNode,
+        replication: Replication,
+        leadership: Leadership,
+        pulse: Pulse,
+        *,
+        now: Callable[[], float],
+        is_superseded: Callable[[], bool],
+    ) -> None:
+        """`is_superseded`: this broker knows of a later generation of the partition than this replica's."""
+        self._group = group
+        self._node = node
+        self._replication = replication
+        self._leadership = leadership
+        self._pulse = pulse
+        self._now = now
+        self._is_superseded = is_superseded
 
     @property
     def leads_alone(self) -> bool:
-        """Are all the others gone, and has nobody told of a later leader?"""
-        replica, node = self._replica, self._replica.member.node
-        if not node.role.alone or replica.is_superseded:
+        """Has this leader lost all other voters, and has no broker announced a later leader?"""
+        if not self._node.role.alone or self._is_superseded():
             return False
-        led = replica.services.leadership.of(replica.group)
-        return led is None or led.epoch <= node.term
+        led = self._leadership.of(self._group)
+        return led is None or led.epoch <= self._node.term
 
-    def problem(self, leader_epoch: int) -> int:
-        """Of answering somebody who knows this epoch of it."""
-        node, replica = self._replica.member.node, self._replica
-        if not node.has_quorum(replica.now) or replica.is_superseded:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return self._other_epoch(leader_epoch)
+    def to_answer(self, leader_epoch: int) -> Objection | None:
+        """Why this replica may not answer a client that knows this leader epoch (-1 for any)."""
+        if not self._node.has_quorum(self._now()) or self._is_superseded():
+            return self._not_leader()
+        return self._wrong_epoch(leader_epoch)
 
-    def reading_problem(self, leader_epoch: int, offset: int = 0, last_epoch: int = -1) -> int:
-        """Of showing what is committed from there on to somebody who knows these epochs.
+    def to_read(self, leader_epoch: int, offset: int = 0, last_epoch: int = -1) -> Objection | None:
+        """Why this replica may not show committed records from `offset` on to a client that knows these epochs.
 
-        It may, also if all the others are gone: what it shows then may be old, and is committed all the same. But
-        whoever has read more than there is here has read it from a later leader, and must not be told that it never
-        was.
+        A leader without any other voter may show them: they may be old, and are committed all the same. But a client
+        that has read further, or in a later epoch, did so from a later leader; it must not be told that those records
+        never were.
         """
-        node = self._replica.member.node
         if not self.leads_alone:
-            return self.problem(leader_epoch)
-        if offset > node.watermark or last_epoch > node.term:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return self._other_epoch(leader_epoch)
+            return self.to_answer(leader_epoch)
+        if offset > self._node.watermark or last_epoch > self._node.term:
+            return self._not_leader()
+        return self._wrong_epoch(leader_epoch)
 
-    def _other_epoch(self, leader_epoch: int) -> int:
-        term = self._replica.member.node.term
+    def to_append(self, acks: int, leader_epoch: int) -> Objection | None:
+        """Why this replica may not append with these acks for a client that knows this leader epoch (-1 for any)."""
+        if self.leads_alone:
+            return Objection(ErrorCode.NOT_ENOUGH_REPLICAS, "no other replica can be reached")
+        node = self._node
+        is_heard = node.leads and (node.has_quorum(self._now()) or self._may_be_heard(acks))
+        if not is_heard or node.role.successor is not None or self._is_superseded():
+            return self._not_leader()
+        objection = self._wrong_epoch(leader_epoch)
+        if objection is None and acks == ALL:
+            replication = self._replication
+            replication.look_again()
+            if replication.too_few_in_sync:
+                text = f"{len(replication.in_sync)} in sync, {replication.min_in_sync} needed"
+                return Objection(ErrorCode.NOT_ENOUGH_REPLICAS, text)
+        return objection
+
+    def _may_be_heard(self, acks: int) -> bool:
+        """This process was asleep, and followers are about to answer; acks=all is answered by them in any case."""
+        return acks == ALL and self._pulse.is_waking(self._now())
+
+    def _not_leader(self) -> Objection:
+        node = self._node
+        leader = "nobody known" if node.leader in (None, node.broker) else f"broker {node.leader}"
+        return Objection(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader is {leader}")
+
+    def _wrong_epoch(self, leader_epoch: int) -> Objection | None:
+        term = self._node.term
         if leader_epoch in (-1, term):
-            return ErrorCode.NONE
-        return ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < term else ErrorCode.UNKNOWN_LEADER_EPOCH
+            return None
+        error = ErrorCode.FENCED_LEADER_EPOCH if leader_epoch < term else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return Objection(error, f"the leader's epoch is {term}")

@@ -1,4 +1,4 @@
-"""What a replica does when the cleaner calls: note where its log stands, delete what is old, compact what is dirty."""
+"""What a replica does for the cleaner: checkpoint its log, delete old segments, compact dirty ones."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ from log.errors import CorruptSegment
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
-    from actors.partition.replica import Replica
+    from logging import LoggerAdapter
+
+    from actors.partition.actions import Actions
+    from actors.raft.calendar import Calendar
     from actors.runtime import Future
+    from log.machines.transaction.config import TransactionConfig
+    from log.partition.partition_log import PartitionLog
+    from log.raft.node import RaftNode
 
 ASK_SECONDS = 5.0
 COMPACT_BYTES = 256 << 10
@@ -35,12 +41,38 @@ class Compact:
 
 
 class LogCleaning:
-    """Of one replica."""
+    """The cleaning of one replica's log."""
 
-    __slots__ = ("_compact_from", "_compaction", "_replica", "_tell_at")
+    __slots__ = (
+        "_actions",
+        "_calendar",
+        "_compact_from",
+        "_compaction",
+        "_group",
+        "_log",
+        "_logger",
+        "_node",
+        "_tell_at",
+        "_transactions",
+    )  # fmt: skip
 
-    def __init__(self, replica: Replica) -> None:
-        self._replica = replica
+    def __init__(
+        self,
+        group: str,
+        log: PartitionLog,
+        node: RaftNode,
+        actions: Actions,
+        calendar: Calendar,
+        transactions: TransactionConfig,
+        logger: LoggerAdapter[Any],
+    ) -> None:
+        self._group = group
+        self._log = log
+        self._node = node
+        self._actions = actions
+        self._calendar = calendar
+        self._transactions = transactions
+        self._logger = logger
         self._compaction: Compaction | None = None
         self._compact_from = -math.inf
         self._tell_at = -math.inf
@@ -48,31 +80,28 @@ class LogCleaning:
     @property
     def cleaned_to(self) -> int:
         """Up to where the log is compacted."""
-        log = self._replica.member.log
-        return first_dirty_offset(log) if CleanupPolicy.COMPACT in log.config.cleanup_policy else 0
+        return first_dirty_offset(self._log) if CleanupPolicy.COMPACT in self._log.config.cleanup_policy else 0
 
     def clean_up(self, *, retention: bool) -> bool:
         """Do what is soon done. Is that all, or is the log to be compacted?"""
-        replica = self._replica
-        log, now_ms = replica.member.log, replica.services.wall_ms()
-        is_sure = replica.services.calendar.is_sure()
+        log, now_ms = self._log, self._calendar.wall_ms()
+        is_sure = self._calendar.is_sure()
         log.checkpoint()
-        log.producers.expire(replica.now, replica.services.transactions.producer_id_expiration_ms)
+        log.producers.expire(self._actions.now(), self._transactions.producer_id_expiration_ms)
         policy = log.config.cleanup_policy
         if retention and CleanupPolicy.DELETE in policy:
-            replica.start_log_at(log.retained_from(now_ms if is_sure else None))
+            self._actions.start_log_at(log.retained_from(now_ms if is_sure else None))
         if CleanupPolicy.COMPACT not in policy or self._compaction is not None or not is_sure:
             return True
         roll_if_overdue(log, now_ms)
-        return replica.now < self._compact_from or not cleanable(log, now_ms).is_due(log.config)
+        return self._actions.now() < self._compact_from or not cleanable(log, now_ms).is_due(log.config)
 
     def begin(self, reply: Future[bool]) -> None:
-        """Ask the others how far they are, and compact.
+        """Ask the other replicas how far they have compacted, and compact.
 
         Tombstones go only below what every replica has compacted: else one that lags would bring keys back.
         """
-        replica = self._replica
-        others = [broker for broker in replica.member.node.replicas if broker != replica.node.broker]
+        others = [broker for broker in self._node.replicas if broker != self._node.broker]
         cleaned = [self.cleaned_to]
 
         def answered(future: Future[Any]) -> None:
@@ -81,27 +110,27 @@ class LogCleaning:
                 self._begin(min(cleaned), reply)
 
         for broker in others:
-            replica.ask_peer(broker, DescribeReplica(), answered, timeout=ASK_SECONDS)
+            self._actions.ask_peer(broker, DescribeReplica(), answered, timeout=ASK_SECONDS)
         if not others:
             self._begin(cleaned[0], reply)
 
     def _begin(self, removable_below: int, reply: Future[bool]) -> None:
-        replica, log = self._replica, self._replica.member.log
+        log, actions = self._log, self._actions
         is_compacted = CleanupPolicy.COMPACT in log.config.cleanup_policy  # as of now
-        now_ms = replica.services.wall_ms()
-        is_sure = replica.services.calendar.is_sure()  # the clock may have jumped while the others were asked
+        now_ms = self._calendar.wall_ms()
+        is_sure = self._calendar.is_sure()  # the clock may have jumped while the others were asked
         if self._compaction is None and log.online and is_compacted and is_sure:
             self._compaction = Compaction(
                 log, now_ms=now_ms, removable_below=removable_below,
-                memory_bytes=KEY_MAP_BYTES, flush_soon=replica.sync_soon,
+                memory_bytes=KEY_MAP_BYTES, flush_soon=actions.sync_soon,
             )  # fmt: skip
-            replica.after(0.0, Compact(reply))
+            actions.after(0.0, Compact(reply))
         else:
             reply.set(False)
 
     def compact(self, message: Compact) -> None:
         """A little at a time: appends and reads go on in between."""
-        compaction, replica = self._compaction, self._replica
+        compaction, actions = self._compaction, self._actions
         assert compaction is not None
         try:
             done = compaction.step(COMPACT_BYTES)
@@ -112,17 +141,17 @@ class LogCleaning:
             self._compaction = None
             message.reply.set(True)
         elif compaction.long_call is not None:
-            replica.after_call(compaction.long_call, message)
+            actions.after_call(compaction.long_call, message)
         else:  # a flush in the background is waited for, not run against
-            replica.after(FLUSH_WAIT_SECONDS if replica.member.log.is_flushing else 0.0, message)
+            actions.after(FLUSH_WAIT_SECONDS if self._log.is_flushing else 0.0, message)
 
     def _failed(self, error: OSError | CorruptSegment) -> None:
-        replica, now = self._replica, self._replica.now
+        now = self._actions.now()
         if isinstance(error, OSError) and error.errno in NO_SPACE:
             self._compact_from = now + FULL_PAUSE_SECONDS
         if now >= self._tell_at:
             self._tell_at = now + TELL_SECONDS
-            replica.log.error("replica: %s was not compacted: %s; trying again", replica.group, error)
+            self._logger.error("replica: %s was not compacted: %s; trying again", self._group, error)
 
     def abandon(self, why: str) -> None:
         if self._compaction is not None:

@@ -1,7 +1,7 @@
-"""Whoever asks whether a replica leads, and would tell others what it knows, waits here until a majority has said so.
+"""Questions whether a replica still leads, which wait here until a majority has confirmed it (read index).
 
-A leader that has its quorum, as far as links and clocks tell, is good enough for those who read records: what it shows
-is committed, and may be old. Whoever reads what was decided, as a coordinator does, must not be shown what was before.
+A leader that has heard a majority, as far as links and clocks tell, is good enough for readers of records: what it
+shows is committed, and may be old. A coordinator, which reads what was decided, must not be shown an older decision.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ from protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.partition.replica import Replica
+    from actors.partition.authority import Authority
+    from log.replica.member import Member
 
 _NOT_LEADER = LeadershipConfirmed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 class Confirmations:
-    """Of one replica."""
+    """The questions to one replica."""
 
-    __slots__ = ("_replica", "_waiting")
+    __slots__ = ("_authority", "_member", "_now", "_waiting")
 
-    def __init__(self, replica: Replica) -> None:
-        self._replica = replica
+    def __init__(self, member: Member, authority: Authority, now: Callable[[], float]) -> None:
+        self._member = member
+        self._authority = authority
+        self._now = now
         self._waiting: deque[tuple[int, int, Callable[[LeadershipConfirmed], None]]] = deque()
         """The term and the number of a question, in order."""
 
@@ -34,22 +37,21 @@ class Confirmations:
         self, leader_epoch: int, then: Callable[[], Callable[[LeadershipConfirmed], None]]
     ) -> LeadershipConfirmed | None:
         """Ask the voters. None if their answers must be waited for: what `then` makes is called with the outcome."""
-        replica = self._replica
-        problem = replica.authority.problem(leader_epoch)
-        if problem != ErrorCode.NONE:
-            return LeadershipConfirmed(problem)
-        node = replica.member.node
-        number = replica.member.confirm(replica.now)
+        objection = self._authority.to_answer(leader_epoch)
+        if objection is not None:
+            return LeadershipConfirmed(objection.error)
+        node = self._member.node
+        number = self._member.confirm(self._now())
         if node.role.confirmed() >= number:
             return LeadershipConfirmed(ErrorCode.NONE)
         self._waiting.append((node.term, number, then()))
         return None
 
     def go_on(self) -> None:
-        """Others may have answered, or another may lead."""
+        """Voters may have answered, or another replica may lead."""
         if not self._waiting:
             return
-        node = self._replica.member.node
+        node = self._member.node
         reached = node.role.confirmed()
         while self._waiting:
             term, number, then = self._waiting[0]

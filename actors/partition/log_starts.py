@@ -1,9 +1,9 @@
-"""Where a replica's log starts, when a client says so: the leader's first, and then, with it, everybody else's.
+"""The log start of a replica when a client raises it (DeleteRecords): first the leader's, then the followers'.
 
-A leader raises its own and asks the others that it can reach; those who cannot be reached now find it in the leader's
-appends when they come back. A follower does not go above what it knows to be committed, so it may have to wait for
-word of that first, or of its leader. Retention is each replica's own affair, but a follower keeps nothing that its
-leader has not.
+A leader raises its own log start and asks every replica that it can reach to do the same; a replica that cannot be
+reached finds it in the leader's appends when it comes back. A follower does not go above the high watermark that it
+knows, so it may have to wait until it hears of more, or of its leader. Each replica deletes old segments by itself, but
+a follower keeps no records that its leader has deleted.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from protocol.error_codes import ErrorCode
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
-    from actors.partition.replica import Replica
+    from actors.partition.actions import Actions
+    from actors.partition.authority import Authority
     from actors.runtime import Future
-    from log.replica.member import Member
+    from log.partition.partition_log import PartitionLog
+    from log.raft.node import RaftNode
 
 HIGH_WATERMARK = -1
 WAITING_MAX = 1000
@@ -45,21 +47,27 @@ def _given(reply: Future[RecordsDeleted]) -> Future[RecordsDeleted]:
 
 
 class LogStarts:
-    """Of one replica."""
+    """The requests to raise one replica's log start."""
 
-    __slots__ = ("_deletions", "_replica", "_waiting")
+    __slots__ = ("_actions", "_authority", "_deletions", "_log", "_node", "_waiting")
 
-    def __init__(self, replica: Replica) -> None:
-        self._replica = replica
+    def __init__(self, log: PartitionLog, node: RaftNode, authority: Authority, actions: Actions) -> None:
+        self._log = log
+        self._node = node
+        self._authority = authority
+        self._actions = actions
         self._waiting: list[_Waiting] = []
         self._deletions: list[_Deletion] = []
         """Those that wait for a flush."""
 
     # -- as leader -----------------------------------------------------------------------------------------------
 
-    def delete(self, member: Member, request: DeleteRecords) -> RecordsDeleted | None:
-        """Raise our log start and ask the others. The replica has seen to it that it leads."""
-        log, watermark = member.log, member.node.watermark
+    def delete(self, request: DeleteRecords) -> RecordsDeleted | None:
+        """Raise our log start and ask the other replicas. None if it is answered later."""
+        objection = self._authority.to_answer(-1)
+        if objection is not None:
+            return RecordsDeleted(objection.error, -1)
+        log, watermark = self._log, self._node.watermark
         if log.config.cleanup_policy == CleanupPolicy.COMPACT:
             text = "cleanup.policy is compact: records go when newer ones of their keys come"
             return RecordsDeleted(ErrorCode.POLICY_VIOLATION, -1, text)
@@ -70,28 +78,28 @@ class LogStarts:
         if log.must_flush_for(offset):
             if len(self._deletions) >= WAITING_MAX:
                 return RecordsDeleted(ErrorCode.REQUEST_TIMED_OUT, -1, "too many wait for this already; try again")
-            self._deletions.append(_Deletion(offset, request.timeout_ms / 1000, self._replica.defer()))
-            self._replica.sync_soon()
+            self._deletions.append(_Deletion(offset, request.timeout_ms / 1000, self._actions.defer()))
+            self._actions.sync_soon()
             return None
-        return self._delete(member, offset, request.timeout_ms / 1000, self._replica.defer)
+        return self._delete(offset, request.timeout_ms / 1000, self._actions.defer)
 
-    def flushed(self, member: Member) -> None:
+    def flushed(self) -> None:
         """More of the log is on disk: go on with what waited for that."""
         deletions, self._deletions = self._deletions, []
         for one in deletions:
-            if member.log.must_flush_for(one.offset):
+            if self._log.must_flush_for(one.offset):
                 self._deletions.append(one)
                 continue
-            problem = self._replica.authority.problem(-1)
-            if problem != ErrorCode.NONE:
-                one.reply.set(RecordsDeleted(problem, -1))
+            objection = self._authority.to_answer(-1)
+            if objection is not None:
+                one.reply.set(RecordsDeleted(objection.error, -1))
                 continue
-            answer = self._delete(member, one.offset, one.seconds, partial(_given, one.reply))
+            answer = self._delete(one.offset, one.seconds, partial(_given, one.reply))
             if answer is not None:
                 one.reply.set(answer)
         if self._deletions:
-            self._replica.sync_soon()
-        self.go_on(member)
+            self._actions.sync_soon()
+        self.go_on()
 
     def refuse(self, error: Exception) -> None:
         """The disk failed."""
@@ -100,24 +108,25 @@ class LogStarts:
             one.reply.set(RecordsDeleted(ErrorCode.KAFKA_STORAGE_ERROR, -1, str(error)))
 
     def _delete(
-        self, member: Member, offset: int, seconds: float, defer: Callable[[], Future[RecordsDeleted]]
+        self, offset: int, seconds: float, defer: Callable[[], Future[RecordsDeleted]]
     ) -> RecordsDeleted | None:
-        """Raise our log start, which costs no flush now, and ask the others."""
-        member.log.raise_log_start(offset)
-        others = sorted((member.node.replicas - {member.node.broker}) & member.node.online)
+        """Raise our log start, which costs no flush now, and ask the other replicas."""
+        node = self._node
+        self._log.raise_log_start(offset)
+        others = sorted((node.replicas - {node.broker}) & node.online)
         if not others:
-            return RecordsDeleted(ErrorCode.NONE, member.log.log_start_offset)
-        self._ask(member, others, seconds, defer())
+            return RecordsDeleted(ErrorCode.NONE, self._log.log_start_offset)
+        self._ask(others, seconds, defer())
         return None
 
-    def _ask(self, member: Member, others: list[int], seconds: float, reply: Future[RecordsDeleted]) -> None:
-        replica, low = self._replica, [member.log.log_start_offset]
+    def _ask(self, others: list[int], seconds: float, reply: Future[RecordsDeleted]) -> None:
+        node, low = self._node, [self._log.log_start_offset]
         missing: list[int] = []
 
         def answered(broker: int, future: Future[Any]) -> None:
             if future.exception is None:
                 low.append(future.get())
-            elif broker in member.node.online:
+            elif broker in node.online:
                 missing.append(broker)
             else:
                 low.append(low[0])  # it is gone, and has to ask us when it comes back
@@ -129,31 +138,31 @@ class LogStarts:
             else:
                 reply.set(RecordsDeleted(ErrorCode.NONE, min(low)))
 
-        message = RaiseLogStart(member.node.term, low[0])
+        message = RaiseLogStart(node.term, low[0])
         for broker in others:
-            replica.ask_peer(broker, message, partial(answered, broker), timeout=seconds)
+            self._actions.ask_peer(broker, message, partial(answered, broker), timeout=seconds)
 
     # -- as follower ---------------------------------------------------------------------------------------------
 
-    def raise_with_leader(self, member: Member, request: RaiseLogStart) -> int | None:
-        """The leader's log starts here."""
-        if self._is_stale(member, request):
+    def raise_with_leader(self, request: RaiseLogStart) -> int | None:
+        """The leader's log starts here. None if it is answered later."""
+        if self._is_stale(request):
             raise ValueError(_ANOTHER)
-        if self._is_done(member, request):
-            return member.log.log_start_offset
+        if self._is_done(request):
+            return self._log.log_start_offset
         if len(self._waiting) >= WAITING_MAX:
             raise ValueError("too many wait for this already")
-        self._waiting.append(_Waiting(request, self._replica.defer()))
+        self._waiting.append(_Waiting(request, self._actions.defer()))
         return None
 
-    def go_on(self, member: Member) -> None:
-        """More is committed, or another leads."""
+    def go_on(self) -> None:
+        """More is committed, or another replica leads."""
         waiting, self._waiting = self._waiting, []
         for one in waiting:
-            if self._is_stale(member, one.request):
+            if self._is_stale(one.request):
                 one.reply.set_exception((ValueError, ValueError(_ANOTHER), None))
-            elif self._is_done(member, one.request):
-                one.reply.set(member.log.log_start_offset)
+            elif self._is_done(one.request):
+                one.reply.set(self._log.log_start_offset)
             else:
                 self._waiting.append(one)
 
@@ -161,12 +170,11 @@ class LogStarts:
     def waits(self) -> bool:
         return bool(self._waiting)
 
-    def _is_done(self, member: Member, request: RaiseLogStart) -> bool:
-        """If its leader is known here by now."""
-        if member.node.follows and request.leader_epoch == member.node.term:
-            self._replica.start_log_at(request.offset)
-        return member.log.log_start_offset >= request.offset
+    def _is_done(self, request: RaiseLogStart) -> bool:
+        """Raise our log start, if the leader that asks is known here by now. Is it where the leader's is?"""
+        if self._node.follows and request.leader_epoch == self._node.term:
+            self._actions.start_log_at(request.offset)
+        return self._log.log_start_offset >= request.offset
 
-    @staticmethod
-    def _is_stale(member: Member, request: RaiseLogStart) -> bool:
-        return request.leader_epoch < member.node.term
+    def _is_stale(self, request: RaiseLogStart) -> bool:
+        return request.leader_epoch < self._node.term

@@ -1,11 +1,12 @@
-"""What a replica shows of its log: records up to what a majority holds, and where things are in it.
+"""What a replica shows of its log: records below the high watermark, and where offsets, times and epochs are in it.
 
-Whoever wants more than there is waits for it here: a reader until its time is up, a watcher (a connection that has
-other partitions to look at, too) until the log has moved.
+A request for more than there is waits here: a reader until its time is up, a watcher (a connection that has other
+partitions to look at, too) until the log has moved.
 """
 
 from __future__ import annotations
 
+import math
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,6 @@ from actors.messages.replica import (
     SliceRead,
     WatchLog,
 )
-from actors.partition.time_lookups import TimeLookups
 from actors.runtime import Address, Payload
 from log.disk.slice import EMPTY, Slice
 from log.errors import OffsetOutOfRange
@@ -33,8 +33,15 @@ from protocol.error_codes import ErrorCode
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
-    from actors.partition.replica import Replica
+    from collections.abc import Callable
+
+    from actors.partition.actions import Actions
+    from actors.partition.authority import Authority
+    from actors.partition.time_lookups import TimeLookups
     from actors.runtime import Future
+    from log.disk.handles import Handles
+    from log.partition.partition_log import PartitionLog
+    from log.raft.node import RaftNode
 
 WAITING_MAX = 100_000
 COPIED_BYTES_MAX = 64 << 10
@@ -52,13 +59,38 @@ class WaitingRead:
 
 
 class LogReads:
-    """Of one replica."""
+    """The reads of one replica, and those that wait."""
 
-    __slots__ = ("_replica", "by_time", "waiting", "watches")
+    __slots__ = (
+        "_actions",
+        "_authority",
+        "_expire_by",
+        "_handles",
+        "_log",
+        "_node",
+        "by_time",
+        "waiting",
+        "watches",
+    )  # fmt: skip
 
-    def __init__(self, replica: Replica) -> None:
-        self._replica = replica
-        self.by_time = TimeLookups(replica)
+    def __init__(
+        self,
+        log: PartitionLog,
+        node: RaftNode,
+        authority: Authority,
+        actions: Actions,
+        handles: Handles,
+        by_time: TimeLookups,
+        expire_by: Callable[[float], None],
+    ) -> None:
+        """`expire_by`: have `expire` called at this time, or earlier."""
+        self._log = log
+        self._node = node
+        self._authority = authority
+        self._actions = actions
+        self._handles = handles
+        self._expire_by = expire_by
+        self.by_time = by_time
         self.waiting: list[WaitingRead] = []
         self.watches: dict[tuple[Address, int], WatchLog] = {}
 
@@ -70,19 +102,18 @@ class LogReads:
         enough = result.error != ErrorCode.NONE or len(result.batches) >= request.min_bytes
         if enough or request.wait_ms <= 0 or len(self.waiting) >= WAITING_MAX:
             return result
-        replica = self._replica
-        deadline = replica.now + request.wait_ms / 1000
-        self.waiting.append(WaitingRead(request, replica.defer(), deadline))
-        replica.expire_by(deadline)
+        deadline = self._actions.now() + request.wait_ms / 1000
+        self.waiting.append(WaitingRead(request, self._actions.defer(), deadline))
+        self._expire_by(deadline)
         return None
 
     def read(self, request: ReadRecords) -> ReadResult:
-        node, log = self._replica.member.node, self._replica.member.log
+        node, log = self._node, self._log
         nothing = Payload(memoryview(b""))
         facts = (node.watermark, log.log_start_offset, node.term)
-        problem = self._replica.authority.reading_problem(-1, request.offset)
-        if problem != ErrorCode.NONE:
-            return ReadResult(problem, *facts, nothing)
+        objection = self._authority.to_read(-1, request.offset)
+        if objection is not None:
+            return ReadResult(objection.error, *facts, nothing)
         stable = log.last_stable_offset
         up_to = stable if request.read_committed else node.watermark
         try:
@@ -96,12 +127,11 @@ class LogReads:
         return ReadResult(ErrorCode.NONE, *facts, Payload(memoryview(found.read())), stable, tuple(aborted))
 
     def slice(self, request: ReadSlice) -> SliceRead:
-        node, log = self._replica.member.node, self._replica.member.log
-        facts = (node.watermark, log.last_stable_offset, log.log_start_offset)
-        authority = self._replica.authority
-        error = authority.reading_problem(request.leader_epoch, request.offset, request.last_fetched_epoch)
-        if error != ErrorCode.NONE:
-            return SliceRead(error, *facts, EMPTY)
+        log = self._log
+        facts = (self._node.watermark, log.last_stable_offset, log.log_start_offset)
+        objection = self._authority.to_read(request.leader_epoch, request.offset, request.last_fetched_epoch)
+        if objection is not None:
+            return SliceRead(objection.error, *facts, EMPTY)
         if request.last_fetched_epoch >= 0:
             epoch, end = self._end_of(request.last_fetched_epoch)
             if epoch != request.last_fetched_epoch or end < request.offset:
@@ -114,25 +144,25 @@ class LogReads:
             return SliceRead(ErrorCode.OFFSET_OUT_OF_RANGE, *facts, EMPTY)
         if request.copied:
             found = found.copied()
-        elif found.size and self._replica.services.handles.are_many_lent:
+        elif found.size and self._handles.are_many_lent:
             return SliceRead(ErrorCode.NONE, *facts, found.withheld(), withheld=True)
         aborted = self._aborted(request.offset, found) if request.read_committed and found.size else None
         return SliceRead(ErrorCode.NONE, *facts, found, aborted)
 
     def _aborted(self, offset: int, found: Slice) -> list[AbortedTransaction]:
         """Those of which there may be records in what was read from this offset on."""
-        return self._replica.member.log.aborted_transactions(offset, found.end_offset)
+        return self._log.aborted_transactions(offset, found.end_offset)
 
     # -- places --------------------------------------------------------------------------------------------------
 
     def find_offset(self, request: FindOffset) -> OffsetFound | None:
         """None if that takes long: it is answered later."""
-        node, log, authority = self._replica.member.node, self._replica.member.log, self._replica.authority
+        node, log, authority = self._node, self._log, self._authority
         role, epoch = node.role, node.term
-        problem_of = authority.reading_problem if request.timestamp == EARLIEST else authority.problem
-        problem = problem_of(request.known_epoch)
-        if problem != ErrorCode.NONE:
-            return OffsetFound(problem, -1, -1, epoch)
+        objection_of = authority.to_read if request.timestamp == EARLIEST else authority.to_answer
+        objection = objection_of(request.known_epoch)
+        if objection is not None:
+            return OffsetFound(objection.error, -1, -1, epoch)
         if request.timestamp == EARLIEST:
             return OffsetFound(ErrorCode.NONE, log.log_start_offset, -1, log.epochs.epoch_at(log.log_start_offset))
         if not role.certain:  # what an earlier leader committed may lie above what is known to be committed here
@@ -143,23 +173,25 @@ class LogReads:
         return self.by_time.find(request)
 
     def find_epoch_end(self, request: FindEpochEnd) -> EpochEnd:
-        problem = self._replica.authority.problem(request.known_epoch)
-        if problem != ErrorCode.NONE or request.epoch > self._replica.member.node.term:
-            return EpochEnd(problem, -1, -1)
+        objection = self._authority.to_answer(request.known_epoch)
+        if objection is not None:
+            return EpochEnd(objection.error, -1, -1)
+        if request.epoch > self._node.term:
+            return EpochEnd(ErrorCode.NONE, -1, -1)
         return EpochEnd(ErrorCode.NONE, *self._end_of(request.epoch))
 
     def _end_of(self, epoch: int) -> tuple[int, int]:
         """The largest epoch here that is not above this one, and where it ends."""
-        node, log = self._replica.member.node, self._replica.member.log
-        if epoch == node.term:  # it may have written nothing yet; what comes is its own
+        log = self._log
+        if epoch == self._node.term:  # it may have written nothing yet; what comes is its own
             return epoch, log.end_offset
         return log.epochs.end_of(epoch, log.end_offset)
 
-    # -- who waits -----------------------------------------------------------------------------------------------
+    # -- requests that wait --------------------------------------------------------------------------------------
 
     def watch(self, request: WatchLog) -> None:
         if self._has_moved(request):
-            self._replica.send(request.watcher, LogMoved(request.number))
+            self._actions.send(request.watcher, LogMoved(request.number))
         else:
             self.watches[request.watcher, request.number] = request
 
@@ -177,24 +209,27 @@ class LogReads:
             moved = [watch for watch in self.watches.values() if self._has_moved(watch)]
             for watch in moved:
                 del self.watches[watch.watcher, watch.number]
-                self._replica.send(watch.watcher, LogMoved(watch.number))
+                self._actions.send(watch.watcher, LogMoved(watch.number))
 
     def expire(self, now: float) -> None:
-        """Answer those whose time is up with what there is."""
+        """Answer the readers whose time is up with what there is."""
         for one in [one for one in self.waiting if one.deadline <= now]:
             self.waiting.remove(one)
             one.reply.set(self.read(one.request))
 
+    @property
+    def next_deadline(self) -> float:
+        return min((one.deadline for one in self.waiting), default=math.inf)
+
     def send_away(self) -> None:
-        """Another leads, or nothing can be read here any more: whoever waits is told so."""
+        """Another replica leads, or nothing can be read here any more: answer every request that waits."""
         waiting, self.waiting = self.waiting, []
         for one in waiting:
             one.reply.set(self.read(one.request))
         watches, self.watches = self.watches, {}
         for watch in watches.values():
-            self._replica.send(watch.watcher, LogMoved(watch.number))
+            self._actions.send(watch.watcher, LogMoved(watch.number))
 
     def _has_moved(self, watch: WatchLog) -> bool:
-        member = self._replica.member
-        readable = member.log.last_stable_offset if watch.read_committed else member.node.watermark
-        return readable > watch.end or not self._replica.leads
+        readable = self._log.last_stable_offset if watch.read_committed else self._node.watermark
+        return readable > watch.end or not self._node.leads

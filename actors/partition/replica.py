@@ -7,7 +7,7 @@ appends when they are as safe as was asked for, and reads up to what a majority 
 
 from __future__ import annotations
 
-from collections import deque
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -42,19 +42,20 @@ from actors.messages.replica import (
     WatchLog,
     group_name,
 )
-from actors.partition.admissions import Admissions, GoOnAdmitting
+from actors.partition.actions import Actions
+from actors.partition.admissions import Admissions, GoOnAdmitting, writable
+from actors.partition.append_queue import AppendQueue, WaitingAppend
 from actors.partition.authority import Authority
 from actors.partition.cleaning import Compact, LogCleaning
 from actors.partition.confirmations import Confirmations
 from actors.partition.log_starts import LogStarts
 from actors.partition.reads import LogReads
-from actors.partition.time_lookups import GoOnLooking
+from actors.partition.time_lookups import GoOnLooking, TimeLookups
 from actors.partition.transaction_gate import TransactionGate
 from actors.raft.context import BrokerContext
 from actors.raft.raft_actor import Offline, RaftActor
 from actors.raft.spec import ReplicaSpec
-from actors.runtime import Address, Future, Payload, handles
-from log.config import LogConfig
+from actors.runtime import Address, Future, handles
 from log.errors import LogError, LogFull, LogOffline
 from log.machines.metadata.plans import EndMove
 from log.partition.admission import Admitted
@@ -84,7 +85,6 @@ from protocol.records.batches import (
     read_header,
 )
 
-WAITING_MAX = 100_000
 MOVE_CHECK_SECONDS = 0.5
 MARKER_MS = 2**31 - 1
 
@@ -99,18 +99,6 @@ class _CheckMove:
     pass
 
 
-@frozen(slots=True)
-class _WaitingAppend:
-    end: int
-    base: int
-    term: int
-    append_time_ms: int
-    reply: Future[AppendResult]
-    deadline: float
-    header: BatchHeader | None
-    """None if it is a marker."""
-
-
 class Replica(RaftActor):
     """See the module's docstring."""
 
@@ -118,20 +106,19 @@ class Replica(RaftActor):
         super().__init__(services)
         self._topic_id = topic_id
         self._number = number
-        self._min_insync_replicas = 1
-        """What acks=all needs: min.insync.replicas, and never more than the partition has replicas."""
-        self._appends: deque[_WaitingAppend] = deque()
         self._expire_at: float | None = None
         self._checks_move = False
-        self._reads = LogReads(self)
-        self._cleaning = LogCleaning(self)
-        self._log_starts = LogStarts(self)
-        self._transactions = TransactionGate(self)
-        self._admissions = Admissions(self)
-        self._confirmations = Confirmations(self)
-        self.authority = Authority(self)
         self._coordinator: Address | None = None
-        """Whoever works with what is in this partition, where it leads."""
+        """The actor that works with the records of this partition of an internal topic, where this replica leads."""
+        self._authority: Authority
+        self._appends: AppendQueue
+        self._admissions: Admissions
+        self._transactions: TransactionGate
+        self._confirmations: Confirmations
+        self._lookups: TimeLookups | None = None
+        self._reads: LogReads
+        self._log_starts: LogStarts
+        self._cleaning: LogCleaning
 
     @property
     def services(self) -> BrokerContext:
@@ -146,17 +133,11 @@ class Replica(RaftActor):
         """The id of its topic, and its number."""
         return self._topic_id, self._number
 
-    @property
-    def partition(self) -> tuple[str, int]:
-        """The name of its topic, and its number."""
-        return self._services.metadata.topics[self._topic_id].name, self._number
-
     def spec(self) -> ReplicaSpec:
         services = self._services
         topic = services.metadata.topics[self._topic_id]
         partition = topic.partitions[self._number]
         settings = settings_of({**services.topic_defaults, **topic.configs}, min_insync_replicas=1)
-        self._min_insync_replicas = min(settings.min_insync_replicas, partition.factor)
         has_left = self.node.broker in partition.left
         return ReplicaSpec(
             group_name(topic.name, self._number, topic.id),
@@ -165,11 +146,12 @@ class Replica(RaftActor):
             partition.replicas,
             move=partition.moves,
             log=settings.log,
+            min_in_sync=min(settings.min_insync_replicas, partition.factor),
             flush_before_ack=settings.log.flush_messages == 1,
             generation=partition.generation,
             first_move=partition.first_move,
             since=() if has_left else partition.since,
-            leads_alone=topic.name not in KINDS,  # a coordinator answers for nobody without its quorum
+            leads_alone=topic.name not in KINDS,  # a coordinator answers no client without its quorum
         )
 
     def known_generation(self) -> int:
@@ -178,12 +160,36 @@ class Replica(RaftActor):
 
     def on_start(self) -> None:
         if self._topic_id not in self._services.metadata.topics:
-            self._stop()  # its topic was deleted since this was made: there is nothing to do, and nobody to tell
+            self._stop()  # its topic was deleted since this was made: there is nothing to do
             return
         name = self._services.metadata.topics[self._topic_id].name
         if name in KINDS:
             self._coordinator = coordinator_address(name, self._number, self.node.broker)
         super().on_start()
+
+    def on_opened(self) -> None:
+        """Make the parts of this replica. Each gets what it needs, and none gets the replica."""
+        context, group, node, log = self._services, self.group, self._member.node, self._member.log
+        actions = Actions(
+            now=self.node.scheduler.clock.now, defer=self.defer, send=self.send, ask=self.ask, ask_peer=self._ask_peer,
+            after=self.after, after_call=self._after_call, in_background=self.in_background,
+            sync_soon=self.sync_soon, start_log_at=self.start_log_at,
+        )  # fmt: skip
+        authority = self._authority = Authority(
+            group, node, self._replication, context.leadership, context.pulse,
+            now=actions.now, is_superseded=self.is_superseded,
+        )  # fmt: skip
+        self._appends = AppendQueue(self._replication, self.is_superseded)
+        self._admissions = Admissions(log, actions, context.wall_ms, self._append_admitted)
+        partition = context.metadata.topics[self._topic_id].name, self._number
+        self._transactions = TransactionGate(
+            partition, log, context, self.ask, self._append_vouched, self._refused_for_now
+        )
+        self._confirmations = Confirmations(self._member, authority, actions.now)
+        self._lookups = TimeLookups(group, log, node, authority, actions, context.lookups)
+        self._reads = LogReads(log, node, authority, actions, context.handles, self._lookups, self._expire_by)
+        self._log_starts = LogStarts(log, node, authority, actions)
+        self._cleaning = LogCleaning(group, log, node, actions, context.calendar, context.transactions, self.log)
 
     def raft(self, message: Message) -> None:
         super().raft(message)
@@ -191,13 +197,18 @@ class Replica(RaftActor):
             self._follow_log_start(message)
 
     def on_stop(self) -> None:
-        self._cleaning.abandon("the replica stops")
-        self._reads.by_time.stop()
+        if self._log is not None:
+            self._cleaning.abandon("the replica stops")
+        self._stop_lookups()
         super().on_stop()
 
     def on_failure(self, *why: object) -> None:
-        self._reads.by_time.stop()
+        self._stop_lookups()
         super().on_failure(*why)
+
+    def _stop_lookups(self) -> None:
+        if self._lookups is not None:  # it is, if this replica ended before its log was open
+            self._lookups.stop()
 
     # -- what clients ask --------------------------------------------------------------------------------------
 
@@ -205,11 +216,11 @@ class Replica(RaftActor):
     def append_records(self, request: AppendRecords) -> AppendResult | None:
         refusal = self._refusal(request.acks, request.leader_epoch)
         if refusal is not None:
-            self.refused_for_now(request)
+            self._refused_for_now(request)
             return refusal
         if request.own:
             try:
-                return self._append(request, check_batches(_writable(request.batches)), -1)
+                return self._append(request, check_batches(writable(request.batches)), -1)
             except LogFull as error:
                 # Nothing is written, so the coordinator need not read the log again: it repeats the append.
                 self._give_way_if_full()
@@ -218,7 +229,7 @@ class Replica(RaftActor):
                 return self._refused(error)
         if self._admissions.is_busy:
             if self._admissions.is_full:
-                self.refused_for_now(request)
+                self._refused_for_now(request)
                 text = "too many batches wait behind one that takes long to check; try again"
                 return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, self._member.node.term, text)
             self._admissions.put(request)
@@ -230,7 +241,7 @@ class Replica(RaftActor):
     def go_on_admitting(self, _message: GoOnAdmitting) -> None:
         self._admissions.go_on()
 
-    def after_call(self, call: LongCall | None, message: Any) -> None:
+    def _after_call(self, call: LongCall | None, message: Any) -> None:
         """Tell this actor `message` when another thread has done the call, if there is one, and else soon."""
 
         def done(_error: BaseException | None) -> None:
@@ -241,17 +252,13 @@ class Replica(RaftActor):
         else:
             self._services.codecs.submit(call.run, done)
 
-    def admission_of(self, request: AppendRecords) -> tuple[memoryview, LogConfig, int]:
-        """What it is to be checked against: the batch, the topic's settings, the time."""
-        return _writable(request.batches), self._member.log.config, self._services.wall_ms()
-
-    def append_admitted(
+    def _append_admitted(
         self, request: AppendRecords, outcome: Admitted | ProtocolError, reply: Future[AppendResult]
     ) -> None:
         """A batch that was checked in slices. Meanwhile this replica may have stopped leading."""
         result = self._refusal(request.acks, request.leader_epoch)
         if result is not None:
-            self.refused_for_now(request)
+            self._refused_for_now(request)
         else:
             result = self._append_new(request, outcome, lambda: reply)
         if result is not None:
@@ -275,7 +282,7 @@ class Replica(RaftActor):
             return self._append(request, outcome.batches, outcome.append_time_ms, defer)
         except (ProtocolError, LogError) as error:
             if isinstance(error, LogOffline | LogFull | TooManyOpen):
-                self.refused_for_now(request)
+                self._refused_for_now(request)
             return self._refused_for_good(header, error, defer)
 
     def _refused_for_good(
@@ -309,15 +316,15 @@ class Replica(RaftActor):
         try:
             self._transactions.park(request, admitted, reply)
         except TooMuchParked as error:
-            self.refused_for_now(request)
+            self._refused_for_now(request)
             reply.set(self._refused(error))
         except LogError as error:
             result = self._refused_for_good(admitted.batches.headers[0], error, lambda: reply)
             if result is not None:
                 reply.set(result)
 
-    def refused_for_now(self, request: AppendRecords) -> None:
-        """Whoever sent this will send it again, and may have sent more behind it."""
+    def _refused_for_now(self, request: AppendRecords) -> None:
+        """The client will send this again, and may have sent more behind it."""
         if request.own:
             return
         try:
@@ -331,13 +338,13 @@ class Replica(RaftActor):
         if header is not None:
             self._services.refusals.note(self.group, header, self.now, self.producers)
 
-    def append_parked(
+    def _append_vouched(
         self, request: AppendRecords, admitted: Admitted, guard: int, reply: Future[AppendResult]
     ) -> None:
         """A batch that waited, and that its coordinator has vouched for."""
         result = self._refusal(request.acks, request.leader_epoch)
         if result is not None:
-            self.refused_for_now(request)
+            self._refused_for_now(request)
         else:
             header = admitted.batches.headers[0]
             try:
@@ -346,7 +353,7 @@ class Replica(RaftActor):
                 result = self._append(request, admitted.batches, admitted.append_time_ms, lambda: reply)
             except (ProtocolError, LogError) as error:
                 if isinstance(error, LogOffline | LogFull | TooManyOpen):
-                    self.refused_for_now(request)
+                    self._refused_for_now(request)
                 result = self._refused_for_good(header, error, lambda: reply)
         if result is not None:
             reply.set(result)
@@ -438,11 +445,8 @@ class Replica(RaftActor):
 
     @handles(DeleteRecords)
     def delete_records(self, request: DeleteRecords) -> RecordsDeleted | None:
-        problem = self.authority.problem(-1)
-        if problem != ErrorCode.NONE:
-            return RecordsDeleted(problem, -1)
         try:
-            return self._log_starts.delete(self._member, request)
+            return self._log_starts.delete(request)
         except LogOffline as error:
             self.after(0.0, Offline(error))
             return RecordsDeleted(ErrorCode.KAFKA_STORAGE_ERROR, -1, str(error))
@@ -450,7 +454,7 @@ class Replica(RaftActor):
     @handles(RaiseLogStart)
     def raise_log_start(self, request: RaiseLogStart) -> int | None:
         try:
-            return self._log_starts.raise_with_leader(self._member, request)
+            return self._log_starts.raise_with_leader(request)
         except LogOffline as error:
             self.after(0.0, Offline(error))
             raise
@@ -464,7 +468,7 @@ class Replica(RaftActor):
             except LogOffline as error:
                 self._go_offline(error)
 
-    def ask_peer(self, broker: int, message: Any, then: Callable[[Future[Any]], None], *, timeout: float) -> None:
+    def _ask_peer(self, broker: int, message: Any, then: Callable[[Future[Any]], None], *, timeout: float) -> None:
         """Ask the replica of this partition on another broker."""
         self.ask(self._peer(broker), message, then, timeout=timeout)
 
@@ -482,7 +486,8 @@ class Replica(RaftActor):
     @handles(DescribeReplica)
     def describe(self, _message: DescribeReplica) -> ReplicaFacts:
         node, log = self._member.node, self._member.log
-        in_sync = tuple(sorted(node.in_sync(self.now)))
+        self._replication.look_again()
+        in_sync = tuple(sorted(self._replication.in_sync))
         return ReplicaFacts(
             -1 if node.leader is None else node.leader, node.term, type(node.role).__name__, node.watermark,
             log.log_start_offset, log.end_offset, in_sync, self._cleaning.cleaned_to,
@@ -519,6 +524,7 @@ class Replica(RaftActor):
         spec, member = self.spec(), self._member
         member.log.config = spec.log
         member.node.config = self._raft_config(spec, member.log)
+        self._replication.min_in_sync = spec.min_in_sync
         self.begin_generation(spec)
         member.want(spec.wanted, spec.observers, self.now, move=spec.move)
         self._after_event()
@@ -531,19 +537,14 @@ class Replica(RaftActor):
     def expire(self, _message: _Expire) -> None:
         self._expire_at = None
         now = self.now
-        if self.leads:
-            self._answer_appends()  # who is in sync changes with the time, too
-        for append in [append for append in self._appends if append.deadline <= now]:
-            self._appends.remove(append)
-            error = self._verdict(append.end)
-            if error is None:
-                too_few = self._too_few_in_sync
-                error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else ErrorCode.REQUEST_TIMED_OUT
-            append.reply.set(self._answer(append.header, error, append.base, append.term, append.append_time_ms))
+        self._replication.look_again()  # a replica falls out of sync with the time alone, too
+        self._answer_appends()
+        for append, error in self._appends.take_overdue(now):
+            self._answer_waiting(append, error)
         self._reads.expire(now)
-        deadlines = [append.deadline for append in self._appends] + [read.deadline for read in self._reads.waiting]
-        if deadlines:
-            self.expire_by(min(deadlines))
+        deadline = min(self._appends.next_deadline, self._reads.next_deadline)
+        if deadline < math.inf:
+            self._expire_by(deadline)
 
     # -- inside ------------------------------------------------------------------------------------------------
 
@@ -554,24 +555,24 @@ class Replica(RaftActor):
             self._transactions.clear()
         if self._coordinator is not None:
             self.send(self._coordinator, LeadershipChanged(self.group, self._member.node.term if leads else -1))
-        self._log_starts.go_on(self._member)
+        self._log_starts.go_on()
 
     def on_flushed(self) -> None:
         try:
-            self._log_starts.flushed(self._member)
+            self._log_starts.flushed()
         except LogOffline as error:
             self._go_offline(error)
 
     def on_committed(self) -> None:
-        if self.leads:
+        if self._appends.may_be_decided:
             self._answer_appends()
         self._reads.go_on()
         if self._log_starts.waits:
-            self._log_starts.go_on(self._member)
+            self._log_starts.go_on()
 
-    def on_membership(self) -> None:
+    def on_progress(self) -> None:
         self._confirmations.go_on()
-        if self._appends and self._appends[0].end <= self._member.node.watermark:
+        if self._appends.may_be_decided:
             self._answer_appends()
         if not self._checks_move and self._is_moving:
             self._checks_move = True
@@ -597,29 +598,12 @@ class Replica(RaftActor):
         return topic is not None and bool(topic.partitions[self._number].moved_from)
 
     def _answer_appends(self) -> None:
-        """Those that are decided: more is committed, more replicas hold it, or fewer are in sync."""
-        watermark, appends = self._member.node.watermark, self._appends
-        while appends and appends[0].end <= watermark:
-            error = self._verdict(appends[0].end)
-            if error is None:
-                return
-            append = appends.popleft()
-            append.reply.set(self._answer(append.header, error, append.base, append.term, append.append_time_ms))
+        """Answer what is decided: more is committed, more replicas hold it, or fewer are in sync."""
+        for append, error in self._appends.take_decided():
+            self._answer_waiting(append, error)
 
-    def _verdict(self, end: int) -> ErrorCode | None:
-        """How acks=all is answered for what ends here; None as long as that is not decided.
-
-        A majority that holds it is not enough where min.insync.replicas asks for more, and a replica that is in sync
-        need not have it yet.
-        """
-        node = self._member.node
-        if not node.leads or end > node.watermark:
-            return None
-        if self.is_superseded:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if self._too_few_in_sync:
-            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        return ErrorCode.NONE if node.holders(end) >= self._min_insync_replicas else None
+    def _answer_waiting(self, append: WaitingAppend, error: ErrorCode) -> None:
+        append.reply.set(self._answer(append.header, error, append.base, append.term, append.append_time_ms))
 
     def _answer_later(
         self,
@@ -633,13 +617,13 @@ class Replica(RaftActor):
     ) -> AppendResult | None:
         """The answer to an append that is in our log: now, or once enough others have it."""
         node = self._member.node
-        error = self._verdict(end) if acks == ALL else ErrorCode.NONE
+        error = self._appends.verdict(end) if acks == ALL else ErrorCode.NONE
         if error is not None:
             return self._answer(header, error, base, node.term, append_time_ms)
         reply: Future[AppendResult] = (defer or self.defer)()
         deadline = self.now + timeout_ms / 1000
-        self._appends.append(_WaitingAppend(end, base, node.term, append_time_ms, reply, deadline, header))
-        self.expire_by(deadline)
+        self._appends.put(WaitingAppend(end, base, node.term, append_time_ms, reply, deadline, header))
+        self._expire_by(deadline)
         return None
 
     def _answer(
@@ -653,25 +637,13 @@ class Replica(RaftActor):
         return AppendResult(ErrorCode.NONE, base, term, "", self._member.log.log_start_offset, append_time_ms)
 
     def _refusal(self, acks: int, leader_epoch: int) -> AppendResult | None:
-        node = self._member.node
-        if self.authority.leads_alone:
-            return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, node.term, "no other replica can be reached")
-        is_heard = node.leads and (node.has_quorum(self.now) or self._may_be_heard(acks))
-        if not is_heard or node.role.successor is not None or self.is_superseded:
-            leader = "nobody known" if node.leader in (None, node.broker) else f"broker {node.leader}"
-            return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, node.term, f"the leader is {leader}")
-        if leader_epoch not in (-1, node.term):
-            return AppendResult(ErrorCode.FENCED_LEADER_EPOCH, -1, node.term, f"the leader's epoch is {node.term}")
-        if acks == ALL and self._too_few_in_sync:
-            text = f"{self._in_sync_count()} in sync, {self._min_insync_replicas} needed"
-            return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, node.term, text)
-        if len(self._appends) >= WAITING_MAX:
-            return AppendResult(ErrorCode.REQUEST_TIMED_OUT, -1, node.term, "too many appends wait; try again")
+        objection = self._authority.to_append(acks, leader_epoch)
+        if objection is not None:
+            return AppendResult(objection.error, -1, self._member.node.term, objection.reason)
+        if self._appends.is_full:
+            text = "too many appends wait; try again"
+            return AppendResult(ErrorCode.REQUEST_TIMED_OUT, -1, self._member.node.term, text)
         return None
-
-    def _may_be_heard(self, acks: int) -> bool:
-        """Its own process was asleep, and followers are about to answer. What needs them all is answered by them."""
-        return acks == ALL and self._services.pulse.is_waking(self.now)
 
     def _already_here(self, header: BatchHeader) -> tuple[int, int] | None:
         """Where a retried batch of an idempotent producer is, if it is here."""
@@ -715,14 +687,7 @@ class Replica(RaftActor):
             self.log.info("replica: %s hands over, because the disk of this broker is full", self.group)
         self._after_event()
 
-    @property
-    def _too_few_in_sync(self) -> bool:
-        return self._min_insync_replicas > 1 and self._in_sync_count() < self._min_insync_replicas
-
-    def _in_sync_count(self) -> int:
-        return len(self._member.node.in_sync(self.now))
-
-    def expire_by(self, deadline: float) -> None:
+    def _expire_by(self, deadline: float) -> None:
         """Look for overdue answers then, or earlier if that is arranged already."""
         if self._expire_at is None or deadline < self._expire_at:
             self._expire_at = deadline
@@ -731,8 +696,7 @@ class Replica(RaftActor):
     def refuse_waiting(self, error: Exception | None) -> None:
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER if error is None else ErrorCode.KAFKA_STORAGE_ERROR
         text = "another replica leads now" if error is None else str(error)
-        appends, self._appends = self._appends, deque()
-        for append in appends:
+        for append in self._appends.take_all():
             self._note_refused(append.header)
             append.reply.set(AppendResult(code, append.base, append.term, text))
         self._reads.send_away()
@@ -744,8 +708,3 @@ def _set_once(reply: Future[Any], answer: Any) -> None:
     """Unless the turn that asked has failed after it took the answer over, as on a full disk: its asker knows that."""
     if not reply.done:
         reply.set(answer)
-
-
-def _writable(data: Payload) -> memoryview:
-    """The log stamps offsets into the batches where they lie; only what cannot be written to is copied."""
-    return memoryview(bytearray(data)) if memoryview(data).readonly else data

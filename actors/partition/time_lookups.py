@@ -1,7 +1,7 @@
-"""Looks for a time in a replica's log that take long: they are done in slices, between other messages, in their order.
+"""Look-ups of a time in a replica's log that take long: they are done in slices, between other messages, in order.
 
 Such a look-up may hold a whole batch without compression. So all replicas of a broker together have one under way; the
-others wait for it and hold nothing meanwhile.
+other replicas wait for it and hold nothing meanwhile.
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ from protocol.errors import ProtocolError
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
-    from actors.partition.replica import Replica
+    from actors.partition.actions import Actions
+    from actors.partition.authority import Authority
+    from actors.raft.exclusive_work import ExclusiveWork
     from actors.runtime import Future
+    from log.partition.partition_log import PartitionLog
     from log.partition.time_lookup import TimedOffset
+    from log.raft.node import RaftNode
     from log.slices import LongCall, Slices
 
 WAITING_MAX = 1000
@@ -38,12 +42,26 @@ class _Lookup:
 
 
 class TimeLookups:
-    """Of one replica."""
+    """The long look-ups of one replica."""
 
-    __slots__ = ("_replica", "_slices", "_term", "_waiting")
+    __slots__ = ("_actions", "_authority", "_exclusive", "_group", "_log", "_node", "_slices", "_term", "_waiting")
 
-    def __init__(self, replica: Replica) -> None:
-        self._replica = replica
+    def __init__(
+        self,
+        group: str,
+        log: PartitionLog,
+        node: RaftNode,
+        authority: Authority,
+        actions: Actions,
+        exclusive: ExclusiveWork,
+    ) -> None:
+        """`exclusive` is what all replicas of the broker share."""
+        self._group = group
+        self._log = log
+        self._node = node
+        self._authority = authority
+        self._actions = actions
+        self._exclusive = exclusive
         self._waiting: deque[_Lookup] = deque()
         self._slices: Slices[TimedOffset | None] | None = None
         """Of the first that waits, once it was begun."""
@@ -52,25 +70,24 @@ class TimeLookups:
 
     def find(self, request: FindOffset) -> OffsetFound | None:
         """What one slice finds. None if it takes longer: it is answered when it was done to its end."""
-        replica = self._replica
         slices = self._begun(request)
         try:
             pause = next(slices)
         except StopIteration as done:
             return self._told(request, done.value)
         if len(self._waiting) >= WAITING_MAX:
-            return OffsetFound(ErrorCode.OFFSET_NOT_AVAILABLE, -1, -1, replica.member.node.term)
-        self._waiting.append(_Lookup(request, replica.defer()))
-        if len(self._waiting) == 1 and replica.services.lookups.begin(replica.group, self._may_begin):
-            self._slices, self._term = slices, replica.member.node.term
+            return OffsetFound(ErrorCode.OFFSET_NOT_AVAILABLE, -1, -1, self._node.term)
+        self._waiting.append(_Lookup(request, self._actions.defer()))
+        if len(self._waiting) == 1 and self._exclusive.begin(self._group, self._may_begin):
+            self._slices, self._term = slices, self._node.term
             self._go_on_after(pause)
         return None
 
     def go_on(self) -> None:
         """Do one slice of the first that waits, and answer it if that was the last one."""
-        replica, first = self._replica, self._waiting[0]
-        node = replica.member.node
-        problem = replica.authority.problem(first.request.known_epoch)
+        first, node = self._waiting[0], self._node
+        objection = self._authority.to_answer(first.request.known_epoch)
+        problem = ErrorCode.NONE if objection is None else objection.error
         is_certain = node.role.certain
         if problem == ErrorCode.NONE and (not is_certain or (self._slices is not None and self._term != node.term)):
             problem = ErrorCode.OFFSET_NOT_AVAILABLE  # another leader may have cut off what was looked at
@@ -90,19 +107,17 @@ class TimeLookups:
         self._next()
 
     def stop(self) -> None:
-        """The replica ends, and others may begin."""
+        """The replica ends; other replicas may begin."""
         self._slices = None
-        self._replica.services.lookups.ended(self._replica.group)
+        self._exclusive.ended(self._group)
 
     def _begun(self, request: FindOffset) -> Slices[TimedOffset | None]:
-        log = self._replica.member.log
         if request.timestamp == MAX_TIMESTAMP:
-            return time_lookup.max_timestamp(log)
-        return time_lookup.offset_for_time(log, request.timestamp, self._end(request))
+            return time_lookup.max_timestamp(self._log)
+        return time_lookup.offset_for_time(self._log, request.timestamp, self._end(request))
 
     def _end(self, request: FindOffset) -> int:
-        member = self._replica.member
-        return member.log.last_stable_offset if request.read_committed else member.node.watermark
+        return self._log.last_stable_offset if request.read_committed else self._node.watermark
 
     def _told(self, request: FindOffset, found: TimedOffset | None) -> OffsetFound:
         if found is None or found.offset >= self._end(request):
@@ -111,19 +126,17 @@ class TimeLookups:
 
     def _next(self) -> None:
         """The first is answered: the replica gives its place to another one, and waits for it with the next."""
-        replica = self._replica
         self._slices = None
         self._waiting.popleft()
-        lookups = replica.services.lookups
-        lookups.ended(replica.group)
-        if self._waiting and lookups.begin(replica.group, self._may_begin):
+        self._exclusive.ended(self._group)
+        if self._waiting and self._exclusive.begin(self._group, self._may_begin):
             self._may_begin()
 
     def _may_begin(self) -> None:
-        self._replica.in_background(GoOnLooking())
+        self._actions.in_background(GoOnLooking())
 
     def _go_on_after(self, call: LongCall | None) -> None:
         if call is None:
-            self._replica.in_background(GoOnLooking())
+            self._actions.in_background(GoOnLooking())
         else:
-            self._replica.after_call(call, GoOnLooking())
+            self._actions.after_call(call, GoOnLooking())

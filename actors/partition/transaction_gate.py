@@ -1,8 +1,8 @@
 """What a replica lets in of transactions: only what a transaction coordinator has vouched for (KIP-890).
 
 The first batch of a transaction in a partition waits until the coordinator has said that the partition is in that
-transaction, or, for newer clients, has put it there. Who waits for whom, and what a marker in between means, is in
-log/partition/verification.py.
+transaction, or, for newer clients, has put it there. Which batches wait for which answer, and what a marker in between
+means, is in log/partition/verification.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from actors.messages.coordinator import (
     partition_of,
 )
 from actors.messages.replica import AppendMarker, AppendRecords, AppendResult, group_name
-from actors.runtime import Actor, Address, Future, Payload
+from actors.runtime import Address, Future, Payload
 from log.machines.transaction.transaction import VERSION_2
 from log.partition.verification import NO_EPOCH, Verifications
 from protocol.apis import ADD_PARTITIONS_TO_TXN
@@ -33,9 +33,10 @@ from protocol.messages.add_partitions_to_txn import (
 from protocol.schema.codec import decode, encode
 
 if TYPE_CHECKING:
-    from actors.partition.replica import Replica
+    from actors.partition.actions import AskActor
     from actors.raft.context import BrokerContext
     from log.partition.admission import Admitted
+    from log.partition.partition_log import PartitionLog
     from protocol.records.batches import BatchHeader
 
 ASK_SECONDS = 5.0
@@ -49,23 +50,37 @@ _AGAIN = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # there, so far
     }
 )
-"""Whoever produces knows no coordinator: it is told to try again as if replicas were missing, as in Kafka."""
+"""A producer knows no coordinator: it is told to try again as if replicas were missing, as in Kafka."""
 _COMES_AGAIN = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS})
 
 Parked = tuple[AppendRecords, "Admitted", Future[AppendResult]]
 
 
 class TransactionGate:
-    """Of one replica."""
+    """The transactional batches of one replica that wait for a coordinator."""
 
-    __slots__ = ("_replica", "_verifications")
+    __slots__ = ("_append", "_ask", "_context", "_log", "_partition", "_refused_for_now", "_verifications")
 
-    def __init__(self, replica: Replica) -> None:
-        self._replica = replica
+    def __init__(
+        self,
+        partition: tuple[str, int],
+        log: PartitionLog,
+        context: BrokerContext,
+        ask: AskActor,
+        append: Callable[[AppendRecords, Admitted, int, Future[AppendResult]], None],
+        refused_for_now: Callable[[AppendRecords], None],
+    ) -> None:
+        """`append` is called with each batch that was vouched for, `refused_for_now` with one to be sent again."""
+        self._partition = partition
+        self._log = log
+        self._context = context
+        self._ask = ask
+        self._append = append
+        self._refused_for_now = refused_for_now
         self._verifications: Verifications[Parked] = Verifications()
 
     def must_wait(self, header: BatchHeader) -> bool:
-        return self._verifications.must_wait(header, self._replica.producers)
+        return self._verifications.must_wait(header, self._log.producers)
 
     def park(self, request: AppendRecords, admitted: Admitted, reply: Future[AppendResult]) -> None:
         """Let this append wait for the coordinator's word, and ask for it, unless that is under way."""
@@ -75,15 +90,13 @@ class TransactionGate:
         guard = self._verifications.park(header, (request, admitted, reply))
         if guard is None:
             return
-        name, number = self._replica.partition
         ask_to_vouch(
-            self._replica, self._replica.services, request.transactional_id, header.producer_id,
-            header.producer_epoch, name, number, partial(self._vouched, header.producer_id, guard),
-            adds=request.adds,
+            self._ask, self._context, request.transactional_id, header.producer_id, header.producer_epoch,
+            *self._partition, partial(self._vouched, header.producer_id, guard), adds=request.adds,
         )  # fmt: skip
 
     def check(self, header: BatchHeader, guard: int) -> None:
-        self._verifications.check(header, guard, self._replica.producers)
+        self._verifications.check(header, guard, self._log.producers)
 
     def began(self, producer_id: int) -> None:
         self._verifications.began(producer_id)
@@ -95,10 +108,10 @@ class TransactionGate:
         _refuse(refused, ErrorCode.INVALID_TXN_STATE, "its transaction has ended")
 
     def clear(self) -> None:
-        """Another leads."""
+        """Another replica leads."""
         parked = self._verifications.clear()
         for request, _, _ in parked:
-            self._replica.refused_for_now(request)
+            self._refused_for_now(request)
         _refuse(parked, ErrorCode.NOT_LEADER_OR_FOLLOWER, "another replica leads now")
 
     def _vouched(self, producer_id: int, guard: int, error: ErrorCode) -> None:
@@ -108,15 +121,15 @@ class TransactionGate:
             if error != ErrorCode.NONE:
                 told = _told(error, adds=request.adds)
                 if told in _COMES_AGAIN:
-                    self._replica.refused_for_now(request)
+                    self._refused_for_now(request)
                 reply.set(AppendResult(told, -1, -1, f"the coordinator says {error.name}"))
                 continue
-            self._replica.append_parked(request, admitted, guard, reply)
+            self._append(request, admitted, guard, reply)
 
 
 def ask_to_vouch(
-    asker: Actor,
-    services: BrokerContext,
+    ask: AskActor,
+    context: BrokerContext,
     transactional_id: str,
     producer_id: int,
     producer_epoch: int,
@@ -127,7 +140,7 @@ def ask_to_vouch(
     adds: bool,
 ) -> None:
     """Is this partition in the producer's open transaction? `adds`: put it there. `then(error)`, NONE if it is."""
-    address = coordinator_led(services, transactional_id)
+    address = coordinator_led(context, transactional_id)
     if address is None:
         then(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return
@@ -149,16 +162,16 @@ def ask_to_vouch(
         then(ErrorCode.COORDINATOR_NOT_AVAILABLE if future.exception is not None else _error_in(future.get(), version))
 
     message = CoordinateBytes(ADD_PARTITIONS_TO_TXN.key, version, CLIENT_ID, "", body)
-    asker.ask(address, message, answered, timeout=ASK_SECONDS)
+    ask(address, message, answered, timeout=ASK_SECONDS)
 
 
-def coordinator_led(services: BrokerContext, transactional_id: str) -> Address | None:
+def coordinator_led(context: BrokerContext, transactional_id: str) -> Address | None:
     """Where the coordinator of a transactional id works, as far as is known here."""
-    topic = services.metadata.topic(TRANSACTIONS_TOPIC)
+    topic = context.metadata.topic(TRANSACTIONS_TOPIC)
     if topic is None or not topic.partitions:
         return None
     number = partition_of(transactional_id, len(topic.partitions))
-    led = services.leadership.of(group_name(topic.name, number, topic.id))
+    led = context.leadership.of(group_name(topic.name, number, topic.id))
     return None if led is None or led.broker is None else coordinator_address(TRANSACTIONS_TOPIC, number, led.broker)
 
 

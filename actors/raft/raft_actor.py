@@ -26,6 +26,7 @@ from actors.raft.elections import Claim
 from actors.raft.flusher import LogSynced, SaveVote, SyncLog, VoteSaved
 from actors.raft.heartbeats import Follows, GenerationHeard, LeaderGone, Leads
 from actors.raft.pulse import WAKING_SECONDS
+from actors.raft.replication import Replication
 from actors.raft.spec import ReplicaSpec
 from actors.runtime import Actor, Address, Future, PeerDown, PeerUp, Restart, handles
 from actors.runtime.timers import Timer
@@ -111,6 +112,7 @@ class RaftActor(Actor):
         self._superseded_told = 0
         self._log: PartitionLog | None = None
         self._member: Member
+        self._replication: Replication
         self.group = ""
 
     # -- facts, for those that look at it from outside: the simulator and tests ------------------------------------
@@ -143,6 +145,9 @@ class RaftActor(Actor):
         """What the log's records make, if that is kept here."""
         return None
 
+    def on_opened(self) -> None:
+        """The log is open and the member exists; nothing has happened to it yet."""
+
     def on_leads(self, *, leads: bool) -> None:
         """This member leads its group from now on, or follows somebody, or nobody."""
 
@@ -152,8 +157,8 @@ class RaftActor(Actor):
     def on_committed(self) -> None:
         """The high watermark has moved."""
 
-    def on_membership(self) -> None:
-        """Something has happened; as leader, look whether the membership is what it shall be."""
+    def on_progress(self) -> None:
+        """This member leads, and something has happened: a follower may hold more, the membership may be another."""
 
     def refuse_waiting(self, error: Exception | None) -> None:
         """Answer everybody who still waits for something that will not be: another leads, or the disk failed."""
@@ -202,6 +207,8 @@ class RaftActor(Actor):
             pacer=services.pacer,
         )
         self._member = Member(log, node, services.wall_ms, self.machine())
+        self._replication = Replication(node, self.node.scheduler.clock.now, spec.min_in_sync)
+        self.on_opened()
         if doubted:
             self._member.unsaved_vote = vote
         self.begin_generation(spec)
@@ -290,7 +297,8 @@ class RaftActor(Actor):
     def raft(self, message: Message) -> None:
         self._member.step(message, self.now)
         if type(message) is Appended and self._was_known(message):
-            self.on_membership()
+            self._replication.look_again()
+            self.on_progress()
         else:
             self._after_event()
 
@@ -333,7 +341,6 @@ class RaftActor(Actor):
         self._member.hear_generation(message.generation, self.now)
         self._after_event()
 
-    @property
     def is_superseded(self) -> bool:
         """Does this broker know of a later generation than this replica's own? Then the replica acknowledges nothing.
 
@@ -349,7 +356,7 @@ class RaftActor(Actor):
 
     def _look_at_generations(self) -> None:
         """What was known before this replica was made, or is not told to it yet."""
-        if self.is_superseded:
+        if self.is_superseded():
             self._member.hear_generation(self.known_generation(), self.now)
 
     @handles(VoteSaved)
@@ -475,6 +482,7 @@ class RaftActor(Actor):
         member = self._member
         if self._loosen():  # the log was dropped, which syncs it, so that no sync of it will be done
             member.flushed(self.now)
+        self._replication.look_again()
         outbox, member.outbox = member.outbox, []
         for broker, message in outbox:
             self.send(self._peer(broker), message)
@@ -492,7 +500,7 @@ class RaftActor(Actor):
             member.damage = None
         if member.node.leads:
             self._announce()
-            self.on_membership()
+            self.on_progress()
         if self._flush is None:
             self._sync_if_due()
         if self._stands:
@@ -523,7 +531,7 @@ class RaftActor(Actor):
     def _announce(self) -> None:
         """Let every broker know who leads this group, and who is in sync."""
         node = self._member.node
-        in_sync = node.in_sync(self.now)
+        in_sync = self._replication.in_sync
         state = (node.leader, node.term, in_sync)
         if state != self._announced:
             led_before = self._announced is not None and self._announced[0] == node.broker

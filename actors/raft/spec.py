@@ -28,6 +28,8 @@ class ReplicaSpec:
     since: tuple[int, ...] = ()
     """For each of these first voters: the first generation of those of which it is a survivor without a gap."""
     log: LogConfig = Factory(LogConfig)
+    min_in_sync: int = 1
+    """What acks=all needs: min.insync.replicas, and never more than the partition has replicas."""
     flush_before_ack: bool = False
     leads_alone: bool = False
     uses_reserve: bool = False

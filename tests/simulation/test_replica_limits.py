@@ -17,7 +17,7 @@ from actors.messages.replica import (
     RecordsDeleted,
     TransferLeadership,
 )
-from actors.partition import log_starts, replica, transaction_gate
+from actors.partition import append_queue, log_starts, replica, transaction_gate
 from actors.raft.flusher import LogSynced
 from actors.runtime import Payload
 from log.config import LogConfig
@@ -67,7 +67,7 @@ def test_so_many_appends_wait_for_other_replicas_and_more_are_told_to_try_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     partition = written(1)
-    monkeypatch.setattr(replica, "WAITING_MAX", 1)
+    monkeypatch.setattr(append_queue, "WAITING_MAX", 1)
     for follower in partition.followers:
         partition.silence(follower)
     for _ in range(2):

@@ -6,19 +6,35 @@ import errno
 import logging
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from attrs import evolve
 
 from actors.partition.cleaning import Compact, LogCleaning
-from actors.partition.replica import Replica
 from actors.runtime import Future
 from log.config import CleanupPolicy
 from log.disk.memory_filesystem import Fault, MemoryFilesystem
+from log.partition.partition_log import PartitionLog
 from log.slices import LongCall
 from protocol.records.compression import Codec
 from tests.log.compaction_logs import committed, open_log, put
+
+
+def cleaning_of(
+    log: PartitionLog,
+    replicas: tuple[int, ...],
+    *,
+    is_sure: Callable[[], bool] = lambda: True,
+    transactions: Any = None,
+    **actions: Callable[..., Any],
+) -> LogCleaning:
+    """Of a replica on broker 1."""
+    node: Any = SimpleNamespace(broker=1, replicas=replicas)
+    calendar: Any = SimpleNamespace(wall_ms=lambda: 0, is_sure=is_sure)
+    does: Any = SimpleNamespace(**actions)
+    logger = logging.LoggerAdapter(logging.getLogger("barnabas"), {"broker": 1})
+    return LogCleaning("orders-0", log, node, does, calendar, transactions, logger)
 
 
 class Peers:
@@ -29,14 +45,11 @@ class Peers:
         self.is_sure = True
         self.begun: list[Compact] = []
         self._answers: list[Callable[[Future[Any]], None]] = []
-        member = SimpleNamespace(log=self.log, node=SimpleNamespace(replicas=(1, 2, 3)))
-        services = SimpleNamespace(wall_ms=lambda: 0, calendar=SimpleNamespace(is_sure=lambda: self.is_sure))
-        replica = SimpleNamespace(
-            member=member, node=SimpleNamespace(broker=1), services=services, sync_soon=self.log.flush,
+        self.cleaning = cleaning_of(
+            self.log, (1, 2, 3), is_sure=lambda: self.is_sure, sync_soon=self.log.flush,
             ask_peer=lambda _broker, _message, answered, **_: self._answers.append(answered),
             after=lambda _seconds, message: self.begun.append(message),
         )  # fmt: skip
-        self.cleaning = LogCleaning(cast("Replica", replica))
 
     def answer(self) -> None:
         for answered in self._answers:
@@ -77,26 +90,21 @@ def test_a_compaction_that_fails_is_logged_once_a_minute_and_put_off_where_there
     put(log, (b"a", b"1"), (b"a", b"2"))
     log.roll()
     files.faults.append(Fault("write", error, "*.cleaned", times=None))
-    calendar = SimpleNamespace(is_sure=lambda: True)
-    replica = SimpleNamespace(
-        member=SimpleNamespace(log=log, node=SimpleNamespace(replicas=(1,))), node=SimpleNamespace(broker=1),
-        services=SimpleNamespace(
-            wall_ms=lambda: 0, calendar=calendar, transactions=SimpleNamespace(producer_id_expiration_ms=1)
-        ),
-        after=lambda _seconds, message: messages.append(message), after_call=after_call, now=0.0,
-        sync_soon=log.flush, group="t-0", log=logging.getLogger("barnabas"),
+    now = 0.0
+    cleaning = cleaning_of(
+        log, (1,), transactions=SimpleNamespace(producer_id_expiration_ms=1), now=lambda: now, sync_soon=log.flush,
+        after=lambda _seconds, message: messages.append(message), after_call=after_call,
     )  # fmt: skip
-    cleaning = LogCleaning(cast("Replica", replica))
-    for replica.now in range(0, 135, 15):
+    for now in range(0, 135, 15):  # noqa: B007  the cleaning asks for it
         if not cleaning.clean_up(retention=False):
             begun += 1
             cleaning.begin(Future())
         while messages:
             cleaning.compact(messages.pop())
     assert begun == tries
-    assert len([record for record in caplog.records if "t-0 was not compacted" in record.getMessage()]) == 3
+    assert len([record for record in caplog.records if "orders-0 was not compacted" in record.getMessage()]) == 3
     files.faults.clear()
-    replica.now += 60
+    now += 60
     assert not cleaning.clean_up(retention=False)
     cleaning.begin(Future())
     while messages:
@@ -116,14 +124,10 @@ def test_large_batches_are_compacted_with_the_help_of_another_thread() -> None:
         call.run()
         messages.append(message)
 
-    replica = SimpleNamespace(
-        member=SimpleNamespace(log=log, node=SimpleNamespace(replicas=(1,))), node=SimpleNamespace(broker=1),
-        services=SimpleNamespace(wall_ms=lambda: 0, calendar=SimpleNamespace(is_sure=lambda: True)),
-        after=lambda _seconds, message: messages.append(message),
-        after_call=after_call, sync_soon=log.flush,
-    )  # fmt: skip
     reply: Future[bool] = Future()
-    cleaning = LogCleaning(cast("Replica", replica))
+    cleaning = cleaning_of(
+        log, (1,), after=lambda _seconds, message: messages.append(message), after_call=after_call, sync_soon=log.flush
+    )
     cleaning.begin(reply)
     while messages:
         cleaning.compact(messages.pop())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -30,10 +30,9 @@ class Gate:
         self.vouches: list[Callable[[ErrorCode], None]] = []
         self.appended: list[Future[AppendResult]] = []
         monkeypatch.setattr(transaction_gate, "ask_to_vouch", lambda *asked, **_adds: self.vouches.append(asked[-1]))
-        replica = SimpleNamespace(
-            producers=ProducerStates(), partition=("orders", 0), services=None, append_parked=self._append
-        )
-        self.gate = TransactionGate(cast("Any", replica))
+        log: Any = SimpleNamespace(producers=ProducerStates())
+        unused: Any = None
+        self.gate = TransactionGate(("orders", 0), log, unused, unused, self._append, unused)
         self._scheduler = Simulation(seed=1).scheduler
 
     def park(self, epoch: int) -> Future[AppendResult]:

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from actors.messages.replica import AppendResult
+from actors.partition.append_queue import AppendQueue
 from actors.partition.replica import Replica
 from log.partition.partition_log import PartitionLog
 from log.partition.refusals import Refusals
@@ -31,8 +32,8 @@ def _answer_at_once(
     return AppendResult(ErrorCode.NONE, base, self._member.node.term, "")
 
 
-def _verdict_by_isr(self: Replica, end: int) -> ErrorCode | None:
-    enough = end <= self._member.node.watermark and self._in_sync_count() >= self._min_insync_replicas
+def _verdict_by_isr(self: AppendQueue, end: int) -> ErrorCode | None:
+    enough = self._replication.is_committed(end) and not self._replication.too_few_in_sync
     return ErrorCode.NONE if enough else None
 
 
@@ -188,8 +189,8 @@ LOG_MUTANTS: dict[str, Mutant] = {
     ),
     "answered-by-isr-size": Mutant(
         "acks=all counts who is in sync, not who has the record",
-        Replica,
-        "_verdict",
+        AppendQueue,
+        "verdict",
         _verdict_by_isr,
         faults=("silent", "one-way", "slow"),
         min_insync_replicas=3,

@@ -248,7 +248,8 @@ def _fetched_as_it_is(
 
 
 def _confirmed_by_itself(self: Confirmations, leader_epoch: int, _then: object) -> LeadershipConfirmed:
-    return LeadershipConfirmed(self._replica.authority.problem(leader_epoch))
+    objection = self._authority.to_answer(leader_epoch)
+    return LeadershipConfirmed(ErrorCode.NONE if objection is None else objection.error)
 
 
 def _any_epoch(_metadata: Metadata, _leadership: Leadership, _topic_name: str) -> int:
