@@ -141,6 +141,8 @@ def _finish(opened: OpenLog, handles: Handles, directory: str, config: LogConfig
     opened.producers.forget_ended(found.high_watermark)
     suspect = _suspect_from(opened, handles, directory, config)
     if suspect is not None:
+        if found.clean:  # a kill below leaves what must be scanned
+            saved.forget_clean_stop()
         with contextlib.suppress(OSError):  # for want of room
             checkpoint.write_failed_sync(files, directory, suspect)  # the next sync may fail, too
         _write_again(found.segments, suspect)
