@@ -141,6 +141,8 @@ def _finish(opened: OpenLog, handles: Handles, directory: str, config: LogConfig
     opened.producers.forget_ended(found.high_watermark)
     suspect = _suspect_from(opened, handles, directory, config)
     if suspect is not None:
+        if found.clean:  # a kill below leaves what must be scanned
+            saved.forget_clean_stop()
         with contextlib.suppress(OSError):  # for want of room
             checkpoint.write_failed_sync(files, directory, suspect)  # the next sync may fail, too
         _write_again(found.segments, suspect)
@@ -159,14 +161,15 @@ def _suspect_from(opened: OpenLog, handles: Handles, directory: str, config: Log
 
 def _write_again(segments: list[Segment], flushed_offset: int) -> None:
     """From here on the log may read well and not be on disk. Written anew, it is."""
-    for segment in segments[segment_at(segments, flushed_offset) :]:
+    # Only the last segment with batches can have been cut: a log takes none behind a cut that is not on disk.
+    cut = next((segment for segment in reversed(segments) if segment.size), segments[-1])
+    for segment in segments[segment_at(segments, min(flushed_offset, cut.base_offset)) :]:
         file = segment.file
         for position in range(0, segment.size, _COPY_BYTES):
             file.pwrite(file.pread(min(_COPY_BYTES, segment.size - position), position), position)
-        if segment is segments[-1]:
-            # It may be longer on disk, and its size is only written if it changes. Only the last segment can have been
-            # cut: a log takes no batches behind a cut that is not on disk. And a recovery after a kill between these
-            # two finds a byte behind the last batch, which it cuts off; in an earlier segment, all later ones with it.
+        if segment is cut:
+            # It may be longer on disk, and its size is only written if it changes. A kill between these two leaves a
+            # byte behind its last batch, which recovery cuts off; in an earlier segment, all later ones with it.
             file.truncate(segment.size + 1)
             file.truncate(segment.size)
         file.sync()

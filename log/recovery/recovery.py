@@ -224,6 +224,8 @@ def _recover(
     scan_from = offsets.recovery_point if known.has_epochs else 0
     if known.has_offsets and segments and segments[0].base_offset > offsets.log_start_offset:
         _drop_without_beginning(handles.filesystem, directory, names, opened, offsets)
+    if len(segments) > 1 and not segments[-1].size:
+        _cut_before_empty(opened, config)
     first = sum(1 for following in segments[1:] if following.base_offset <= scan_from)
     opened.unsynced += _mend_indexes(handles.filesystem, segments[:first], names, config)
     end_offset = segments[first].base_offset if segments else opened.log_start_offset
@@ -282,6 +284,32 @@ def _drop_without_beginning(
         segment.remove()
     opened.segments.clear()
     opened.log_start_offset = offsets.log_start_offset
+
+
+def _cut_before_empty(opened: Opened, config: LogConfig) -> None:
+    """The last segment is empty: what the one before it holds of offsets from there on was cut before.
+
+    A log that is cut in a gap goes on in a new segment, and the name of that one may be on disk before the cut is. Or a
+    kill has left a byte when the log was written again.
+    """
+    segment, end_offset = opened.segments[-2], opened.segments[-1].base_offset
+    end = segment.size
+    try:
+        for position, header in _batches_from(segment, end_offset):
+            if header.base_offset >= end_offset:
+                end = position
+                break
+    except CorruptSegment as error:
+        if segment.size - error.position >= HEADER.size:
+            return  # damage: the scan comes upon it, or a reader does
+        end = error.position
+    cut_bytes = segment.size - end
+    if cut_bytes:
+        segment.size = end
+        segment.truncate(end, end_offset, config.index_interval_bytes)
+        opened.unsynced += segment.seal()
+        reason = f"the segment from {end_offset} on follows"
+        opened.cut = Cut(end_offset, cut_bytes, reason, below_checkpoint=False, is_loss=False)
 
 
 def _may_follow(base_offset: int, end_offset: int, known: _Checkpoints, config: LogConfig) -> bool:

@@ -13,6 +13,7 @@ from log.disk.handles import Handles
 from log.disk.memory_filesystem import CrashMode, Fault, MemoryFilesystem, SimulatedCrash
 from log.errors import LogOffline
 from log.partition.partition_log import PartitionLog
+from log.recovery import checkpoint
 from log.segment.epoch_cache import EpochEntry
 from log.segment.producer_state import ProducerStates
 from protocol.records.batches import ControlType
@@ -281,7 +282,7 @@ def test_a_crash_while_a_log_of_several_segments_is_written_again_costs_nothing(
 
 
 @pytest.mark.parametrize("failure", ["an error", "a kill"])
-@pytest.mark.parametrize("before", ["a torn tail", "a failed sync"])
+@pytest.mark.parametrize("before", ["a torn tail", "a failed sync", "a failed sync behind a clean stop"])
 def test_an_opening_that_fails_at_any_operation_loses_nothing(before: str, failure: str) -> None:
     """Neither what the killed process had written, nor, at a power loss, what a later flush made durable."""
     operation = 0
@@ -294,10 +295,14 @@ def test_an_opening_that_fails_at_any_operation_loses_nothing(before: str, failu
         written = contents(log)
         if before == "a torn tail":
             log.active.file.pwrite(b"torn", log.active.size)
-        else:
+        elif before == "a failed sync":
             files.faults.append(Fault("sync", path=log.active.path))
             with pytest.raises(LogOffline):
                 log.flush()
+        else:
+            log.roll()
+            log.close()
+            checkpoint.write_failed_sync(files, DIRECTORY, 0)
         log.release()
         files.crash(mode="keep_all")
         if failure == "an error":

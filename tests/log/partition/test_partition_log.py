@@ -527,6 +527,34 @@ def test_a_truncation_into_a_gap_is_remembered(files: MemoryFilesystem, stop: Ca
     assert (log.cut, log.end_offset) == (None, 15)
 
 
+@pytest.mark.parametrize("loss", ["power", "a failed sync", "a failed sync, then power"])
+def test_a_truncation_into_a_gap_is_on_disk_before_records_follow_it(files: MemoryFilesystem, loss: str) -> None:
+    """The segment that keeps the end has its name on disk before the one that was cut is shorter there."""
+    log = open_log(files, GAPS)
+    for offset in (0, 20, 40):
+        follow(log, batch(), offset)
+    log.flush()
+    log.truncate(15)
+    if loss == "power":
+        files.sync_directory(log.directory)
+    else:
+        files.faults.append(Fault("sync", path=log.segments[0].path))
+        with pytest.raises(LogOffline):
+            log.flush()
+        log.release()
+    log.handles.close_all()
+    if "power" in loss:
+        files.crash()
+    log = open_log(files, GAPS)
+    assert log.end_offset == 15
+    assert [offsets(one) for one in contents(log)] == [[0]]
+    follow(log, batch(), 17, epoch=1)
+    log.flush()
+    log.checkpoint()
+    files.crash()
+    assert [offsets(one) for one in contents(open_log(files, GAPS))] == [[0], [17]]
+
+
 def test_a_log_cut_back_to_its_start_still_knows_the_epoch_before_it(files: MemoryFilesystem) -> None:
     log = open_log(files)
     put(log, batch(), epoch=3)
