@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from log.segment import producer_state
-from tools.simulator.hunt import hunt
 from tools.simulator.record.report import Outcome, TraceKeeper
 from tools.simulator.run import run_seed
 from tools.simulator.settings.seed import choose
@@ -42,8 +41,3 @@ def test_the_bound_is_small_for_one_run_only() -> None:
     before = producer_state.PRODUCERS_MAX
     check(BY_NUMBER)
     assert before == producer_state.PRODUCERS_MAX
-
-
-@pytest.mark.parametrize("mutant", ["open-producer-forgotten", "first-producer-forgotten"])
-def test_a_planted_bug_is_found(mutant: str) -> None:
-    assert hunt(mutant, range(8), promise="every replica knows the same producers").seed is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tools.checker.history import OK, TransactionEnded
-from tools.simulator.hunt import hunt
 from tools.simulator.record.report import Outcome, TraceKeeper
 from tools.simulator.run import run_seed
 from tools.simulator.settings.seed import choose
@@ -30,18 +29,6 @@ def test_transactions_end_and_topics_of_one_name_are_kept_apart() -> None:
 def test_a_transaction_ends_whose_topic_is_gone() -> None:
     """Its coordinator waited for an answer that no controller wrote."""
     check(36, groups=None, writers=None, admins=None, seconds=None)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mutant", "promise"),
-    [
-        ("gone-topic-not-given-up", "everything goes on once it is healed"),
-        ("old-offsets-count", "offsets of a deleted topic do not count for the next of its name"),
-    ],
-)
-def test_a_planted_bug_is_found(mutant: str, promise: str) -> None:
-    assert hunt(mutant, range(8), promise=promise).seed is not None
 
 
 def test_clients_write_to_such_topics_commit_offsets_of_them_and_end_their_transactions() -> None:
