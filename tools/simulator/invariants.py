@@ -21,7 +21,7 @@ from log.producer_state import BATCHES_KEPT
 from log.raft.member import Member
 from log.raft.membership import Membership, Voter
 from log.raft.messages import Beat
-from log.raft.roles import Leader
+from log.raft.roles import Follower, Leader
 from log.reserve import ReservedFilesystem
 from log.segment import segment_at
 from protocol.errors import ProtocolError
@@ -141,6 +141,7 @@ class Invariants:
         leads = isinstance(node.role, Leader)
         if leads or seen.leads:
             self._compare_leading(group, broker, seen, member)
+        self._compare_following(group, broker, member)
         if node.term < seen.term:
             self._violate("an epoch never goes down", group, f"broker {broker}: {node.term} after {seen.term}")
         if node.watermark < seen.watermark:
@@ -219,6 +220,13 @@ class Invariants:
             return
         elif node.membership.brokers == (broker,):
             self._violate("whoever votes alone goes on leading", group, f"broker {broker}, in epoch {node.term}")
+
+    def _compare_following(self, group: str, broker: int, member: Member) -> None:
+        """A follower acknowledges what it verified, so it must not cut that as long as it follows this leader."""
+        role, log = member.node.role, member.log
+        if isinstance(role, Follower) and role.verified > log.end_offset and log.online:
+            text = f"broker {broker} verified {role.verified} in {member.node.term}, and has {log.end_offset}"
+            self._violate("a follower has what it verified", group, text)
 
     def _begin(self, group: str, broker: int, actor: GroupMember) -> Seen:
         node, log = actor._member.node, actor._member.log

@@ -237,7 +237,9 @@ RAFT_MUTANTS: dict[str, Mutant] = {
     "acknowledge-log-end": Mutant(
         "a follower acknowledges its log's end", following, "_acknowledge", _acknowledge_log_end
     ),
-    "truncate-to-leader": Mutant("a follower cuts what its leader lacks", following, "on_append", _on_append_cut),
+    "truncate-to-leader": Mutant(
+        "a follower cuts what its leader lacks", following, "on_append", _on_append_cut, faults=("clog",)
+    ),
     "no-epoch-check": Mutant(
         "logs meet wherever both have something", following, "_meets", _meets_anywhere, faults=("usurp",)
     ),
