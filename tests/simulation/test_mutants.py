@@ -60,6 +60,7 @@ BREAKS = {
     "what the watermark covers is held by a majority": "commit-without-majority",
     "whoever applied the same knows the same": "snapshot-without-answers",
     "whoever counts again holds what was committed": "recovered-too-early",
+    "whoever lost what it acknowledged does not count": "lost-data-votes",
     "zombie": "stale-epoch-commits",
 }
 """A planted bug for each promise that some bug breaks in many seeds."""

@@ -113,6 +113,8 @@ class Invariants:
         self._past: dict[tuple[str, Voter], list[PartitionLog]] = {}
         self._expected: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._synced: dict[tuple[str, int, str], tuple[int, int]] = {}
+        self._acknowledged: dict[tuple[str, int, str], tuple[int, int]] = {}
+        """What a replica held that acknowledges before it syncs, when its power went."""
         self._terms: dict[tuple[str, int, str], int] = {}
         self._kept: str | None = None
         """After a blackout: the only group of which what was committed is still held by a majority."""
@@ -248,6 +250,10 @@ class Invariants:
         if synced is not None and not _has(log, *synced) and not anew:
             text = f"broker {broker} had (offset, epoch) {synced} on disk and came back with {found}"
             self._violate("what is synced survives", group, text)
+        acknowledged = self._acknowledged.pop((group, broker, node.directory), None)
+        if acknowledged is not None and node.eligible and not _has(log, *acknowledged) and not anew:
+            text = f"broker {broker} had (offset, epoch) {acknowledged}, came back with {found} and counts"
+            self._violate("whoever lost what it acknowledged does not count", group, text)
         seen = Seen(actor, log, node.directory, node.term, 0, log.generation, False, log.log_start_offset, 0,
                     node.membership, node.history.latest_offset, log._saved.offsets, node.eligible,
                     len(self._committed_by.get(group, ())))  # fmt: skip
@@ -571,15 +577,22 @@ class Invariants:
             del self._expected[key]
 
     def expect_synced(self, broker: int, groups: Iterable[str]) -> None:
-        """This broker loses its power: only what it had not synced may go."""
+        """This broker loses its power: only what it had not synced may go, and it must know if it acknowledged that."""
         for group in groups:
             seen = self.seen.get((group, broker))
             if seen is None:
                 continue
             self._expected.pop((group, broker, seen.directory), None)
+            self._note_acknowledged(group, broker, seen)
             if _lives(seen.actor) or (seen.actor.node.ending and seen.log._saved.is_clean):
                 offset = seen.log.flushed_offset
                 self._synced[group, broker, seen.directory] = (offset, seen.log.epochs.epoch_at(offset - 1))
+
+    def _note_acknowledged(self, group: str, broker: int, seen: Seen) -> None:
+        node, log = seen.actor._member.node, seen.log
+        if _lives(seen.actor) and log.online and node.eligible and not node.config.flush_before_ack:
+            end = log.end_offset
+            self._acknowledged[group, broker, seen.directory] = (end, log.epochs.epoch_at(end - 1))
 
     def _holds(self, log: PartitionLog, group: str, end: int, held: int) -> bool:
         if end <= log.log_start_offset:  # deleted, which only what is committed is

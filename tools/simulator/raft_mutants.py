@@ -276,7 +276,7 @@ RAFT_MUTANTS: dict[str, Mutant] = {
         "an emptied broker is still a voter", Membership, "has", _has_any_directory, faults=("empty", "sniper", "cut")
     ),
     "lost-data-votes": Mutant(
-        "a replica that lost data votes as before", losses, "is_marked", _not_marked, faults=("power",)
+        "a replica that lost data votes as before", losses, "is_marked", _not_marked, faults=("power",), partitions=3
     ),
     "recovered-too-early": Mutant(
         "a replica that lost data counts again before it was brought anything",
