@@ -43,6 +43,7 @@ BREAKS = {
     "an answer tells what is committed": "answered-before-commit",
     "an epoch never goes down": "term-forgotten",
     "an operation is done once": "done-twice",
+    "at most one leader per epoch": "two-controllers",
     "every replica knows the same epochs": "restart-without-epochs",
     "every replica knows the same producers": "producers-not-followed",
     "everything goes on once it is healed": "target-kept",

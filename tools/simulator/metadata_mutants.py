@@ -43,7 +43,11 @@ _is_elected = RaftNode._is_elected
 
 
 def _is_elected_by_half(self: RaftNode, role: PreCandidate | Candidate) -> bool:
-    """Of the controllers, one less than a majority is enough."""
+    """Of the controllers, one less than a majority is enough: of three, a candidate's own vote.
+
+    Two of them stand in the same epoch where the third grants both a pre-vote before it hears that one of them leads,
+    which is likely if no link stands between the two.
+    """
     if isinstance(role, Candidate) and isinstance(self.log, PartitionLog) and self.log.directory.endswith(GROUP):
         return len(role.granted) >= self.membership.majority - 1
     return _is_elected(self, role)
@@ -211,10 +215,9 @@ METADATA_MUTANTS: dict[str, Mutant] = {
         RaftNode,
         "_is_elected",
         _is_elected_by_half,
-        faults=("kill", "kill-all", "usurp", "isolate"),
-        brokers=5,
-        replication_factor=3,
+        faults=("cut", "sniper", "transfer"),
         admins=1,
+        seconds=20.0,
     ),
     "answered-when-written": Mutant(
         "an operation is answered before it is committed",
