@@ -20,6 +20,7 @@ MISTAKES = ("TypeError", "AttributeError", "NameError", "KeyError")
 """How a planted bug fails that was written for code that has changed since. That is found too, and proves nothing."""
 BREAKS = {
     "a coordinator that answers knows everything committed": "first-offset-replayed",
+    "a follower has what it verified": "truncate-to-leader",
     "a forged marker is refused": "forged-marker-written",
     "a generation has one assignment": "generation-not-counted",
     "a good append was refused": "sole-voter-is-alone",
@@ -42,6 +43,7 @@ BREAKS = {
     "an answer tells what is committed": "answered-before-commit",
     "an epoch never goes down": "term-forgotten",
     "an operation is done once": "done-twice",
+    "at most one leader per epoch": "two-controllers",
     "every replica knows the same epochs": "restart-without-epochs",
     "every replica knows the same producers": "producers-not-followed",
     "everything goes on once it is healed": "target-kept",
@@ -61,6 +63,7 @@ BREAKS = {
     "what the watermark covers is held by a majority": "commit-without-majority",
     "whoever applied the same knows the same": "snapshot-without-answers",
     "whoever counts again holds what was committed": "recovered-too-early",
+    "whoever lost what it acknowledged does not count": "lost-data-votes",
     "zombie": "stale-epoch-commits",
 }
 """One planted bug for each promise that some bug breaks in many seeds; `make test-long` hunts all of them."""

@@ -19,6 +19,7 @@ from log.disk.filesystem import Filesystem
 from log.disk.memory_filesystem import MemoryFilesystem
 from log.disk.reserve import ReservedFilesystem
 from log.partition.partition_log import PartitionLog
+from log.raft.follower import Follower
 from log.raft.membership import Membership, Voter
 from log.raft.messages import Beat
 from log.recovery.checkpoint import Offsets
@@ -111,6 +112,8 @@ class Invariants:
         self._past: dict[tuple[str, Voter], list[PartitionLog]] = {}
         self._expected: dict[tuple[str, int, str], tuple[int, int]] = {}
         self._synced: dict[tuple[str, int, str], tuple[int, int]] = {}
+        self._acknowledged: dict[tuple[str, int, str], tuple[int, int]] = {}
+        """What a replica held that acknowledges before it syncs, when its power went."""
         self._terms: dict[tuple[str, int, str], int] = {}
         self._kept: str | None = None
         """After a blackout: the only group of which what was committed is still held by a majority."""
@@ -138,6 +141,7 @@ class Invariants:
         leads = node.leads
         if leads or seen.leads:
             self._compare_leading(group, broker, seen, member)
+        self._compare_following(group, broker, member)
         if node.term < seen.term:
             self._violate("an epoch never goes down", group, f"broker {broker}: {node.term} after {seen.term}")
         if node.watermark < seen.watermark:
@@ -217,6 +221,13 @@ class Invariants:
         elif node.membership.brokers == (broker,):
             self._violate("whoever votes alone goes on leading", group, f"broker {broker}, in epoch {node.term}")
 
+    def _compare_following(self, group: str, broker: int, member: Member) -> None:
+        """A follower acknowledges what it verified, so it must not cut that as long as it follows this leader."""
+        role, log = member.node.role, member.log
+        if isinstance(role, Follower) and role.verified > log.end_offset and log.online:
+            text = f"broker {broker} verified {role.verified} in {member.node.term}, and has {log.end_offset}"
+            self._violate("a follower has what it verified", group, text)
+
     def _begin(self, group: str, broker: int, actor: RaftActor) -> Seen:
         node, log = actor.member.node, actor.member.log
         known = self._terms.get((group, broker, node.directory), 0)
@@ -237,6 +248,10 @@ class Invariants:
         if synced is not None and not _has(log, *synced) and not anew:
             text = f"broker {broker} had (offset, epoch) {synced} on disk and came back with {found}"
             self._violate("what is synced survives", group, text)
+        acknowledged = self._acknowledged.pop((group, broker, node.directory), None)
+        if acknowledged is not None and node.eligible and not _has(log, *acknowledged) and not anew:
+            text = f"broker {broker} had (offset, epoch) {acknowledged}, came back with {found} and counts"
+            self._violate("whoever lost what it acknowledged does not count", group, text)
         seen = Seen(actor, log, node.directory, node.term, 0, log.generation, False, log.log_start_offset, 0,
                     node.membership, node.history.latest_offset, log.saved_offsets, node.eligible,
                     len(self._committed_by.get(group, ())))  # fmt: skip
@@ -560,15 +575,22 @@ class Invariants:
             del self._expected[key]
 
     def expect_synced(self, broker: int, groups: Iterable[str]) -> None:
-        """This broker loses its power: only what it had not synced may go."""
+        """This broker loses its power: only what it had not synced may go, and it must know if it acknowledged that."""
         for group in groups:
             seen = self.seen.get((group, broker))
             if seen is None:
                 continue
             self._expected.pop((group, broker, seen.directory), None)
+            self._note_acknowledged(group, broker, seen)
             if _lives(seen.actor) or (seen.actor.node.ending and seen.log.is_closed_cleanly):
                 offset = seen.log.flushed_offset
                 self._synced[group, broker, seen.directory] = (offset, seen.log.epochs.epoch_at(offset - 1))
+
+    def _note_acknowledged(self, group: str, broker: int, seen: Seen) -> None:
+        node, log = seen.actor.member.node, seen.log
+        if _lives(seen.actor) and log.online and node.eligible and not node.config.flush_before_ack:
+            end = log.end_offset
+            self._acknowledged[group, broker, seen.directory] = (end, log.epochs.epoch_at(end - 1))
 
     def _holds(self, log: PartitionLog, group: str, end: int, held: int) -> bool:
         if end <= log.log_start_offset:  # deleted, which only what is committed is

@@ -43,7 +43,11 @@ _is_elected = Election.is_elected
 
 
 def _is_elected_by_half(self: Election) -> bool:
-    """Of the controllers, one less than a majority is enough."""
+    """Of the controllers, one less than a majority is enough: of three, a candidate's own vote.
+
+    Two of them stand in the same epoch where the third grants both a pre-vote before it hears that one of them leads,
+    which is likely if no link stands between the two.
+    """
     log = self.state.log
     if isinstance(self, Candidate) and isinstance(log, PartitionLog) and log.directory.endswith(GROUP):
         return len(self.granted) >= self.state.membership.majority - 1
@@ -214,10 +218,9 @@ METADATA_MUTANTS: dict[str, Mutant] = {
         Election,
         "is_elected",
         _is_elected_by_half,
-        faults=("kill", "kill-all", "usurp", "isolate"),
-        brokers=5,
-        replication_factor=3,
+        faults=("cut", "sniper", "transfer"),
         admins=1,
+        seconds=20.0,
     ),
     "answered-when-written": Mutant(
         "an operation is answered before it is committed",

@@ -238,7 +238,9 @@ RAFT_MUTANTS: dict[str, Mutant] = {
     "acknowledge-log-end": Mutant(
         "a follower acknowledges its log's end", Follower, "_acknowledge", _acknowledge_log_end
     ),
-    "truncate-to-leader": Mutant("a follower cuts what its leader lacks", Follower, "on_append", _on_append_cut),
+    "truncate-to-leader": Mutant(
+        "a follower cuts what its leader lacks", Follower, "on_append", _on_append_cut, faults=("clog",)
+    ),
     "no-epoch-check": Mutant(
         "logs meet wherever both have something", Follower, "_meets", _meets_anywhere, faults=("usurp",)
     ),
@@ -275,7 +277,7 @@ RAFT_MUTANTS: dict[str, Mutant] = {
         "an emptied broker is still a voter", Membership, "has", _has_any_directory, faults=("empty", "sniper", "cut")
     ),
     "lost-data-votes": Mutant(
-        "a replica that lost data votes as before", losses, "is_marked", _not_marked, faults=("power",)
+        "a replica that lost data votes as before", losses, "is_marked", _not_marked, faults=("power",), partitions=3
     ),
     "recovered-too-early": Mutant(
         "a replica that lost data counts again before it was brought anything",
