@@ -206,7 +206,7 @@ class Follower(Role):
             self._acknowledge(message.leader, self.held())
             return
         state.ready.restart = message
-        self.verified = start
+        self.verified = self.acknowledged = start
         state.watermark = max(state.watermark, start)
         self._acknowledge(message.leader, start)
 

@@ -223,6 +223,11 @@ class Member:
         if ready.vote is not None:
             self.unsaved_vote = ready.vote
         if ready.recovered:
+            if self.node.watermark < self.log.high_watermark:
+                # All voters lost what was committed there. On disk before the mark goes: an eligible replica that came
+                # back with the higher watermark could not truncate below it, and would never follow the leader again.
+                self.log.high_watermark = self.node.watermark
+                self.log.checkpoint()
             losses.unmark(self.log.filesystem, self.log.directory)
         if ready.restart is not None:
             self._restart(ready.restart)
