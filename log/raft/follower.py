@@ -74,6 +74,16 @@ class Follower(Role):
     def position(self) -> tuple[int, int]:
         return self.verified, self.acknowledged
 
+    def check_invariants(self) -> None:
+        state = self.state
+        assert self.leader != state.broker, "no replica follows itself"
+        assert 0 <= self.acknowledged <= self.verified, f"acknowledged {self.acknowledged} of {self.verified}"
+        assert self.verified <= state.log.end_offset, f"verified {self.verified} of {state.log.end_offset}"
+        assert self.leader is not None or self.verified == 0, f"{self.verified} is verified without a leader"
+        assert self.leader is None or self.campaign_at is None, f"it follows {self.leader} and stands for election"
+        if state.retiring or state.is_superseded:
+            assert self.campaign_at is None, "it stands for election, and is about to stop or superseded"
+
     # -- events ----------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
@@ -207,7 +217,7 @@ class Follower(Role):
             return
         state.ready.restart = message
         self.verified = self.acknowledged = start
-        state.watermark = max(state.watermark, start)
+        state.watermark = state.refill_end = max(state.watermark, start)
         self._acknowledge(message.leader, start)
 
     # -- inside ------------------------------------------------------------------------------------------------

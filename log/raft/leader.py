@@ -56,6 +56,23 @@ class Leader(Role):
     def replicates(self) -> bool:
         return bool(self.progress)
 
+    def check_invariants(self) -> None:
+        state, log = self.state, self.state.log
+        assert state.vote.voted_for == state.broker, f"a leader has voted for {state.vote}"
+        assert state.eligible, "a leader has everything that is left, and is eligible"
+        assert state.is_voter or self.successor is not None, f"it is not one of {state.membership}"
+        assert not state.is_superseded, f"generation {state.latest_generation} has begun"
+        assert self.progress.keys() == state.replicas - {state.broker}, f"{[*self.progress]} of {state.replicas}"
+        assert self.term_start <= log.end_offset, f"term from {self.term_start}, log end {log.end_offset}"
+        is_own = log.end_offset == self.term_start or log.epochs.latest == state.term
+        assert is_own, f"epoch {log.epochs.latest} behind {self.term_start} in term {state.term}"
+        assert self.certain or state.watermark <= self.term_start, f"{state.watermark}, term from {self.term_start}"
+        assert self.successor != state.broker, "a leader does not transfer its leadership to itself"
+        assert not self.alone or state.config.leads_alone, "it leads alone, and is not configured to"
+        for broker, progress in self.progress.items():
+            progress.check_invariants(broker, log.end_offset)
+        self.read_index.check_invariants()
+
     # -- beginning and following the membership ------------------------------------------------------------------
 
     def begin(self, now: float, answered: set[int]) -> None:

@@ -127,6 +127,11 @@ class RaftNode(RaftState):
         """The heartbeats of this Raft group, if this replica leads. They are sent with those of all other groups."""
         return self.role.beats()
 
+    def check_invariants(self) -> None:
+        """What holds between any two events, once what `take_ready` gave is done. Tests ask for it after each."""
+        self.check_shared_invariants()
+        self.role.check_invariants()
+
     def take_ready(self) -> Ready:
         """What must be done now. Do it, in order, before the node is used again."""
         ready, self.ready = self.ready, Ready()

@@ -52,6 +52,19 @@ class Progress:
         """
         self.goal_set_at = now
 
+    def check_invariants(self, broker: int, leader_end: int) -> None:
+        """`leader_end` is where the leader's log ends."""
+        assert 0 <= self.match <= self.next, f"broker {broker}: match {self.match}, next {self.next}"
+        assert self.next <= leader_end, f"broker {broker}: next {self.next}, log end {leader_end}"
+        assert self.goal <= leader_end, f"broker {broker}: goal {self.goal}, log end {leader_end}"
+        sizes = sum(size for _, size in self._in_flight)
+        assert self.in_flight_bytes == sizes, f"broker {broker}: {self.in_flight_bytes} bytes in flight, not {sizes}"
+        if self._in_flight:
+            assert self.pace is not Pace.PROBE, f"broker {broker}: batches are in flight to it, and it is probed"
+            assert self._in_flight[-1][0] == self.next, f"broker {broker}: {self._in_flight[-1]}, next {self.next}"
+            assert self._in_flight[0][0] > self.match, f"broker {broker}: {self._in_flight[0]}, match {self.match}"
+        assert not self.waiting or self.pace is not Pace.STREAM, f"broker {broker}: streamed, and waits for an answer"
+
     @property
     def owes_word(self) -> bool:
         """Is something to come from it: an answer, or, if it does not count, that it does again?"""

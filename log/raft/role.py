@@ -104,6 +104,10 @@ class Role:
         """What a follower has verified and acknowledged, so that it can go back to that."""
         return 0, 0
 
+    def check_invariants(self) -> None:
+        """What holds between any two events as long as the node has this role."""
+        raise NotImplementedError
+
     # -- events ----------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:

@@ -193,6 +193,14 @@ class Member:
             self._parked = []
             self._work(now)
 
+    def check_invariants(self) -> None:
+        """What holds between any two events."""
+        assert self.node.ready.empty, f"not done: {self.node.ready}"
+        assert not self._parked or self.unsaved_vote is not None, f"messages wait for no vote: {self._parked}"
+        assert self.unsaved_vote in (None, self.node.vote), f"{self.unsaved_vote} is not saved, {self.node.vote} counts"
+        assert self.log.high_watermark <= self.node.watermark, f"{self.log.high_watermark}, {self.node.watermark}"
+        self.node.check_invariants()
+
     # -- doing what the node says ------------------------------------------------------------------------------
 
     def _work(self, now: float) -> None:

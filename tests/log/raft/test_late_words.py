@@ -75,7 +75,7 @@ def test_a_replica_that_no_longer_votes_does_not_stand_for_election() -> None:
     append_many(group, 1, 1)
     node = group.members[3].node
     group.act(3, lambda member: member.leader_gone(group.now))
-    node.history.add(node.log.end_offset, node.membership.without(3))
+    node.history.add(node.log.end_offset - 1, node.membership.without(3))
     group.now += 60.0
     group.act(3, lambda member: member.tick(group.now))
     assert isinstance(node.role, Follower)

@@ -197,7 +197,7 @@ def test_a_leader_may_hold_older_records_than_its_follower() -> None:
     progress = leader_of(group, 2).progress[3]
     progress.match = 0
     progress.probe_from(0)
-    group.act(2, lambda member: leader_of(group, 2).replicate(3, group.now))
+    leader_of(group, 2).replicate(3, group.now)
     group.act(2, lambda member: member.tick(group.now))
     pump(group)
     append_many(group, 2, 1)
@@ -216,8 +216,7 @@ def test_a_follower_that_has_verified_nothing_yet_acknowledges_nothing_when_its_
     elect(group, 1)
     follower = group.members[3]
     follower.log.append(check_batches(build_batch([Record(0, 1, None, b"old", ())])), epoch=1, now_ms=0)
-    group.act(3, lambda member: member.node.follow(1, None))
-    group.channels[3, 1].clear()
+    follower.node.follow(1, None)
     follower.log.flush()
     group.act(3, lambda member: member.flushed(group.now))
     assert not [said for said in group.channels[3, 1] if isinstance(said, Appended)]

@@ -23,6 +23,7 @@ from log.raft.messages import (
     VoteRequest,
 )
 from log.raft.node import RaftNode
+from log.raft.progress import Progress
 from log.raft.ready import Fetch, Ready, Vote
 from log.raft.role import Role
 from log.recovery import losses
@@ -178,6 +179,15 @@ def _fetched_within_window(
         _fetched(self, fetch, data, end, now, epochs)
 
 
+_probe_from = Progress.probe_from
+
+
+def _probe_with_bytes_in_flight(self: Progress, end: int) -> None:
+    in_flight_bytes = self.in_flight_bytes
+    _probe_from(self, end)
+    self.in_flight_bytes = in_flight_bytes
+
+
 def _tick_for_quorum(self: Leader, now: float) -> None:
     if not self.has_quorum(now):
         self.state.follow(None, self.state.campaign_at(now, patience=1))
@@ -324,6 +334,13 @@ RAFT_MUTANTS: dict[str, Mutant] = {
     ),
     "window-too-small": Mutant(
         "a batch larger than the window is never sent again", Leader, "fetched", _fetched_within_window
+    ),
+    "window-not-freed": Mutant(
+        "the window of a follower that is probed stays as full as it was; a run writes too little to fill it",
+        Progress,
+        "probe_from",
+        _probe_with_bytes_in_flight,
+        faults=("kill", "isolate", "usurp", "drop"),
     ),
     "lost-append-not-repeated": Mutant(
         "nobody asks again where an append was lost",
