@@ -569,7 +569,7 @@ class Replica(RaftActor):
         if self._log_starts.waits:
             self._log_starts.go_on(self._member)
 
-    def on_membership(self) -> None:
+    def on_leader_event(self) -> None:
         self._confirmations.go_on()
         if self._appends and self._appends[0].end <= self._member.node.watermark:
             self._answer_appends()

@@ -41,7 +41,7 @@ from log.raft.ready import Vote
 from log.raft.waiting import waits_for
 from log.recovery import checkpoint, losses
 from log.recovery.flush import Flush
-from log.replica.member import MEMBERSHIP_FILE, Machine, Member
+from log.replica.member import MEMBERSHIP_FILE, Member, StateMachine
 from log.replica.vote_journal import after_doubt
 from protocol.late_attrs import frozen
 
@@ -139,7 +139,7 @@ class RaftActor(Actor):
     def spec(self) -> ReplicaSpec:
         """The group as it shall be now."""
 
-    def machine(self) -> Machine | None:
+    def machine(self) -> StateMachine | None:
         """What the log's records make, if that is kept here."""
         return None
 
@@ -152,8 +152,8 @@ class RaftActor(Actor):
     def on_committed(self) -> None:
         """The high watermark has moved."""
 
-    def on_membership(self) -> None:
-        """Something has happened; as leader, look whether the membership is what it shall be."""
+    def on_leader_event(self) -> None:
+        """Something has happened while this replica leads: answer what is decided by it."""
 
     def refuse_waiting(self, error: Exception | None) -> None:
         """Answer everybody who still waits for something that will not be: another leads, or the disk failed."""
@@ -290,7 +290,7 @@ class RaftActor(Actor):
     def raft(self, message: Message) -> None:
         self._member.step(message, self.now)
         if type(message) is Appended and self._was_known(message):
-            self.on_membership()
+            self.on_leader_event()
         else:
             self._after_event()
 
@@ -492,7 +492,7 @@ class RaftActor(Actor):
             member.damage = None
         if member.node.leads:
             self._announce()
-            self.on_membership()
+            self.on_leader_event()
         if self._flush is None:
             self._sync_if_due()
         if self._stands:

@@ -15,10 +15,10 @@ from log.raft.messages import (
     Appended,
     Beat,
     BeatAnswer,
+    BeginFromSnapshot,
     Confirm,
     Confirmed,
     Recovered,
-    Restart,
     SparseAppend,
     TimeoutNow,
 )
@@ -149,7 +149,7 @@ class Follower(Role):
         elif isinstance(message, Recovered):
             self._on_recovered(message)
         else:
-            self._on_restart(message)
+            self._on_begin_from_snapshot(message)
 
     def on_append(self, message: Append) -> None:
         """Append batches that continue this log, or say where the logs diverge."""
@@ -199,7 +199,7 @@ class Follower(Role):
         state.recover()
         self._answer_beat(message.leader)  # this answer tells the leader that the replica is eligible
 
-    def _on_restart(self, message: Restart) -> None:
+    def _on_begin_from_snapshot(self, message: BeginFromSnapshot) -> None:
         """Drop the log and begin at the leader's log start, unless this log reaches that already.
 
         What the leader knew of this follower may be outdated: later appends may have arrived, and been acknowledged.
@@ -215,7 +215,7 @@ class Follower(Role):
             self.verified = max(self.verified, start)
             self._acknowledge(message.leader, self.held())
             return
-        state.ready.restart = message
+        state.ready.begin = message
         self.verified = self.acknowledged = start
         state.watermark = state.refill_end = max(state.watermark, start)
         self._acknowledge(message.leader, start)

@@ -14,7 +14,7 @@ class Pace(enum.Enum):
     """One empty append at a time, until it is known where the logs meet."""
     STREAM = "stream"
     """One after the other without waiting, as far as the window allows."""
-    RESTART = "restart"
+    SNAPSHOT = "snapshot"
     """It was told to drop everything and begin at our log's start."""
 
 

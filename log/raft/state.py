@@ -23,7 +23,7 @@ from log.segment.epoch_cache import EpochCache
 _PATIENCE_AT_FIRST = 10
 
 
-class LogFacts(Protocol):
+class LogView(Protocol):
     """What a node must know of its log. A PartitionLog is one."""
 
     epochs: EpochCache
@@ -57,7 +57,7 @@ class RaftState(abc.ABC):
         directory: str,
         history: MembershipHistory,
         vote: Vote,
-        log: LogFacts,
+        log: LogView,
         *,
         config: RaftConfig,
         rng: random.Random,

@@ -24,7 +24,7 @@ from log.raft.messages import (
 )
 from log.raft.node import RaftNode
 from log.raft.progress import Progress
-from log.raft.ready import Fetch, Ready, Vote
+from log.raft.ready import ReadForFollower, Ready, Vote
 from log.raft.role import Role
 from log.recovery import losses
 from log.replica.member import Member
@@ -169,14 +169,14 @@ def _sync_votes_or_not(self: VoteJournal) -> None:
     self._unsynced = {}
 
 
-_fetched = Leader.fetched
+_on_read = Leader.on_read
 
 
-def _fetched_within_window(
-    self: Leader, fetch: Fetch, data: memoryview, end: int, now: float, epochs: bytes
+def _on_read_within_window(
+    self: Leader, read: ReadForFollower, data: memoryview, end: int, now: float, epochs: bytes
 ) -> None:  # fmt: skip
     if len(data) <= self.state.config.window_bytes:
-        _fetched(self, fetch, data, end, now, epochs)
+        _on_read(self, read, data, end, now, epochs)
 
 
 _probe_from = Progress.probe_from
@@ -333,7 +333,7 @@ RAFT_MUTANTS: dict[str, Mutant] = {
         faults=("sync-error", "sniper", "kill", "isolate"),
     ),
     "window-too-small": Mutant(
-        "a batch larger than the window is never sent again", Leader, "fetched", _fetched_within_window
+        "a batch larger than the window is never sent again", Leader, "on_read", _on_read_within_window
     ),
     "window-not-freed": Mutant(
         "the window of a follower that is probed stays as full as it was; a run writes too little to fill it",
