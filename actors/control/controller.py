@@ -332,7 +332,7 @@ class Controller(RaftActor):
             self.refuse_waiting(None)
         self._look_around()
 
-    def on_membership(self) -> None:
+    def on_progress(self) -> None:
         self._read_index.go_on(self._member.node)
 
     def on_committed(self) -> None:

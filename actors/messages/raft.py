@@ -8,11 +8,11 @@ from log.raft.messages import (
     Appended,
     Beat,
     BeatAnswer,
+    BeginFromSnapshot,
     Confirm,
     Confirmed,
     Message,
     Recovered,
-    Restart,
     SparseAppend,
     TimeoutNow,
     VoteAnswer,
@@ -20,7 +20,7 @@ from log.raft.messages import (
 )
 
 RAFT_MESSAGES: tuple[type[Message], ...] = (
-    VoteRequest, VoteAnswer, Append, Appended, Beat, BeatAnswer, Restart, TimeoutNow, Recovered,
+    VoteRequest, VoteAnswer, Append, Appended, Beat, BeatAnswer, BeginFromSnapshot, TimeoutNow, Recovered,
     SparseAppend, Confirm, Confirmed,
 )  # fmt: skip
 

@@ -42,7 +42,7 @@ from log.raft.ready import Vote
 from log.raft.waiting import waits_for
 from log.recovery import checkpoint, losses
 from log.recovery.flush import Flush
-from log.replica.member import MEMBERSHIP_FILE, Machine, Member
+from log.replica.member import MEMBERSHIP_FILE, Member, StateMachine
 from log.replica.vote_journal import after_doubt
 from protocol.late_attrs import frozen
 
@@ -141,7 +141,7 @@ class RaftActor(Actor):
     def spec(self) -> ReplicaSpec:
         """The group as it shall be now."""
 
-    def machine(self) -> Machine | None:
+    def machine(self) -> StateMachine | None:
         """What the log's records make, if that is kept here."""
         return None
 

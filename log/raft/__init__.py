@@ -4,7 +4,7 @@ The contract between a node and whoever drives it:
 
     node.step(message, now) / node.tick(now) / node.appended(...) / node.flushed(...)
     ready = node.take_ready()
-    1. persist   ready.restart, ready.truncate, ready.append to the log; ready.vote to the vote journal
+    1. persist   ready.begin, ready.truncate, ready.append to the log; ready.vote to the vote journal
     2. send      ready.messages: after the vote is durable, if there is one; never before
     3. apply     ready.watermark: tell readers and those who wait for their appends
 

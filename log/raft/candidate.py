@@ -73,6 +73,15 @@ class Election(Role):
         """The memberships in which the election must be won: the own one, and later ones that others know."""
         return (self.state.membership, *self.later)
 
+    def check_invariants(self) -> None:
+        state = self.state
+        assert self.sure <= self.granted, f"eligible {self.sure}, granted {self.granted}"
+        assert state.broker in self.granted, "it has not voted for itself"
+        assert (state.broker in self.sure) == state.eligible, f"eligible: {state.eligible}, votes {self.sure}"
+        assert not state.retiring, "a replica that is about to stop stands for no election"
+        assert not state.is_superseded, f"generation {state.latest_generation} has begun"
+        assert all(one.generation == state.generation for one in self.electorates()), f"{self.electorates()}"
+
     # -- events ----------------------------------------------------------------------------------------------
 
     def begin(self, now: float) -> None:
@@ -196,6 +205,10 @@ class Candidate(Election):
 
     def peer_up(self, broker: int, now: float) -> None:
         self.relinked.add(broker)
+
+    def check_invariants(self) -> None:
+        super().check_invariants()
+        assert self.state.vote.voted_for == self.state.broker, f"a candidate has voted for {self.state.vote}"
 
     def vote_saved(self, now: float) -> None:
         """The own vote is durable and the requests are on their way. A single voter is elected by that.

@@ -15,10 +15,10 @@ from log.raft.messages import (
     Appended,
     Beat,
     BeatAnswer,
+    BeginFromSnapshot,
     Confirm,
     Confirmed,
     Recovered,
-    Restart,
     SparseAppend,
     TimeoutNow,
 )
@@ -73,6 +73,16 @@ class Follower(Role):
 
     def position(self) -> tuple[int, int]:
         return self.verified, self.acknowledged
+
+    def check_invariants(self) -> None:
+        state = self.state
+        assert self.leader != state.broker, "no replica follows itself"
+        assert 0 <= self.acknowledged <= self.verified, f"acknowledged {self.acknowledged} of {self.verified}"
+        assert self.verified <= state.log.end_offset, f"verified {self.verified} of {state.log.end_offset}"
+        assert self.leader is not None or self.verified == 0, f"{self.verified} is verified without a leader"
+        assert self.leader is None or self.campaign_at is None, f"it follows {self.leader} and stands for election"
+        if state.retiring or state.is_superseded:
+            assert self.campaign_at is None, "it stands for election, and is about to stop or superseded"
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -139,7 +149,7 @@ class Follower(Role):
         elif isinstance(message, Recovered):
             self._on_recovered(message)
         else:
-            self._on_restart(message)
+            self._on_begin_from_snapshot(message)
 
     def on_append(self, message: Append) -> None:
         """Append batches that continue this log, or say where the logs diverge."""
@@ -189,7 +199,7 @@ class Follower(Role):
         state.recover()
         self._answer_beat(message.leader)  # this answer tells the leader that the replica is eligible
 
-    def _on_restart(self, message: Restart) -> None:
+    def _on_begin_from_snapshot(self, message: BeginFromSnapshot) -> None:
         """Drop the log and begin at the leader's log start, unless this log reaches that already.
 
         What the leader knew of this follower may be outdated: later appends may have arrived, and been acknowledged.
@@ -205,9 +215,9 @@ class Follower(Role):
             self.verified = max(self.verified, start)
             self._acknowledge(message.leader, self.held())
             return
-        state.ready.restart = message
-        self.verified = start
-        state.watermark = max(state.watermark, start)
+        state.ready.begin = message
+        self.verified = self.acknowledged = start
+        state.watermark = state.refill_end = max(state.watermark, start)
         self._acknowledge(message.leader, start)
 
     # -- inside ------------------------------------------------------------------------------------------------

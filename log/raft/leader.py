@@ -15,7 +15,7 @@ from log.raft.membership import Membership, Voter
 from log.raft.messages import Append, Appended, Beat, BeatAnswer, Confirmed, Recovered, SparseAppend, TimeoutNow
 from log.raft.progress import Pace, Progress
 from log.raft.read_index import ReadIndex
-from log.raft.ready import Fetch, LeaderBatch
+from log.raft.ready import LeaderBatch, ReadForFollower
 from log.raft.role import Role
 from log.raft.state import RaftState
 
@@ -55,6 +55,23 @@ class Leader(Role):
     @property
     def replicates(self) -> bool:
         return bool(self.progress)
+
+    def check_invariants(self) -> None:
+        state, log = self.state, self.state.log
+        assert state.vote.voted_for == state.broker, f"a leader has voted for {state.vote}"
+        assert state.eligible, "a leader has everything that is left, and is eligible"
+        assert state.is_voter or self.successor is not None, f"it is not one of {state.membership}"
+        assert not state.is_superseded, f"generation {state.latest_generation} has begun"
+        assert self.progress.keys() == state.replicas - {state.broker}, f"{[*self.progress]} of {state.replicas}"
+        assert self.term_start <= log.end_offset, f"term from {self.term_start}, log end {log.end_offset}"
+        is_own = log.end_offset == self.term_start or log.epochs.latest == state.term
+        assert is_own, f"epoch {log.epochs.latest} behind {self.term_start} in term {state.term}"
+        assert self.certain or state.watermark <= self.term_start, f"{state.watermark}, term from {self.term_start}"
+        assert self.successor != state.broker, "a leader does not transfer its leadership to itself"
+        assert not self.alone or state.config.leads_alone, "it leads alone, and is not configured to"
+        for broker, progress in self.progress.items():
+            progress.check_invariants(broker, log.end_offset)
+        self.read_index.check_invariants()
 
     # -- beginning and following the membership ------------------------------------------------------------------
 
@@ -134,7 +151,7 @@ class Leader(Role):
         if not progress.online or progress.waiting:
             return
         if progress.next < log.log_start_offset and progress.next < log.first_offset:
-            self._begin_anew(broker, now)
+            self._send_snapshot(broker, now)
         elif progress.pace is Pace.PROBE:
             progress.waiting, progress.sent_at = True, now
             epoch = log.epochs.epoch_at(progress.next - 1)
@@ -148,36 +165,36 @@ class Leader(Role):
             and progress.not_before <= now
         ):
             epoch = log.epochs.epoch_at(progress.next - 1)
-            state.ready.fetches.append(Fetch(broker, progress.next, epoch, state.config.fetch_bytes))
+            state.ready.reads.append(ReadForFollower(broker, progress.next, epoch, state.config.fetch_bytes))
 
-    def _begin_anew(self, broker: int, now: float) -> None:
+    def _send_snapshot(self, broker: int, now: float) -> None:
         """Tell a follower to drop its log and to begin where this log does."""
         progress = self.progress[broker]
-        progress.pace, progress.waiting, progress.sent_at = Pace.RESTART, True, now
-        self.state.ready.restarts.append(broker)
+        progress.pace, progress.waiting, progress.sent_at = Pace.SNAPSHOT, True, now
+        self.state.ready.snapshots.append(broker)
 
-    def fetched(self, fetch: Fetch, data: memoryview, end: int, now: float, epochs: bytes) -> None:
+    def on_read(self, read: ReadForFollower, data: memoryview, end: int, now: float, epochs: bytes) -> None:
         """Send what was read for a follower, and continue while there is room."""
-        state, progress = self.state, self.progress.get(fetch.to)
+        state, progress = self.state, self.progress.get(read.to)
         if progress is None or not progress.online or progress.pace is not Pace.STREAM:
             return
-        if progress.next != fetch.prev_end:
+        if progress.next != read.prev_end:
             return
         content = (
-            state.term, state.broker, fetch.prev_end, fetch.prev_epoch, state.watermark, state.log.log_start_offset,
+            state.term, state.broker, read.prev_end, read.prev_epoch, state.watermark, state.log.log_start_offset,
             data,
         )  # fmt: skip
-        state.send(fetch.to, SparseAppend(*content, epochs) if epochs else Append(*content))
+        state.send(read.to, SparseAppend(*content, epochs) if epochs else Append(*content))
         progress.sent(end, len(data), now)
-        if not state.membership.has(fetch.to, progress.directory):
+        if not state.membership.has(read.to, progress.directory):
             free_at = state.pacer.spend(len(data), now)
             progress.not_before = free_at if free_at > now else 0.0
-        self.replicate(fetch.to, now)
+        self.replicate(read.to, now)
 
-    def begins_inside(self, fetch: Fetch, now: float) -> None:
+    def begins_inside(self, read: ReadForFollower, now: float) -> None:
         """The follower is empty, and starts where records inside of a batch were deleted."""
-        if fetch.to in self.progress:
-            self._begin_anew(fetch.to, now)
+        if read.to in self.progress:
+            self._send_snapshot(read.to, now)
 
     def cannot_read(self, now: float) -> None:
         """The log is damaged here: transfer leadership to a follower that has everything, and can help the others."""
@@ -345,7 +362,7 @@ class Leader(Role):
         end, oldest, membership = state.log.end_offset, now - state.config.lag_s_max, state.membership
         found = {state.broker}
         for broker, progress in self.progress.items():
-            known = progress.online and progress.eligible and progress.pace is not Pace.RESTART
+            known = progress.online and progress.eligible and progress.pace is not Pace.SNAPSHOT
             keeps_up = progress.caught_up_at >= oldest or (progress.match >= end and progress.pace is Pace.STREAM)
             if known and keeps_up and membership.has(broker, progress.directory):
                 found.add(broker)

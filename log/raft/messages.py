@@ -110,7 +110,7 @@ class BeatAnswer:
 
 
 @frozen(slots=True)
-class Restart:
+class BeginFromSnapshot:
     """What you need lies below my log's start: drop everything and begin there, with what I know of the rest.
 
     `snapshot` is what the log's records made, where that is kept; it may be of a later offset than the log's start.
@@ -170,7 +170,7 @@ Message = (
     | Appended
     | Beat
     | BeatAnswer
-    | Restart
+    | BeginFromSnapshot
     | TimeoutNow
     | Recovered
     | Confirm

@@ -51,20 +51,20 @@ from log.raft.messages import (
     Appended,
     Beat,
     BeatAnswer,
+    BeginFromSnapshot,
     Confirm,
     Confirmed,
     Message,
-    Restart,
     TimeoutNow,
     VoteAnswer,
     VoteRequest,
 )
-from log.raft.ready import Fetch, LeaderBatch, Ready, Vote
+from log.raft.ready import LeaderBatch, ReadForFollower, Ready, Vote
 from log.raft.role import LeaderMessage, Role
 from log.raft.state import RaftState
 
 _ANSWERS = (Appended, BeatAnswer)
-_OF_LEADERS = (Append, Beat, Restart, Confirm, TimeoutNow)
+_OF_LEADERS = (Append, Beat, BeginFromSnapshot, Confirm, TimeoutNow)
 
 TRANSITIONS: dict[type[Role], tuple[type[Role], ...]] = {
     Follower: (Follower, PreCandidate, Candidate),
@@ -126,6 +126,11 @@ class RaftNode(RaftState):
     def beats(self) -> list[tuple[int, Beat]]:
         """The heartbeats of this Raft group, if this replica leads. They are sent with those of all other groups."""
         return self.role.beats()
+
+    def check_invariants(self) -> None:
+        """What holds between any two events, once what `take_ready` gave is done. Tests ask for it after each."""
+        self.check_shared_invariants()
+        self.role.check_invariants()
 
     def take_ready(self) -> Ready:
         """What must be done now. Do it, in order, before the node is used again."""
@@ -193,16 +198,16 @@ class RaftNode(RaftState):
         """As leader: the own log has grown from `base` by these batches; the one before them is of `prev_epoch`."""
         self.role.appended(base, data, prev_epoch, now)
 
-    def fetched(self, fetch: Fetch, data: memoryview, end: int, now: float, epochs: bytes = b"") -> None:
-        """What a Fetch asked for was read, up to `end`; `epochs` began before it, in batches that are gone."""
-        self.role.fetched(fetch, data, end, now, epochs)
+    def on_read(self, read: ReadForFollower, data: memoryview, end: int, now: float, epochs: bytes = b"") -> None:
+        """The log was read for a follower, up to `end`; `epochs` began before that, in batches that are gone."""
+        self.role.on_read(read, data, end, now, epochs)
 
-    def begins_inside(self, fetch: Fetch, now: float) -> None:
+    def begins_inside(self, read: ReadForFollower, now: float) -> None:
         """The follower's log ends inside of a batch of this log: it is empty, and starts where records were deleted."""
-        self.role.begins_inside(fetch, now)
+        self.role.begins_inside(read, now)
 
     def cannot_read(self, now: float) -> None:
-        """What a Fetch asked for is damaged here."""
+        """What was to be read for a follower is damaged here."""
         self.role.cannot_read(now)
 
     def flushed(self, now: float) -> None:
@@ -340,7 +345,7 @@ class RaftNode(RaftState):
 
     def _refuse_old_term(self, message: Message) -> None:
         """Tell a leader of an older term that its term is over."""
-        if isinstance(message, Append | Beat | Restart | Confirm):
+        if isinstance(message, Append | Beat | BeginFromSnapshot | Confirm):
             self.send(message.leader, BeatAnswer(self.term, self.broker, self.directory, 0, self.eligible))
 
     def _refuse_old_generation(self, message: Message) -> None:

@@ -14,7 +14,7 @@ class Pace(enum.Enum):
     """One empty append at a time, until it is known where the logs meet."""
     STREAM = "stream"
     """One after the other without waiting, as far as the window allows."""
-    RESTART = "restart"
+    SNAPSHOT = "snapshot"
     """It was told to drop everything and begin at our log's start."""
 
 
@@ -51,6 +51,19 @@ class Progress:
         It stays until it is reached. While much is written, a follower is always a little behind our end.
         """
         self.goal_set_at = now
+
+    def check_invariants(self, broker: int, leader_end: int) -> None:
+        """`leader_end` is where the leader's log ends."""
+        assert 0 <= self.match <= self.next, f"broker {broker}: match {self.match}, next {self.next}"
+        assert self.next <= leader_end, f"broker {broker}: next {self.next}, log end {leader_end}"
+        assert self.goal <= leader_end, f"broker {broker}: goal {self.goal}, log end {leader_end}"
+        sizes = sum(size for _, size in self._in_flight)
+        assert self.in_flight_bytes == sizes, f"broker {broker}: {self.in_flight_bytes} bytes in flight, not {sizes}"
+        if self._in_flight:
+            assert self.pace is not Pace.PROBE, f"broker {broker}: batches are in flight to it, and it is probed"
+            assert self._in_flight[-1][0] == self.next, f"broker {broker}: {self._in_flight[-1]}, next {self.next}"
+            assert self._in_flight[0][0] > self.match, f"broker {broker}: {self._in_flight[0]}, match {self.match}"
+        assert not self.waiting or self.pace is not Pace.STREAM, f"broker {broker}: streamed, and waits for an answer"
 
     @property
     def owes_word(self) -> bool:

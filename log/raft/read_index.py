@@ -56,6 +56,10 @@ class ReadIndex:
         numbers.sort(reverse=True)
         return numbers[state.membership.majority - 1]
 
+    def check_invariants(self) -> None:
+        for voter, number in self.confirmed.items():
+            assert number <= self.question, f"broker {voter} confirmed question {number} of {self.question}"
+
     def is_open(self) -> bool:
         """Has a question too few confirmations?"""
         return self.question > 0 and self.reached() < self.question

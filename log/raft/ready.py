@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import Factory
 
 from log.raft.membership import Membership
-from log.raft.messages import Message, Restart
+from log.raft.messages import BeginFromSnapshot, Message
 from protocol.late_attrs import define, frozen
 from protocol.records.batches import RecordBatches
 
@@ -19,7 +19,7 @@ class Vote:
 
 
 @frozen(slots=True)
-class Fetch:
+class ReadForFollower:
     """Read the log from `prev_end` on and send it to a follower: it is behind what is still in memory."""
 
     to: int
@@ -40,16 +40,16 @@ class Ready:
     """Gathered since the last one was taken."""
 
     vote: Vote | None = None
-    restart: Restart | None = None
+    begin: BeginFromSnapshot | None = None
     truncate: int | None = None
     append: list[RecordBatches] = Factory(list)
     epochs: bytes = b""
     """Those that began before the first of these batches, where the leader has none any more."""
     leader_batches: list[LeaderBatch] = Factory(list)
     messages: list[tuple[int, Message]] = Factory(list)
-    fetches: list[Fetch] = Factory(list)
-    restarts: list[int] = Factory(list)
-    """Followers to be sent a Restart: what they need lies below our log's start."""
+    reads: list[ReadForFollower] = Factory(list)
+    snapshots: list[int] = Factory(list)
+    """Followers to be sent a BeginFromSnapshot: what they need lies below our log's start."""
     watermark: int | None = None
     recovered: bool = False
     """This replica counts again."""
@@ -61,13 +61,13 @@ class Ready:
         return not (
             self.messages
             or self.append
-            or self.fetches
-            or self.restarts
+            or self.reads
+            or self.snapshots
             or self.leader_batches
             or self.vote is not None
             or self.watermark is not None
             or self.became is not None
             or self.truncate is not None
-            or self.restart is not None
+            or self.begin is not None
             or self.recovered
         )

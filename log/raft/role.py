@@ -14,17 +14,17 @@ from log.raft.messages import (
     Appended,
     Beat,
     BeatAnswer,
+    BeginFromSnapshot,
     Confirm,
     Confirmed,
     Recovered,
-    Restart,
     TimeoutNow,
     VoteAnswer,
 )
-from log.raft.ready import Fetch
+from log.raft.ready import ReadForFollower
 from log.raft.state import RaftState
 
-LeaderMessage = Append | Beat | Restart | TimeoutNow | Recovered | Confirm
+LeaderMessage = Append | Beat | BeginFromSnapshot | TimeoutNow | Recovered | Confirm
 """What the leader of the current term sends to its followers."""
 
 
@@ -104,6 +104,10 @@ class Role:
         """What a follower has verified and acknowledged, so that it can go back to that."""
         return 0, 0
 
+    def check_invariants(self) -> None:
+        """What holds between any two events as long as the node has this role."""
+        raise NotImplementedError
+
     # -- events ----------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
@@ -140,10 +144,10 @@ class Role:
     def wanted_changed(self, now: float) -> None:
         """Other brokers shall vote, or have a copy, from now on."""
 
-    def fetched(self, fetch: Fetch, data: memoryview, end: int, now: float, epochs: bytes) -> None:
+    def on_read(self, read: ReadForFollower, data: memoryview, end: int, now: float, epochs: bytes) -> None:
         """The log was read for a follower."""
 
-    def begins_inside(self, fetch: Fetch, now: float) -> None:
+    def begins_inside(self, read: ReadForFollower, now: float) -> None:
         """A follower's log ends inside of a batch."""
 
     def cannot_read(self, now: float) -> None:

@@ -23,7 +23,7 @@ from log.segment.epoch_cache import EpochCache
 _PATIENCE_AT_FIRST = 10
 
 
-class LogFacts(Protocol):
+class LogView(Protocol):
     """What a node must know of its log. A PartitionLog is one."""
 
     epochs: EpochCache
@@ -57,7 +57,7 @@ class RaftState(abc.ABC):
         directory: str,
         history: MembershipHistory,
         vote: Vote,
-        log: LogFacts,
+        log: LogView,
         *,
         config: RaftConfig,
         rng: random.Random,
@@ -93,6 +93,8 @@ class RaftState(abc.ABC):
         """Is this replica about to stop? Then it transfers its leadership and stands for no election."""
         self.watermark = log.high_watermark
         """The high watermark: a majority holds the log up to here."""
+        self.refill_end = 0
+        """Up to here the log is filled again, after it began anew below the watermark: it may end below that."""
         self.online: set[int] = set()
         """Brokers to which a link is up."""
         self.heard: dict[int, float] = {} if heard is None else heard
@@ -203,6 +205,20 @@ class RaftState(abc.ABC):
     def hear(self, broker: int, now: float) -> None:
         if self._keeps_heard:
             self.heard[broker] = now
+
+    def check_shared_invariants(self) -> None:
+        """What holds between any two events, in every role."""
+        log, config, history = self.log, self.config, self.history
+        assert self.term >= log.epochs.latest, f"term {self.term}, and the log is of epoch {log.epochs.latest}"
+        end = max(log.end_offset, self.refill_end)
+        assert self.watermark <= end, f"watermark {self.watermark} above the log end {log.end_offset}"
+        assert log.flushed_offset <= log.end_offset, f"{log.flushed_offset} is durable of {log.end_offset}"
+        assert self.latest_generation >= self.generation, f"{self.generation} after {self.latest_generation}"
+        assert history.latest.generation <= self.generation, f"{history.latest} in generation {self.generation}"
+        is_in_log = history.latest_offset < log.end_offset
+        assert is_in_log or not self.eligible, f"{history.latest} of {history.latest_offset}, end {log.end_offset}"
+        assert config.election_retry_s <= self.retry_s <= config.election_retry_s_max, f"retry after {self.retry_s} s"
+        assert self.broker not in self.online, "no broker has a link to itself"
 
     # -- elections: when -------------------------------------------------------------------------------------
 

@@ -16,9 +16,9 @@ from typing import Protocol
 from log.errors import CorruptSegment, LogFull, TruncationUnderWay
 from log.partition.partition_log import PartitionLog
 from log.raft.membership import Membership, MembershipHistory
-from log.raft.messages import Append, Message, Restart
+from log.raft.messages import Append, BeginFromSnapshot, Message
 from log.raft.node import RaftNode
-from log.raft.ready import Fetch, LeaderBatch, Ready, Vote
+from log.raft.ready import LeaderBatch, ReadForFollower, Ready, Vote
 from log.recovery import losses
 from log.segment.epoch_cache import EpochCache
 from log.segment.producer_state import ProducerStates
@@ -43,7 +43,7 @@ HELD_MAX = 64
 """So many appends wait for a truncation. What comes after them is dropped, and the leader sends it again."""
 
 
-class Machine(Protocol):
+class StateMachine(Protocol):
     """What the records of a log make, if a group keeps that: it goes with a log that begins anew."""
 
     def encode(self) -> bytes: ...
@@ -61,7 +61,7 @@ class Member:
     )  # fmt: skip
 
     def __init__(
-        self, log: PartitionLog, node: RaftNode, wall_ms: Callable[[], int], machine: Machine | None = None
+        self, log: PartitionLog, node: RaftNode, wall_ms: Callable[[], int], machine: StateMachine | None = None
     ) -> None:
         self.machine = machine
         self.log = log
@@ -193,6 +193,14 @@ class Member:
             self._parked = []
             self._work(now)
 
+    def check_invariants(self) -> None:
+        """What holds between any two events."""
+        assert self.node.ready.empty, f"not done: {self.node.ready}"
+        assert not self._parked or self.unsaved_vote is not None, f"messages wait for no vote: {self._parked}"
+        assert self.unsaved_vote in (None, self.node.vote), f"{self.unsaved_vote} is not saved, {self.node.vote} counts"
+        assert self.log.high_watermark <= self.node.watermark, f"{self.log.high_watermark}, {self.node.watermark}"
+        self.node.check_invariants()
+
     # -- doing what the node says ------------------------------------------------------------------------------
 
     def _work(self, now: float) -> None:
@@ -206,10 +214,10 @@ class Member:
             self.role_changed = self.role_changed or ready.became is not None
             for leader_batch in ready.leader_batches:
                 self._append_leader_batch(leader_batch, now)
-            for fetch in ready.fetches:
-                self._fetch(fetch, now)
-            for broker in ready.restarts:
-                self._send_restart(broker, now)
+            for read in ready.reads:
+                self._read_for_follower(read, now)
+            for broker in ready.snapshots:
+                self._send_snapshot(broker, now)
 
     def _must_wait(self, message: Append) -> bool:
         """Does it follow one that waits until our log is cut? An answer would make the leader send that again."""
@@ -223,9 +231,14 @@ class Member:
         if ready.vote is not None:
             self.unsaved_vote = ready.vote
         if ready.recovered:
+            if self.node.watermark < self.log.high_watermark:
+                # All voters lost what was committed there. On disk before the mark goes: an eligible replica that came
+                # back with the higher watermark could not truncate below it, and would never follow the leader again.
+                self.log.high_watermark = self.node.watermark
+                self.log.checkpoint()
             losses.unmark(self.log.filesystem, self.log.directory)
-        if ready.restart is not None:
-            self._restart(ready.restart)
+        if ready.begin is not None:
+            self._begin_from_snapshot(ready.begin)
         if ready.truncate is not None:
             self.log.truncate(ready.truncate)
             assert self.log.end_offset == ready.truncate, "batches are never split"
@@ -269,20 +282,20 @@ class Member:
             self.node.follow_membership(now)
         self._append(batches, now)
 
-    def _fetch(self, fetch: Fetch, now: float) -> None:
+    def _read_for_follower(self, read: ReadForFollower, now: float) -> None:
         """Read for a follower. What a disk has damaged is not handed on: somebody else may lead who has it whole."""
-        start = max(fetch.prev_end, self.log.log_start_offset)  # which may lie inside of the first batch
+        start = max(read.prev_end, self.log.log_start_offset)  # which may lie inside of the first batch
         try:
-            batches = self._read_as_written(start, fetch.bytes_max)
+            batches = self._read_as_written(start, read.bytes_max)
         except (CorruptSegment, ProtocolError) as error:
             self.damage = f"offset {start} or later: {error}"
             self.node.cannot_read(now)
             return
-        if batches.headers and batches.headers[0].base_offset < fetch.prev_end:
-            self.node.begins_inside(fetch, now)
+        if batches.headers and batches.headers[0].base_offset < read.prev_end:
+            self.node.begins_inside(read, now)
         elif batches.headers:
-            batches, epochs = self._without_hidden_epochs(batches, fetch.prev_end)
-            self.node.fetched(fetch, batches.data, batches.headers[-1].next_offset, now, epochs)
+            batches, epochs = self._without_hidden_epochs(batches, read.prev_end)
+            self.node.on_read(read, batches.data, batches.headers[-1].next_offset, now, epochs)
 
     def _without_hidden_epochs(self, batches: RecordBatches, prev_end: int) -> tuple[RecordBatches, bytes]:
         """As many of these as come before the next epoch that began where they were compacted away.
@@ -310,23 +323,23 @@ class Member:
             expected = header.next_offset
         return batches
 
-    def _send_restart(self, broker: int, now: float) -> None:
+    def _send_snapshot(self, broker: int, now: float) -> None:
         try:
-            self.node.send(broker, self._restart_message())
+            self.node.send(broker, self._snapshot_message())
         except CorruptSegment as error:
             self.damage = f"offset {self.log.log_start_offset} or before: {error}"
             self.node.cannot_read(now)
 
-    def _restart_message(self) -> Restart:
+    def _snapshot_message(self) -> BeginFromSnapshot:
         log, node = self.log, self.node
         first = log.first_offset
         producers = log.producers_at(first)
         snapshot = b"" if self.machine is None else self.machine.encode()
-        return Restart(
+        return BeginFromSnapshot(
             node.term, node.broker, first, log.epochs.encode(), producers.encode(), node.history.encode(), snapshot
         )
 
-    def _restart(self, message: Restart) -> None:
+    def _begin_from_snapshot(self, message: BeginFromSnapshot) -> None:
         if self.machine is not None:  # first: a log must not begin above what is known of the rest
             self.machine.begin_anew(message.snapshot)
         epochs = EpochCache.decode(message.epochs, "the leader's epochs")

@@ -33,6 +33,7 @@ BREAKS = {
     "a repeated batch is known": "dedupe-last-batch-only",
     "a transaction is complete when all its markers are there": "complete-too-early",
     "a transaction is known to its coordinator": "not-verified",
+    "a replica keeps its own invariants": "window-not-freed",
     "a vote is on disk before anybody leads by it": "led-before-saved",
     "a vote is on disk before it is told": "vote-told-before-saved",
     "a vote that was told is remembered": "vote-forgotten",

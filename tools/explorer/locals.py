@@ -98,6 +98,8 @@ class Locals:
             replica.happen(event)
             if not self._scenario.slow_votes:
                 replica.save_vote()
+            if replica.member is not None:
+                replica.member.check_invariants()
         except AssertionError as error:
             raise BrokenInvariant(f"{event}: {error}") from error
         out: list[tuple[int, int]] = []

@@ -20,7 +20,7 @@ from log.raft.config import RaftConfig
 from log.raft.follower import Follower
 from log.raft.leader import Leader
 from log.raft.membership import Membership, MembershipHistory, Voter
-from log.raft.messages import Append, Message, Restart
+from log.raft.messages import Append, BeginFromSnapshot, Message
 from log.raft.node import RaftNode
 from log.raft.ready import Vote
 from log.replica.member import Member
@@ -242,7 +242,7 @@ def with_own_bytes(message: Message) -> Message:
     """The same, apart from the log that the leader goes on writing."""
     if isinstance(message, Append) and len(message.batches):
         return evolve(message, batches=memoryview(bytes(message.batches)))
-    assert not isinstance(message, Restart), "logs start at 0 here"
+    assert not isinstance(message, BeginFromSnapshot), "logs start at 0 here"
     return message
 
 

@@ -241,6 +241,7 @@ class Group:
     def check(self, broker: int) -> None:
         member = self.members[broker]
         node = member.node
+        member.check_invariants()
         if node.leads:
             known = self.leaders.setdefault(node.term, broker)
             assert known == broker, f"two leaders in term {node.term}: {known} and {broker}"

@@ -8,7 +8,7 @@ from log.errors import DamagedFile
 from log.raft.follower import Follower
 from log.raft.membership import Membership, MembershipHistory
 from log.raft.messages import Append, Appended, TimeoutNow
-from log.raft.ready import Fetch
+from log.raft.ready import ReadForFollower
 from tests.log.raft.groups import Group
 from tests.log.raft.steps import append_many, leader_of
 from tests.log.raft.test_paper_claims import elect, group_of, pump
@@ -34,14 +34,14 @@ def test_what_was_read_for_a_follower_is_not_sent_where_it_no_longer_fits(why: s
     elect(group, 1)
     append_many(group, 1, 5)
     node, role = group.members[1].node, leader_of(group, 1)
-    fetch = Fetch(3, role.progress[3].next, 1, 1 << 20)
+    read = ReadForFollower(3, role.progress[3].next, 1, 1 << 20)
     if why == "it was sent already":
-        fetch = Fetch(3, 2, 1, 1 << 20)
+        read = ReadForFollower(3, 2, 1, 1 << 20)
     elif why == "its link is lost":
         group.disconnect(1, 3)
     else:
         del role.progress[3]
-    node.fetched(fetch, memoryview(b"batch"), 6, group.now)
+    node.on_read(read, memoryview(b"batch"), 6, group.now)
     assert not node.take_ready().messages
 
 
@@ -75,7 +75,7 @@ def test_a_replica_that_no_longer_votes_does_not_stand_for_election() -> None:
     append_many(group, 1, 1)
     node = group.members[3].node
     group.act(3, lambda member: member.leader_gone(group.now))
-    node.history.add(node.log.end_offset, node.membership.without(3))
+    node.history.add(node.log.end_offset - 1, node.membership.without(3))
     group.now += 60.0
     group.act(3, lambda member: member.tick(group.now))
     assert isinstance(node.role, Follower)

@@ -64,6 +64,7 @@ class SlowGroup:
 
     def _go_on(self, broker: int) -> None:
         member = self.members[broker]
+        member.check_invariants()
         outbox, member.outbox = member.outbox, []
         for to, message in outbox:
             self._at(self.now + DELAY_SECONDS, lambda to=to, message=message: self._step(to, message))  # type: ignore[misc]

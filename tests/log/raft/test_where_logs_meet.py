@@ -20,7 +20,7 @@ from log.raft.messages import (
     Append,
     Appended,
     Beat,
-    Restart,
+    BeginFromSnapshot,
     VoteAnswer,
 )
 from log.raft.node import RaftNode
@@ -197,7 +197,7 @@ def test_a_leader_may_hold_older_records_than_its_follower() -> None:
     progress = leader_of(group, 2).progress[3]
     progress.match = 0
     progress.probe_from(0)
-    group.act(2, lambda member: leader_of(group, 2).replicate(3, group.now))
+    leader_of(group, 2).replicate(3, group.now)
     group.act(2, lambda member: member.tick(group.now))
     pump(group)
     append_many(group, 2, 1)
@@ -216,8 +216,7 @@ def test_a_follower_that_has_verified_nothing_yet_acknowledges_nothing_when_its_
     elect(group, 1)
     follower = group.members[3]
     follower.log.append(check_batches(build_batch([Record(0, 1, None, b"old", ())])), epoch=1, now_ms=0)
-    group.act(3, lambda member: member.node.follow(1, None))
-    group.channels[3, 1].clear()
+    follower.node.follow(1, None)
     follower.log.flush()
     group.act(3, lambda member: member.flushed(group.now))
     assert not [said for said in group.channels[3, 1] if isinstance(said, Appended)]
@@ -231,7 +230,7 @@ def test_a_follower_that_is_told_to_begin_anew_keeps_what_it_has_of_the_leaders_
     log = group.members[1].log
     log.roll()
     log.raise_log_start(3)
-    restart = group.members[1]._restart_message()
+    restart = group.members[1]._snapshot_message()
     append_many(group, 1, 1)
     group.act(3, lambda member: member.step(restart, group.now))
     assert group.members[3].log.end_offset == 6
@@ -261,7 +260,7 @@ def test_a_follower_that_begins_at_the_log_start_knows_producers_with_five_later
         write(sequence)
     leader.log.raise_log_start(start)
     assert min(batch.last_offset for batch in leader.log.producers.get(7).batches) >= start  # type: ignore[union-attr]
-    restart = leader._restart_message()
+    restart = leader._snapshot_message()
     assert restart.log_start == start
     group.act(3, lambda member: member.step(restart, group.now))
     known = group.members[3].log.producers.get(7)
@@ -311,7 +310,7 @@ def test_a_follower_that_answers_late_is_asked_where_it_is_before_it_is_told_to_
     log.raise_log_start(4)
     group.now += group.members[1].node.config.append_timeout_s + 0.1
     group.act(1, lambda member: member.tick(group.now))
-    assert not [said for said in group.channels[1, 3] if isinstance(said, Restart)]
+    assert not [said for said in group.channels[1, 3] if isinstance(said, BeginFromSnapshot)]
     pump(group)
     assert group.members[3].log.end_offset == 5
 

@@ -367,7 +367,7 @@ def test_a_voter_that_lost_the_membership_in_which_it_votes_leads_if_its_log_is_
     assert [values[offset] for offset in range(3)] == [b"0 of 1", b"1 of 1", b"2 of 2"]
 
 
-def test_a_learner_follows_a_voter_that_lost_committed_records() -> None:
+def single_voter_that_lost_committed_records() -> Group:
     """After a power loss, broker 1 votes alone and lost its tail; broker 2 has it, and knows that it was committed."""
     group = Group(1, size=2, voters=1)
     for broker, values in ((1, 2), (2, 4)):
@@ -380,10 +380,16 @@ def test_a_learner_follows_a_voter_that_lost_committed_records() -> None:
         log.checkpoint()
         group.votes[broker] = Vote(1, 1)
         group.told[broker] = group.wanted = (1, 2)
+        losses.mark(group.disks[broker], DIRECTORY)
     for broker in (1, 2):
-        group.start(broker, lost=True)
+        group.start(broker)
     elect(group, 1)
     group.connect(1, 2)
+    return group
+
+
+def test_a_learner_follows_a_voter_that_lost_committed_records() -> None:
+    group = single_voter_that_lost_committed_records()
     pump(group)
     for broker in (1, 2):
         group.sync(broker)
@@ -393,3 +399,22 @@ def test_a_learner_follows_a_voter_that_lost_committed_records() -> None:
     assert logs[0].end_offset == logs[1].end_offset
     assert group.contents(group.members[1], 2) == group.contents(group.members[2], 2)
     assert group.members[2].node.watermark <= logs[1].end_offset
+
+
+def test_a_learner_that_was_caught_up_and_restarted_follows_a_voter_that_lost_committed_records() -> None:
+    """It is eligible after the restart, and a watermark above what the voters have left would hold it for ever."""
+    group = single_voter_that_lost_committed_records()
+    while not group.members[2].node.eligible:
+        group.save_vote(2)
+        group.deliver(1, 2)
+        if not group.members[2].node.eligible:
+            group.deliver(2, 1)
+    assert (group.members[2].node.watermark, group.members[2].log.end_offset) == (2, 4)
+    group.kill(2)
+    group.start(2)
+    assert group.members[2].node.eligible
+    assert group.members[2].node.watermark == 2
+    group.connect(1, 2)
+    pump(group)
+    append_many(group, 1, 1)
+    assert group.members[2].log.end_offset == group.members[1].log.end_offset

@@ -138,6 +138,7 @@ class Invariants:
             if seen is not None:
                 self._past.setdefault((group, Voter(broker, seen.directory)), []).append(seen.log)
             seen = self._begin(group, broker, actor)
+        self._check_own(group, broker, member)
         leads = node.leads
         if leads or seen.leads:
             self._compare_leading(group, broker, seen, member)
@@ -162,6 +163,13 @@ class Invariants:
         self._compare_recovery_point(group, broker, seen, log)
         self._compare_membership(group, broker, seen)
         self._compare_eligible(group, broker, seen)
+
+    def _check_own(self, group: str, broker: int, member: Member) -> None:
+        try:
+            member.check_invariants()
+        except AssertionError as error:
+            text = f"broker {broker} in {member.node.term}: {error}"
+            self._violate("a replica keeps its own invariants", group, text)
 
     def newest(self, group: str) -> str:
         """The name here of a group's newest generation. Each is a group of its own: the loss before it is accepted."""

@@ -12,7 +12,7 @@ from actors.partition.append_queue import AppendQueue
 from actors.partition.replica import Replica
 from log.partition.partition_log import PartitionLog
 from log.partition.refusals import Refusals
-from log.raft.messages import Restart
+from log.raft.messages import BeginFromSnapshot
 from log.recovery import checkpoint, opening, recovery
 from log.recovery.flush import Flush
 from log.recovery.saved_state import SavedState
@@ -94,15 +94,15 @@ def _truncate_keeping_producers(self: PartitionLog, offset: int) -> None:
     self.producers = producers
 
 
-_restart_message = Member._restart_message
+_snapshot_message = Member._snapshot_message
 
 
-def _restart_without_producers(self: Member) -> Restart:
-    return evolve(_restart_message(self), producers=ProducerStates().encode())
+def _snapshot_without_producers(self: Member) -> BeginFromSnapshot:
+    return evolve(_snapshot_message(self), producers=ProducerStates().encode())
 
 
-def _restart_without_epochs(self: Member) -> Restart:
-    return evolve(_restart_message(self), epochs=EpochCache().encode())
+def _snapshot_without_epochs(self: Member) -> BeginFromSnapshot:
+    return evolve(_snapshot_message(self), epochs=EpochCache().encode())
 
 
 _batches_from = recovery._batches_from
@@ -234,15 +234,15 @@ LOG_MUTANTS: dict[str, Mutant] = {
     "restart-without-producers": Mutant(
         "a replica that begins at its leader's log start knows no producers",
         Member,
-        "_restart_message",
-        _restart_without_producers,
+        "_snapshot_message",
+        _snapshot_without_producers,
         faults=("retention", "empty", "kill", "reconnect", "transfer"),
     ),
     "restart-without-epochs": Mutant(
         "a replica that begins at its leader's log start knows no epochs",
         Member,
-        "_restart_message",
-        _restart_without_epochs,
+        "_snapshot_message",
+        _snapshot_without_epochs,
         faults=("retention", "empty", "kill", "isolate"),
     ),
     "replay-off-by-one": Mutant(

@@ -23,7 +23,8 @@ from log.raft.messages import (
     VoteRequest,
 )
 from log.raft.node import RaftNode
-from log.raft.ready import Fetch, Ready, Vote
+from log.raft.progress import Progress
+from log.raft.ready import ReadForFollower, Ready, Vote
 from log.raft.role import Role
 from log.recovery import losses
 from log.replica.member import Member
@@ -168,14 +169,23 @@ def _sync_votes_or_not(self: VoteJournal) -> None:
     self._unsynced = {}
 
 
-_fetched = Leader.fetched
+_on_read = Leader.on_read
 
 
-def _fetched_within_window(
-    self: Leader, fetch: Fetch, data: memoryview, end: int, now: float, epochs: bytes
+def _on_read_within_window(
+    self: Leader, read: ReadForFollower, data: memoryview, end: int, now: float, epochs: bytes
 ) -> None:  # fmt: skip
     if len(data) <= self.state.config.window_bytes:
-        _fetched(self, fetch, data, end, now, epochs)
+        _on_read(self, read, data, end, now, epochs)
+
+
+_probe_from = Progress.probe_from
+
+
+def _probe_with_bytes_in_flight(self: Progress, end: int) -> None:
+    in_flight_bytes = self.in_flight_bytes
+    _probe_from(self, end)
+    self.in_flight_bytes = in_flight_bytes
 
 
 def _tick_for_quorum(self: Leader, now: float) -> None:
@@ -325,7 +335,14 @@ RAFT_MUTANTS: dict[str, Mutant] = {
         faults=("sync-error", "sniper", "kill", "isolate"),
     ),
     "window-too-small": Mutant(
-        "a batch larger than the window is never sent again", Leader, "fetched", _fetched_within_window
+        "a batch larger than the window is never sent again", Leader, "on_read", _on_read_within_window
+    ),
+    "window-not-freed": Mutant(
+        "the window of a follower that is probed stays as full as it was; a run writes too little to fill it",
+        Progress,
+        "probe_from",
+        _probe_with_bytes_in_flight,
+        faults=("kill", "isolate", "usurp", "drop"),
     ),
     "lost-append-not-repeated": Mutant(
         "nobody asks again where an append was lost",
