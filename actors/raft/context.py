@@ -53,4 +53,7 @@ class BrokerContext:
     pulse: Pulse = Factory(Pulse)
     elections: Elections = Factory(Elections)
     lookups: ExclusiveWork = Factory(ExclusiveWork)
+    """Of replicas: look-ups by time that take long."""
+    long_calls: ExclusiveWork = Factory(ExclusiveWork)
+    """Of connections: what they have another thread do, and what they do with what came of it."""
     last_syncs: LastSyncs | None = None

@@ -4,7 +4,9 @@ The first byte that comes tells the dialect: kafka_connection.py, json_connectio
 
 A request with many elements is done in slices: its work is a generator that pauses after each element, and goes on in
 later turns of the scheduler when its few milliseconds are over. So other clients, links and timers never wait for a
-whole request, however long it is.
+whole request, however long it is. What cannot be divided, such as the decompression of megabytes, is a LongCall
+(log/slices.py), which another thread does. Megabytes may come of it: the connections of a broker take turns, and each
+keeps its turn until the work that made the call is done.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from actors.control.client import ControllerClient
 from actors.runtime import Actor, handles
+from log.slices import LongCall
 from protocol.errors import ProtocolError
 from protocol.late_attrs import frozen
 
@@ -78,6 +81,8 @@ class Connection(Actor):
         self._work: deque[Work] = deque()
         self._is_stalled = False
         """Does the work wait for answers of those that were asked?"""
+        self._has_turn = False
+        """Is it this connection's turn to make long calls, or does it wait for that?"""
 
     def end(self, reason: str) -> None:
         """The client did what it may not. What was answered before goes out, if the client takes it."""
@@ -113,7 +118,10 @@ class Connection(Actor):
         stop_at = now() + SLICE_SECONDS
         while waiting and not self.ending:
             try:
-                for _ in waiting[0]:
+                for pause in waiting[0]:
+                    if isinstance(pause, LongCall):
+                        self._call(pause)
+                        return
                     if now() > stop_at or self.answers.asks >= ASKS_MAX:
                         self._pause()
                         return
@@ -121,8 +129,30 @@ class Connection(Actor):
                 self.end(str(error))
                 break
             waiting.popleft()
+            self._give_up_turn()
         waiting.clear()
+        self._give_up_turn()
         self.answers.not_busy()
+
+    def _call(self, call: LongCall) -> None:
+        """Have another thread do this when it is this connection's turn, and go on then."""
+        services = self.serving.services
+
+        def submit() -> None:
+            services.codecs.submit(call.run, lambda _error: self._go_on_in_background())
+
+        self.answers.is_busy = True
+        if self._has_turn:
+            submit()
+            return
+        self._has_turn = True
+        if services.long_calls.begin(str(self.address), submit):
+            submit()
+
+    def _give_up_turn(self) -> None:
+        if self._has_turn:
+            self._has_turn = False
+            self.serving.services.long_calls.ended(str(self.address))
 
     def _pause(self) -> None:
         """Go on when sockets and other actors had their turn, or when enough was answered."""
@@ -177,5 +207,9 @@ class Connection(Actor):
     def all_was_heard(self, _message: HeardAll) -> None:
         self.heard_all = True
 
+    def on_stop(self) -> None:
+        self._give_up_turn()
+
     def on_failure(self, *_: Any) -> None:
+        self._give_up_turn()
         self.answers.end()

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from log.config import DECOMPRESSED_BYTES_MAX
-from log.segment.batch_slices import DECOMPRESS_BYTES
-from log.slices import Slices, called
-from protocol.errors import BatchTooLarge
+from log.segment.batch_slices import in_time
+from log.slices import Slices
 from protocol.late_attrs import frozen
 from protocol.records.batches import BatchHeader, times_from
 
@@ -142,14 +141,7 @@ class _Lookup:
         """Offset and timestamp of each record of a batch that readers may see, read one after the other."""
         first, limit = self._log.log_start_offset, max(DECOMPRESSED_BYTES_MAX, header.size)
         batch = segment.file.pread(header.size, position)
-        if not header.codec:
-            return times_from(first, batch, limit=limit)
-        if header.size <= DECOMPRESS_BYTES:
-            try:
-                return times_from(first, batch, limit=DECOMPRESS_BYTES)
-            except BatchTooLarge:
-                pass  # it is larger than it looks
-        times = yield from called(lambda: times_from(first, batch, limit=limit))
+        times = yield from in_time(header, lambda *, limit: times_from(first, batch, limit=limit), limit)
         self._check()
         return times
 

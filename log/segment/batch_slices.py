@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 
 from log.config import DECOMPRESSED_BYTES_MAX
-from log.slices import Slices, called
+from log.slices import Slices, T, called
 from protocol.errors import BatchTooLarge, CorruptBatch
-from protocol.records.batches import BatchHeader, Record, rebuilt_header, records_from, write_batch
+from protocol.records.batches import BatchHeader, Record, made_records, rebuilt_header, unpacked, write_batch
 from protocol.records.compression import Bytes
-from protocol.records.record import write_records
+from protocol.records.record import pass_over, write_records
 
 SLICE_RECORDS = 1000
 """Records that are read or written without a pause."""
@@ -22,15 +23,36 @@ COMPRESS_BYTES = 64 << 10
 
 def read_batch(header: BatchHeader, batch: Bytes) -> Slices[Iterator[list[Record]]]:
     """The records of a batch that has this header, in lists of SLICE_RECORDS. Only the last list is shorter."""
-    first, limit = header.base_offset, max(DECOMPRESSED_BYTES_MAX, len(batch))
+    return _lists(header, made_records(header, (yield from _unpacked(header, batch))))
+
+
+def read_from(first_offset: int, header: BatchHeader, batch: Bytes) -> Slices[Iterator[Record]]:
+    """The records of a batch that has this header from this offset on, each made when it is asked for."""
+    data = yield from _unpacked(header, batch)
+    count, first_delta = header.record_count, first_offset - header.base_offset
+    begin, end = (0, 0), 0
+    while begin[0] == end < count and first_delta > 0:
+        if end:
+            yield None
+        end = min(end + SLICE_RECORDS, count)
+        begin = pass_over(data, first_delta, begin, end, count)
+    return made_records(header, data, begin)
+
+
+def _unpacked(header: BatchHeader, batch: Bytes) -> Slices[bytes]:
+    return in_time(header, partial(unpacked, batch), max(DECOMPRESSED_BYTES_MAX, len(batch)))
+
+
+def in_time(header: BatchHeader, unpack: Callable[..., T], limit: int) -> Slices[T]:
+    """What `unpack(limit=…)` makes of a batch with this header: at once, unless it takes long to decompress."""
     if not header.codec:
-        return _lists(header, records_from(first, batch, limit=limit))
-    if len(batch) <= DECOMPRESS_BYTES:
+        return unpack(limit=limit)
+    if header.size <= DECOMPRESS_BYTES:
         try:
-            return _lists(header, records_from(first, batch, limit=DECOMPRESS_BYTES))
+            return unpack(limit=DECOMPRESS_BYTES)
         except BatchTooLarge:
             pass  # it is larger than it looks
-    return _lists(header, (yield from called(lambda: records_from(first, batch, limit=limit))))
+    return (yield from called(lambda: unpack(limit=limit)))
 
 
 def _lists(header: BatchHeader, left: Iterator[Record]) -> Iterator[list[Record]]:

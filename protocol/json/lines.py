@@ -24,6 +24,7 @@ LINE_BYTES_MAX = 1 << 20
 DEPTH_MAX = 128
 """Of objects and lists in each other. More than twice as many could be read, but not written again."""
 QUOTED_CHARS_MAX = 100
+_END_OF_LIST = len(b"]}\n")
 
 Facts = dict[str, Any]
 
@@ -107,6 +108,16 @@ def read_request(line: bytes | bytearray | memoryview) -> JsonRequest:
 def write_answer(own_id: Any, facts: Facts) -> bytes:
     """The line that answers the request with this id."""
     return orjson.dumps(facts if own_id is None else {"id": own_id, **facts}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def write_long_answer(own_id: Any, facts: Facts, name: str, pieces: list[bytes]) -> list[bytes]:
+    """The same in parts, with a list beside the facts, whose elements are written already: in pieces, each as they
+    stand in it."""
+    line = write_answer(own_id, {**facts, name: []})
+    parts = [line[:-_END_OF_LIST]]
+    for piece in pieces:
+        parts += (piece, b",")
+    return [*(parts[:-1] if pieces else parts), line[-_END_OF_LIST:]]
 
 
 def refusal(code: int, message: str) -> Facts:

@@ -53,6 +53,7 @@ __all__ = [
     "control_record",
     "control_type",
     "end_txn_marker",
+    "made_records",
     "parse_batches",
     "read_control",
     "read_header",
@@ -60,7 +61,6 @@ __all__ = [
     "rebuilt_header",
     "recompress",
     "records",
-    "records_from",
     "stamp",
     "stamp_append_time",
     "stamp_create_time",
@@ -68,6 +68,7 @@ __all__ = [
     "stamp_max_timestamp",
     "stamp_producer",
     "times_from",
+    "unpacked",
     "write_batch",
 ]
 
@@ -318,13 +319,18 @@ def records(buffer: Bytes, at: int = 0, *, limit: int) -> list[Record]:
     return made
 
 
-def records_from(first_offset: int, buffer: Bytes, at: int = 0, *, limit: int) -> Iterator[Record]:
-    """The records of the batch at `at` from this offset on, each made when it is asked for."""
-    header, data = _opened(buffer, at, limit)
+def unpacked(buffer: Bytes, at: int = 0, *, limit: int) -> bytes:
+    """The bytes of the records of the batch at `at`, without compression, if there are at most `limit`."""
+    return _opened(buffer, at, limit)[1]
+
+
+def made_records(header: BatchHeader, data: bytes, begin: tuple[int, int] = (0, 0)) -> Iterator[Record]:
+    """The records in these bytes of a batch with this header, each made when it is asked for.
+
+    `begin` is the number and the position of the first one.
+    """
     append_time = header.max_timestamp if header.is_log_append_time else None
-    return iterate_records(
-        data, header.record_count, header.base_offset, header.base_timestamp, append_time, first_offset
-    )
+    return iterate_records(data, header.record_count, header.base_offset, header.base_timestamp, append_time, begin)
 
 
 def times_from(first_offset: int, buffer: Bytes, at: int = 0, *, limit: int) -> Iterator[tuple[int, int]]:

@@ -55,16 +55,15 @@ def iterate_records(  # noqa: C901
     base_offset: int,
     base_timestamp: int,
     append_time: int | None,
-    first_offset: int | None = None,
+    start: tuple[int, int] = (0, 0),
 ) -> Iterator[Record]:
-    """The records of read_records(), each made when it is asked for. Those below `first_offset` are passed over."""
+    """The records of read_records(), each made when it is asked for, from the one with this number and position on."""
     new, longer = tuple.__new__, decode_unsigned
-    number, at, size, delta_before = 0, 0, len(data), -1
-    first_delta = 0 if first_offset is None else (first_offset - base_offset) << 1
+    (number, at), size, delta_before = start, len(data), -1
     # Every number below is still zigzagged when it is read: its lowest bit is the sign. A second byte that ends it adds
     # 0x80 for each of its units, less the 0x80 that only said that it follows.
     try:
-        for number in range(count):
+        for number in range(start[0], count):
             length = data[at]
             at += 1
             if length > 0x7F:
@@ -88,9 +87,6 @@ def iterate_records(  # noqa: C901
                     at += 1
                 else:
                     delta, at = longer(data, at - 1)
-            if delta < first_delta:
-                at = end
-                continue
             key_size = data[at]
             at += 1
             if key_size > 0x7F:
@@ -138,9 +134,50 @@ def iterate_records(  # noqa: C901
             delta_before = delta
             yield new(Record, (base_offset + (delta >> 1), timestamp, key, value, headers))
     except IndexError:
-        raise CorruptBatch(f"record {number} of {count} runs past the end, byte {size}") from None
+        raise _runs_past_the_end(number, count, size) from None
     if at != size:
         raise CorruptBatch(f"{count} records end at byte {at} of {size}")
+
+
+def pass_over(data: bytes, first_delta: int, begin: tuple[int, int], end: int, count: int) -> tuple[int, int]:
+    """Number and position of the first record whose offset delta is `first_delta` or more, or of that numbered `end`.
+
+    It looks from `begin` on, at nothing but lengths and deltas.
+    """
+    longer, first = decode_unsigned, first_delta << 1  # deltas are zigzagged, as above
+    number, at = begin
+    try:
+        for number in range(begin[0], end):
+            start = at
+            length = data[at]
+            at += 1
+            if length > 0x7F:
+                if (high := data[at]) < 0x80:
+                    length += (high - 1) * 0x80
+                    at += 1
+                else:
+                    length, at = longer(data, at - 1)
+            following = at + (length >> 1)
+            at += 1
+            while data[at] > 0x7F:
+                at += 1
+            at += 1
+            delta = data[at]
+            if delta > 0x7F:
+                if (high := data[at + 1]) < 0x80:
+                    delta += (high - 1) * 0x80
+                else:
+                    delta, at = longer(data, at)
+            if delta >= first:
+                return number, start
+            at = following
+    except IndexError:
+        raise _runs_past_the_end(number, count, len(data)) from None
+    return end, at
+
+
+def _runs_past_the_end(number: int, count: int, size: int) -> CorruptBatch:
+    return CorruptBatch(f"record {number} of {count} runs past the end, byte {size}")
 
 
 def _signed(zigzag: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,12 +20,22 @@ from actors.serving.answers import UNSENT_BYTES_MAX
 from actors.serving.json import lanes
 from actors.serving.json.at_leader import AtLeader
 from actors.serving.json.fetch_gate import AT_ONCE_MAX, FetchGate
-from actors.serving.json.readable import readable
+from actors.serving.json.reading import chosen, readable
 from actors.serving.kafka.handlers import SERVED
+from log.segment import batch_slices
+from log.slices import finish
 from protocol.error_codes import ErrorCode
 from protocol.json.lines import DEPTH_MAX, LINE_BYTES_MAX
 from protocol.partitioner import partition_for_key
-from protocol.records.batches import ControlType, Record, build_batch, control_record, end_txn_marker
+from protocol.records.batches import (
+    ControlType,
+    Record,
+    build_batch,
+    control_record,
+    end_txn_marker,
+    unpacked,
+)
+from protocol.records.compression import Codec
 from tests.actors.conftest import ClusterFactory
 from tests.actors.json_lines import Lines, wait_until_registered
 from tests.actors.topics import leader_of, try_append
@@ -320,8 +331,38 @@ def test_aborted_transactions_end_with_their_marker() -> None:
         bytes(end_txn_marker(ControlType.COMMIT, 0, 7, 0, 1, base_offset=4)),
     ]
     result = ReadResult(0, 5, 0, 1, Payload(memoryview(b"".join(parts))), 5, (Aborted(7, 0),))
-    told = [(header.base_offset, [record.value for record in there]) for header, there in readable(result, 0)]
-    assert told == [(0, []), (1, [b"plain"]), (2, []), (3, [b"there"]), (4, [])]
+    there = [(header.base_offset, batch is not None) for header, batch in readable(result)]
+    assert there == [(0, False), (1, True), (2, False), (3, True), (4, False)]
+    read, next_offset = finish(chosen(result, 0, 10, 1000))
+    assert ([record.value for record in read], next_offset) == ([b"plain", b"there"], 5)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
+def test_large_batches_are_decompressed_by_another_thread(
+    cluster: Cluster, client: Lines, topic: str, codec: Codec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: set[str] = set()
+
+    def unpacked_here(*arguments: Any, **options: Any) -> bytes:
+        threads.add(threading.current_thread().name)
+        return unpacked(*arguments, **options)
+
+    monkeypatch.setattr(batch_slices, "unpacked", unpacked_here)
+    monkeypatch.setattr(batch_slices, "DECOMPRESS_BYTES", 1000)
+    made = [Record(at, 1000 + at, None, b"%d" % at) for at in range(20_000)]
+    assert try_append(cluster, topic, Payload(memoryview(build_batch(made, codec=codec)))).error == 0
+    client.send(*({"op": "fetch", "topic": topic, "partition": 0, "offset": at} for at in (19_000, 3, 19_999)))
+    answers = [client.receive() for _ in range(3)]
+    assert [[int(one["value"]) for one in told["records"]] for told in answers] == [
+        [*range(19_000, 19_500)], [*range(3, 503)], [19_999]
+    ]  # fmt: skip
+    assert [told["next_offset"] for told in answers] == [19_500, 503, 20_000]
+    assert "error" not in client.ask("subscribe", group=topic, topics=[topic])
+    polled: list[str] = []
+    while len(polled) < 20_000:
+        polled += [one["value"] for one in client.ask("poll", max_records=10_000, wait_ms=10_000)["records"]]
+    assert polled == [str(at) for at in range(20_000)]
+    assert threads == {"codec-1"}
 
 
 # -- the cluster -------------------------------------------------------------------------------------------------

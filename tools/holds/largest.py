@@ -58,6 +58,7 @@ from protocol.records.compression import Codec
 GROUP, NEW_GROUP, TRANSACTION = "holds", "holds-new", "holds"
 MANY = 20_000
 """Elements of a request; 25,000 are allowed, in all arrays together."""
+_DENSE = "dense"
 _TIME = 1_700_000_000_000
 _BYTES = 7 << 20
 
@@ -506,6 +507,30 @@ def _lines(place: Place) -> Iterator[Case]:
     offsets = [{"topic": place.large, "partition": at % place.partitions, "offset": 0} for at in range(15_000)]
     yield _always("JSON commit of 15,000 offsets", _line(op="commit", offsets=offsets))
     yield _always("JSON unsubscribe", _line(op="unsubscribe"))
+    yield from _dense_lines()
+
+
+def _dense_lines() -> Iterator[Case]:
+    """Records far behind the first one of their batch."""
+    yield _always("JSON create_topic", _line(op="create_topic", name=_DENSE, partitions=3, replication_factor=1))
+    made = [Record(at, _TIME, None, b"1", ()) for at in range(99_999)]
+    codecs = (Codec.NONE, Codec.GZIP, Codec.ZSTD)
+    parts = [
+        produce.PartitionProduceData(index=at, records=bytes(build_batch(made, codec=codec)))
+        for at, codec in enumerate(codecs)
+    ]
+    data = produce.TopicProduceData(name=_DENSE, partition_data=parts)
+    yield _always("Produce of 3 batches of 100,000 records, for JSON", _produce([data]), 12)
+    for at, codec in enumerate(codecs):
+        for what, offset in (("10,000 records", 89_999), ("the last record", 99_998)):
+            for form in ("text", "json"):
+                line = _line(op="fetch", topic=_DENSE, partition=at, offset=offset, max_records=10_000, **{"as": form})
+                yield _always(f"JSON fetch of {what} as {form}, {codec.name.lower()}", line)
+    yield _always("JSON subscribe to dense batches", _line(op="subscribe", group="json-dense", topics=[_DENSE]))
+    poll = _line(op="poll", max_records=10_000, wait_ms=10_000, **{"as": "json"})
+    for count in ("first", "second", "third"):
+        yield _always(f"JSON poll of 10,000 records, the {count}", poll)
+    yield _always("JSON unsubscribe from dense batches", _line(op="unsubscribe"))
 
 
 def _line(**fields: Any) -> bytes:

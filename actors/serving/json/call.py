@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from actors.serving.connection import Connection
 from actors.serving.context import EVERY_CLIENT
-from protocol.json.lines import Facts, quoted, refusal, write_answer
+from protocol.json.lines import Facts, quoted, refusal, write_answer, write_long_answer
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from actors.serving.answers import Slot
     from actors.serving.context import Serving
+    from log.disk.slice import Slice
+    from protocol.schema.declaration import Buffer
 
 C = TypeVar("C", bound=Connection)
 
@@ -32,13 +34,19 @@ class Call(Generic[C]):
 
     def answer(self, facts: Facts) -> None:
         """Send this. Once."""
-        line = write_answer(self.id, facts)
-        if EVERY_CLIENT in self.serving.traced:
-            self._trace(len(line))
-        self.connection.answers.fill(self.slot, [line])
+        self._send([write_answer(self.id, facts)])
+
+    def answer_long(self, facts: Facts, name: str, pieces: list[bytes]) -> None:
+        """Send this and a list whose elements are written already. Once."""
+        self._send([*write_long_answer(self.id, facts, name, pieces)])
 
     def refuse(self, code: int, message: str) -> None:
         self.answer(refusal(code, message))
+
+    def _send(self, parts: list[Buffer | Slice]) -> None:
+        if EVERY_CLIENT in self.serving.traced:
+            self._trace(sum(map(len, parts)))
+        self.connection.answers.fill(self.slot, parts)
 
     def _trace(self, answer_bytes: int) -> None:
         """A line about a request that is answered now. Clients that speak JSON have no ids: all are traced, or none."""

@@ -40,6 +40,7 @@ class JsonConnection(Connection):
         """Its membership in a group, if it has subscribed."""
 
     def on_stop(self) -> None:
+        super().on_stop()
         if self.group is not None:
             self.group.membership.abandon()
 

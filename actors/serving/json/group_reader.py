@@ -2,6 +2,9 @@
 
 A poll begins a read of every partition of which nothing lies here, at its leader, and is answered with what is there
 first. What comes later lies here until the next poll. A partition that was given away takes what was read of it along.
+
+Records are chosen from a read, and told to a poll, in slices. What a poll is told is taken at once, together with the
+assignment at that moment: partitions may come and go before all of it is written.
 """
 
 from __future__ import annotations
@@ -13,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from attrs import field
 
 from actors.messages.replica import FindOffset, ReadRecords, ReadResult
+from actors.serving.json import reading
 from actors.serving.json.at_leader import AtLeader
 from actors.serving.json.membership import Membership, Offsets, Owned, Where
-from actors.serving.json.readable import readable, size_of
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.json.lines import Facts
@@ -25,6 +28,7 @@ from protocol.records.record import Record
 if TYPE_CHECKING:
     from actors.serving.connection import Connection
     from actors.serving.json.call import Call
+    from log.slices import Slices
 
 READ_BYTES = 256 << 10
 KEPT_BYTES_MAX = 1 << 20
@@ -127,19 +131,20 @@ class GroupReader:
         if self._subscribing and (self.membership.joined or self.membership.error):
             waiting, self._subscribing = self._subscribing, []
             for call in waiting:
-                self._answer(call, {"group": self.membership.group, "member": self.membership.member_id})
+                if self.membership.error is not None:
+                    call.refuse(*self.membership.error)
+                else:
+                    facts = {"group": self.membership.group, "member": self.membership.member_id}
+                    call.answer(facts | self._news())
         self._serve()
 
-    def _answer(self, call: Call[Any], facts: Facts) -> None:
-        """Tell what is assigned, too, if that is another thing than was told last."""
-        if self.membership.error is not None:
-            call.refuse(*self.membership.error)
-            return
+    def _news(self) -> Facts:
+        """What is assigned, if that is another thing than was told last."""
         now = tuple(sorted(self.membership.owned))
-        if now != self._told_assignment:
-            self._told_assignment = now
-            facts["assignment"] = self.assignment()
-        call.answer(facts)
+        if now == self._told_assignment:
+            return {}
+        self._told_assignment = now
+        return {"assignment": self.assignment()}
 
     def _serve(self) -> None:
         """Answer polls as far as there is something to tell, and read on for the others, or for the next poll."""
@@ -150,32 +155,36 @@ class GroupReader:
                 self._polls.popleft()
                 poll()
                 continue
-            records = self._take(poll)
+            taken = self._take(poll)
             moved = self.membership.joined and tuple(sorted(self.membership.owned)) != self._told_assignment
             over = poll.deadline <= self._connection.now
-            if not records and not moved and not over and self.membership.error is None:
+            if not taken and not moved and not over and self.membership.error is None:
                 self._read()
                 return
             self._polls.popleft()
-            self._answer(poll.call, {"records": records})
-            had_nothing = not records
+            if self.membership.error is not None:
+                poll.call.refuse(*self.membership.error)
+            else:
+                self._connection.in_slices(_tell(poll, taken, self._news()))
+            had_nothing = not taken
         if had_nothing:
             self._read()
 
-    def _take(self, poll: Poll) -> list[Facts]:
+    def _take(self, poll: Poll) -> list[tuple[Facts, Record]]:
         """What lies here, of one partition after the other; the next time another is first."""
-        told: list[Facts] = []
+        taken: list[tuple[Facts, Record]] = []
         for where in list(self._lanes):
             lane = self._lanes[where]
-            while lane.records and len(told) < poll.records_max:
+            beside = {"topic": lane.owned.topic, "partition": lane.owned.number}
+            while lane.records and len(taken) < poll.records_max:
                 record = lane.records.popleft()
-                told.append({"topic": lane.owned.topic, "partition": lane.owned.number, **poll.told(record)})
+                taken.append((beside, record))
                 self.polled[lane.owned.topic, lane.owned.number] = record.offset + 1
-            if told:
+            if taken:
                 self._lanes[where] = self._lanes.pop(where)
-            if len(told) >= poll.records_max:
+            if len(taken) >= poll.records_max:
                 break
-        return told
+        return taken
 
     def _read(self) -> None:
         """Of a few partitions at once, whose turn it is; whoever is read comes last in the next round."""
@@ -199,10 +208,8 @@ class GroupReader:
             return
 
         def answered(asked: AtLeader) -> None:
-            lane.reading = False
             if self._lanes.get(where) is lane:
                 then(asked)
-                self._serve()
 
         deadline = self._connection.now + ANSWER_SECONDS
         AtLeader(self._connection, topic, where[1], deadline, question, answered)
@@ -211,6 +218,7 @@ class GroupReader:
         def found(asked: AtLeader) -> None:
             if asked.error == ErrorCode.NONE:
                 lane.next_offset = asked.result.offset
+            self._is_read(lane)
 
         self._ask(where, lane, lambda _left: FindOffset(self._begin_at, self._read_committed), found)
 
@@ -224,28 +232,43 @@ class GroupReader:
 
         def was_read(asked: AtLeader) -> None:
             result: ReadResult | None = asked.result
+            if asked.error == ErrorCode.NONE and result is not None:
+                self._connection.in_slices(self._take_in(where, lane, result))
+                return
             if asked.error == ErrorCode.OFFSET_OUT_OF_RANGE:
                 lane.next_offset = -1  # what was committed is deleted, or was never there: as if nothing were
-            elif asked.error == ErrorCode.NONE and result is not None:
-                self._take_in(lane, result)
+            self._is_read(lane)
 
         self._ask(where, lane, question, was_read)
 
-    def _take_in(self, lane: _Lane, result: ReadResult) -> None:
+    def _take_in(self, where: Where, lane: _Lane, result: ReadResult) -> Slices[None]:
+        records: list[Record] = []
+        next_offset, problem = lane.next_offset, None
         try:
-            size = 0
-            for header, there in readable(result, lane.next_offset):
-                for record in there:
-                    if size >= KEPT_BYTES_MAX or len(lane.records) >= KEPT_RECORDS_MAX:
-                        return  # the rest is read again once these are told
-                    lane.records.append(record)
-                    lane.next_offset = record.offset + 1
-                    size += size_of(record)
-                lane.next_offset = max(lane.next_offset, header.next_offset)
+            records, next_offset = yield from reading.chosen(result, next_offset, KEPT_RECORDS_MAX, KEPT_BYTES_MAX)
         except ProtocolError as error:
-            name = f"{lane.owned.topic}-{lane.owned.number}"
-            self._connection.log.warning("connection: %s cannot be read at %d: %s", name, lane.next_offset, error)
-            poll = self._polls[0] if self._polls else None
-            if not lane.records and isinstance(poll, Poll):
-                self._polls.popleft()
-                poll.call.refuse(error.code, f"{name} at offset {lane.next_offset}: {error}")
+            problem = error
+        if self._lanes.get(where) is not lane:
+            return  # it was given away meanwhile
+        lane.records.extend(records)
+        lane.next_offset = next_offset
+        if problem is not None:
+            self._refuse_poll(lane, problem)
+        self._is_read(lane)
+
+    def _refuse_poll(self, lane: _Lane, error: ProtocolError) -> None:
+        name = f"{lane.owned.topic}-{lane.owned.number}"
+        self._connection.log.warning("connection: %s cannot be read at %d: %s", name, lane.next_offset, error)
+        poll = self._polls[0] if self._polls else None
+        if isinstance(poll, Poll):
+            self._polls.popleft()
+            poll.call.refuse(error.code, f"{name} at offset {lane.next_offset}: {error}")
+
+    def _is_read(self, lane: _Lane) -> None:
+        lane.reading = False
+        self._serve()
+
+
+def _tell(poll: Poll, taken: list[tuple[Facts, Record]], facts: Facts) -> Slices[None]:
+    pieces = yield from reading.told(taken, poll.told)
+    poll.call.answer_long(facts, "records", pieces)

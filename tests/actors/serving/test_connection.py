@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from attrs import frozen
 
+from actors.raft.exclusive_work import ExclusiveWork
 from actors.runtime import Actor, Address, Future, Node, Scheduler, handles
 from actors.runtime.clock import VirtualClock
 from actors.runtime.ref import Ref
 from actors.serving.answers import Answers, Slot
-from actors.serving.connection import BUSY_SECONDS, SLICE_SECONDS, Connection, Received
+from actors.serving.connection import BUSY_SECONDS, SLICE_SECONDS, Connection, Received, Work
 from actors.serving.seldom import Seldom
+from log.slices import called
 from protocol.errors import ProtocolError
 from tests.actors.serving.test_answers import Taken
 
@@ -49,7 +51,7 @@ class Slices(Begins):
         slot = self.answers.begin(len(request))
         self.in_slices(self.work(bytes(request), slot))
 
-    def work(self, request: bytes, slot: Slot) -> Generator[None, None, None]:
+    def work(self, request: bytes, slot: Slot) -> Work:
         for at in range(len(request)):
             self.begun.append(request[at : at + 1])
             self.clock.advance_to(self.clock.now() + self.seconds)
@@ -57,7 +59,7 @@ class Slices(Begins):
                 raise ProtocolError("it may not")
             if request[at : at + 1] == b"?":
                 self.ask(SILENT, Silence(), lambda _future: self.begun.append(b"."))
-            yield
+            yield None
         self.answers.fill(slot, [request])
 
 
@@ -67,6 +69,32 @@ class Silence:
 
 
 SILENT = Address("silent", "", 1)
+
+
+class Calls(Slices):
+    """Has another thread do one thing for each request, which is what the request says, and then pauses twice."""
+
+    def work(self, request: bytes, slot: Slot) -> Work:
+        yield from called(lambda: self.begun.append(request))
+        yield None
+        yield None
+        self.begun.append(b"%b." % request)
+        self.answers.fill(slot, [request])
+
+
+class Thread:
+    """Does what it is given when it is told to, in this thread."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
+
+    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        self.given.append((work, done))
+
+    def run(self) -> None:
+        work, done = self.given.pop(0)
+        work()
+        done(None)
 
 
 class Silent(Actor):
@@ -90,7 +118,10 @@ class Edge:
         self.node: Node = Node(1, self.scheduler, incarnation=1) if beside is None else beside.node
         self.answers = Answers(Taken(), self.scheduler)  # type: ignore[arg-type]
         self.waiting = deque(memoryview(request) for request in requests)
-        serving: Any = SimpleNamespace(says=Seldom(self.node.log, self.clock))
+        self.services: Any = (
+            SimpleNamespace(codecs=Thread(), long_calls=ExclusiveWork()) if beside is None else (beside.services)
+        )
+        serving: Any = SimpleNamespace(says=Seldom(self.node.log, self.clock), services=self.services)
         address = Address("connection", str(len(self.node.addresses)), 1)
         self.ref: Ref[Begins] = self.node.spawn(kind, self.answers, serving, "peer", address=address)
 
@@ -205,3 +236,48 @@ def test_a_long_request_waits_until_those_that_it_asked_keep_up(
         edge.scheduler.turn()
     assert begun.count(b"?") == 5
     assert not edge.answers.are_many
+
+
+def turns(edge: Edge) -> None:
+    for _ in range(5):
+        edge.scheduler.turn()
+
+
+def test_another_thread_does_what_cannot_be_divided_and_the_reader_waits_meanwhile(begun: list[bytes]) -> None:
+    edge = Edge(b"1", b"2", kind=Calls)
+    edge.turn()
+    turns(edge)
+    assert begun == []
+    assert edge.answers.are_many, "the reader waits meanwhile"
+    edge.services.codecs.run()
+    turns(edge)
+    assert begun == [b"1", b"1."]
+    edge.turn()
+    edge.services.codecs.run()
+    turns(edge)
+    assert begun == [b"1", b"1.", b"2", b"2."]
+    assert not edge.answers.are_many
+
+
+def test_what_came_of_a_long_call_is_used_up_before_another_connection_makes_one(
+    begun: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.serving.connection.SLICE_SECONDS", -1.0)
+    first = Edge(b"1", kind=Calls)
+    others = [Edge(name, kind=Calls, beside=first) for name in (b"2", b"3", b"4")]
+    for edge in (first, *others):
+        edge.turn()
+    thread = first.services.codecs
+    thread.run()
+    assert (begun, thread.given) == ([b"1"], [])
+    others[1].ref.stop(block=False)  # its client is gone
+    turns(first)
+    assert begun == [b"1", b"1."]
+    thread.run()
+    others[0].ref.stop(block=False)
+    turns(first)
+    thread.run()
+    turns(first)
+    assert begun == [b"1", b"1.", b"2", b"4", b"4."]
+    assert thread.given == []
+    assert first.services.long_calls._under_way is None

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from protocol.errors import BatchTooLarge, InvalidRecord, ProtocolError
-from protocol.records.record import Record, iterate_records, read_records, write_records
+from protocol.records.record import Record, iterate_records, pass_over, read_records, write_records
 from protocol.records.shapes import _remembered
 from protocol.records.times import record_times
 from protocol.records.varint import encode_varint
@@ -228,7 +228,11 @@ def test_times_are_those_of_the_records_from_an_offset_on(first: int) -> None:
     data = bytes(write_records(made, 0, NOW))
     expected = [(100 + one.offset, one.timestamp) for one in made[first:]]
     assert list(record_times(data, 20_000, NOW, 100, 100 + first)) == expected
-    made_lazily = iterate_records(data, 20_000, 100, NOW, None, 100 + first)
+    begin = (0, 0)
+    for end in (first // 2, 20_000):
+        begin = pass_over(data, first, begin, end, 20_000)
+        assert begin[0] == min(first, end)
+    made_lazily = iterate_records(data, 20_000, 100, NOW, None, begin)
     assert [(one.offset, one.timestamp) for one in made_lazily] == expected
 
 

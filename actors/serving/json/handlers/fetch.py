@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import EARLIEST, LATEST, FindOffset, ReadRecords, ReadResult
+from actors.serving.json import reading
 from actors.serving.json.at_leader import AtLeader
 from actors.serving.json.handlers.handler import ISOLATION, TIMEOUT_MS, WAIT_MS_MAX, Handler
-from actors.serving.json.readable import readable, size_of
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.json.fields import BadField, Field, Fields, count, one_of, within, word
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from actors.serving.json.connection import JsonCall
     from log.machines.metadata.metadata import Topic
+    from log.slices import Slices
 
 RECORDS_DEFAULT, RECORDS_MAX = 500, 10_000
 BYTES_DEFAULT, BYTES_MAX = 1 << 20, 8 << 20
@@ -124,47 +125,32 @@ class _Fetch:
         if asked.error == ErrorCode.OFFSET_OUT_OF_RANGE and result is not None:
             have = f"{self._topic.name}-{self._number} has {result.log_start_offset} to {result.high_watermark}"
             self._refuse(asked.error, f"offset {self._offset} is out of range: {have}")
-            return
-        if asked.error != ErrorCode.NONE or result is None:
+        elif asked.error != ErrorCode.NONE or result is None:
             self._refuse(asked.error, asked.message)
-            return
+        else:
+            self._call.connection.in_slices(self._tell(result))
+
+    def _tell(self, result: ReadResult) -> Slices[None]:
         try:
-            read, next_offset = self._chosen(result)
+            read, next_offset = yield from reading.chosen(result, self._offset, self._records_max, self._bytes_max)
         except ProtocolError as error:
             self._refuse(error.code, f"{self._topic.name}-{self._number} at offset {self._offset}: {error}")
             return
         if not read and next_offset > self._offset:
             self._read(next_offset)  # nothing to tell was there, but there may be more behind it
             return
-        self._answer(
-            {
-                "topic": self._topic.name,
-                "partition": self._number,
-                "records": [self._told(record) for record in read],
-                "next_offset": next_offset,
-                "high_watermark": result.high_watermark,
-                "last_stable_offset": result.last_stable_offset,
-                "log_start_offset": result.log_start_offset,
-            }
-        )
-
-    def _refuse(self, error: int, message: str) -> None:
-        self._answer(refusal(error, message))
-
-    def _answer(self, facts: Facts) -> None:
-        self._call.answer(facts)
+        pieces = yield from reading.told((({}, record) for record in read), self._told)
+        facts = {
+            "topic": self._topic.name,
+            "partition": self._number,
+            "next_offset": next_offset,
+            "high_watermark": result.high_watermark,
+            "last_stable_offset": result.last_stable_offset,
+            "log_start_offset": result.log_start_offset,
+        }
+        self._call.answer_long(facts, "records", pieces)
         self._call.connection.fetch_gate.leave()
 
-    def _chosen(self, result: ReadResult) -> tuple[list[Record], int]:
-        """As many records as are wanted, and the offset after them."""
-        chosen: list[Record] = []
-        size, next_offset = 0, self._offset
-        for header, there in readable(result, self._offset):
-            for record in there:
-                size += size_of(record)
-                if len(chosen) == self._records_max or (chosen and size > self._bytes_max):
-                    return chosen, next_offset
-                chosen.append(record)
-                next_offset = record.offset + 1
-            next_offset = max(next_offset, header.next_offset)
-        return chosen, next_offset
+    def _refuse(self, error: int, message: str) -> None:
+        self._call.answer(refusal(error, message))
+        self._call.connection.fetch_gate.leave()
