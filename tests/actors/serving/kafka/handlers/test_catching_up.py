@@ -31,7 +31,7 @@ def test_a_broker_that_is_alone_after_all_were_killed_calls_nothing_unknown(monk
             assert error_of(client, FIRST.name) == ErrorCode.LEADER_NOT_AVAILABLE
             client.send(asked(FIRST.name))
             assert client.is_closed_by_peer(), "there is nothing that it could say of the cluster"
-            monkeypatch.setattr(metadata, "LOOKS_MAX", 10_000)
+            monkeypatch.setattr(metadata, "CATCH_UP_SECONDS", 200.0)
             waiting.send(asked(FIRST.name))
             cluster.restart(2)  # two are a majority, and know what is committed
             told = waiting.next(MetadataResponse)
