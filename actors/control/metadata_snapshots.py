@@ -1,7 +1,8 @@
-"""Writes the snapshots of a broker's metadata, elsewhere or at once, and never an older one over a newer one.
+"""The snapshots of a broker's metadata: when they are taken, who writes them, and what is cut afterwards.
 
-A snapshot grows with the cluster: a thread encodes it and syncs it while the loop goes on. Only what a leader brings
-to a member that begins again is written at once: the log must not begin above what is on disk.
+A snapshot grows with the cluster: a thread encodes it and syncs it while the loop goes on. Only a snapshot that a
+leader sends to a member that begins again is written at once: the log must not begin above what is on disk. An older
+snapshot never replaces a newer one. The log below a snapshot is removed when the snapshot is on disk.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from collections.abc import Callable
 
 from actors.raft.background import Background
 from log.disk.filesystem import Filesystem
-from log.errors import DamagedFile, UnknownFormat
+from log.errors import DamagedFile, LogError, UnknownFormat
 from log.machines.metadata.metadata import Metadata
+from log.partition.partition_log import PartitionLog
 from log.recovery import checkpoint
 
+SNAPSHOT_LOG_BYTES = 1 << 20
 FILE_NAME = "metadata.snapshot"
 
 
@@ -39,6 +42,64 @@ class SnapshotWriter:
         """Have the metadata as it is now on disk some time; `done(None)` or `done(error)` is called on the loop."""
         copied = metadata.copy()
         self._background.submit(lambda: self.write(copied.applied, copied.encode()), done)
+
+
+class SnapshotSchedule:
+    """A snapshot each time that the metadata log has grown by so much; one at a time."""
+
+    def __init__(
+        self,
+        writer: SnapshotWriter,
+        metadata: Metadata,
+        tell: Callable[[int, BaseException | None], None],
+        start_log_at: Callable[[int], None],
+        log_error: Callable[..., None],
+    ) -> None:
+        """`tell(applied, error)` is called on the loop when a snapshot is written, and has to lead to `saved`."""
+        self._writer = writer
+        self._metadata = metadata
+        self._tell = tell
+        self._start_log_at = start_log_at
+        self._log_error = log_error
+        self._size = 0
+        """Of the log when the last snapshot was begun."""
+        self._saving: int | None = None
+        """Up to where the snapshot goes that is being written."""
+
+    def look(self, log: PartitionLog) -> None:
+        """More is applied: begin a snapshot if it is due."""
+        self._size = min(self._size, log.size)
+        if self._saving is None and log.size - self._size > SNAPSHOT_LOG_BYTES:
+            self.save(log)
+
+    def save(self, log: PartitionLog) -> None:
+        """Have what is applied written elsewhere; until that is done, the log before it stays."""
+        saving = self._metadata.applied
+        try:
+            log.roll()
+        except LogError as error:
+            self._failed(log, error)
+            return
+        self._saving = saving
+        self._writer.write_later(self._metadata, lambda error: self._tell(saving, error))
+
+    def saved(self, log: PartitionLog, applied: int, error: BaseException | None) -> None:
+        """From here on the log up to there is not needed any more."""
+        if applied != self._saving:
+            return  # it was begun by this actor's predecessor
+        self._saving = None
+        try:
+            if error is not None:
+                raise error
+            self._start_log_at(applied)
+        except (OSError, LogError) as failure:
+            self._failed(log, failure)
+        self._size = log.size
+
+    def _failed(self, log: PartitionLog, error: Exception) -> None:
+        """The log stays whole, and the next snapshot is tried when it has grown as much again."""
+        self._size = log.size
+        self._log_error("controller: the metadata log was not cut: %s", error)
 
 
 def check_snapshot(files: Filesystem, data_dir: str) -> None:

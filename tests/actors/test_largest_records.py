@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.cluster_file.config import KafkaConfig
-from actors.control import controller
+from actors.control import operations
 from actors.control.admin import OperationRefused
 from actors.harness import Cluster
 from log.machines.coordination import RECORD_BYTES_MAX
@@ -149,7 +149,7 @@ def heartbeat(client: WireClient, member_id: str) -> int:
 def test_the_largest_change_of_the_metadata_is_loaded_again_and_a_larger_one_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(controller, "OPERATION_BYTES_MAX", 1_000)
+    monkeypatch.setattr(operations, "OPERATION_BYTES_MAX", 1_000)
     with Cluster(3, data_dir=tmp_path, log_level="error") as cluster:
         cluster.admin.create_topic("small", 20, 1)
         with pytest.raises(OperationRefused, match="1000 are allowed") as refused:

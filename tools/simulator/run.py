@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-import actors.control.controller
+import actors.control.metadata_snapshots
 from log.disk.memory_filesystem import SimulatedCrash
 from tools.simulator.cluster.failures import FailureWatch
 from tools.simulator.endings.blackout import Blackout
@@ -40,8 +40,8 @@ def run(settings: Settings, *, show: bool = False) -> Outcome:
     logger.setLevel(logging.ERROR)
     logger.propagate = False
     logger.addHandler(watch)
-    snapshot_bytes, actors.control.controller.SNAPSHOT_LOG_BYTES = (
-        actors.control.controller.SNAPSHOT_LOG_BYTES, settings.snapshot_bytes,
+    snapshot_bytes, actors.control.metadata_snapshots.SNAPSHOT_LOG_BYTES = (
+        actors.control.metadata_snapshots.SNAPSHOT_LOG_BYTES, settings.snapshot_bytes,
     )  # fmt: skip
     try:
         faults = Faults(world)
@@ -53,7 +53,7 @@ def run(settings: Settings, *, show: bool = False) -> Outcome:
         ):
             events = _run(world, faults, settings)
     finally:
-        actors.control.controller.SNAPSHOT_LOG_BYTES = snapshot_bytes
+        actors.control.metadata_snapshots.SNAPSHOT_LOG_BYTES = snapshot_bytes
         logger.removeHandler(watch)
         logger.setLevel(level)
         logger.propagate = propagate

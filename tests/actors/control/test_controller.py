@@ -11,8 +11,9 @@ import orjson
 import pytest
 
 from actors.cluster_file.config import KafkaConfig, TopicConfig
-from actors.control import controller
+from actors.control import metadata_snapshots
 from actors.control.admin import OperationRefused
+from actors.control.bootstrap import log_start
 from actors.harness import Cluster
 from actors.messages.controller import OperationAnswer
 from actors.messages.replica import group_name
@@ -165,7 +166,7 @@ def test_a_broker_that_gets_a_snapshot_drops_what_was_deleted_meanwhile(
     leaves_nothing: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It never sees the record that deletes, only a state without the topic."""
-    monkeypatch.setattr(controller, "SNAPSHOT_LOG_BYTES", 500)
+    monkeypatch.setattr(metadata_snapshots, "SNAPSHOT_LOG_BYTES", 500)
     with Cluster(3, data_dir=tmp_path) as cluster:
         admin = cluster.admin
         for name in ("gone", "stays"):
@@ -463,13 +464,13 @@ def test_topics_of_the_file_are_made_at_start_and_never_changed(
 
 def test_where_a_metadata_log_begins_is_known_by_its_segments_if_its_offsets_are_damaged() -> None:
     files = MemoryFilesystem()
-    assert controller._log_start(files, "/data/m") == 0
+    assert log_start(files, "/data/m") == 0
     log = PartitionLog.open("/data/m", LogConfig(segment_bytes=100), Handles(files))
     for _ in range(3):
         log.append(check_batches(build_batch([Record(0, 1, None, b"x" * 50, ())])), epoch=0, now_ms=0)
     log.high_watermark = 3
     log.raise_log_start(2)
     log.close()
-    assert controller._log_start(files, "/data/m") == 2
+    assert log_start(files, "/data/m") == 2
     files.write_atomically("/data/m/offsets-checkpoint", b"damaged")
-    assert controller._log_start(files, "/data/m") == 2
+    assert log_start(files, "/data/m") == 2

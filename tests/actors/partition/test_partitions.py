@@ -17,7 +17,7 @@ from attrs import evolve
 from actors.broker.start import start_actors
 from actors.cluster_file.facts import GROUP as METADATA
 from actors.cluster_file.facts import ClusterFacts
-from actors.control import controller
+from actors.control import operations
 from actors.coordination.groups import GroupCoordinator
 from actors.messages.coordinator import GROUPS_TOPIC, Coordinate, coordinator_address
 from actors.messages.replica import (
@@ -629,7 +629,7 @@ def test_what_an_earlier_process_did_not_finish_removing_is_named_if_it_stays(
 
 def test_so_many_operations_wait_for_the_one_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Brokers(1)
-    monkeypatch.setattr(controller, "WAITING_MAX", 1)
+    monkeypatch.setattr(operations, "WAITING_MAX", 1)
     ref = brokers.sim.nodes[1].ref(Address("controller", "", 1))
     asked = [ref.ask(CreateTopic(f"{number}", f"t{number}", 1, 1), block=False) for number in range(4)]
     brokers.until(lambda: all(one.done for one in asked))

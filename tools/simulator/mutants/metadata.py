@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attrs import evolve
 
-import actors.control.controller
 import actors.control.description
+import actors.control.operations
 import actors.partition.hosting
 import actors.partition.replica
 import actors.raft.leadership
@@ -15,8 +15,11 @@ import tools.simulator.cluster.cluster
 import tools.simulator.cluster.settled
 import tools.simulator.world
 from actors.cluster_file.facts import GROUP
-from actors.control.controller import Controller, _answer, _Waiting
-from actors.messages.controller import OperationAnswer
+from actors.control.bootstrap import Bootstrap
+from actors.control.controller import Controller
+from actors.control.metadata_snapshots import SnapshotSchedule
+from actors.control.operations import Answers, OperationQueue
+from actors.control.replay import Replay
 from actors.partition.replica import Replica, _CheckMove
 from actors.raft.leadership import Leadership, Led
 from actors.runtime import Address
@@ -29,8 +32,7 @@ from log.raft.leader import Leader
 from log.raft.membership import Membership, MembershipHistory
 from log.raft.ready import LeaderBatch
 from log.recovery import checkpoint
-from log.replica.member import MEMBERSHIP_FILE
-from protocol.records.batches import parse_batches
+from log.replica.member import MEMBERSHIP_FILE, Member
 from tools.simulator.mutants.mutant import Mutant
 
 _SNAPSHOT_BYTES = 1000
@@ -54,43 +56,32 @@ def _is_elected_by_half(self: Election) -> bool:
     return _is_elected(self)
 
 
-_write = Controller._write
+_batch = OperationQueue._batch
 
 
-def _answer_when_written(self: Controller, made: list[MetadataRecord], answers: list[tuple[_Waiting, str]]) -> None:
-    _write(self, made, [])
+def _answer_when_written(self: OperationQueue, records: list[MetadataRecord], answers: Answers) -> bytearray | None:
+    batch = _batch(self, records, [])
     for waiting, answer in answers:
-        _answer(waiting, OperationAnswer(answer, self.metadata.applied))
+        self._answer(waiting, answer)
+    return batch
 
 
 def _is_certain_at_once(self: Controller) -> bool:
     return self.leads
 
 
-def _apply_all(self: Controller) -> None:
-    metadata, log = self.metadata, self._member.log
-    touched: set[str] = set()
-    while metadata.applied < log.end_offset:
-        batches = parse_batches(log.read(max(metadata.applied, log.log_start_offset), 1 << 20).read())
-        for position, header in zip(batches.positions, batches.headers, strict=True):
-            if header.base_offset >= metadata.applied:
-                touched |= set() if header.is_control else self._apply_batch(batches.data, position)
-                metadata.applied = header.next_offset
-    self._tell_partitions(frozenset(touched))
-    self._finish()
-    self._work()
-    self._look_around()
+def _end_of_log(_self: Replay, member: Member) -> int:
+    return member.log.end_offset
 
 
 def _answer_to_nothing(_self: Metadata, _request_id: str) -> None:
     return None
 
 
-def _save_no_snapshot(self: Controller) -> None:
-    log = self._member.log
+def _save_no_snapshot(self: SnapshotSchedule, log: PartitionLog) -> None:
     log.roll()
-    log.raise_log_start(self.metadata.applied)
-    self._snapshot_at = log.size
+    log.raise_log_start(self._metadata.applied)
+    self._size = log.size
 
 
 def _begin_anew_in_memory(self: Controller, snapshot: bytes) -> None:
@@ -162,7 +153,7 @@ def _group_name_for_all(topic: str, number: int, _topic_id: str) -> str:
     return f"{topic}-{number}.any"
 
 
-def _is_complete_always(_self: Controller) -> bool:
+def _is_complete_always(_self: Replay, _member: Member) -> bool:
     return True
 
 
@@ -180,11 +171,10 @@ def _plan_any_move(metadata: Metadata, request: Request, about: Circumstances) -
     return plan(metadata, request, about)
 
 
-def _write_first_voters(self: Controller) -> None:
-    files, directory = self._services.handles.filesystem, f"{self._services.data_dir}/{GROUP}"
-    files.make_directory(directory)
-    first = MembershipHistory([(-1, Membership(self._cluster.first_voters))])
-    files.write_atomically(f"{directory}/{MEMBERSHIP_FILE}", first.encode())
+def _write_first_voters(self: Bootstrap) -> None:
+    self._files.make_directory(self._directory)
+    first = MembershipHistory([(-1, Membership(self._spec.first_voters))])
+    self._files.write_atomically(f"{self._directory}/{MEMBERSHIP_FILE}", first.encode())
 
 
 def _check_move_hastily(self: Replica, _message: _CheckMove) -> None:
@@ -224,8 +214,8 @@ METADATA_MUTANTS: dict[str, Mutant] = {
     ),
     "answered-when-written": Mutant(
         "an operation is answered before it is committed",
-        Controller,
-        "_write",
+        OperationQueue,
+        "_batch",
         _answer_when_written,
         faults=("usurp",),
         brokers=None,
@@ -241,7 +231,13 @@ METADATA_MUTANTS: dict[str, Mutant] = {
         admins=4,
     ),
     "applied-uncommitted": Mutant(
-        "a broker applies its log to the end", Controller, "_apply", _apply_all, faults=_DEATHS, brokers=None, admins=2
+        "a broker applies its log to the end",
+        Replay,
+        "_applicable_end",
+        _end_of_log,
+        faults=_DEATHS,
+        brokers=None,
+        admins=2,
     ),
     "done-twice": Mutant(
         "an operation that is repeated is done again",
@@ -253,8 +249,8 @@ METADATA_MUTANTS: dict[str, Mutant] = {
     ),
     "cut-without-snapshot": Mutant(
         "the metadata log is cut, and no snapshot takes its place",
-        Controller,
-        "_save_snapshot",
+        SnapshotSchedule,
+        "save",
         _save_no_snapshot,
         faults=("kill",),
         brokers=None,
@@ -352,8 +348,8 @@ METADATA_MUTANTS: dict[str, Mutant] = {
     ),
     "strays-removed-too-early": Mutant(
         "what the metadata does not want yet is removed",
-        Controller,
-        "_is_complete",
+        Replay,
+        "is_complete",
         _is_complete_always,
         faults=("kill", "kill-all"),
         brokers=None,
@@ -362,7 +358,7 @@ METADATA_MUTANTS: dict[str, Mutant] = {
     ),
     "move-ended-by-others": Mutant(
         "a move ends, whoever votes",
-        actors.control.controller,
+        actors.control.operations,
         "plan",
         _plan_any_voters,
         also=((Replica, "_handlers", {**Replica._handlers, _CheckMove: _check_move_hastily}),),
@@ -373,7 +369,7 @@ METADATA_MUTANTS: dict[str, Mutant] = {
     ),
     "earlier-move-ended": Mutant(
         "word of an earlier move ends a later one",
-        actors.control.controller,
+        actors.control.operations,
         "plan",
         _plan_any_move,
         faults=("late-word",),
@@ -382,8 +378,8 @@ METADATA_MUTANTS: dict[str, Mutant] = {
     ),
     "first-voters-for-ever": Mutant(
         "a broker that comes back goes by those with whom the metadata group began",
-        Controller,
-        "_keep_first_voters",
+        Bootstrap,
+        "keep_first_voters",
         _write_first_voters,
         faults=("empty", "kill"),
         brokers=None,
