@@ -1,7 +1,7 @@
 """One broker: a node, its links, its port and its directory. The same whether it has a process to itself or not.
 
-It lives until it is told to stop, until its launcher is gone (nobody would restart or stop it any more), or until it is
-killed. What it is doing is told to the launcher as it changes (BrokerStatus).
+It lives until it is told to stop, until its launcher is gone (nothing would restart or stop it any more), or until it
+is killed. It reports to the launcher as its state changes (BrokerStatus).
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class Broker(Actor):
 
 
 async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> None:
-    """Be this broker until it is told to end. Cancelling it is a crash: nobody is told."""
+    """Be this broker until it is told to end. Cancelling it is a crash: no peer is told."""
     with DirectoryLock(spec.data_dir), ExitStack() as partitions:
         identity = DirectoryIdentity.of(spec.data_dir, spec.id)
         with bind(spec.host, spec.port, identity.port) as listener:
@@ -208,7 +208,7 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> 
                 peering.cut(peer)
             how = "this broker has crashed"
             try:
-                # Everybody is there before the first link is: a peer's first words find who they are for.
+                # All actors are there before the first link is: a peer's first messages find their receivers.
                 told_host, told_port = spec.advertised or (dialled(spec.host), port)
                 facts = evolve(spec.facts, host=told_host, port=told_port)
                 services = partitions.enter_context(

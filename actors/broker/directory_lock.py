@@ -18,14 +18,14 @@ LOCK_NAME = ".lock"
 
 
 class DirectoryInUse(Exception):
-    """Somebody else's cluster runs on this directory."""
+    """Another cluster runs on this directory."""
 
     def __init__(self, directory: Path, owner: str) -> None:
         super().__init__(f"{directory} is in use by another cluster, {owner}; stop it or choose another data_dir")
 
 
 def owner_of(directory: Path) -> str | None:
-    """Who holds the directory now, if anybody does. It takes nothing and leaves nothing behind."""
+    """The holder of the directory, if there is one. Asking takes nothing and leaves nothing behind."""
     try:
         fd = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -46,7 +46,7 @@ def _owner(fd: int) -> str:
 
 
 class DirectoryLock:
-    """Holds a directory for this process. A context manager; `note` is kept for whoever comes after a crash."""
+    """Holds a directory for this process. A context manager; `note` is kept for the next holder after a crash."""
 
     def __init__(self, directory: Path, note: str = "") -> None:
         self._directory = directory

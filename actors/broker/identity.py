@@ -1,4 +1,4 @@
-"""Who a data directory belongs to: `meta.properties`, as in Kafka.
+"""The broker to which a data directory belongs: `meta.properties`, as in Kafka.
 
 version=3          of all formats in the directory; raised with each change of one of them. A newer one is refused
 node.id=2          a directory of another broker is refused
@@ -23,7 +23,7 @@ _READABLE_VERSIONS = (1, 2, 3)
 
 
 class IdentityError(Exception):
-    """This directory is not ours to use."""
+    """This directory belongs to another broker, or has a format that is not known here."""
 
 
 @frozen(slots=True)

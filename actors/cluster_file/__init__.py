@@ -1,1 +1,5 @@
-"""actors/cluster_file."""
+"""cluster.toml.
+
+config  the file, read and checked
+facts   what every broker is told of it
+"""

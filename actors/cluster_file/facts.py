@@ -24,11 +24,11 @@ class TopicWanted:
 
 @frozen(slots=True)
 class ClusterFacts:
-    """What cluster.toml says, for whoever has to make it so."""
+    """What cluster.toml says, for the actors of every broker."""
 
     brokers: tuple[int, ...]
     first_voters: tuple[Voter, ...]
-    """With whom the metadata group began its last generation."""
+    """The voters with which the metadata group began its last generation."""
     host: str
     port: int
     generation: int = 0
@@ -41,22 +41,22 @@ class ClusterFacts:
     topic_defaults: tuple[tuple[str, str], ...] = ()
     """Configs of topics that have none of their own."""
     launch: str = ""
-    """Another one each time that the cluster is started."""
+    """An id of this start of the cluster: each start has another one."""
     catch_up_bytes_per_s: float = float("inf")
     auto_create_topics: bool = True
     groups: GroupConfig = Factory(GroupConfig)
     transactions: TransactionConfig = Factory(TransactionConfig)
     internal_topics: tuple[TopicWanted, ...] = ()
-    """Those of the coordinators, made when they are first needed."""
+    """The topics of the coordinators, created when they are first needed."""
     partitions_max: int = 5_000
-    """Of all topics together, but for those of coordinators."""
+    """How many partitions all topics may have together, without those of coordinators."""
     connections_max: int = 10_000
-    """Of clients, at each broker."""
+    """How many clients may be connected to each broker."""
     connections_per_ip_max: int = (1 << 31) - 1
     request_bytes_max: int = 1 << 29
-    """Of requests that are not answered, of all connections of a broker."""
+    """How many bytes the unanswered requests of all connections of a broker may take."""
     idle_seconds_max: float = 600.0
-    """How long nothing may move on one of them."""
+    """A connection on which nothing moves for so long is closed."""
     disk_reserve_bytes: int = 0
     """What each broker keeps free for metadata, votes and deletions when the disk is full."""
     broker_configs: tuple[tuple[str, str], ...] = ()

@@ -175,7 +175,7 @@ class Controller(RaftActor):
 
     @handles(ElectLeaders)
     def elect_leaders(self, request: ElectLeaders) -> OperationAnswer:
-        """Ask leaders that are not preferred to hand over. Any broker can: it knows who leads."""
+        """Ask leaders that are not preferred to hand over. Any broker can: each knows the leaders."""
         if request.topic and self.metadata.topic(request.topic) is None:
             return self._refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.topic[:300]!r}")
         asked = [
@@ -279,7 +279,7 @@ class Controller(RaftActor):
             self._tell_partitions(frozenset(self.metadata.topics))
         self._warn_if_leaderless()
         if self.leads:
-            self.tell_watermark()  # once more, to whoever has not heard it
+            self.tell_watermark()  # once more: a follower may have missed it
         self.after(RETRY_SECONDS if self._unsettled() else LOOK_AROUND_SECONDS, _LookAround())
 
     def _warn_if_leaderless(self) -> None:
@@ -386,7 +386,7 @@ class Controller(RaftActor):
         return self._told(Plan(error, text).answer)
 
     def _hand_on(self, request: Request | DescribeQuorum | ConfirmMetadata) -> OperationAnswer | None:
-        """Whoever leads shall do it. It may have lost that since: then it is refused there, and asked again."""
+        """Hand the request on to the leader. If it leads no longer, it refuses, and the asker tries again."""
         led = self._services.leadership.of(GROUP)
         leader = self._member.node.leader if led is None or led.broker is None else led.broker
         if leader is None or leader == self.node.broker:

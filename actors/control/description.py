@@ -1,4 +1,4 @@
-"""Everything that a broker knows of the cluster, for people and tools: metadata, and who leads what."""
+"""Everything that a broker knows of the cluster, for people and tools: the metadata, and the leaders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from log.raft.node import RaftNode
 
 
 def describe(metadata: Metadata, leadership: Leadership, alive: Collection[int]) -> dict[str, Any]:
-    """As JSON has it."""
+    """The cluster as JSON."""
     led = leadership.of(GROUP)
 
     def partition(topic_name: str, topic_id: str, number: int) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def describe(metadata: Metadata, leadership: Leadership, alive: Collection[int])
 def describe_quorum(
     node: RaftNode, role: Leader, heard: Mapping[int, float], wall_ms: int, now: float
 ) -> dict[str, Any]:
-    """Who votes on the metadata and who only follows, as their leader sees them."""
+    """The voters and the observers of the metadata, as their leader sees them."""
     end = node.log.end_offset
 
     def member(broker: int, directory: str) -> dict[str, Any]:

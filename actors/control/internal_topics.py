@@ -1,4 +1,4 @@
-"""The topics in which coordinators keep what they know. They are made when somebody first needs a coordinator."""
+"""The topics in which coordinators keep their state. They are created when the first coordinator is needed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ CONFIGS: tuple[tuple[str, str], ...] = (
 
 
 def making_of(facts: ClusterFacts, name: str, request_id: str) -> CreateTopic:
-    """What the controller is asked."""
+    """The operation that creates this topic."""
     wanted = next(topic for topic in facts.internal_topics if topic.name == name)
     return CreateTopic(request_id, name, wanted.partitions, wanted.replication_factor, configs=CONFIGS)

@@ -1,8 +1,8 @@
 """Requests that wait until this broker can name a leader for each of some partitions.
 
 A new topic is in the metadata a moment before its partitions have leaders. A client that is answered in between finds
-LEADER_NOT_AVAILABLE and pauses, some of them for seconds. So a creation is answered when the partitions are led, as far
-as this broker knows. The metadata log and the announcements of leaders bring both facts here: nothing is polled.
+LEADER_NOT_AVAILABLE and pauses; some clients pause for seconds. So a creation is answered when the partitions are led,
+as far as this broker knows. The metadata log and the announcements of leaders bring both facts here: nothing is polled.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LeaderWait:
 
 
 class LeaderWaits:
-    """Those of one broker."""
+    """The requests of one broker that wait."""
 
     __slots__ = ("_leadership", "_metadata", "_waits")
 
@@ -49,12 +49,12 @@ class LeaderWaits:
         return sum(map(len, self._waits.values()))
 
     def add(self, wait: LeaderWait) -> None:
-        """Answer this when it is due: perhaps now."""
+        """Answer this request when it is due, perhaps now."""
         self._waits.setdefault(wait.asked.topic_id, {})[wait] = None
         self._look(wait)
 
     def metadata_changed(self, topic_ids: Iterable[str]) -> None:
-        """The metadata of these topics is another one now."""
+        """The metadata of these topics has changed."""
         for topic_id in self._waits.keys() & topic_ids:
             for wait in list(self._waits[topic_id]):
                 if topic_id not in self._metadata.topics:  # deleted: its partitions will never have leaders
@@ -90,4 +90,4 @@ class LeaderWaits:
         assert wait.unled is not None, "a leader is awaited once the partitions are known"
         wait.unled.discard(group)
         if not wait.unled and wait in self._waits.get(wait.asked.topic_id, {}):
-            self._look(wait)  # one that was led before may have lost its leader meanwhile
+            self._look(wait)  # a partition that was led before may have lost its leader meanwhile

@@ -1,4 +1,4 @@
-"""The snapshots of a broker's metadata: when they are taken, who writes them, and what is cut afterwards.
+"""The snapshots of a broker's metadata: when they are taken, how they are written, and what is cut afterwards.
 
 A snapshot grows with the cluster: a thread encodes it and syncs it while the loop goes on. Only a snapshot that a
 leader sends to a member that begins again is written at once: the log must not begin above what is on disk. An older
@@ -112,5 +112,5 @@ def check_snapshot(files: Filesystem, data_dir: str) -> None:
     except UnknownFormat as error:
         text = f"{path} was written by another version of Barnabas; nothing was changed, start that version"
         raise UnknownFormat(f"{text}: {error}") from None
-    except DamagedFile:  # the controller says so
+    except DamagedFile:  # the controller reports it
         return

@@ -6,9 +6,9 @@
 
 The machine (log/machines/coordination.py) decides at once and runs ahead of the log. One flight is under way at a time:
 an append of all records that were decided on since the last one, or, where there are none, a question to the replica
-whether it still leads, which it passes on to a majority. What was answered meanwhile goes out when the flight has come
-home. So nobody is ever told what is not committed, or what a newer leader may have changed; and a thousand commits at
-once are one append.
+whether it still leads, which the replica passes on to a majority. An answer that was decided meanwhile goes out when
+the flight has come home. So no client is ever told what is not committed, or what a newer leader may have changed; and
+a thousand commits at once are one append.
 
 What becomes of a flight:
 
@@ -19,13 +19,13 @@ What becomes of a flight:
   again, nothing new is decided for them, and the machine's clock stands still, so that no session ends which could not
   be renewed.
 - refused because of the producer of its transaction: the machine takes back that one decision.
-- anything else (another replica leads): nobody knows what is committed. Everybody who waits is told to ask again, and
-  the machine is made again from the log. Appends wait for their commit as long as this replica leads: the log has no
-  other writer, so what is replayed up to the high watermark is then all there is.
+- anything else (another replica leads): it is not known what is committed. All waiting clients are told to ask again,
+  and the machine is made again from the log. Appends wait for their commit as long as this replica leads: the log has
+  no other writer, so what is replayed up to the high watermark is then all there is.
 
-A machine that raises is not to be trusted any more, and is made anew in the same way. Where a request did that, whoever
-sent it is told so. Where nobody sent anything (time passed, a topic changed, the log was replayed) the same would
-happen again: the coordinator is loading, and waits longer each time, until a machine lives to see its first deadline.
+A machine that raises is not to be trusted any more, and is made anew in the same way. If a request caused that, its
+client is told so. If no request did (time passed, a topic changed, the log was replayed), the same would happen again:
+the coordinator is loading, and waits longer each time, until a machine lives to see its first deadline.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Coordinator(Actor):
         self._ready = False
         """Is everything replayed?"""
         self._open: dict[Future[Any], None] = {}
-        """Those who wait for an answer, in the order in which they asked."""
+        """The replies that are owed, in the order of their requests."""
         self._queue: list[Effects] = []
         """What was decided and is not on its way yet."""
         self._flying = False
@@ -167,11 +167,11 @@ class Coordinator(Actor):
         """What it serves from, for those that look at it: the simulator and tests. None unless all is replayed."""
         return Loaded(self._replica.name, self._epoch, self._machine) if self._ready and self._machine else None
 
-    # -- what those who inherit from it fill in ----------------------------------------------------------------
+    # -- what subclasses fill in -------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def machine(self, epoch: int) -> Machine:
-        """A new one, of which nothing is known yet."""
+        """A new machine that has replayed nothing yet."""
 
     def replay_batch(self, machine: Machine, header: BatchHeader, batch: Sequence[Record]) -> None:
         """Take in one committed batch of the log."""
@@ -181,12 +181,12 @@ class Coordinator(Actor):
                 machine.replay(record.key, record.value)
 
     def topics_changed(self, machine: Machine) -> None:
-        """Topics may have come, gone or grown, perhaps while nobody looked."""
+        """Topics may have come, gone or grown, perhaps some time ago."""
 
     def on_served(self, flight: list[Effects]) -> None:
         """What was decided is committed, and the answers are out."""
 
-    def take_back(self, flight: list[Effects], error: ErrorCode) -> bool:  # noqa: ARG002 - for those who inherit
+    def take_back(self, flight: list[Effects], error: ErrorCode) -> bool:  # noqa: ARG002 - for subclasses
         """This flight was refused. Is the machine as if it had never been decided, and its clients answered?"""
         return False
 
@@ -233,7 +233,7 @@ class Coordinator(Actor):
             self._machine.handle(request, caller, self._moment)
             effects = self._take_effects(self._machine)
         except Exception:
-            # Raised here, it would be told to whoever asks, and the machine would live on with half of a decision.
+            # Raised here, it would only reach the asker, and the machine would live on with half of a decision.
             self.log.exception("coordinator: %s failed on %s", self.address, type(request).__name__)
             self._answer(caller.token, ErrorCode.UNKNOWN_SERVER_ERROR)
             self._begin_anew(ErrorCode.NOT_COORDINATOR)

@@ -94,7 +94,7 @@ class GroupCoordinator(Coordinator):
         self, life: int, request: TxnOffsetCommitRequest, caller: Caller, guard: int, error: ErrorCode
     ) -> None:
         if life != self._life:
-            return  # whoever asked was told when this coordinator began anew
+            return  # the asker was told when this coordinator began anew
         if error == ErrorCode.NONE:
             error = self._guards.refusal(guard, request.producer_id, request.producer_epoch)
         if error == ErrorCode.NONE and (self.stands or self._ending[request.producer_id]):
@@ -187,7 +187,7 @@ class GroupCoordinator(Coordinator):
 
 
 def _result(told: AppendResult | ErrorCode) -> AppendResult:
-    """The answer to a marker, also where everybody who waits is told the same."""
+    """The answer to a marker, also where all that wait are told the same."""
     if isinstance(told, AppendResult):
         return told
     error = ErrorCode.NOT_LEADER_OR_FOLLOWER if told == ErrorCode.NOT_COORDINATOR else told

@@ -1,15 +1,15 @@
 """`transaction_coordinator/3@1`: the transactions of one partition of __transaction_state, where this broker leads it.
 
 When a transaction is prepared for good (its record is committed), a marker goes to every partition that is in it: to
-the replica that leads it, or, for offsets of groups, to the group coordinator, who is the only one to write there. Each
+the replica that leads it, or, for offsets of groups, to the group coordinator, the only writer of that partition. Each
 is asked again until it has the marker, or its topic is no more. A topic that this broker does not know need not be
 gone: the broker may not have heard of it yet. It is gone if the broker still does not know it once it has applied
 everything that was committed (SyncMetadata).
 
 A marker that is answered TRANSACTION_COORDINATOR_FENCED usually means that another broker coordinates the transaction
-now. If a majority confirms that this broker still leads the partition, nobody else can: a marker of an administrator
-(WriteTxnMarkers) named a higher coordinator epoch. Then the marker is sent again with the highest leader epoch of
-__transaction_state, which WriteTxnMarkers cannot exceed.
+now. If a majority confirms that this broker still leads the partition, no other broker can: a marker of an
+administrator (WriteTxnMarkers) named a higher coordinator epoch. Then the marker is sent again with the highest leader
+epoch of __transaction_state, which WriteTxnMarkers cannot exceed.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class TransactionCoordinator(Coordinator):
         self.ask(Address("controller", "", self.node.broker), TakeProducerIds(""), answered, timeout=ASK_SECONDS)
 
     def _offsets_partition(self, group: str) -> int:
-        """Where a group's offsets are. Whoever routes requests has made the topic."""
+        """The partition of a group's offsets. The topic was created before the request was routed here."""
         topic = self._services.metadata.topic(GROUPS_TOPIC)
         assert topic is not None, f"{GROUPS_TOPIC} is not made yet"
         return partition_of(group, len(topic.partitions))

@@ -147,7 +147,7 @@ class DescribeCluster:
 @wire(0x0323)
 @frozen(slots=True)
 class DescribeQuorum:
-    """Who leads the metadata group, and how far each of its members is, as its leader knows, as JSON."""
+    """The leader of the metadata group, and how far each of its members is, as its leader knows, as JSON."""
 
 
 @wire(0x0324)
@@ -194,7 +194,7 @@ class AwaitCaughtUp:
 
 @frozen(slots=True)
 class TellMetadata:
-    """Asked inside a broker, by whoever missed it: how much of the metadata is here (MetadataChanged)?"""
+    """Asked inside a broker by an actor that has started late: how much of the metadata is here (MetadataChanged)?"""
 
 
 @frozen(slots=True)

@@ -32,7 +32,7 @@ class BrokerStatus:
 @wire(0x0101)
 @frozen(slots=True)
 class StopBroker:
-    """End cleanly; with `hand_over`, let the others lead first. Without it everybody is to end."""
+    """End cleanly; with `hand_over`, let the others lead first. Without it, all brokers are to end."""
 
     hand_over: bool
 

@@ -1,11 +1,11 @@
-"""From a file to running processes: what cluster.toml says, where each actor lives, who starts and watches whom.
+"""From a cluster file to running processes.
 
-config.py        cluster.toml, read and checked; preflight.py: what only this machine can tell
-placement.py     which actor lives on which broker: a pure function
-launcher.py      starts the brokers, links them, restarts what dies, stops everything
-hosts.py         a broker as an OS process, or as a task of this one
-broker.py        one broker: its node, its links, its port, its directory
-messages.py      what launcher and brokers tell each other
-directory_lock.py identity.py   a data directory: whose it is, and that nobody else uses it
-logs.py          log lines on stderr
+launcher           starts the brokers, links them, restarts one that dies, and stops all of them
+hosts              a broker as an OS process, or as a task of this one
+formation          `formation`: the voters with which the cluster began
+disks              whether the disks are mounted on which the cluster was formed
+preflight          what can be wrong with the machine though the file is right
+metadata_recovery  a new generation of the metadata group, from the disks that are left
+logs               log lines on stderr
+errors             why a cluster is not started
 """

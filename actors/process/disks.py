@@ -6,7 +6,7 @@ directories, `formation` in the cluster's data directory says where their filesy
 directory itself, a small file beside the cluster's file says so, `cluster.toml.mount`; only if that is another
 filesystem than the cluster's file is on, since otherwise neither is there without the other.
 
-A directory that is empty where it was mounted before was emptied by somebody, and may be used. One that is empty and on
+A directory that is empty where it was mounted before was emptied on purpose, and may be used. One that is empty and on
 another filesystem than before is refused.
 """
 

@@ -1,11 +1,11 @@
-"""With whom the cluster began: `formation` in the cluster's data directory.
+"""The voters with which the cluster began: `formation` in the cluster's data directory.
 
 The brokers that vote on metadata at the very beginning are taken from the cluster file, and the file gets edited. A
 broker that is added later must not believe that it was there from the start: two new ones could outvote the one that
 knows everything. So the first voters are decided once and written down; from then on the group decides itself.
 
-If they are lost, an operator gives them up (`metadata_recovery.py`): then the file says with whom the next generation
-of the group begins. Every broker is told at its start, also one that has an earlier generation on its disk.
+If they are lost, an operator gives them up (`metadata_recovery.py`): then the file names the voters of the next
+generation of the group. Every broker is told at its start, also one that has an earlier generation on its disk.
 
 The file is also evidence that there was a cluster: if no broker's directory has anything any more, their disks are
 probably not mounted, and a new, empty cluster is not formed in their place (`disks.py`).

@@ -1,9 +1,9 @@
-"""The launcher starts the brokers, restarts what dies, and ends them all. It holds no data and serves nobody.
+"""The launcher starts the brokers, restarts a broker that dies, and ends all of them.
 
-It takes part as a node of its own (id -1): brokers report to `launcher@-1` over the same kind of link that joins them
-to each other, and that link's end is how they learn that it died. A broker that dies is started again, with back-off;
-one that dies several times without ever getting ready is given up, and with it the cluster, since something is wrong
-that restarts do not mend.
+It holds no data and serves no client. It takes part as a node of its own (id -1): brokers report to `launcher@-1` over
+the same kind of link that joins them to each other, and the end of that link tells them that the launcher died. A
+broker that dies is started again, with back-off. A broker that dies several times without ever getting ready is given
+up, and the cluster with it, since a restart does not mend what is wrong.
 """
 
 from __future__ import annotations
@@ -171,12 +171,12 @@ class Launcher:
     async def until_ready(self) -> None:
         """Wait until every broker serves, is linked to every other, knows the leaders of the file's topics, and has
         seen preferred leaders lead, or waited long enough for them."""
-        everybody = set(self._specs)
+        all_brokers = set(self._specs)
         await self.until(
             lambda statuses: (
-                everybody == set(statuses)
+                all_brokers == set(statuses)
                 and all(
-                    status.settled and status.balanced and set(status.linked) == everybody - {status.broker}
+                    status.settled and status.balanced and set(status.linked) == all_brokers - {status.broker}
                     for status in statuses.values()
                 )
             )

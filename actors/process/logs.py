@@ -49,7 +49,7 @@ class LineFormatter(logging.Formatter):
 class LineQueue(logging.Handler):
     """Gives lines to a thread, which writes them to a descriptor.
 
-    A pipe that nobody reads takes 64 KB, and then a write waits for ever. It is the thread that waits then, and no
+    A pipe that is not read takes 64 KB, and then a write waits for ever. It is the thread that waits then, and no
     actor. What does not fit into the queue is dropped and counted, and the count is written when lines flow again.
     """
 
@@ -65,7 +65,7 @@ class LineQueue(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = self.format(record)
-        except Exception:  # noqa: BLE001  as in logging itself: a bad line is reported, and ends nobody
+        except Exception:  # noqa: BLE001  as in logging itself: a bad line is reported, and ends no thread
             self.handleError(record)
             return
         with self._changed:
@@ -96,7 +96,7 @@ class LineQueue(logging.Handler):
 
     def _write(self, line: str) -> None:
         data = memoryview((line + "\n").encode(errors="backslashreplace"))
-        with contextlib.suppress(OSError):  # the reader is gone: there is nobody to tell
+        with contextlib.suppress(OSError):  # the reader is gone: no one is left to tell
             while data:
                 data = data[os.write(self._descriptor, data) :]
 

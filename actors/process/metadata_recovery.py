@@ -100,7 +100,7 @@ def _next_formation(formed: Formation, copies: Sequence[MetadataCopy], named: Se
 
 
 def _membership(formed: Formation, copies: Sequence[MetadataCopy]) -> Membership:
-    """Who votes now: in a generation that no directory has begun yet, those with whom it begins."""
+    """The voters now: in a generation that no directory has begun yet, those with which it begins."""
     latest = max(copies, key=lambda one: (one.generation, one.known_at), default=None)
     if latest is None or latest.generation < formed.generation:
         return Membership(formed.voters, generation=formed.generation)

@@ -2,7 +2,7 @@
 
 Told before any process is started, in the same form as mistakes in the file, because a line that names the key is
 worth more than the stack trace of a worker. It is a look, not a promise: a port that is free now may be taken a
-moment later, so whoever opens it must still handle the failure. It leaves nothing behind: instead of making a
+moment later, so the code that opens it must still handle the failure. It leaves nothing behind: instead of making a
 directory it asks whether the nearest one that exists would allow it, and every port it tries is closed again.
 """
 

@@ -74,7 +74,7 @@ class Answers:
 
     @property
     def are_due(self) -> bool:
-        """Is somebody still waiting for an answer?"""
+        """Is an answer still due, or on its way to the client?"""
         return bool(self._slots or self.outlet.queued_bytes)
 
     def begin(self, request_bytes: int) -> Slot:

@@ -1,6 +1,6 @@
 """A question to the coordinator of a group, on whichever broker, asked again until it is answered or its time is up.
 
-The internal topic is made if nobody has needed it before. Whoever asks what must not take effect twice says so itself:
+The internal topic is created if it was not needed before. A question that must not take effect twice says so itself:
 heartbeats and commits of a group's members carry epochs.
 """
 

@@ -51,7 +51,7 @@ class Serving:
     _making: set[str] = field(factory=set)
     _producer_ids: deque[int] = field(factory=deque)
     _seen_at: dict[int, float] = field(factory=dict)
-    """Brokers that were alive when somebody last asked for them here."""
+    """When each broker was last seen alive by a request for the brokers."""
     _since: float = field(init=False)
     says: Seldom = field(init=False)
     """For lines about what clients do."""
@@ -111,11 +111,11 @@ class Serving:
         return address
 
     def led(self, topic: Topic, partition: int) -> Led | None:
-        """Who leads a partition, as far as is known here."""
+        """The leader of a partition, as far as this broker knows."""
         return self.services.leadership.of(group_name(topic.name, partition, topic.id))
 
     def make_topic(self, name: str) -> None:
-        """A client wants a topic that is not there, and such topics are made here. Nobody waits for it."""
+        """A client wants a topic that is not there, and such topics are made here. No request waits for it."""
         if name in self._making or len(self._making) >= _MAKING_MAX:
             return
 
@@ -137,7 +137,7 @@ class Serving:
             self.node.log.info("topics: %s is made, since a client asked for it (auto.create.topics.enable)", name)
 
     def take_producer_id(self, controller: ControllerClient, then: Callable[[int | None], None]) -> None:
-        """An id that nobody else has, or None if no controller can be asked for more."""
+        """An id that no other producer has, or None if no controller can be asked for more."""
         if self._producer_ids:
             then(self._producer_ids.popleft())
             return

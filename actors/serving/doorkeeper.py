@@ -1,8 +1,8 @@
-"""How many connections a broker takes, and from whom.
+"""How many connections a broker takes, in all and from one address.
 
 As in Apache Kafka: while `max.connections` are open, new ones wait in the kernel until one is closed; one more than
 `max.connections.per.ip` from one address is closed at once. Never are there so many that files and links would find no
-descriptor: a broker that leads what nobody can write is worse than one client that waits.
+descriptor: a broker that leads partitions and cannot write them is worse than one client that waits.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class Port:
             self._memory.leave(edge)
 
     async def sweep(self) -> None:
-        """End connections on which nothing moves for long, as Kafka does, whoever of the two is to blame."""
+        """End connections on which nothing moves for long, as Kafka does, whichever side is to blame."""
         clock, idle_seconds = self._serving.node.scheduler.clock, self._serving.facts.idle_seconds_max
         while True:
             await trio.sleep(min(_SWEEP_SECONDS, idle_seconds / _SWEEPS_OF_THE_IDLE))
@@ -157,7 +157,7 @@ class _Edge:
         return self._answers.request_bytes + self._unfinished_bytes
 
     def quiet_seconds(self, now: float) -> float:
-        """How long no byte was read or written, as far as whoever asks this now and then can tell."""
+        """How long no byte was read or written, as far as looks from time to time can tell."""
         moved = self._read_bytes + self._outlet.sent_bytes
         if moved != self._moved_bytes:
             self._moved_bytes, self._moved_at = moved, now
@@ -274,7 +274,7 @@ class _Edge:
         return False
 
     async def _write_rest(self) -> None:
-        with suppress(trio.ClosedResourceError):  # closed: whoever did that knows why
+        with suppress(trio.ClosedResourceError):  # closed: the code that closed it knows why
             await self._outlet.write_rest(self._answers.changed.wake_if_waiting)
 
 

@@ -126,7 +126,7 @@ class Outlet:
             self._small = []
 
     def _send(self) -> None:
-        """Send until all is gone or the socket is full. A broken socket is left to whoever reads it to report."""
+        """Send until all is gone or the socket is full. A broken socket is left to its reader to report."""
         try:
             self._send_what_goes()
         except OSError:

@@ -1,6 +1,6 @@
-"""A question to whoever leads a partition, on whichever broker, asked again until it is answered or its time is up.
+"""A question to the leader of a partition, on any broker, asked again until it is answered or its time is up.
 
-Who leads is soft state, so it may be out of date, and a leader may die with the question in its hands. A question that
+The leader is soft state, so it may be out of date, and a leader may die with the question in its hands. A question that
 must not take effect twice says so itself: batches have sequences (lanes.py).
 """
 
@@ -30,7 +30,7 @@ RETRIABLE = frozenset(
 PAUSE_SECONDS_MIN = 0.005
 PAUSE_SECONDS_MAX = 0.1
 GRACE_SECONDS = 0.5
-"""Whom we ask shall say that the time is up before we do: it knows why."""
+"""The leader should be the first to say that the time is up: it knows the reason."""
 
 
 class AtLeader:
@@ -112,5 +112,5 @@ class AtLeader:
         self._pause = min(2 * self._pause, PAUSE_SECONDS_MAX)
 
     def _end(self) -> None:
-        """In a turn of its own: whoever asks next when this one has ended does not go deeper and deeper."""
+        """In a turn of its own: a caller that asks the next question from `then` does not go deeper and deeper."""
         self._then(self)

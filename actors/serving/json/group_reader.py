@@ -187,7 +187,7 @@ class GroupReader:
         return taken
 
     def _read(self) -> None:
-        """Of a few partitions at once, whose turn it is; whoever is read comes last in the next round."""
+        """Read from a few partitions at once, in turn: a partition that is read comes last in the next round."""
         under_way = sum(lane.reading for lane in self._lanes.values())
         for where, lane in list(self._lanes.items()):
             if under_way >= READS_AT_ONCE_MAX:

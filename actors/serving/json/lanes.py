@@ -93,7 +93,7 @@ class Lanes:
             self._connection.serving.take_producer_id(self._connection.controller, self._taken)
 
     def give_up_producer_id(self, producer_id: int) -> None:
-        """Whoever asks next gets another one; whoever has it may keep it."""
+        """The next lane that asks gets another id; a lane that has this one may keep it."""
         if self._producer_id == producer_id:
             self._producer_id = None
 
@@ -188,7 +188,7 @@ class _Lane:
         self._producer_id = None
 
     def _send_and_forget(self, batch: Batch) -> None:
-        """acks 0: at most once, and nobody hears what came of it."""
+        """acks 0: at most once, and the outcome is not told."""
         topic, number = self._topic, self._number
         led = self._connection.serving.led(topic, number)
         if led is None or led.broker is None:

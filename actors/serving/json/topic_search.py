@@ -115,7 +115,7 @@ class TopicSearch:
             self._connection.later(RETRY_SECONDS, partial(self._ask, name))
 
     def _without_makers(self, name: str) -> None:
-        """Nobody knows such a topic: those that would not make it are refused, the others begin with themselves."""
+        """There is no such topic: requests that would not make it are refused, up to the first one that would."""
         waiting = self._names[name]
         first_maker = next((at for at, one in enumerate(waiting) if one.makes), len(waiting))
         unknown = refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")

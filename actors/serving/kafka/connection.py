@@ -33,7 +33,7 @@ Q = TypeVar("Q")
 
 @frozen(slots=True)
 class Call(Generic[Q]):
-    """One request, for whoever answers it: at once, or later by `answer`."""
+    """One request. It is answered at once, or later by `answer`."""
 
     connection: KafkaConnection
     head: KafkaRequest
@@ -148,7 +148,7 @@ class KafkaConnection(Connection):
             fetch.expired()
 
     def all_was_heard(self, message: HeardAll) -> None:
-        """Whoever asks for nothing more is not kept waiting for records that may come."""
+        """A client that asks for nothing more is not kept waiting for records that may come."""
         super().all_was_heard(message)
         for fetch in list(self._waiting.values()):
             fetch.expired()

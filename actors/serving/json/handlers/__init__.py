@@ -6,7 +6,7 @@ produce     records go to the leaders of their partitions
 fetch       records of one partition, from its leader
 offsets     earliest, latest, and by time
 groups      the connection as a member of a group, and why a group rebalanced
-survivors   what the replicas of a partition have, and for whom they wait
+survivors   what the replicas of a partition have, and for which others they wait
 recovery    go on with some of them
 
 The operations that the controllers carry out are in actors/serving/json/operations.py.

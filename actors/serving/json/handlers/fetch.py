@@ -3,7 +3,7 @@
     {"op":"fetch","topic":"orders","partition":0,"offset":17,"max_records":100,"wait_ms":1000,"as":"json"}
 
 `offset` may be "earliest" or "latest" too. If nothing is there, the answer waits up to `wait_ms` for it. Control
-records are never told, those of aborted transactions not to whoever reads only what is committed; `next_offset`, where
+records are never told; records of aborted transactions are not told to a reader of committed ones. `next_offset`, where
 to go on, leads past them. `max_bytes` is what all keys, values and headers take together, but for the first record.
 """
 

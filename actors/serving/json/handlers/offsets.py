@@ -68,7 +68,7 @@ OFFSETS = Handler(
 
 @define(slots=True, eq=False)
 class _Offsets:
-    """One request until everybody has answered."""
+    """One request until every partition has answered."""
 
     _call: JsonCall
     _topic: Topic

@@ -1,4 +1,4 @@
-"""survivors: what every replica of a partition has, for an operator who asks why nobody leads it."""
+"""survivors: what every replica of a partition has, for an operator who asks why it has no leader."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 HANDOVER_SECONDS = 10.0
 """How long after a handover requests are passed on to the next coordinator…"""
 SUCCESSOR_SECONDS = 1.0
-"""…and how long each waits until it is known who that is."""
+"""…and how long each waits until that coordinator is known."""
 PERSIST_SECONDS = 10.0
 GROUP_OPERATIONS = 0b1101_0100_1000  # read, delete, describe, describe and alter configs
 

@@ -1,4 +1,4 @@
-"""DescribeCluster: the brokers that are alive, and who is the controller. With those that are not, if asked for them.
+"""DescribeCluster: the brokers that are alive, and the controller; with the brokers that are not, if asked for them.
 
 Left out: controllers as endpoints of their own; every broker is one that serves clients.
 """

@@ -1,4 +1,4 @@
-"""DescribeQuorum: who votes on the metadata, who only follows, and how far they are. Its leader is asked for that."""
+"""DescribeQuorum: the voters and observers of the metadata, and how far each is. The metadata's leader is asked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""ElectLeaders: whoever leads a partition and is not preferred hands over to whoever is, if that one is in sync.
+"""ElectLeaders: transfers the leadership of a partition to its preferred replica, if that one is in sync.
 
 Left out: unclean elections. A partition whose majority is gone waits for it, because a replica that leads without it
-could lose what was acknowledged. They are answered with ELIGIBLE_LEADERS_NOT_AVAILABLE, or, where somebody leads, with
+could lose what was acknowledged. They are answered with ELIGIBLE_LEADERS_NOT_AVAILABLE, or, where a replica leads, with
 ELECTION_NOT_NEEDED.
 """
 
@@ -103,7 +103,7 @@ class _ElectLeaders:
             _refuse(result, ErrorCode.ELECTION_NOT_NEEDED, f"broker {leader} leads it")
 
     def _try(self, topic: Topic, preferred: int, result: PartitionResult) -> None:
-        """Whatever was answered: who leads now tells whether it worked, and whether there is something to try."""
+        """Whatever was answered: the leader now tells whether it worked, and whether there is something to try."""
         led, left = self._call.serving.led(topic, result.partition_id), self._deadline - self._now
         if led is not None and led.broker == preferred:
             self._gather.done()

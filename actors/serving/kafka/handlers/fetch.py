@@ -209,7 +209,7 @@ class _Fetch:
         return first
 
     def _is_over(self) -> bool:
-        """Is there no more time to wait, or nobody who does?"""
+        """Is the time up, or is the client gone?"""
         call = self._call
         return call.serving.node.scheduler.clock.now() >= self._deadline or call.connection.heard_all
 

@@ -1,7 +1,7 @@
 """FindCoordinator: the broker that coordinates a group or a transactional id.
 
-The internal topic is made when the first coordinator is looked for. The answer waits, for a few seconds at most, until
-somebody leads.
+The internal topic is created when the first coordinator is looked for. The answer waits, for a few seconds at most,
+until its partition has a leader.
 
 Left out: share groups.
 """
@@ -55,7 +55,7 @@ def handle(call: Call[FindCoordinatorRequest]) -> None:
 
 
 def _when_led(call: Call[FindCoordinatorRequest], topic: str, keys: list[str], then: Callable[[], None]) -> None:
-    """Go on once somebody leads each partition that coordinates one of these, or after a few seconds.
+    """Go on once each partition that coordinates one of these has a leader, or after a few seconds.
 
     Many keys are taken for keys of all partitions.
     """

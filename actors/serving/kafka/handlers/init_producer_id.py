@@ -1,6 +1,6 @@
 """InitProducerId: an id for an idempotent producer, out of a block that the controller gave this broker; or, for a
-transactional id, an epoch that nobody else has, from its coordinator. Version 6 (two-phase commit) is advertised, too,
-where transaction.two.phase.commit.enable is set.
+transactional id, an epoch that no other producer has, from its coordinator. Version 6 (two-phase commit) is advertised
+too, where transaction.two.phase.commit.enable is set.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def _piece(request: LeaveGroupRequest, at: int) -> LeaveGroupRequest:
 
 
 def _joined(answers: list[Any]) -> Generator[None, None, object]:
-    """One response of all. An error of a piece is the error of the request: it is sent again, and who left has left."""
+    """One response of all. The error of a piece is that of the request; repeated, it removes the rest."""
     whole = LeaveGroupResponse()
     for answer in answers:
         yield

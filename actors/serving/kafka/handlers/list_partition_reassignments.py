@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: the partitions that move, as this broker knows them: who comes, and who goes."""
+"""ListPartitionReassignments: the partitions that move, as this broker knows them, with replicas added and removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata: brokers that are alive or were just now, topics, and who leads them. A topic that is missing may be made.
+"""Metadata: brokers that are alive or were just now, topics, and their leaders. A topic that is missing may be made.
 
 A broker that has just been started and is still catching up knows neither all topics nor all brokers, and clients would
 believe it: they would fail what waits for such a topic, and forget such brokers. So it says nothing until it knows

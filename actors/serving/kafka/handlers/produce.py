@@ -115,7 +115,7 @@ class _Produce:
         self._gather.done()
 
     def _name_leader(self, topic: Topic, answer: PartitionProduceResponse) -> None:
-        """Whom to ask instead, so that the client need not ask for that first."""
+        """Name the broker to ask instead, so that the client need not look for it first."""
         led = self._call.serving.led(topic, answer.index)
         if self._call.version >= 10 and led is not None and led.broker is not None:
             answer.current_leader = LeaderIdAndEpoch(leader_id=led.broker, leader_epoch=led.epoch)
