@@ -36,14 +36,14 @@ _TOGETHER_MAX, _TOGETHER_BYTES_MAX, _TOGETHER_SECONDS = 500, 1 << 18, 0.005
 
 
 @define(slots=True, eq=False)
-class Waiting:
+class QueuedOperation:
     """An operation, and the reply to its asker; None for what the controller wants of itself."""
 
     request: Request
     reply: Future[OperationAnswer] | None
 
 
-Answers = list[tuple[Waiting, str]]
+Answers = list[tuple[QueuedOperation, str]]
 
 
 @define(slots=True, eq=False)
@@ -70,7 +70,7 @@ class OperationQueue:
         self._now = now
         self._wall_ms = wall_ms
         self._warn = warn
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[QueuedOperation] = deque()
         self._under_way: _UnderWay | None = None
         self._end = 0
         """Where the batch ends that is under way."""
@@ -90,7 +90,7 @@ class OperationQueue:
         return {one.request.name for one in self._waiting if isinstance(one.request, CreateTopic)}
 
     def add(self, request: Request, reply: Future[OperationAnswer] | None) -> None:
-        self._waiting.append(Waiting(request, reply))
+        self._waiting.append(QueuedOperation(request, reply))
 
     def next_batch(self) -> bytearray | None:
         """The batch to append next, if there is one: `appended` has to follow. Not while one is under way.
@@ -174,17 +174,17 @@ class OperationQueue:
         self._under_way = _UnderWay(answers, len(records))
         return batch
 
-    def _refuse(self, waiting: Iterable[Waiting], error: ErrorCode, text: str) -> None:
+    def _refuse(self, waiting: Iterable[QueuedOperation], error: ErrorCode, text: str) -> None:
         answer = Plan(error, text).answer
         for one in waiting:
             self._answer(one, answer)
 
-    def _answer(self, waiting: Waiting, answer: str) -> None:
+    def _answer(self, waiting: QueuedOperation, answer: str) -> None:
         if waiting.reply is not None and not waiting.reply.done:
             waiting.reply.set(OperationAnswer(answer, self._metadata.applied))
 
 
-def _nothing_done(one: Waiting, planned: Plan) -> MetadataRecord:
+def _nothing_done(one: QueuedOperation, planned: Plan) -> MetadataRecord:
     """The record of a request that changes nothing.
 
     A refusal is written too: a deposed controller that does not know it yet must not answer from old metadata. So is a

@@ -19,7 +19,7 @@ C = TypeVar("C", bound=Connection)
 
 
 @frozen(slots=True)
-class Call(Generic[C]):
+class LineCall(Generic[C]):
     """One request. It is answered at once, or later."""
 
     connection: C

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from actors.serving.connection import Connection
-from actors.serving.json.call import Call
+from actors.serving.json.call import LineCall
 from actors.serving.json.fetch_gate import FetchGate
 from actors.serving.json.lanes import Lanes
 from actors.serving.json.topic_search import TopicSearch
@@ -49,9 +49,9 @@ class JsonConnection(Connection):
         try:
             read = read_request(request)
         except BadRequest as error:
-            Call(self, error.own_id, "", slot).refuse(ErrorCode.INVALID_REQUEST, str(error))
+            LineCall(self, error.own_id, "", slot).refuse(ErrorCode.INVALID_REQUEST, str(error))
             return
-        call = Call(self, read.id, read.op, slot)
+        call = LineCall(self, read.id, read.op, slot)
         operation = self._operations.get(read.op)
         if operation is None:
             text = f"unknown op {quoted(read.op)}; known: {', '.join(self._operations)}"
@@ -63,7 +63,7 @@ class JsonConnection(Connection):
             call.refuse(ErrorCode.INVALID_REQUEST, str(error))
 
 
-JsonCall = Call[JsonConnection]
+JsonCall = LineCall[JsonConnection]
 
 
 class Served(Protocol):

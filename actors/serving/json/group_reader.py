@@ -27,7 +27,7 @@ from protocol.records.record import Record
 
 if TYPE_CHECKING:
     from actors.serving.connection import Connection
-    from actors.serving.json.call import Call
+    from actors.serving.json.call import LineCall
     from log.slices import Slices
 
 READ_BYTES = 256 << 10
@@ -44,7 +44,7 @@ CROWDED_WAIT_MS = 20
 class Poll:
     """One request for records, until it is answered."""
 
-    call: Call[Any]
+    call: LineCall[Any]
     records_max: int
     deadline: float
     told: Callable[[Record], Facts]
@@ -81,7 +81,7 @@ class GroupReader:
         self._lanes: dict[Where, _Lane] = {}
         self._polls: deque[Poll | Callable[[], None]] = deque()
         """And what is to be done once those before it are answered."""
-        self._subscribing: list[Call[Any]] = []
+        self._subscribing: list[LineCall[Any]] = []
         self._told_assignment: tuple[Where, ...] | None = None
         self.polled: Offsets = {}
         """The offset after what was last told, of every partition that is still assigned."""
@@ -89,7 +89,7 @@ class GroupReader:
 
     # -- requests --------------------------------------------------------------------------------------------------
 
-    def subscribed(self, call: Call[Any]) -> None:
+    def subscribed(self, call: LineCall[Any]) -> None:
         """Answer once it is known what is assigned."""
         self._subscribing.append(call)
         self._changed()

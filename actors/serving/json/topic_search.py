@@ -19,7 +19,7 @@ from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from actors.serving.connection import Connection
-    from actors.serving.json.call import Call
+    from actors.serving.json.call import LineCall
     from log.machines.metadata.metadata import Topic
 
 RETRY_SECONDS = 0.01
@@ -29,7 +29,7 @@ Found = Callable[["Topic"], None]
 
 @frozen(slots=True)
 class _Waiting:
-    call: Call[Any]
+    call: LineCall[Any]
     deadline: float
     then: Found
     makes: bool
@@ -44,15 +44,15 @@ class TopicSearch:
         self._connection = connection
         self._names: dict[str, list[_Waiting]] = {}
 
-    def find(self, call: Call[Any], name: str, timeout_ms: int, then: Found) -> None:
+    def find(self, call: LineCall[Any], name: str, timeout_ms: int, then: Found) -> None:
         """Go on with the topic of this name, or refuse the call."""
         self._find(call, name, timeout_ms, then, makes=False)
 
-    def find_or_make(self, call: Call[Any], name: str, timeout_ms: int, then: Found) -> None:
+    def find_or_make(self, call: LineCall[Any], name: str, timeout_ms: int, then: Found) -> None:
         """The same; a topic that is nowhere is made, if such topics are made here."""
         self._find(call, name, timeout_ms, then, makes=call.serving.facts.auto_create_topics)
 
-    def _find(self, call: Call[Any], name: str, timeout_ms: int, then: Found, *, makes: bool) -> None:
+    def _find(self, call: LineCall[Any], name: str, timeout_ms: int, then: Found, *, makes: bool) -> None:
         waiting = self._names.get(name)
         topic = None if waiting else call.serving.metadata.topic(name)
         if topic is not None:
