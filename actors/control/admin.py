@@ -43,7 +43,7 @@ _PAUSE_SECONDS = 0.05
 _RETRIABLE = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
 
 
-class OperationRefused(Exception):
+class AdminRefused(Exception):
     """The cluster will not do that. `error` is Kafka's code."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
@@ -74,7 +74,7 @@ class Admin:
             if topic["name"] == name:
                 found: dict[str, Any] = topic
                 return found
-        raise OperationRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+        raise AdminRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
 
     def group(self, topic: str, partition: int) -> str:
         """The name of a partition's group, by which its replicas are addressed."""
@@ -141,7 +141,7 @@ class Admin:
                         self._await_leaders(broker, outcome.facts_as(PartitionsCreated))
                     return {"warnings": list(outcome.warnings), **outcome.facts}
             if (outcome.error not in _RETRIABLE and brokers) or time.monotonic() >= deadline:
-                raise OperationRefused(outcome.error, outcome.message)
+                raise AdminRefused(outcome.error, outcome.message)
             at += 1
             time.sleep(_PAUSE_SECONDS)
 

@@ -81,7 +81,7 @@ _FOR_NOW = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT
 """Refused before anything was written, by a replica that leads."""
 
 
-class Machine(Protocol):
+class CoordinatorMachine(Protocol):
     """What a coordinator drives; see log/machines/coordination.py."""
 
     @property
@@ -126,7 +126,7 @@ class Loaded:
     log: str
     """The partition that it was replayed from."""
     epoch: int
-    machine: Machine
+    machine: CoordinatorMachine
 
 
 class Coordinator(Actor):
@@ -145,7 +145,7 @@ class Coordinator(Actor):
         """In which this replica leads, or -1."""
         self._life = 0
         """Counts machines: what was begun for an earlier one is of no use to the next."""
-        self._machine: Machine | None = None
+        self._machine: CoordinatorMachine | None = None
         self._ready = False
         """Is everything replayed?"""
         self._open: dict[Future[Any], None] = {}
@@ -170,17 +170,17 @@ class Coordinator(Actor):
     # -- what subclasses fill in -------------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def machine(self, epoch: int) -> Machine:
+    def machine(self, epoch: int) -> CoordinatorMachine:
         """A new machine that has replayed nothing yet."""
 
-    def replay_batch(self, machine: Machine, header: BatchHeader, batch: Sequence[Record]) -> None:
+    def replay_batch(self, machine: CoordinatorMachine, header: BatchHeader, batch: Sequence[Record]) -> None:
         """Take in one committed batch of the log."""
         if not header.is_control:
             for record in batch:
                 assert record.key is not None, "a compacted topic has keys"
                 machine.replay(record.key, record.value)
 
-    def topics_changed(self, machine: Machine) -> None:
+    def topics_changed(self, machine: CoordinatorMachine) -> None:
         """Topics may have come, gone or grown, perhaps some time ago."""
 
     def on_served(self, flight: list[Effects]) -> None:
@@ -406,7 +406,7 @@ class Coordinator(Actor):
             )  # fmt: skip
             self._fail()
 
-    def _replay(self, machine: Machine, result: ReadResult, offset: int, end: int) -> int:
+    def _replay(self, machine: CoordinatorMachine, result: ReadResult, offset: int, end: int) -> int:
         """Gives the offset behind what was read."""
         batches = parse_batches(result.batches)
         for position, header in zip(batches.positions, batches.headers, strict=True):
@@ -428,7 +428,7 @@ class Coordinator(Actor):
 
     # -- records first, then answers -------------------------------------------------------------------------------
 
-    def _take_effects(self, machine: Machine) -> list[Effects]:
+    def _take_effects(self, machine: CoordinatorMachine) -> list[Effects]:
         """What the machine decided, in pieces that can be written."""
         taken = machine.take_effects()
         if not taken:

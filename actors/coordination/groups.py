@@ -18,8 +18,7 @@ from typing import Any
 import attrs
 import orjson
 
-from actors.coordination.coordinator import Coordinator
-from actors.coordination.coordinator import Machine as AnyMachine
+from actors.coordination.coordinator import Coordinator, CoordinatorMachine
 from actors.messages.coordinator import GROUPS_TOPIC, EndTransaction, RebalancesTold, TellRebalances
 from actors.messages.replica import AppendMarker, AppendResult
 from actors.partition.transaction_gate import ask_to_vouch
@@ -62,7 +61,7 @@ class GroupCoordinator(Coordinator):
     def machine(self, _epoch: int) -> GroupMachine:
         return GroupMachine(self._services.metadata, self._services.groups, self._new_id, self.record_bytes_max)
 
-    def replay_batch(self, machine: AnyMachine, header: BatchHeader, batch: Sequence[Record]) -> None:
+    def replay_batch(self, machine: CoordinatorMachine, header: BatchHeader, batch: Sequence[Record]) -> None:
         assert isinstance(machine, GroupMachine)
         if not header.is_control:
             producer_id = header.producer_id if header.is_transactional else -1
@@ -73,7 +72,7 @@ class GroupCoordinator(Coordinator):
             committed = not batch or read_control(batch[0])[0] is ControlType.COMMIT  # emptied: see read_marker
             machine.replay_marker(header.producer_id, committed=committed)
 
-    def topics_changed(self, machine: AnyMachine) -> None:
+    def topics_changed(self, machine: CoordinatorMachine) -> None:
         assert isinstance(machine, GroupMachine)
         machine.metadata_changed(self._moment)
 

@@ -11,7 +11,7 @@ import pytest
 
 from actors.serving.json import membership
 from actors.serving.json.handlers import groups
-from actors.serving.json.membership import Membership
+from actors.serving.json.membership import GroupMembership
 from log.machines.metadata.topic_ids import id_bytes
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
@@ -54,7 +54,7 @@ class Coordinated:
         self.connection = SimpleNamespace(
             now=0.0, serving=serving, later=lambda _seconds, then: self.later.append(then)
         )
-        self.membership = Membership(cast("Any", self.connection), "g", ("orders",), 300.0, lambda: None)
+        self.membership = GroupMembership(cast("Any", self.connection), "g", ("orders",), 300.0, lambda: None)
 
     def heartbeat(self) -> tuple[ConsumerGroupHeartbeatRequest, Callable[[Any, ErrorCode], None]]:
         """The next one, and how to answer it."""

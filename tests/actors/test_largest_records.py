@@ -10,7 +10,7 @@ import pytest
 
 from actors.cluster_file.config import KafkaConfig
 from actors.control import operations
-from actors.control.admin import OperationRefused
+from actors.control.admin import AdminRefused
 from actors.harness import Cluster
 from log.machines.coordination import RECORD_BYTES_MAX
 from protocol.error_codes import ErrorCode
@@ -152,7 +152,7 @@ def test_the_largest_change_of_the_metadata_is_loaded_again_and_a_larger_one_is_
     monkeypatch.setattr(operations, "OPERATION_BYTES_MAX", 1_000)
     with Cluster(3, data_dir=tmp_path, log_level="error") as cluster:
         cluster.admin.create_topic("small", 20, 1)
-        with pytest.raises(OperationRefused, match="1000 are allowed") as refused:
+        with pytest.raises(AdminRefused, match="1000 are allowed") as refused:
             cluster.admin.create_topic("large", 200, 1)
         assert refused.value.error == ErrorCode.INVALID_REQUEST
         cluster.end(controller_of(cluster))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.control.admin import OperationRefused
+from actors.control.admin import AdminRefused
 from actors.harness import Cluster
 from protocol.error_codes import ErrorCode
 from tests.actors.conftest import ClusterFactory
@@ -82,7 +82,7 @@ def test_a_move_that_goes_on_is_cancelled_or_sent_elsewhere(four: Cluster, tmp_p
 
 
 def refusal_of_cancel(cluster: Cluster) -> ErrorCode:
-    with pytest.raises(OperationRefused) as refused:
+    with pytest.raises(AdminRefused) as refused:
         cluster.admin.cancel_move("orders", 0)
     return refused.value.error
 
@@ -142,13 +142,13 @@ def test_a_move_that_cannot_be_is_refused_and_changes_nothing(four: Cluster, tmp
         ("orders", 0, [1, 1], unfit),
         ("orders", 0, [1, 2, 4], unfit),
     ]:
-        with pytest.raises(OperationRefused) as refused:
+        with pytest.raises(AdminRefused) as refused:
             four.admin.move(topic, partition, replicas)
         assert refused.value.error == error, (topic, partition, replicas)
-    with pytest.raises(OperationRefused) as refused:
+    with pytest.raises(AdminRefused) as refused:
         four.admin.drain(9)
     assert refused.value.error == ErrorCode.BROKER_ID_NOT_REGISTERED
-    with pytest.raises(OperationRefused) as refused:
+    with pytest.raises(AdminRefused) as refused:
         four.admin.drain(3)
     assert refused.value.error == ErrorCode.INVALID_REPLICATION_FACTOR
     four.restart(4)

@@ -18,7 +18,7 @@ from attrs import field
 from actors.messages.replica import FindOffset, ReadRecords, ReadResult
 from actors.serving.json import reading
 from actors.serving.json.at_leader import AtLeader
-from actors.serving.json.membership import Membership, Offsets, Owned, Where
+from actors.serving.json.membership import GroupMembership, Offsets, Owned, Where
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.json.lines import Facts
@@ -85,7 +85,7 @@ class GroupReader:
         self._told_assignment: tuple[Where, ...] | None = None
         self.polled: Offsets = {}
         """The offset after what was last told, of every partition that is still assigned."""
-        self.membership = Membership(connection, group, topics, poll_seconds_max, self._changed)
+        self.membership = GroupMembership(connection, group, topics, poll_seconds_max, self._changed)
 
     # -- requests --------------------------------------------------------------------------------------------------
 

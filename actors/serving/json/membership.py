@@ -62,7 +62,7 @@ class Owned:
     position: int | None = None
 
 
-class Membership:
+class GroupMembership:
     """Of one connection in one group."""
 
     def __init__(

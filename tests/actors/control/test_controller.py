@@ -12,7 +12,7 @@ import pytest
 
 from actors.cluster_file.config import KafkaConfig, TopicConfig
 from actors.control import metadata_snapshots
-from actors.control.admin import OperationRefused
+from actors.control.admin import AdminRefused
 from actors.control.bootstrap import log_start
 from actors.harness import Cluster
 from actors.messages.controller import OperationAnswer
@@ -45,7 +45,7 @@ from tests.actors.waiting import wait_until
 
 
 def refusal(operation: Callable[[], object]) -> ErrorCode:
-    with pytest.raises(OperationRefused) as refused:
+    with pytest.raises(AdminRefused) as refused:
         operation()
     return refused.value.error
 

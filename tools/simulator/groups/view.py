@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import Factory, define, frozen
 
-from actors.coordination.coordinator import Machine
+from actors.coordination.coordinator import CoordinatorMachine
 from actors.coordination.groups import GroupCoordinator
 from actors.messages.coordinator import GROUPS_TOPIC
 from actors.partition.replica import Replica
@@ -131,7 +131,7 @@ class GroupView:
         self._reads_from = ""
         self._groups_in: dict[str, dict[str, None]] = {}
         """The groups of each partition."""
-        self._loaded: dict[Address, Machine] = {}
+        self._loaded: dict[Address, CoordinatorMachine] = {}
         """By coordinator: the machine that was looked at."""
 
     # -- what is committed -----------------------------------------------------------------------------------------
