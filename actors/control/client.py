@@ -64,7 +64,7 @@ class ControllerClient:
         then_told = partial(then, outcome)
         if outcome.error:
             then_told()
-        elif creates_partitions(operation) and seconds > 0.0:
+        elif creates_partitions(operation) and outcome.has(PartitionsCreated) and seconds > 0.0:
             created = outcome.facts_as(PartitionsCreated)
             self.await_leaders(created.topic_id, created.first, created.partitions, seconds, then_told)
         else:

@@ -85,6 +85,10 @@ class Outcome:
         """As Kafka's protocol has it: null where nothing is wrong."""
         return self.message if self.error else None
 
+    def has(self, kind: type[attrs.AttrsInstance]) -> bool:
+        """Does it have such facts? The id of another operation may have been used again: then it has that one's."""
+        return all(one.name in self.facts for one in attrs.fields(kind) if one.default is attrs.NOTHING)
+
     def facts_as(self, kind: type[F]) -> F:
         """The facts of an operation that has succeeded, such as `TopicCreated` for CreateTopic."""
         names = (one.name for one in attrs.fields(kind))

@@ -10,7 +10,6 @@ from pathlib import Path
 from time import perf_counter, time
 from typing import Any
 
-import orjson
 import pykka
 import trio
 
@@ -66,10 +65,10 @@ class Brokers:
         """Have the cluster do this, asked of the first broker. Gives the answer's facts."""
         controller = self._launcher.node.ref(Address("controller", "", BROKERS[0]))
         answer: OperationAnswer = await controller.ask(request, block=False)
-        facts: dict[str, Any] = orjson.loads(answer.answer)
-        if facts["error"] != ErrorCode.NONE:
-            raise Stuck(f"{type(request).__name__} was refused: {facts['message']}")
-        return facts
+        outcome = answer.outcome
+        if outcome.error != ErrorCode.NONE:
+            raise Stuck(f"{type(request).__name__} was refused: {outcome.message}")
+        return dict(outcome.facts)
 
     @property
     def pids(self) -> dict[int, int]:

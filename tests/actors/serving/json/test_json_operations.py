@@ -165,6 +165,16 @@ def test_what_is_only_validated_is_not_done(one_client: Client, name: str, op: s
     assert (len(there["partitions"]), there["configs"]) == (1, {})
 
 
+def test_the_id_of_another_request_is_answered_as_that_one_was(one_client: Client, name: str) -> None:
+    """Its answer has nothing of a created topic, and the connection lives on."""
+    one_client.ask("create_topic", name=name, replication_factor=3)
+    fields = {"name": name, "configs": {"retention.ms": "1000"}}
+    first = one_client.ask("alter_configs", **fields, request_id=f"once {name}")
+    again = one_client.ask("create_topic", name=f"{name}-other", request_id=f"once {name}")
+    assert first["configs"] == again["configs"] == {"retention.ms": "1000"}
+    assert one_client.topic(f"{name}-other") is None
+
+
 def test_a_partition_is_moved(cluster: Cluster, client: Client, name: str) -> None:
     client.ask("create_topic", name=name, assignment=[[1]])
     assert "error" not in client.ask("move", topic=name, partition=0, replicas=[2])
