@@ -68,7 +68,7 @@ class DirectoryIdentity:
 
 
 def _read(directory: Path, broker: int) -> tuple[DirectoryIdentity, int]:
-    """With the version of the directory's formats."""
+    """What `meta.properties` says, and the version of the directory's formats."""
     path = directory / FILE_NAME
     identity, version = _parse(path.read_text(encoding="utf-8", errors="replace"), path)
     if identity.broker != broker:

@@ -408,7 +408,7 @@ class _Reading:
         self.problems.append(problem(self.file, key, complaint))
 
     def resolved(self, *parts: str) -> str:
-        """From the file's own directory and through links, so that two names of one place are equal."""
+        """A path is taken from the file's own directory and through links, so that two names of one place are equal."""
         return os.path.realpath(self.file.parent.joinpath(*parts))
 
 

@@ -153,7 +153,7 @@ class Admin:
         return answer.outcome
 
     def _await_leaders(self, broker: int, created: PartitionsCreated) -> None:
-        """Until this broker can name a leader for each new partition. Without one, the partitions are there as well."""
+        """Wait until this broker can name a leader for each new partition. The partitions exist without leaders too."""
         wait = AwaitLeaders(created.topic_id, created.first, created.partitions, LED_SECONDS)
         with suppress(pykka.ActorDeadError, pykka.Timeout, LinkLost):
             self._ask(Address("controller", "", broker), wait, timeout=LED_SECONDS + 1.0)

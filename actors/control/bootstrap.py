@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from log.raft.membership import Voter
 
 _GONE, _FRESH = ".gone", ".fresh"
-"""As partitions@N calls the directories that it removes, and finds when it looks for strays."""
+"""partitions@N uses the same suffixes for directories that it removes or makes, and removes strays that have them."""
 
 
 class Bootstrap:
@@ -122,7 +122,7 @@ class Bootstrap:
 
 
 def log_start(files: Filesystem, directory: str) -> int:
-    """Where the log in this directory begins, as far as can be told without opening it."""
+    """The start of the log in this directory, as far as it is known without opening the log."""
     if not files.exists(directory):
         return 0
     bases = [base for name in files.list(directory) if (base := offset_in_name(name, ".log")) is not None]

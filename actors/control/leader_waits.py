@@ -43,7 +43,7 @@ class LeaderWaits:
         self._metadata = metadata
         self._leadership = leadership
         self._waits: dict[str, dict[LeaderWait, None]] = {}
-        """By topic id."""
+        """The waiting requests by topic id."""
 
     def __len__(self) -> int:
         return sum(map(len, self._waits.values()))

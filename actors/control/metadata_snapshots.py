@@ -62,9 +62,9 @@ class SnapshotSchedule:
         self._start_log_at = start_log_at
         self._log_error = log_error
         self._size = 0
-        """Of the log when the last snapshot was begun."""
+        """The log's size when the last snapshot was begun."""
         self._saving: int | None = None
-        """Up to where the snapshot goes that is being written."""
+        """The offset of the snapshot that is being written."""
 
     def look(self, log: PartitionLog) -> None:
         """More is applied: begin a snapshot if it is due."""
@@ -84,7 +84,7 @@ class SnapshotSchedule:
         self._writer.write_later(self._metadata, lambda error: self._tell(saving, error))
 
     def saved(self, log: PartitionLog, applied: int, error: BaseException | None) -> None:
-        """From here on the log up to there is not needed any more."""
+        """The snapshot is on disk, so the log below it is not needed any more."""
         if applied != self._saving:
             return  # it was begun by this actor's predecessor
         self._saving = None

@@ -25,7 +25,7 @@ WAITS_MAX = 10_000
 
 
 class AppliedWaits:
-    """Those of one broker, ordered by their offsets."""
+    """The waits of one broker, ordered by their offsets."""
 
     __slots__ = ("_metadata", "_numbers", "_waits")
 

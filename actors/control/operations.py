@@ -73,7 +73,7 @@ class OperationQueue:
         self._waiting: deque[QueuedOperation] = deque()
         self._under_way: _UnderWay | None = None
         self._end = 0
-        """Where the batch ends that is under way."""
+        """The end offset of the batch that is under way."""
 
     @property
     def is_full(self) -> bool:
@@ -219,7 +219,7 @@ def circumstances_of(cluster: ClusterFacts, context: BrokerContext, alive: froze
 
 
 def new_topic_id(context: BrokerContext) -> str:
-    """As Kafka writes them: a random UUID in base64, and none that begins with a dash."""
+    """A topic id as Kafka writes it: a random UUID in base64 that does not begin with a dash."""
     while True:
         made = uuid.UUID(int=context.rng.getrandbits(128), version=4)
         text = urlsafe_b64encode(made.bytes).decode().rstrip("=")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Registrar:
-    """Of one broker."""
+    """The registrar of one broker."""
 
     def __init__(
         self, cluster: ClusterFacts, metadata: Metadata, broker: int, directory_id: str, warn: Callable[..., None]

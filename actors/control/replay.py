@@ -37,7 +37,7 @@ class Replay:
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
         self._end_at_start = 0
-        """Where the log ended when it was opened."""
+        """The end of the log when it was opened."""
         self._lacks_something = False
         """Did this broker lose some of what it had applied before? Until all of it is back, the copy is incomplete."""
 

@@ -69,7 +69,7 @@ BATCH_BYTES_MAX = 1 << 19
 LOADED_BYTES_MAX = 1 << 31
 """No batch is larger: whatever was written can be loaded. Only coordinators write here, and compress nothing."""
 BATCH_RECORDS_MAX = 1000
-"""Of one append, unless one request needs more: a batch of that many is made in a few milliseconds."""
+"""The most records of one append, unless one request needs more. Such a batch is made in a few milliseconds."""
 LOOK_SECONDS = 1.0
 RETRY_SECONDS, RETRY_SECONDS_MAX = 0.02, 10.0
 TICK_SECONDS_MIN = 0.001
@@ -142,7 +142,7 @@ class Coordinator(Actor):
         self._replica = self._replica_now()
         """A topic that is deleted and made again has others."""
         self._epoch = -1
-        """In which this replica leads, or -1."""
+        """The epoch in which this replica leads, or -1."""
         self._life = 0
         """Counts machines: what was begun for an earlier one is of no use to the next."""
         self._machine: CoordinatorMachine | None = None
@@ -158,7 +158,7 @@ class Coordinator(Actor):
         self._pause = RETRY_SECONDS
         """Before it loads again, if it fails by itself."""
         self._stands_since: float | None = None
-        """Since when nothing can be written, if that is so now."""
+        """The time from which on nothing can be written, if that is so now."""
         self._stood_seconds = 0.0
         """For how long the machine's clock stood still in all."""
 
@@ -466,7 +466,7 @@ class Coordinator(Actor):
         self.ask(self._replica, self.question(flight), partial(self._landed, self._life, flight))
 
     def _take_flight(self) -> list[Effects] | None:
-        """As many of those that wait as go together in one batch, in order."""
+        """The next decisions in order, as many as go together in one batch."""
         if not self._queue:
             return None
         size = records = count = 0

@@ -109,7 +109,7 @@ class GroupCoordinator(Coordinator):
 
     @handles(EndTransaction)
     def end_transaction(self, message: EndTransaction) -> AppendResult | None:
-        """From a transaction's coordinator: its offsets count from now on, or never did."""
+        """A transaction's coordinator ends a transaction here: its offsets count from now on, or never did."""
         machine, marker = self._machine, message.marker
         if not isinstance(machine, GroupMachine) or not self._ready:
             return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, "not the coordinator, or not yet")

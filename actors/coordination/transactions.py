@@ -62,7 +62,7 @@ class _Send:
 
 @frozen(slots=True)
 class _SendMore:
-    """To this coordinator itself: send the next markers."""
+    """The coordinator tells itself to send the next markers."""
 
 
 class TransactionCoordinator(Coordinator):

@@ -27,7 +27,7 @@ _log = logging.getLogger("barnabas.launcher")
 
 
 def mount_of(path: Path) -> str:
-    """Where the filesystem is mounted that this path is on, or would be."""
+    """The mount point of the filesystem that this path is on, or would be."""
     for place in (path, *path.parents):
         if os.path.ismount(place):
             return str(place)

@@ -40,7 +40,7 @@ from protocol.late_attrs import frozen
 FILE_NAME = "formation"
 _VERSION = 3
 _VERSIONS = (1, 2, _VERSION)
-"""Those that can be read. 1 did not say on which filesystems the directories were; 2 had no generations."""
+"""Versions that can be read. 1 did not say on which filesystems the directories were; 2 had no generations."""
 
 
 @frozen(slots=True)
@@ -49,7 +49,7 @@ class Formation:
 
     voters: tuple[Voter, ...]
     mounts: Mapping[str, str]
-    """Where the filesystem of each broker's directory was mounted."""
+    """The mount point of the filesystem of each broker's directory."""
     generation: int = 0
     """How often an operator gave up voters."""
     since: tuple[int, ...] = ()
@@ -135,7 +135,7 @@ def _check_generations(config: ClusterConfig, formed: int) -> None:
 
 
 def generation_in(directory: Path) -> int:
-    """Of the metadata group, as this broker's directory last began it."""
+    """The generation of the metadata group that this broker's directory last began."""
     path = directory / GROUP / MEMBERSHIP_FILE
     try:
         return MembershipHistory.decode(path.read_bytes()).latest.generation

@@ -102,7 +102,7 @@ class Launcher:
         self._cuts: set[frozenset[int]] = set()
         self._stopping = trio.Event()
         self._left: dict[int, int] = {}
-        """Of brokers that are ending: how many actors each still has, as it last said."""
+        """How many actors each ending broker still has, as it last said."""
         self._got_on_at = -math.inf
         """When one of them last had fewer."""
         self.aborted = False
@@ -308,7 +308,7 @@ async def open_launcher(
 
 
 def _short_directory() -> str:
-    """Where sockets go: the temporary directory, unless its name leaves too little of a socket path's 103 bytes."""
+    """The directory of sockets: the temporary one, unless its name leaves too little of a socket path's 103 bytes."""
     directory = tempfile.gettempdir()
     return directory if len(os.fsencode(directory)) <= 60 else "/tmp"  # noqa: S108  mkdtemp makes a private one in it
 

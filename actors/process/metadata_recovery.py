@@ -32,7 +32,7 @@ from protocol.records.batches import read_header
 
 
 class RecoveryRefused(Exception):
-    """With the reason, for an operator."""
+    """The recovery is refused, with the reason for an operator."""
 
 
 @frozen(slots=True)
@@ -45,7 +45,7 @@ class MetadataCopy:
     """The last one that it began."""
     membership: Membership
     known_at: int
-    """From which offset on that is its membership."""
+    """The offset from which on that is its membership."""
     is_complete: bool
     """False if it may have lost what it had acknowledged."""
     last_epoch: int
@@ -58,7 +58,7 @@ class MetadataCopy:
 
 
 def copies_in(config: ClusterConfig) -> list[MetadataCopy]:
-    """Of every broker's directory that has one. Nothing is changed."""
+    """The copies in all brokers' directories. Nothing is changed."""
     found = (_copy_in(broker.data_dir, broker.id) for broker in config.brokers)
     return sorted((one for one in found if one is not None), key=lambda one: (-one.last_epoch, -one.end_offset))
 

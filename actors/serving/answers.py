@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 REQUESTS_MAX = 1000
 REQUEST_BYTES_MAX = 16 << 20
-"""Of requests that are not answered. One may be larger, and then goes alone."""
+"""The bytes of unanswered requests. One request may be larger, and then goes alone."""
 UNSENT_BYTES_MAX = 16 << 20
-"""Of answers, those that wait for an earlier one among them."""
+"""The bytes of unsent answers, with those that wait for an earlier one."""
 
 UNSENT_SLICES_MAX = 64
-"""Of files, in answers. One answer may have more."""
+"""The slices of files in unsent answers. One answer may have more."""
 
 
 @define(slots=True, eq=False)
@@ -43,16 +43,16 @@ class Answers:
     def __init__(self, outlet: Outlet, scheduler: Scheduler) -> None:
         self.outlet = outlet
         self.changed = Parking()
-        """Where the reader waits for some of this to be done."""
+        """The reader waits here until some of this is done."""
         self.requests = 0
         self._scheduler = scheduler
         self.early_bytes = 0
-        """Of answers that wait in their slots for those before them."""
+        """The bytes of answers that wait in their slots for those before them."""
         self._slots: deque[Slot] = deque()
         self._request_bytes = 0
         self._dirty = False
         self.asks = 0
-        """Of the connection, that are not answered yet."""
+        """How many questions of the connection to other actors are not answered yet."""
         self.is_busy = False
         """Is a request being worked on in slices? Then none behind it is begun."""
 
@@ -69,7 +69,7 @@ class Answers:
 
     @property
     def request_bytes(self) -> int:
-        """Of requests that are not answered."""
+        """The bytes of unanswered requests."""
         return self._request_bytes
 
     @property

@@ -98,7 +98,7 @@ class AtCoordinator:
 
 
 def coordinator_now(connection: Connection, group: str) -> Address | None:
-    """Where a group's coordinator is, as far as is known here."""
+    """The address of a group's coordinator, as far as this broker knows."""
     serving = connection.serving
     topic = serving.metadata.topic(GROUPS_TOPIC)
     if topic is None or not topic.partitions:

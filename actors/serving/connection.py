@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 0.003
 SLICE_SECONDS = 0.003
 ASKS_MAX = 1000
-"""Of one connection, to replicas and coordinators. One client must not fill the mailboxes that all share."""
+"""The open questions of one connection to other actors. One client must not fill the mailboxes that all share."""
 Work = Generator[Any, None, None]
 """Something long, that pauses often. What it yields is of no interest."""
 
@@ -54,14 +54,14 @@ class HeardAll:
 
 @frozen(slots=True)
 class _Later:
-    """To a connection, from itself: go on with this."""
+    """A connection tells itself to go on with this."""
 
     function: Callable[[], None]
 
 
 @frozen(slots=True)
 class NextSlice:
-    """To a connection, from itself: go on with what is done in slices."""
+    """A connection tells itself to go on with what is done in slices."""
 
 
 class Connection(Actor):
@@ -188,7 +188,7 @@ class Connection(Actor):
 
     @property
     def client_host(self) -> str:
-        """Where the client is, as Kafka's brokers write it."""
+        """The client's address, as Kafka's brokers write it."""
         return "/" + self.peer.rpartition(":")[0]
 
     def later(self, seconds: float, function: Callable[[], None]) -> None:

@@ -150,10 +150,10 @@ class Serving:
         controller.ask(TakeProducerIds(""), MAKE_SECONDS, answered)
 
     def topic_by(self, name: str, topic_id: bytes) -> Topic | None:
-        """By id where there is one, as newer versions of some requests have it, else by name."""
+        """Find a topic by its id where there is one, as newer versions of some requests have it, else by name."""
         return self.metadata.topics.get(id_text(topic_id)) if any(topic_id) else self.metadata.topic(name)
 
 
 def traced_clients(named: Iterable[str]) -> frozenset[str]:
-    """Those that were named; all, where everything is logged."""
+    """The clients that were named; all clients where everything is logged."""
     return frozenset(named) | ({EVERY_CLIENT} if logging.getLogger("barnabas").isEnabledFor(logging.DEBUG) else set())

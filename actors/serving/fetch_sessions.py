@@ -18,9 +18,9 @@ from protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 SESSIONS_MAX = 1000  # max.incremental.fetch.session.cache.slots
 PARTITIONS_MAX = 10_000
-"""Of one session. A client that reads more names them all in every request."""
+"""The most partitions of one session. A client that reads more names them all in every request."""
 PARTITIONS_IN_ALL_MAX = 200_000
-"""Of all sessions of a broker together: about 100 MB."""
+"""The most partitions of all sessions of a broker together: about 100 MB."""
 EVICT_SECONDS = 120.0  # min.incremental.fetch.session.eviction.ms
 BY_ID_FROM = 13
 """The version of Fetch from which topics have ids instead of names."""
@@ -119,7 +119,7 @@ class FetchSessions:
 
     @property
     def partitions(self) -> int:
-        """Of all sessions."""
+        """The partitions of all sessions."""
         return sum(len(session.partitions) for session in self._sessions.values())
 
     def open(self, wanted: Collection[Wanted], version: int, now: float) -> int:

@@ -153,7 +153,7 @@ class _Edge:
 
     @property
     def held_bytes(self) -> int:
-        """Of requests that are not answered, or have not come to their end."""
+        """The bytes of requests that are not answered, or have not come to their end."""
         return self._answers.request_bytes + self._unfinished_bytes
 
     def quiet_seconds(self, now: float) -> float:
@@ -279,7 +279,7 @@ class _Edge:
 
 
 def _name_of(sock: socket.socket) -> str:
-    """Where a client connects from."""
+    """The address from which a client connects."""
     try:
         host, port, *_ = sock.getpeername()
     except (OSError, ValueError):  # ValueError: it is no socket of the Internet's

@@ -60,7 +60,7 @@ class Outlet:
         self.queued_slices = 0
         """Each may hold a descriptor."""
         self.sent_bytes = 0
-        """Since the beginning."""
+        """How many bytes were sent since the beginning."""
         self.closed = False
         self._queue: deque[Buffer | _Rest] = deque()
         self._small: list[Buffer] = []
@@ -92,7 +92,7 @@ class Outlet:
             self._blocked.set()
 
     def close(self) -> None:
-        """At once: what is not sent yet never is."""
+        """Close the outlet at once: bytes that are not sent yet never are."""
         if not self.closed:
             self._drop()
             self.closed = True

@@ -28,7 +28,7 @@ class Holder(Protocol):
 
 
 class RequestMemory:
-    """Of one broker."""
+    """The memory of one broker's unfinished and unanswered requests."""
 
     def __init__(self, bytes_max: int, holders: Collection[Holder], clock: Clock) -> None:
         self._bytes_max = bytes_max

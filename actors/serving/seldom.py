@@ -12,7 +12,7 @@ LINES, SECONDS = 10, 10.0
 
 
 class Seldom:
-    """At most LINES lines of a kind in SECONDS. The next one after that says how many were left out."""
+    """Logs at most LINES lines of a kind in SECONDS. The next line after that says how many were left out."""
 
     def __init__(self, log: logging.LoggerAdapter[logging.Logger], clock: Clock) -> None:
         self._log = log

@@ -21,7 +21,7 @@ LOOK_SECONDS = 0.02
 
 
 class FetchGate:
-    """Of one connection."""
+    """The gate of one connection."""
 
     __slots__ = ("_connection", "_looks", "_under_way", "_waiting")
 

@@ -57,12 +57,12 @@ class _Lane:
     owned: Owned
     records: deque[Record] = field(factory=deque)
     next_offset: int = -1
-    """Where to read on; -1 until it is known where to begin."""
+    """The next offset to read; -1 until the first one is known."""
     reading: bool = False
 
 
 class GroupReader:
-    """Of one connection."""
+    """The reader of one connection."""
 
     def __init__(
         self,

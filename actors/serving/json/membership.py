@@ -47,7 +47,7 @@ CLIENT_ID = "json"
 FENCED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
 
 Offsets = dict[tuple[str, int], int]
-"""By the names of topics, and numbers."""
+"""Offsets by topic name and partition."""
 Committed = Callable[[dict[tuple[str, int], ErrorCode]], None]
 Where = tuple[str, int]
 """A partition: the id of its topic, and its number."""
@@ -63,7 +63,7 @@ class Owned:
 
 
 class GroupMembership:
-    """Of one connection in one group."""
+    """The membership of one connection in one group."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class GroupMembership:
             self._changed()
 
     def _find_positions(self, came: list[Where]) -> None:
-        """Where has the group read these to?"""
+        """Fetch the committed offsets of these partitions."""
         topics: dict[str, list[int]] = {}
         for where in came:
             topics.setdefault(self.owned[where].topic, []).append(where[1])

@@ -83,7 +83,7 @@ class Operation:
 
 
 def request_id(path: str, given: Any) -> str:
-    """As the controllers keep it. Brokers have requests of their own, with which a client's is never mistaken."""
+    """The id as the controllers keep it. Requests of brokers have other ids, so none is mistaken for a client's."""
     if not isinstance(given, str) or not 1 <= len(given) <= REQUEST_ID_CHARS_MAX:
         raise BadField(f"{path}: must be a string of 1 to {REQUEST_ID_CHARS_MAX} characters, not {quoted(given)}")
     return f"json {given}"

@@ -36,7 +36,7 @@ class _Waiting:
 
 
 class TopicSearch:
-    """Of one connection."""
+    """The searches of one connection."""
 
     __slots__ = ("_connection", "_names")
 
@@ -70,7 +70,7 @@ class TopicSearch:
             self._ask(name)
 
     def _ask(self, name: str) -> None:
-        """To make it, or to hear of everything that was made."""
+        """Have the topic made, or have this broker apply everything that is committed."""
         first = self._names[name][0]
         message = CreateTopic("", name) if first.makes else SyncMetadata()
         then = partial(self._asked, name, makes=first.makes)

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from protocol.apis import Api
 
 SMALL_BYTES_MAX = 8 << 20
-"""Of requests without records: a few bytes of these may become an object of many."""
+"""The longest request without records: a few bytes of it may become an object of many."""
 AT_ONCE_BYTES_MAX = 4 << 10
 """A longer request is decoded in slices."""
 ELEMENTS_MAX = 25_000
-"""Of all arrays of one request together: enough to place 5,000 partitions on three brokers each."""
+"""The elements of all arrays of one request: enough to place 5,000 partitions on three brokers each."""
 Q = TypeVar("Q")
 
 

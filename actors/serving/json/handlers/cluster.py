@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from log.machines.metadata.metadata import Topic
 
 NAMES_MAX = 10_000
-"""Of topics in one request. Each is described once."""
+"""The most topics of one request. Each is described once."""
 
 
 def _status(call: JsonCall) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from log.machines.metadata.metadata import Topic
 
 RECORDS_MAX = 10_000
-"""Of one request: they are read and encoded in one turn. A fetch gives as many at most."""
+"""The most records of one request: they are read and encoded in one turn. A fetch gives as many at most."""
 _INT32_MAX = (1 << 31) - 1
 _OF_ONE_RECORD = ("key", "value", "headers", "timestamp", "partition")
 
@@ -139,7 +139,7 @@ class _Produce:
         self._gather.done()
 
     def _partitions(self, topic: Topic) -> list[int] | None:
-        """Where each record goes; None if that is nowhere."""
+        """The partition of each record; None if one has none, which is answered."""
         partitions, keyless, there = [], None, len(topic.partitions)
         for new in self._records:
             if new.partition is not None:

@@ -22,7 +22,7 @@ _TYPES = {8: "loggers", 16: "client metrics", 32: "groups"}
 
 
 class Resource(Protocol):
-    """Of AlterConfigs or of IncrementalAlterConfigs."""
+    """A resource of AlterConfigs or of IncrementalAlterConfigs."""
 
     resource_type: int
     resource_name: str

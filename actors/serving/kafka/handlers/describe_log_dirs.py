@@ -50,7 +50,7 @@ def handle(call: Call[DescribeLogDirsRequest]) -> Generator[None, None, None]:
 
 
 def _room(directory: str) -> tuple[int, int]:
-    """Of the disk, in all and still free; -1 for what cannot be told."""
+    """The bytes of the disk, in all and still free; -1 if they are not known."""
     try:
         found = os.statvfs(directory)
     except OSError:

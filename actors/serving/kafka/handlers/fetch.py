@@ -102,7 +102,7 @@ class _Fetch:
         self._moved = False
         """Did some replica say so before all were asked?"""
         self._gather: Gather
-        """Of the reads that are under way."""
+        """Counts the reads that are under way."""
         self._files = 0
         """Slices of files that were read for it."""
 

@@ -80,7 +80,7 @@ def _bad_operation(configs: list[AlterableConfig]) -> tuple[ErrorCode, str] | No
 
 
 def _change(config: AlterableConfig) -> tuple[str, ...]:
-    """As the controllers are told."""
+    """A change in the form that the controllers take."""
     if config.config_operation == _DELETE:
         return (config.name,)
     assert config.value is not None

@@ -1,4 +1,4 @@
-"""Where the leaders are that a response names."""
+"""The endpoints of the leaders that a response names."""
 
 from __future__ import annotations
 

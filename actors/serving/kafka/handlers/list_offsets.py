@@ -84,6 +84,6 @@ class _ListOffsets:
 
 
 def _told(error: int, version: int) -> int:
-    """As clients of this version know it: of LEADER_NOT_AVAILABLE all ask again."""
+    """The error as clients of this version know it: all ask again after LEADER_NOT_AVAILABLE."""
     is_unknown = error == ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_FROM
     return ErrorCode.LEADER_NOT_AVAILABLE if is_unknown else error

@@ -19,5 +19,5 @@ def said(name: str) -> str:
 
 
 def new_id() -> str:
-    """Of an operation, in the controllers' memory. Those of other askers begin with other words."""
+    """The id of an operation in the controllers' memory. Ids of other askers begin with other words."""
     return f"kafka {uuid.uuid4()}"
