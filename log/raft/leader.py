@@ -247,7 +247,8 @@ class Leader(Role):
     def _find_meeting_point(self, progress: Progress, answer: Appended) -> None:
         """The follower says where an epoch ends with it; the logs meet at the lesser of that and where it ends here.
 
-        That is below what it was asked. If it is not, this is the answer to an earlier probe.
+        That is below what it was asked. If it is not, this is the answer to an earlier probe. It may be below what the
+        follower verified: this leader does not know the epochs below its log start any more, and sends a snapshot.
         """
         log = self.state.log
         progress.lost(max(answer.end, 0))
@@ -257,6 +258,7 @@ class Leader(Role):
         _, end = log.epochs.end_of(answer.epoch, log.end_offset)
         meeting = max(min(end, answer.end), 0)
         if meeting < progress.next:
+            progress.lost(meeting)
             progress.probe_from(meeting)
 
     # -- commit --------------------------------------------------------------------------------------------------

@@ -207,6 +207,18 @@ def test_a_leader_may_hold_older_records_than_its_follower() -> None:
     assert follower.node.role.verified == end + 1
 
 
+def test_a_follower_whose_epoch_its_leader_no_longer_knows_has_verified_nothing_above_the_next_probe() -> None:
+    """Its leader was restarted from a snapshot, say, and knows no epoch below that."""
+    group = group_of()
+    elect(group, 1)
+    append_many(group, 1, 3)
+    node, role = group.members[1].node, leader_of(group, 1)
+    assert role.progress[3].match == 3
+    role.on_answer(Appended(node.term, 3, "dir-3", False, 3, 0, eligible=True), group.now)
+    assert (role.progress[3].match, role.progress[3].next) == (0, 0)
+    role.check_invariants()
+
+
 # -- votes -----------------------------------------------------------------------------------------------------------
 
 
