@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from log.config import CleanupPolicy, LogConfig
 from log.disk.handles import Handles
-from log.disk.memory_filesystem import CrashMode, MemoryFilesystem, SimulatedCrash
+from log.disk.memory_filesystem import CrashMode, Fault, MemoryFilesystem, Operation, SimulatedCrash
+from log.errors import LogOffline
 from log.partition.partition_log import PartitionLog
 from protocol.records.batches import ControlType
 from tests.log.log_model import (
@@ -33,6 +35,17 @@ from tests.log.log_model import (
 PRODUCERS = (1, 2)
 TRANSACTIONAL = (11, 12)
 MODES: tuple[CrashMode, ...] = ("lose_all", "keep_all", "seeded", "seeded")
+OPERATIONS: tuple[Operation, ...] = (
+    "open",
+    "read",
+    "create",
+    "write",
+    "truncate",
+    "sync",
+    "sync_directory",
+    "rename",
+    "remove",
+)
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -173,7 +186,7 @@ class LogMachine(RuleBasedStateMachine):
             self._crashed(self.model, None)
         else:
             self.files.crash_at = None
-            self.model = recovered(self.log, self.model, self.model, self.model.end)
+            self.model = self._recovered(self.model, self.model.end)
             self.epoch += 1
 
     @rule(offset=st.integers(0, 200))
@@ -183,9 +196,11 @@ class LogMachine(RuleBasedStateMachine):
     @invariant()
     def the_log_is_what_the_list_says(self) -> None:
         crash_at, self.files.crash_at = self.files.crash_at, None  # looking may mend an index: not what this is about
+        faults, self.files.faults = self.files.faults, []
         operations = self.files.operations
         offsets = [self.offset % (self.model.end - self.model.start + 1) + self.model.start, self.model.start]
         check(self.log, self.model, offsets)
+        self.files.faults = faults
         if crash_at is not None:
             self.files.crash_at = crash_at + self.files.operations - operations
 
@@ -221,6 +236,12 @@ class LogMachine(RuleBasedStateMachine):
         self.model = after
         return False
 
+    def _recovered(self, after: Model, floor: int) -> Model:
+        faults, self.files.faults = self.files.faults, []
+        model = recovered(self.log, self.model, after, floor)
+        self.files.faults = faults
+        return model
+
     def _crashed(self, after: Model, floor: int | None) -> None:
         mode, seed = self.crash
         before, self.crashes = self.model, self.crashes + 1
@@ -229,7 +250,7 @@ class LogMachine(RuleBasedStateMachine):
         durable = min(before.flushed, after.flushed)
         if mode == "keep_all":
             durable = before.end if floor is None else floor
-        self.model = recovered(self.log, before, after, durable)
+        self.model = self._recovered(after, durable)
         if mode != "keep_all":
             self.model.flushed, self.model.cut_away = self.model.end, []
         self.epoch += 1
@@ -270,9 +291,64 @@ class CompactedLogMachine(LogMachine):
     )
 
 
+class FailingDiskMachine(LogMachine):
+    """Operations fail, too: then the log is opened anew, by the same process, after a kill, or after a power loss."""
+
+    fate: tuple[str, int]
+
+    @rule(
+        operation=st.sampled_from(OPERATIONS),
+        path=st.sampled_from(["*", "*.log", "*index", "*-*"]),
+        soon=st.integers(0, 10),
+        times=st.integers(1, 3),
+        written=st.sampled_from([0, 1, 100]),
+        fate=st.sampled_from(["lives on", *MODES]),
+        seed=st.integers(),
+    )
+    def fail_soon(
+        self, operation: Operation, path: str, soon: int, times: int, written: int, fate: str, seed: int
+    ) -> None:
+        self.files.faults = [Fault(operation, errno.EIO, path, after=soon, times=times, written=written)]
+        self.fate = fate, seed
+
+    def _perform(self, action: Callable[[], Any], after: Model, floor: int | None = None) -> bool:
+        try:
+            return super()._perform(action, after, floor)
+        except LogOffline:
+            self._failed(after, floor)
+            return True
+
+    def _failed(self, after: Model, floor: int | None) -> None:
+        self.log.release()
+        self.files.crash_at = None
+        if self.fate[0] != "lives on":
+            self.crash = self.fate  # type: ignore[assignment]
+            self._crashed(after, floor)
+            return
+        self.log = self._start()
+        self.model = self._recovered(after, self.model.end if floor is None else floor)
+        self.epoch += 1
+
+    def _start(self) -> PartitionLog:
+        while True:
+            try:
+                return super()._start()
+            except LogOffline:
+                assert self.files.faults, "the disk is as good as new"
+                self.files.faults = [fault for fault in self.files.faults if fault.times]
+
+
+class CompactedFailingDiskMachine(FailingDiskMachine):
+    config = CompactedLogMachine.config
+
+
 TestLog = LogMachine.TestCase
 TestLog.settings = settings(
     max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestCompactedLog = CompactedLogMachine.TestCase
 TestCompactedLog.settings = TestLog.settings
+TestLogOnAFailingDisk = FailingDiskMachine.TestCase
+TestLogOnAFailingDisk.settings = TestLog.settings
+TestCompactedLogOnAFailingDisk = CompactedFailingDiskMachine.TestCase
+TestCompactedLogOnAFailingDisk.settings = TestLog.settings
