@@ -9,6 +9,7 @@ import pytest
 
 from actors.messages.replica import EARLIEST
 from actors.serving.json.group_reader import GroupReader, Poll
+from log.slices import finish
 from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -39,6 +40,7 @@ class Read(Coordinated):
         for topic in self.connection.serving.metadata.topics.values():
             topic.id = "id"
         self.connection.serving.led = self._led
+        self.connection.in_slices = finish
         self.reader = GroupReader(
             cast("Any", self.connection), "g", ("orders",), EARLIEST, POLL_SECONDS_MAX, read_committed=False
         )
@@ -53,7 +55,11 @@ class Read(Coordinated):
 
     @property
     def call(self) -> Any:
-        return SimpleNamespace(answer=self.answers.append, refuse=lambda *error: self.refusals.append(error))
+        return SimpleNamespace(
+            answer=self.answers.append,
+            answer_long=lambda facts, name, pieces: self.answers.append({**facts, name: pieces}),
+            refuse=lambda *error: self.refusals.append(error),
+        )
 
     def poll(self, seconds: float) -> None:
         self.reader.poll(Poll(self.call, 10, self.connection.now + seconds, lambda record: {"value": record.value}))

@@ -17,9 +17,11 @@ from actors.harness import Cluster
 from actors.messages.replica import Aborted, AppendResult, ReadResult
 from actors.runtime import Future, LinkLost, Payload
 from actors.serving.answers import UNSENT_BYTES_MAX
-from actors.serving.json import lanes
+from actors.serving.connection import Connection
+from actors.serving.json import lanes, reading
 from actors.serving.json.at_leader import AtLeader
 from actors.serving.json.fetch_gate import AT_ONCE_MAX, FetchGate
+from actors.serving.json.handlers import produce
 from actors.serving.json.reading import chosen, readable
 from actors.serving.kafka.handlers import SERVED
 from log.segment import batch_slices
@@ -363,6 +365,45 @@ def test_large_batches_are_decompressed_by_another_thread(
         polled += [one["value"] for one in client.ask("poll", max_records=10_000, wait_ms=10_000)["records"]]
     assert polled == [str(at) for at in range(20_000)]
     assert threads == {"codec-1"}
+
+
+def test_long_requests_are_worked_on_in_slices(client: Lines, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses, pause = [0], Connection._pause
+
+    def counted(self: Connection) -> None:
+        pauses[0] += 1
+        pause(self)
+
+    monkeypatch.setattr("actors.serving.connection.SLICE_SECONDS", -1.0)
+    monkeypatch.setattr(Connection, "_pause", counted)
+
+    def pauses_of(op: str, **fields: Any) -> int:
+        pauses[0] = 0
+        assert "error" not in client.ask(op, topic=topic, **fields)
+        return pauses[0]
+
+    many = [{"key": f"{at}", "value": at} for at in range(1000)]
+    assert pauses_of("produce", records=many) >= 2 * len(many) // produce.PAUSE_AFTER
+    assert pauses_of("offsets") >= 3
+    assert pauses_of("fetch", partition=0, offset=0) >= 2 * 300 // reading.PAUSE_AFTER
+    assert sum(len(client.values(topic, number)) for number in range(3)) == len(many)
+
+
+def test_the_partition_of_a_long_key_is_computed_by_another_thread(
+    client: Lines, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    def partition_here(key: bytes, partitions: int) -> int:
+        threads.append(threading.current_thread().name)
+        return partition_for_key(key, partitions)
+
+    monkeypatch.setattr(produce, "LONG_KEY_BYTES", 1000)
+    monkeypatch.setattr(produce, "partition_for_key", partition_here)
+    keys = ["short", "long" * 1000, "short too"]
+    told = client.ask("produce", topic=topic, records=[{"key": key, "value": 1} for key in keys])["records"]
+    assert [one["partition"] for one in told] == [partition_for_key(key.encode(), 3) for key in keys]
+    assert [one == "codec-1" for one in threads] == [False, True, False]
 
 
 # -- the cluster -------------------------------------------------------------------------------------------------

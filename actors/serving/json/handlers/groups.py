@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 POLL_INTERVAL_MS_DEFAULT = 300_000
 TOPICS_MAX = 1000
 _INT32_MAX = (1 << 31) - 1
+_OFFSET = Fields({"topic": Field(word), "partition": Field(within(0, _INT32_MAX)), "offset": Field(count)})
 _WHY = {ErrorCode.STALE_MEMBER_EPOCH: "the partition is not assigned to this connection, or no longer"}
 
 
@@ -52,13 +53,13 @@ def _offsets(path: str, value: Any) -> Offsets:
         raise BadField(
             f'{path}: must be a list such as [{{"topic":"orders","partition":0,"offset":5}}], not {quoted(value)}'
         )
-    known = {"topic": Field(word), "partition": Field(within(0, _INT32_MAX)), "offset": Field(count)}
     read: Offsets = {}
     for at, one in enumerate(value):
         if not isinstance(one, dict):
             raise BadField(f"{path}[{at}]: must be an object, not {quoted(one)}")
-        refuse_unknown(one, known, f"{path}[{at}].")
-        topic, partition, offset = Fields(known).read(one)
+        if not one.keys() <= _OFFSET.known.keys():
+            refuse_unknown(one, _OFFSET.known, f"{path}[{at}].")
+        topic, partition, offset = _OFFSET.read(one)
         read[topic, partition] = offset
     return read
 

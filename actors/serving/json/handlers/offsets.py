@@ -26,6 +26,7 @@ from protocol.late_attrs import define
 if TYPE_CHECKING:
     from actors.serving.json.connection import JsonCall
     from log.machines.metadata.metadata import Topic
+    from log.slices import Slices
 
 PARTITION_MAX = (1 << 31) - 1
 
@@ -47,7 +48,8 @@ def _handle(
             call.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
             return
         numbers = range(there) if partition is None else (partition,)
-        _Offsets(call, topic, deadline, [{"partition": number} for number in numbers]).ask(timestamp, read_committed)
+        offsets = _Offsets(call, topic, deadline, [{"partition": number} for number in numbers])
+        call.connection.in_slices(offsets.ask(timestamp, read_committed))
 
     call.connection.topic_search.find(call, name, timeout_ms, found)
 
@@ -80,11 +82,12 @@ class _Offsets:
     def __attrs_post_init__(self) -> None:
         self._gather = Gather(self._all_found)
 
-    def ask(self, timestamp: int | None, read_committed: bool) -> None:  # noqa: FBT001
+    def ask(self, timestamp: int | None, read_committed: bool) -> Slices[None]:  # noqa: FBT001
         wanted = {"earliest": EARLIEST, "latest": LATEST}
         if timestamp is not None:
             wanted["offset"] = timestamp
         for answer in self._answers:
+            yield None
             for name, time in wanted.items():
                 find = FindOffset(time, read_committed)
                 then = partial(self._found, answer, name)

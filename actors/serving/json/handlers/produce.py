@@ -20,6 +20,7 @@ from actors.messages.replica import ALL
 from actors.runtime import Gather
 from actors.serving.json.handlers.handler import TIMEOUT_MS
 from actors.serving.json.lanes import Batch
+from log.slices import called
 from protocol.error_codes import ErrorCode
 from protocol.json.fields import BadField, Field, Fields, count, one_of, within, word
 from protocol.json.lines import Facts, quoted, refusal
@@ -32,9 +33,14 @@ from protocol.records.record import Record
 if TYPE_CHECKING:
     from actors.serving.json.connection import JsonCall, Served
     from log.machines.metadata.metadata import Topic
+    from log.slices import Slices
 
 RECORDS_MAX = 10_000
-"""The most records of one request: they are read and encoded in one turn. A fetch gives as many at most."""
+"""The most records of one request. A fetch gives as many at most."""
+PAUSE_AFTER = 100
+"""Records that are read, or given a place, without a pause."""
+LONG_KEY_BYTES = 256 << 10
+"""The hash of a longer key is computed in a LongCall: of a megabyte it takes 80 ms."""
 _INT32_MAX = (1 << 31) - 1
 _OF_ONE_RECORD = ("key", "value", "headers", "timestamp", "partition")
 
@@ -62,19 +68,30 @@ class _Handler:
     fields = _FIELDS
 
     def begin(self, call: JsonCall, given: Facts) -> None:
-        name, acks, codec, timeout_ms, producer, sequence, *_ = _FIELDS.read(given)
-        new = _records(given)
+        values = _FIELDS.read(given)
+        call.connection.in_slices(_begin(call, given, *values))
+
+
+def _begin(
+    call: JsonCall, given: Facts, name: str, acks: int, codec: Codec, timeout_ms: int, producer: int | None,
+    sequence: int | None, *_of_records: object,
+) -> Slices[None]:  # fmt: skip
+    try:
+        new = yield from _records(given)
         _check_own_producer(new, producer, sequence, acks)
-        deadline = call.connection.now + timeout_ms / 1000
-        produce = _Produce(call, new, "records" in given)
-        batch = partial(Batch, acks=acks, codec=codec, deadline=deadline, producer=producer, sequence=sequence or 0)
-        call.connection.topic_search.find_or_make(call, name, timeout_ms, partial(produce.send, batch))
+    except BadField as error:
+        call.refuse(ErrorCode.INVALID_REQUEST, str(error))
+        return
+    deadline = call.connection.now + timeout_ms / 1000
+    produce = _Produce(call, new, "records" in given)
+    batch = partial(Batch, acks=acks, codec=codec, deadline=deadline, producer=producer, sequence=sequence or 0)
+    call.connection.topic_search.find_or_make(call, name, timeout_ms, partial(produce.begin, batch))
 
 
 PRODUCE: Served = _Handler()
 
 
-def _records(given: Facts) -> list[NewRecord]:
+def _records(given: Facts) -> Slices[list[NewRecord]]:
     if "records" not in given:
         return [read_record("", {name: given[name] for name in _OF_ONE_RECORD if name in given})]
     many = given["records"]
@@ -86,10 +103,12 @@ def _records(given: Facts) -> list[NewRecord]:
         if name in given:
             raise BadField(f"{name}: belongs into each of the records")
     for_all = {"partition": given["partition"]} if "partition" in given else {}
-    return [
-        read_record(f"records[{at}]", {**for_all, **one} if isinstance(one, dict) else one)
-        for at, one in enumerate(many)
-    ]
+    made = []
+    for at, one in enumerate(many, start=1):
+        made.append(read_record(f"records[{at - 1}]", {**for_all, **one} if isinstance(one, dict) else one))
+        if at % PAUSE_AFTER == 0:
+            yield None
+    return made
 
 
 def _check_own_producer(new: list[NewRecord], producer: int | None, sequence: int | None, acks: int) -> None:
@@ -118,43 +137,40 @@ class _Produce:
     def __attrs_post_init__(self) -> None:
         self._gather = Gather(self._all_written)
 
-    def send(self, batch: partial[Batch], topic: Topic) -> None:
+    def begin(self, batch: partial[Batch], topic: Topic) -> None:
         self._name = topic.name
-        partitions = self._partitions(topic)
-        if partitions is None:
-            return
+        self._call.connection.in_slices(self._send(batch, topic))
+
+    def _send(self, batch: partial[Batch], topic: Topic) -> Slices[None]:
         now = self._call.serving.services.wall_ms()
         records: dict[int, list[Record]] = {}
         places: dict[int, list[int]] = {}
-        for at, (new, number) in enumerate(zip(self._records, partitions, strict=True)):
-            there = records.setdefault(number, [])
-            timestamp = now if new.timestamp is None else new.timestamp
-            there.append(Record(len(there), timestamp, new.key, new.value, new.headers))
-            places.setdefault(number, []).append(at)
-        self._answers = [{} for _ in partitions]
-        for number, there in records.items():
-            self._gather.begin()
-            written = partial(self._written, number, places[number])
-            self._call.connection.lanes.put(topic, number, batch(there, written=written))
-        self._gather.done()
-
-    def _partitions(self, topic: Topic) -> list[int] | None:
-        """The partition of each record; None if one has none, which is answered."""
-        partitions, keyless, there = [], None, len(topic.partitions)
-        for new in self._records:
-            if new.partition is not None:
-                if new.partition >= there:
-                    text = f"topic {topic.name!r} has no partition {new.partition}; it has {there}"
-                    self._call.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-                    return None
-                partitions.append(new.partition)
-            elif new.key is not None:
-                partitions.append(partition_for_key(new.key, there))
-            else:
+        keyless, there = None, len(topic.partitions)
+        for at, new in enumerate(self._records):
+            if at % PAUSE_AFTER == 0:
+                yield None
+            number = new.partition
+            if number is None and new.key is not None:
+                number = yield from _partition_for(new.key, there)
+            elif number is None:
                 if keyless is None:
                     keyless = self._call.connection.lanes.next_partition(topic)
-                partitions.append(keyless)
-        return partitions
+                number = keyless
+            elif number >= there:
+                text = f"topic {topic.name!r} has no partition {number}; it has {there}"
+                self._call.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+                return
+            batched = records.setdefault(number, [])
+            timestamp = now if new.timestamp is None else new.timestamp
+            batched.append(Record(len(batched), timestamp, new.key, new.value, new.headers))
+            places.setdefault(number, []).append(at)
+        self._answers = [{} for _ in self._records]
+        for number, batched in records.items():
+            yield None
+            self._gather.begin()
+            written = partial(self._written, number, places[number])
+            self._call.connection.lanes.put(topic, number, batch(batched, written=written))
+        self._gather.done()
 
     def _written(self, number: int, places: list[int], error: int, message: str, base_offset: int) -> None:
         for step, at in enumerate(places):
@@ -171,3 +187,9 @@ class _Produce:
             self._call.answer({"topic": self._name, "records": self._answers, **error})
         else:
             self._call.answer({"topic": self._name, **self._answers[0]})
+
+
+def _partition_for(key: bytes, partitions: int) -> Slices[int]:
+    if len(key) <= LONG_KEY_BYTES:
+        return partition_for_key(key, partitions)
+    return (yield from called(lambda: partition_for_key(key, partitions)))
