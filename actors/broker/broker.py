@@ -23,7 +23,7 @@ from actors.broker.directory_lock import DirectoryLock
 from actors.broker.identity import DirectoryIdentity
 from actors.broker.readiness import is_balanced, is_settled
 from actors.broker.start import on_disk
-from actors.broker.stop import CleanStop
+from actors.broker.stop import Shutdown
 from actors.cluster_file.facts import ClusterFacts
 from actors.messages.process import (
     LAUNCHER,
@@ -223,7 +223,7 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> 
                     serving = Serving(node, services, facts, FetchSessions(services.rng), traced_clients(spec.trace))
                     nursery.start_soon(serve_port, serving, listener)
                     await ending.wait()
-                    stop = CleanStop(node, services.last_syncs)
+                    stop = Shutdown(node, services.last_syncs)
                     if ending.hand_over:
                         await _hand_over(stop)
                     await _stop_actors(stop)
@@ -269,7 +269,7 @@ def _listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-async def _hand_over(stop: CleanStop) -> None:
+async def _hand_over(stop: Shutdown) -> None:
     """Wait for a limited time until others lead what is led here.
 
     A member that fails to hand over stops neither the other members nor the clean stop of this broker.
@@ -284,7 +284,7 @@ async def _hand_over(stop: CleanStop) -> None:
                 stop.node.log.exception("broker: %s failed to hand over", member)
 
 
-async def _stop_actors(stop: CleanStop) -> None:
+async def _stop_actors(stop: Shutdown) -> None:
     """Let every actor handle what it has and stop. As long as some do, the others are waited for.
 
     A broker with thousands of replicas syncs files for each of them; the launcher hears that it gets on.

@@ -18,7 +18,7 @@ _RAFT_ACTORS = ("replica", "controller")
 
 
 @frozen(slots=True)
-class CleanStop:
+class Shutdown:
     """The steps, in their order."""
 
     node: Node

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from tests.chaos.workload import Attempt, Read, Record
-from tools.simulator.record.history import ONE, Operation
+from tools.simulator.record.history import ONE, WriteOperation
 
 
 def check(record: Record, contents: dict[str, dict[int, bytes]]) -> None:
@@ -57,7 +57,7 @@ def _check_reads(record: Record, group: str) -> None:
 def _check_old_leaders(record: Record, group: str, contents: dict[int, bytes]) -> None:
     """What a leader acknowledges that was replaced before it was asked is at least not lost."""
     acknowledged = _acknowledged(record, group)
-    newest: Operation | None = None
+    newest: WriteOperation | None = None
     at = 0
     for attempt in sorted(acknowledged, key=lambda one: one.asked_at):
         while acknowledged[at].operation.completed_at < attempt.asked_at:
@@ -73,13 +73,13 @@ def _check_old_leaders(record: Record, group: str, contents: dict[int, bytes]) -
             )
 
 
-def _from_replaced_leaders(record: Record, group: str) -> Iterator[tuple[Read, list[Operation]]]:
+def _from_replaced_leaders(record: Record, group: str) -> Iterator[tuple[Read, list[WriteOperation]]]:
     """Reads in an epoch older than one that had acknowledged something before, with the furthest of each newer epoch.
 
     Such a read is not wrong yet: it may show everything all the same.
     """
     acknowledged = _acknowledged(record, group)
-    furthest: dict[int, Operation] = {}
+    furthest: dict[int, WriteOperation] = {}
     at = 0
     for read in sorted((one for one in record.reads if one.group == group), key=lambda one: one.asked_at):
         while at < len(acknowledged) and acknowledged[at].operation.completed_at < read.asked_at:

@@ -38,7 +38,7 @@ from tests.actors.waiting import wait_until
 from tests.chaos.checks import check, counted, summary
 from tests.chaos.faults import Chaos
 from tests.chaos.workload import Attempt, Client, Prober, Read, Reader, Record, Writer, walk
-from tools.simulator.record.history import ALL, IDEMPOTENT, ONE, Operation
+from tools.simulator.record.history import ALL, IDEMPOTENT, ONE, WriteOperation
 
 PARTITIONS = 4
 WRITERS = {IDEMPOTENT: 5, ALL: 5, ONE: 2}
@@ -195,7 +195,9 @@ def test_no_promise_is_broken_while_processes_die_and_stop_and_links_break(chaos
 GROUP = "orders-0"
 
 
-def written(record: Record, value: bytes, *, at: int, epoch: int, broker: int, asked: float, done: float) -> Operation:
+def written(
+    record: Record, value: bytes, *, at: int, epoch: int, broker: int, asked: float, done: float
+) -> WriteOperation:
     """An acknowledged append, as if this had happened."""
     operation = record.history.begin("w", ALL, GROUP, (value,), asked)
     operation.base_offset, operation.epoch, operation.broker = at, epoch, broker

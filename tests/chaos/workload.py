@@ -23,7 +23,7 @@ from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.records.batches import Record as KafkaRecord
 from protocol.records.batches import RecordBatches, build_batch, check_batches, records
-from tools.simulator.record.history import IDEMPOTENT, ONE, History, Operation
+from tools.simulator.record.history import IDEMPOTENT, ONE, History, WriteOperation
 
 RECORDS_BYTES_MAX = 1 << 20
 REFUSALS_MAX = 8
@@ -54,9 +54,9 @@ class Read:
 
 @define(slots=True)
 class Attempt:
-    """The last attempt of an acknowledged append: `Operation` knows only when the first began."""
+    """The last attempt of an acknowledged append: `WriteOperation` knows only when the first began."""
 
-    operation: Operation
+    operation: WriteOperation
     asked_at: float
 
 
@@ -90,18 +90,18 @@ class Record:
             for broker, since, until in self.alone
         )
 
-    def begin(self, client: str, kind: str, group: str, values: tuple[bytes, ...]) -> Operation:
+    def begin(self, client: str, kind: str, group: str, values: tuple[bytes, ...]) -> WriteOperation:
         with self.lock:
             return self.history.begin(client, kind, group, values, self.now)
 
-    def acknowledged(self, operation: Operation, result: AppendResult, asked_at: float) -> None:
+    def acknowledged(self, operation: WriteOperation, result: AppendResult, asked_at: float) -> None:
         with self.lock:
             operation.base_offset, operation.epoch = result.base_offset, result.leader_epoch
             self.attempts.append(Attempt(operation, asked_at))
             self._leads(operation.group, result.leader_epoch, operation.broker)
             self.history.end(operation, "ok", self.now)
 
-    def given_up(self, operation: Operation, outcome: str) -> None:
+    def given_up(self, operation: WriteOperation, outcome: str) -> None:
         with self.lock:
             self.history.end(operation, outcome, self.now)
 
@@ -191,7 +191,7 @@ class Writer(Client):
         self._written = 0
         # The patient wait at stopped brokers until these wake; the others see how soon somebody else takes over.
         self._timeouts_s = (0.3, 1.5, 10.0) if producer % 2 else (0.2, 0.5)
-        self.operation: Operation | None = None
+        self.operation: WriteOperation | None = None
 
     def work(self) -> None:
         while not self.record.finishing.is_set():
@@ -222,7 +222,7 @@ class Writer(Client):
                 return
             self.rest(self.rng.uniform(0.005, 0.1))
 
-    def _attempt(self, operation: Operation) -> str:
+    def _attempt(self, operation: WriteOperation) -> str:
         """One append: `ok`, `failed` if it was surely not written, else `unknown`."""
         operation.attempts += 1
         group = operation.group
@@ -248,7 +248,7 @@ class Writer(Client):
         surely = result.base_offset < 0 and result.error != ErrorCode.KAFKA_STORAGE_ERROR
         return "failed" if surely else "unknown"
 
-    def _batch(self, operation: Operation) -> Payload:
+    def _batch(self, operation: WriteOperation) -> Payload:
         now_ms = int(time.time() * 1000)  # else it would be too old to keep
         made = [KafkaRecord(at, now_ms, None, value, ()) for at, value in enumerate(operation.values)]
         if self._kind != IDEMPOTENT:

@@ -10,11 +10,11 @@ import pytest
 from tools.simulator import run
 from tools.simulator.endings import broken_minority
 from tools.simulator.endings.broken_minority import HALF_APART, KINDS, BrokenMinority
-from tools.simulator.record.report import Outcome
+from tools.simulator.record.report import SeedOutcome
 from tools.simulator.run import run_seed
 
 
-def broken(seed: int, monkeypatch: pytest.MonkeyPatch, kind: str) -> Outcome:
+def broken(seed: int, monkeypatch: pytest.MonkeyPatch, kind: str) -> SeedOutcome:
     monkeypatch.setattr(broken_minority, "KINDS", (kind,))
     how = {"faults": (), "brokers": 3, "seconds": 0.5, "groups": (), "transactions": False, "minority": True}
     outcome = run_seed(seed, how)

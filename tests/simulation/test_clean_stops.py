@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tools.simulator.faults import processes
-from tools.simulator.faults.faults import Faults
+from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.record.report import TraceKeeper
 from tools.simulator.settings.groups import EAGER
 from tools.simulator.settings.seed import choose
@@ -19,7 +19,7 @@ def test_a_broker_that_stops_asks_every_replica_and_the_controller_to_hand_over(
     while not any(address.name.startswith("__consumer_offsets-") for address in node.addresses):
         world.sim.run(seconds=0.1)
     members = {str(address) for address in node.addresses if address.kind in ("replica", "controller")}
-    assert processes.stop(Faults(world), 2)
+    assert processes.stop(FaultPlan(world), 2)
     world.sim.run(seconds=1.0)
     asked = {line.split()[-2] for line in trace.lines if line.endswith(" HandOver")}
     assert asked == members

@@ -17,7 +17,7 @@ from log.errors import UnknownFormat
 from log.machines.metadata.plans import AlterConfigs, CreateTopic, MoveReplicas
 from log.recovery import checkpoint
 from tests.simulation.test_operations_under_kills import Operator, a_world, carry_out, has_all, replicas_of, until
-from tools.simulator.cluster.broker import BitFlip
+from tools.simulator.cluster.host import BitFlip
 from tools.simulator.cluster.settled import unsettled
 from tools.simulator.settings.layout import DATA, TOPIC
 from tools.simulator.world import World

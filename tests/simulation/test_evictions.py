@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from log.segment import producer_state
-from tools.simulator.record.report import Outcome, TraceKeeper
+from tools.simulator.record.report import SeedOutcome, TraceKeeper
 from tools.simulator.run import run_seed
 from tools.simulator.settings.seed import choose
 from tools.simulator.topics.evictions import KIND
@@ -15,7 +15,7 @@ ALONE = {"brokers": 3, "groups": (), "writers": 1, "admins": 0, "unreplicated": 
 BY_NUMBER, BY_TIME = 0, 8
 
 
-def check(seed: int, *faults: str, transactions: bool = False) -> Outcome:
+def check(seed: int, *faults: str, transactions: bool = False) -> SeedOutcome:
     outcome = run_seed(seed, {**ALONE, "faults": (KIND, *faults), "transactions": transactions})
     assert outcome.ok, f"seed {seed}: {outcome.violation}"
     return outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tools.checker.history import OK, TransactionEnded
-from tools.simulator.record.report import Outcome, TraceKeeper
+from tools.simulator.record.report import SeedOutcome, TraceKeeper
 from tools.simulator.run import run_seed
 from tools.simulator.settings.seed import choose
 from tools.simulator.transactions.passing_topics import KIND
@@ -14,7 +14,7 @@ from tools.simulator.world import World
 ALONE = {"groups": (), "transactions": True, "writers": 1, "admins": 0, "seconds": 2.0}
 
 
-def check(seed: int, **how: object) -> Outcome:
+def check(seed: int, **how: object) -> SeedOutcome:
     outcome = run_seed(seed, {**ALONE, **how})
     assert outcome.ok, f"seed {seed}: {outcome.violation}"
     return outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.simulator.record.report import Outcome
+from tools.simulator.record.report import SeedOutcome
 from tools.simulator.run import run_seed
 from tools.simulator.settings.faults import DISK_LOSSES
 from tools.simulator.settings.seed import choose
@@ -16,7 +16,7 @@ ALONE = {
 }  # fmt: skip
 
 
-def check(seed: int, *faults: str) -> Outcome:
+def check(seed: int, *faults: str) -> SeedOutcome:
     outcome = run_seed(seed, {**ALONE, "faults": (KIND, *faults)})
     assert outcome.ok, f"seed {seed}: {outcome.violation}"
     return outcome

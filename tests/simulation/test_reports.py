@@ -14,14 +14,14 @@ import pytest
 
 from tests.actors.waiting import wait_until
 from tools.simulator.__main__ import main
-from tools.simulator.record.history import ALL, IDEMPOTENT, ONE, History, Operation
-from tools.simulator.record.report import Outcome, Violation
+from tools.simulator.record.history import ALL, IDEMPOTENT, ONE, History, WriteOperation
+from tools.simulator.record.report import SeedOutcome, Violation
 from tools.simulator.tally import Tally, TallyFile, UnusableTally
 
 GROUP = "t-0"
 
 
-def written(history: History, *values: bytes, at: int, kind: str = ALL, begun: float = 0.0) -> Operation:
+def written(history: History, *values: bytes, at: int, kind: str = ALL, begun: float = 0.0) -> WriteOperation:
     operation = history.begin("w", kind, GROUP, values, begun)
     operation.base_offset = at
     history.end(operation, "ok", begun + 1)
@@ -110,8 +110,8 @@ def test_a_good_seed_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_row_of_seeds_is_counted_with_the_faults_that_befell_most_seldom_first() -> None:
     tally = Tally(commit="abc")
-    tally.add(Outcome(1, None, 100, 1.0, 0, 0, 1, "", {"kill": 2, "cut": 1}))
-    tally.add(Outcome(2, Violation("lost write", GROUP, ""), 50, 1.0, 0, 0, 1, "", {"kill": 1}))
+    tally.add(SeedOutcome(1, None, 100, 1.0, 0, 0, 1, "", {"kill": 2, "cut": 1}))
+    tally.add(SeedOutcome(2, Violation("lost write", GROUP, ""), 50, 1.0, 0, 0, 1, "", {"kill": 1}))
     assert str(tally).startswith("commit abc: 2 seeds, 150 events, ")
     assert str(tally).endswith(" 1 failed [2]")
     assert tally.hits().startswith("faults: ")
@@ -119,8 +119,8 @@ def test_a_row_of_seeds_is_counted_with_the_faults_that_befell_most_seldom_first
     assert "usurp 0" in tally.hits()
 
 
-def outcome_of(seed: int, violation: Violation | None = None) -> Outcome:
-    return Outcome(seed, violation, 100, 1.0, 1, 1, 1, "", {"kill": 1})
+def outcome_of(seed: int, violation: Violation | None = None) -> SeedOutcome:
+    return SeedOutcome(seed, violation, 100, 1.0, 1, 1, 1, "", {"kill": 1})
 
 
 def test_a_tally_file_is_continued_with_the_seeds_that_are_left(

@@ -24,7 +24,7 @@ from log.replica.member import Member
 from log.replica.vote_journal import VoteJournal
 from tools.simulator.checks import turns
 from tools.simulator.cluster import cluster as simulated
-from tools.simulator.record.report import Outcome, TraceKeeper
+from tools.simulator.record.report import SeedOutcome, TraceKeeper
 from tools.simulator.run import run_seed
 from tools.simulator.settings.faults import FAULTS, OWN_SHARES
 from tools.simulator.settings.seed import choose
@@ -34,7 +34,7 @@ NEWER = ("passing-topics", "recovery", "evictions")
 """Faults that there were not when the seeds below broke a promise."""
 
 
-def check(seed: int, **how: object) -> Outcome:
+def check(seed: int, **how: object) -> SeedOutcome:
     outcome = run_seed(seed, how)
     assert outcome.ok, f"python -m tools.simulator --seed {seed}: {outcome.violation}"
     assert outcome.acknowledged, f"python -m tools.simulator --seed {seed}: nothing was acknowledged"

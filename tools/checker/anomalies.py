@@ -9,7 +9,7 @@ from attrs import frozen
 from tools.checker.history import Operation
 
 
-class Kind(enum.Enum):
+class AnomalyKind(enum.Enum):
     LOST_WRITE = "lost write"
     UNSEEN = "unseen"
     DUPLICATE = "duplicate"
@@ -29,28 +29,28 @@ class Kind(enum.Enum):
 
 
 EXPLAINED = {
-    Kind.LOST_WRITE: "acknowledged, what came later was read, this was not",
-    Kind.UNSEEN: "acknowledged, and still unread after everything healed",
-    Kind.DUPLICATE: "one idempotent send at two offsets",
-    Kind.INCONSISTENT_OFFSETS: "one offset showed two different records",
-    Kind.REFUSED_WRITE: "a send that surely failed is there",
-    Kind.INVENTED_RECORD: "nobody sent it",
-    Kind.ABORTED_READ: "a reader of committed records saw a record or offset of an aborted transaction",
-    Kind.PRECOMMITTED_READ: "a reader of committed records saw it before anybody asked to commit",
-    Kind.TORN_TRANSACTION: "a part of a transaction is visible and the rest never",
-    Kind.CIRCULAR: "transactions that each read what the other wrote",
-    Kind.POLL_SKIP: "within one assignment a consumer jumped over a record",
-    Kind.NON_MONOTONIC_POLL: "within one assignment a consumer jumped back",
-    Kind.NON_MONOTONIC_SEND: "a producer's acknowledged sends to a partition are out of order",
-    Kind.ZOMBIE: "a fenced producer or an expelled member still got something accepted",
-    Kind.LATE_MARKER: "a delayed commit or abort hit a later transaction",
-    Kind.PROGRESS_LOST: "a committed group offset went back or vanished",
+    AnomalyKind.LOST_WRITE: "acknowledged, what came later was read, this was not",
+    AnomalyKind.UNSEEN: "acknowledged, and still unread after everything healed",
+    AnomalyKind.DUPLICATE: "one idempotent send at two offsets",
+    AnomalyKind.INCONSISTENT_OFFSETS: "one offset showed two different records",
+    AnomalyKind.REFUSED_WRITE: "a send that surely failed is there",
+    AnomalyKind.INVENTED_RECORD: "nobody sent it",
+    AnomalyKind.ABORTED_READ: "a reader of committed records saw a record or offset of an aborted transaction",
+    AnomalyKind.PRECOMMITTED_READ: "a reader of committed records saw it before anybody asked to commit",
+    AnomalyKind.TORN_TRANSACTION: "a part of a transaction is visible and the rest never",
+    AnomalyKind.CIRCULAR: "transactions that each read what the other wrote",
+    AnomalyKind.POLL_SKIP: "within one assignment a consumer jumped over a record",
+    AnomalyKind.NON_MONOTONIC_POLL: "within one assignment a consumer jumped back",
+    AnomalyKind.NON_MONOTONIC_SEND: "a producer's acknowledged sends to a partition are out of order",
+    AnomalyKind.ZOMBIE: "a fenced producer or an expelled member still got something accepted",
+    AnomalyKind.LATE_MARKER: "a delayed commit or abort hit a later transaction",
+    AnomalyKind.PROGRESS_LOST: "a committed group offset went back or vanished",
 }
 
 
 @frozen(slots=True)
 class Anomaly:
-    kind: Kind
+    kind: AnomalyKind
     text: str
     operations: tuple[Operation, ...] = ()
 

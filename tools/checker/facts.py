@@ -40,7 +40,7 @@ class Fate(enum.Enum):
 
 
 @define(slots=True)
-class Transaction:
+class TransactionFacts:
     name: str
     producer: str
     begin: float
@@ -100,7 +100,7 @@ class Coverage:
 
 
 @define(slots=True)
-class Partition:
+class PartitionFacts:
     """What readers saw of one partition."""
 
     read: dict[int, str] = field(factory=dict)
@@ -128,7 +128,7 @@ class Facts:
         for operation in history:
             self.by_type[type(operation)].append(operation)
         self.sends = {send.value: send for send in self.of(Send)}
-        self.partitions: dict[str, Partition] = defaultdict(Partition)
+        self.partitions: dict[str, PartitionFacts] = defaultdict(PartitionFacts)
         self.assigned: dict[tuple[str, str, str], list[Poll]] = defaultdict(list)
         self.transactions = self._collect_transactions()
         self._collect_polls()
@@ -140,15 +140,15 @@ class Facts:
     def of(self, cls: type[T]) -> list[T]:
         return self.by_type[cls]  # type: ignore[return-value]
 
-    def transaction_of(self, value: str) -> Transaction | None:
+    def transaction_of(self, value: str) -> TransactionFacts | None:
         send = self.sends.get(value)
         return None if send is None or send.transaction is None else self.transactions.get(send.transaction)
 
-    def _collect_transactions(self) -> dict[str, Transaction]:
-        made: dict[str, Transaction] = {}
+    def _collect_transactions(self) -> dict[str, TransactionFacts]:
+        made: dict[str, TransactionFacts] = {}
 
-        def known(name: str, producer: str, begin: float) -> Transaction:
-            one = made.setdefault(name, Transaction(name, producer, begin))
+        def known(name: str, producer: str, begin: float) -> TransactionFacts:
+            one = made.setdefault(name, TransactionFacts(name, producer, begin))
             one.begin = min(one.begin, begin)
             return one
 
@@ -185,7 +185,7 @@ class Facts:
         """Of producers."""
         return {init.producer: init.transactional_id for init in self.of(Init)}
 
-    def in_order(self) -> Iterable[list[Transaction]]:
+    def in_order(self) -> Iterable[list[TransactionFacts]]:
         """The transactions of every transactional id, or producer, as they were begun."""
         names, grouped = self.transactional_ids(), defaultdict(list)
         for one in self.transactions.values():

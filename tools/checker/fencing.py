@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tools.checker.anomalies import Anomaly, Kind
+from tools.checker.anomalies import Anomaly, AnomalyKind
 from tools.checker.facts import NEVER, Facts
 from tools.checker.history import OK, Expelled, Init, Joined, OffsetCommit, Send, TransactionEnded
 
@@ -41,7 +41,7 @@ def _producers(facts: Facts) -> Iterator[Anomaly]:
         at = bisect_right(periods, one.begin, key=lambda period: period[0]) - 1
         if one.outcome == OK and at >= 0 and periods[at][1] < one.begin:
             text = f"{one.producer} was fenced by {periods[at][2].producer}"
-            yield Anomaly(Kind.ZOMBIE, text, (periods[at][2], one))
+            yield Anomaly(AnomalyKind.ZOMBIE, text, (periods[at][2], one))
 
 
 def _soonest(inits: list[Init]) -> list[tuple[Init, ...]]:
@@ -77,7 +77,7 @@ def _generations(facts: Facts) -> Iterator[Anomaly]:
         if at >= 0 and newest[commit.group][at].generation > commit.generation:
             current = newest[commit.group][at]
             text = f"{commit.member} of generation {commit.generation}, and {commit.group} is in {current.generation}"
-            yield Anomaly(Kind.ZOMBIE, text, (current, commit))
+            yield Anomaly(AnomalyKind.ZOMBIE, text, (current, commit))
 
 
 def _expelled(facts: Facts) -> Iterator[Anomaly]:
@@ -93,7 +93,7 @@ def _expelled(facts: Facts) -> Iterator[Anomaly]:
         known = events.get((commit.group, commit.member), [])
         at = bisect_left(known, commit.begin, key=_since) - 1
         if commit.outcome == OK and at >= 0 and isinstance(known[at], Expelled):
-            yield Anomaly(Kind.ZOMBIE, f"{commit.member} was out of {commit.group}", (known[at], commit))
+            yield Anomaly(AnomalyKind.ZOMBIE, f"{commit.member} was out of {commit.group}", (known[at], commit))
 
 
 def _since(event: Expelled | Joined) -> float:

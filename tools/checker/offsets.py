@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from attrs import frozen
 
-from tools.checker.anomalies import Anomaly, Kind
+from tools.checker.anomalies import Anomaly, AnomalyKind
 from tools.checker.facts import NEVER, Facts, Fate
 from tools.checker.history import FAILED, OK, OffsetCommit, OffsetRead
 
@@ -54,13 +54,13 @@ def _check(facts: Facts, commits: list[OffsetCommit], reads: list[OffsetRead]) -
             continue
         if read.offset in aborted and read.offset not in by_offset:
             text = f"{read.group} in {read.partition} is at {read.offset}"
-            yield Anomaly(Kind.ABORTED_READ, text, (aborted[read.offset], read))
+            yield Anomaly(AnomalyKind.ABORTED_READ, text, (aborted[read.offset], read))
             continue
         known = NOTHING if last is None else last.commit.offset
         torn = last is not None and last.commit.transaction is not None
         text = f"{read.group} in {read.partition} had committed {known} and is at {read.offset}"
         shown = (read,) if last is None else (last.commit, read)
-        yield Anomaly(Kind.TORN_TRANSACTION if torn else Kind.PROGRESS_LOST, text, shown)
+        yield Anomaly(AnomalyKind.TORN_TRANSACTION if torn else AnomalyKind.PROGRESS_LOST, text, shown)
 
 
 def _write(facts: Facts, commit: OffsetCommit) -> _Write | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from tools.checker.anomalies import Anomaly, Kind
+from tools.checker.anomalies import Anomaly, AnomalyKind
 from tools.checker.facts import Facts
 from tools.checker.history import READ_COMMITTED, Poll
 
@@ -37,7 +37,7 @@ def _back(poll: Poll, before: Poll | None) -> Iterator[Anomaly]:
     for offset, _ in poll.records:
         if offset <= at:
             text = f"{poll.consumer} in {poll.assignment} read {poll.partition} at {offset} after {at}"
-            yield Anomaly(Kind.NON_MONOTONIC_POLL, text, (poll,) if before is None else (before, poll))
+            yield Anomaly(AnomalyKind.NON_MONOTONIC_POLL, text, (poll,) if before is None else (before, poll))
             return
         at = offset
 
@@ -51,4 +51,4 @@ def _skipped(poll: Poll, before: Poll | None, known: list[int], start: int, dele
     missing = [offset for offset in known[low:high] if offset not in got]
     if missing:
         text = f"{poll.consumer} in {poll.assignment} read {poll.partition} and left out {missing[:5]}"
-        yield Anomaly(Kind.POLL_SKIP, text, (poll,) if before is None else (before, poll))
+        yield Anomaly(AnomalyKind.POLL_SKIP, text, (poll,) if before is None else (before, poll))

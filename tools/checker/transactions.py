@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tools.checker.anomalies import Anomaly, Kind
-from tools.checker.facts import Facts, Fate, Transaction
+from tools.checker.anomalies import Anomaly, AnomalyKind
+from tools.checker.facts import Facts, Fate, TransactionFacts
 from tools.checker.history import OK, READ_COMMITTED, UNKNOWN, Poll, Send
 
 
@@ -17,14 +17,14 @@ def check_transactions(facts: Facts) -> Iterator[Anomaly]:
     yield from _circles(facts)
 
 
-Lingering = dict[str, dict[bool, Transaction]]
+Lingering = dict[str, dict[bool, TransactionFacts]]
 """Per transaction: an earlier one of the same producer whose commit (True) or abort (False) may still be under way."""
 
 
 def _lingering(facts: Facts) -> Lingering:
     made: Lingering = {}
     for transactions in facts.in_order():
-        earlier: dict[bool, Transaction] = {}
+        earlier: dict[bool, TransactionFacts] = {}
         for one in transactions:
             made[one.name] = dict(earlier)
             for end in one.ends:
@@ -34,7 +34,7 @@ def _lingering(facts: Facts) -> Lingering:
 
 
 def _seen_too_soon(facts: Facts, lingering: Lingering) -> Iterator[Anomaly]:
-    told: set[tuple[str, Kind]] = set()
+    told: set[tuple[str, AnomalyKind]] = set()
     for poll in facts.of(Poll):
         if poll.isolation != READ_COMMITTED:
             continue
@@ -50,15 +50,15 @@ def _seen_too_soon(facts: Facts, lingering: Lingering) -> Iterator[Anomaly]:
             late = lingering[one.name].get(True)
             if late is not None:
                 text += f"; it was committed by what was meant for {late.name}"
-                yield Anomaly(Kind.LATE_MARKER, text, (*late.ends, *one.ends, poll))
+                yield Anomaly(AnomalyKind.LATE_MARKER, text, (*late.ends, *one.ends, poll))
             else:
                 yield Anomaly(kind, text, (*one.ends, poll))
 
 
-def _wrong_to_see(one: Transaction, poll: Poll) -> Kind | None:
+def _wrong_to_see(one: TransactionFacts, poll: Poll) -> AnomalyKind | None:
     if one.fate is Fate.ABORTED:
-        return Kind.ABORTED_READ
-    return Kind.PRECOMMITTED_READ if poll.end < one.commit_begin else None
+        return AnomalyKind.ABORTED_READ
+    return AnomalyKind.PRECOMMITTED_READ if poll.end < one.commit_begin else None
 
 
 def _torn(facts: Facts, lingering: Lingering) -> Iterator[Anomaly]:
@@ -77,15 +77,15 @@ def _torn(facts: Facts, lingering: Lingering) -> Iterator[Anomaly]:
             continue
         if visible:
             text = f"{one.name}: {visible[0].value!r} is visible, {missing[0].value!r} is not"
-            yield Anomaly(Kind.TORN_TRANSACTION, text, (*one.ends, visible[0], missing[0]))
+            yield Anomaly(AnomalyKind.TORN_TRANSACTION, text, (*one.ends, visible[0], missing[0]))
         elif one.fate is Fate.COMMITTED:
             late = lingering[one.name].get(False)
             if late is not None:
                 text = f"{one.name} was aborted by what was meant for {late.name}"
-                yield Anomaly(Kind.LATE_MARKER, text, (*late.ends, *one.ends, missing[0]))
+                yield Anomaly(AnomalyKind.LATE_MARKER, text, (*late.ends, *one.ends, missing[0]))
             for send in missing if late is None else ():
                 text = f"{send.value!r} of the committed transaction {one.name}, in {send.partition} at {send.offset}"
-                yield Anomaly(Kind.LOST_WRITE, text, (*one.ends, send))
+                yield Anomaly(AnomalyKind.LOST_WRITE, text, (*one.ends, send))
 
 
 def _circles(facts: Facts) -> Iterator[Anomaly]:
@@ -114,7 +114,7 @@ def _circles(facts: Facts) -> Iterator[Anomaly]:
                 reached += readers[name] | writers[name]
         left -= together
         polls = [poll for (writer, reader), poll in example.items() if writer in together and reader in together]
-        yield Anomaly(Kind.CIRCULAR, " and ".join(sorted(together)), tuple(polls))
+        yield Anomaly(AnomalyKind.CIRCULAR, " and ".join(sorted(together)), tuple(polls))
 
 
 def _trim(forth: dict[str, set[str]], back: dict[str, set[str]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tools.checker.anomalies import Anomaly, Kind
+from tools.checker.anomalies import Anomaly, AnomalyKind
 from tools.checker.facts import Facts, Fate
 from tools.checker.history import FAILED, OK, PLAIN, Poll, Send
 
@@ -25,20 +25,22 @@ def _places(facts: Facts) -> Iterator[Anomaly]:
             if read[offset] != value and (poll.partition, offset, value) not in told:
                 told.add((poll.partition, offset, value))
                 text = f"{poll.partition} at {offset} showed {read[offset]!r} and {value!r}"
-                yield Anomaly(Kind.INCONSISTENT_OFFSETS, text, (facts.partitions[poll.partition].seen_by[offset], poll))
+                yield Anomaly(
+                    AnomalyKind.INCONSISTENT_OFFSETS, text, (facts.partitions[poll.partition].seen_by[offset], poll)
+                )
     for name, partition in facts.partitions.items():
         where: dict[str, int] = {}
         for offset, value in partition.read.items():
             send, poll = facts.sends.get(value), partition.seen_by[offset]
             if send is None or send.partition != name:
-                yield Anomaly(Kind.INVENTED_RECORD, f"{value!r} in {name} at {offset}", (poll,))
+                yield Anomaly(AnomalyKind.INVENTED_RECORD, f"{value!r} in {name} at {offset}", (poll,))
                 continue
             if send.outcome == FAILED:
-                yield Anomaly(Kind.REFUSED_WRITE, f"{value!r} in {name} at {offset}", (send, poll))
+                yield Anomaly(AnomalyKind.REFUSED_WRITE, f"{value!r} in {name} at {offset}", (send, poll))
             before = where.setdefault(value, offset)
             if before != offset and send.kind != PLAIN:
                 text = f"{value!r} in {name} at {before} and at {offset}"
-                yield Anomaly(Kind.DUPLICATE, text, (send, partition.seen_by[before], poll))
+                yield Anomaly(AnomalyKind.DUPLICATE, text, (send, partition.seen_by[before], poll))
 
 
 def _acknowledged(facts: Facts) -> Iterator[Anomaly]:
@@ -54,20 +56,20 @@ def _acknowledged(facts: Facts) -> Iterator[Anomaly]:
                 if send.partition not in found:
                     found[send.partition] = frozenset(partition.read.values())
                 if send.value not in found[send.partition]:
-                    yield Anomaly(Kind.UNSEEN, f"{send.value!r} anywhere in {send.partition}", (send,))
+                    yield Anomaly(AnomalyKind.UNSEEN, f"{send.value!r} anywhere in {send.partition}", (send,))
             continue
         seen = partition.read.get(send.offset)
         if seen is not None and seen != send.value:
             text = f"{send.value!r} was acknowledged at {send.offset} in {send.partition}, where {seen!r} was read"
-            yield Anomaly(Kind.INCONSISTENT_OFFSETS, text, (send, partition.seen_by[send.offset]))
+            yield Anomaly(AnomalyKind.INCONSISTENT_OFFSETS, text, (send, partition.seen_by[send.offset]))
             continue
         if send.transaction is not None and facts.transactions[send.transaction].fate is not Fate.COMMITTED:
             continue
         visible = partition.is_visible(send.offset)
         if visible is False and send.transaction is None:
-            yield Anomaly(Kind.LOST_WRITE, f"{send.value!r} in {send.partition} at {send.offset}", (send,))
+            yield Anomaly(AnomalyKind.LOST_WRITE, f"{send.value!r} in {send.partition} at {send.offset}", (send,))
         if visible is None and send.end < facts.settled_at < float("inf") and send.offset >= partition.deleted_below:
-            yield Anomaly(Kind.UNSEEN, f"{send.value!r} in {send.partition} at {send.offset}", (send,))
+            yield Anomaly(AnomalyKind.UNSEEN, f"{send.value!r} in {send.partition} at {send.offset}", (send,))
 
 
 def _order(facts: Facts) -> Iterator[Anomaly]:
@@ -88,6 +90,6 @@ def _order(facts: Facts) -> Iterator[Anomaly]:
             before: Send | None = highest_done if send.kind == PLAIN else highest
             if before is not None and send.offset <= before.offset and send.value != before.value:
                 text = f"{send.producer} sent {before.value!r} before {send.value!r} to {send.partition}"
-                yield Anomaly(Kind.NON_MONOTONIC_SEND, f"{text}; {before.offset}, {send.offset}", (before, send))
+                yield Anomaly(AnomalyKind.NON_MONOTONIC_SEND, f"{text}; {before.offset}, {send.offset}", (before, send))
             if highest is None or send.offset > highest.offset:
                 highest = send

@@ -12,7 +12,7 @@ locals     the states of single replicas, numbered; every transition is computed
 scenario   the bounds of a search
 sites      replicas with the messages under way to them, numbered; every move and message is computed once
 past       what has happened so far: used budgets, leaders, commits; what must hold of it
-world      the states of a group, a number each: successors, invariants
+states     the states of a group, a number each: successors, invariants
 search     breadth first, then liveness: a leader must be reachable where a sufficient majority is left
 walks      random walks, where the states are too many
 scenarios  what is searched

@@ -13,7 +13,7 @@ from typing import Any
 
 from tools.explorer.scenario import Scenario
 from tools.explorer.scenarios import SEED, all_scenarios, small, walked
-from tools.explorer.search import Fault, Found, search
+from tools.explorer.search import Counterexample, Found, search
 from tools.explorer.walks import Walked, walk
 
 _STEPS = 120
@@ -42,9 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             name = running[done].name
             try:
                 found: Found | Walked = done.result()
-            except Fault as fault:
+            except Counterexample as counterexample:
                 pool.shutdown(wait=False, cancel_futures=True)
-                print(f"{name}: {fault}\nafter\n  " + "\n  ".join(fault.trace), flush=True)
+                print(f"{name}: {counterexample}\nafter\n  " + "\n  ".join(counterexample.trace), flush=True)
                 return 1
             total += found.states if isinstance(found, Found) else 0
             print(f"{name}: {found}", flush=True)

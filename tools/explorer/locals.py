@@ -24,7 +24,7 @@ from log.raft.messages import (
     VoteRequest,
 )
 from protocol.records.batches import read_header
-from tools.explorer.replica import Replica, dump, first_replica, frozen_state, load, with_own_bytes
+from tools.explorer.replica import ExploredReplica, dump, first_replica, frozen_state, load, with_own_bytes
 from tools.explorer.scenario import Scenario
 
 Outcome = tuple[int, tuple[tuple[int, int], ...]]
@@ -38,7 +38,7 @@ class BrokenInvariant(Exception):
 
 
 @frozen
-class Facts:
+class ExploredFacts:
     """What the search must know of one replica's state."""
 
     is_alive: bool
@@ -72,7 +72,7 @@ class Locals:
         self._scenario = scenario
         self._numbers: dict[Any, int] = {}
         self._dumps: list[bytes] = []
-        self.facts: list[Facts] = []
+        self.facts: list[ExploredFacts] = []
         self._outcomes: dict[tuple[int, tuple[Any, ...]], Outcome] = {}
         self._message_numbers: dict[Any, int] = {}
         self.messages: list[Message] = []
@@ -112,7 +112,7 @@ class Locals:
         replica.make_timeless()
         return self._number(replica), tuple(out)
 
-    def _number(self, replica: Replica) -> int:
+    def _number(self, replica: ExploredReplica) -> int:
         replica.make_timeless()
         key = frozen_state(replica)
         number = self._numbers.setdefault(key, len(self._dumps))
@@ -133,13 +133,13 @@ class Locals:
             self.epochs.append(read_header(batch).leader_epoch)
         return number
 
-    def _facts(self, replica: Replica) -> Facts:
+    def _facts(self, replica: ExploredReplica) -> ExploredFacts:
         if replica.member is None:
-            return Facts(is_alive=False)
+            return ExploredFacts(is_alive=False)
         node, log, role = replica.node, replica.log, replica.node.role
         batches = tuple(map(self._batch_number, log.batches))
         voters = tuple(voter.broker for voter in node.membership.voters)
-        return Facts(
+        return ExploredFacts(
             is_alive=True,
             role=type(role).__name__,
             term=node.term,

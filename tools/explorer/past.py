@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from attrs import define, evolve, frozen
 
-from tools.explorer.locals import BrokenInvariant, Facts
+from tools.explorer.locals import BrokenInvariant, ExploredFacts
 
 
 @frozen
@@ -21,7 +21,7 @@ class Past:
     committed: tuple[tuple[int, int], ...] = ()
     """The numbers of the committed batches, and the terms of the leaders that committed them."""
 
-    def with_leader(self, broker: int, mine: Facts) -> Past:
+    def with_leader(self, broker: int, mine: ExploredFacts) -> Past:
         """This replica has been elected. Raises BrokenInvariant if it must not lead."""
         for term, leader in self.leaders:
             if term == mine.term and leader != broker:
@@ -31,7 +31,7 @@ class Past:
                 raise BrokenInvariant(f"{broker} leads term {mine.term} without what was committed at {offset}")
         return evolve(self, leaders=tuple(sorted({*self.leaders, (mine.term, broker)})))
 
-    def with_watermark(self, broker: int, mine: Facts) -> Past:
+    def with_watermark(self, broker: int, mine: ExploredFacts) -> Past:
         """This replica knows so much to be committed. Raises BrokenInvariant if something else was committed there."""
         committed = self.committed
         committed += tuple((batch, mine.term) for batch in mine.log[len(committed) : mine.watermark])

@@ -49,7 +49,7 @@ def _wall_ms() -> int:
     return 0
 
 
-class Replica:
+class ExploredReplica:
     """Alive (`member`), or dead with what its disk kept."""
 
     def __init__(self, member: Member, saved: Vote) -> None:
@@ -204,14 +204,14 @@ def _leader(node: RaftNode) -> Leader:
     return node.role
 
 
-def first_replica(broker: int, scenario: Scenario) -> Replica:
+def first_replica(broker: int, scenario: Scenario) -> ExploredReplica:
     voters = Membership(tuple(_voter(broker) for broker in scenario.voters))
     history = MembershipHistory([(-1, voters)])
     member = _member(
         broker, _voter(broker).directory, history, Vote(), ModelLog(),
         eligible=True, is_new=False, wanted=scenario.voters, move=0, flush=scenario.flush,
     )  # fmt: skip
-    return Replica(member, Vote())
+    return ExploredReplica(member, Vote())
 
 
 def _member(
@@ -287,11 +287,11 @@ class _Unpickler(pickle.Unpickler):
 _PERSISTENT: tuple[Any, ...] = (_CONFIG, _FLUSHING, _RNG, _wall_ms)
 
 
-def dump(replica: Replica) -> bytes:
+def dump(replica: ExploredReplica) -> bytes:
     file = io.BytesIO()
     _Pickler(file).dump(replica)
     return file.getvalue()
 
 
-def load(data: bytes) -> Replica:
-    return cast("Replica", _Unpickler(io.BytesIO(data)).load())
+def load(data: bytes) -> ExploredReplica:
+    return cast("ExploredReplica", _Unpickler(io.BytesIO(data)).load())

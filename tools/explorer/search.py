@@ -18,7 +18,7 @@ from attrs import frozen
 
 from tools.explorer.locals import BrokenInvariant
 from tools.explorer.scenario import Scenario
-from tools.explorer.world import State, Way, World
+from tools.explorer.states import GroupStates, State, Way
 
 _ROUNDS_MAX = 12
 _STEPS_MAX = 2000
@@ -27,7 +27,7 @@ _LED, _NOT_ELECTABLE, _SETTLED = -1, -2, -3
 """What is noted for a state instead of the next one: states are not negative."""
 
 
-class Fault(Exception):
+class Counterexample(Exception):
     """A broken promise, and the events that led to it."""
 
     def __init__(self, problem: str, trace: list[str]) -> None:
@@ -67,7 +67,7 @@ class Search:
     """One scenario."""
 
     def __init__(self, scenario: Scenario, *, states_max: int = 1 << 62) -> None:
-        self.world = World(scenario)
+        self.world = GroupStates(scenario)
         self._states_max = states_max
         self._next: dict[State, State] = {}
         """For each state the next one if a message is delivered, or why there is none."""
@@ -109,7 +109,7 @@ class Search:
         try:
             return self.world.successors(state)
         except BrokenInvariant as error:
-            raise Fault(str(error), self._trace(state)) from error
+            raise Counterexample(str(error), self._trace(state)) from error
 
     # -- liveness ------------------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class Search:
         for state in waiting:
             if not self._finishes(state):
                 problem = "no leader can be reached though one could be elected:\n" + self.world.describe_state(state)
-                raise Fault(problem, self._trace(state))
+                raise Counterexample(problem, self._trace(state))
             self._next[state] = _LED
         for state in self._next:
             assert self._next[state] == _NOT_ELECTABLE or self._is_live(state)
@@ -194,7 +194,7 @@ def _without_garbage() -> Iterator[None]:
         gc.enable()
 
 
-def finishes(world: World, state: State, known: dict[State, bool]) -> bool:
+def finishes(world: GroupStates, state: State, known: dict[State, bool]) -> bool:
     """Does a leader come if everything is delivered, and the timers of each in turn fire?"""
     state = settle(world, world.forget_budgets(state))
     if state in known:
@@ -207,7 +207,7 @@ def finishes(world: World, state: State, known: dict[State, bool]) -> bool:
     return known[state]
 
 
-def _elects(world: World, state: State, broker: int, *, others_too: bool) -> bool:
+def _elects(world: GroupStates, state: State, broker: int, *, others_too: bool) -> bool:
     """Let this one's timers fire again and again, and in between those of all others, or of nobody else."""
     for _ in range(_ROUNDS_MAX):
         if world.has_leader(state):
@@ -221,7 +221,7 @@ def _elects(world: World, state: State, broker: int, *, others_too: bool) -> boo
     return world.has_leader(state)
 
 
-def _fire(world: World, state: State, broker: int) -> State:
+def _fire(world: GroupStates, state: State, broker: int) -> State:
     for kind in ("timer", "resend", "beat", "unheard"):
         if kind != "unheard" or not world.has_leader(state):
             ways = world.successors(state)
@@ -230,7 +230,7 @@ def _fire(world: World, state: State, broker: int) -> State:
     return state
 
 
-def settle(world: World, state: State) -> State:
+def settle(world: GroupStates, state: State) -> State:
     """Deliver, save, sync and start until nothing is left to do but to wait for a timer."""
     for _ in range(_STEPS_MAX):
         after = settling(state, world.successors(state))

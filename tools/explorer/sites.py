@@ -12,7 +12,7 @@ from typing import Any
 from attrs import define
 
 from log.raft.generation import number_of
-from tools.explorer.locals import ANSWERS, Facts, Locals
+from tools.explorer.locals import ANSWERS, ExploredFacts, Locals
 from tools.explorer.scenario import Scenario
 
 Event = tuple[Any, ...]
@@ -28,7 +28,7 @@ def place(broker: int) -> int:
 
 
 @define(eq=False)
-class Move:
+class SiteMove:
     """An event at a site, and what becomes of it."""
 
     event: Event
@@ -55,7 +55,7 @@ class Site:
     local: int
     queues: tuple[tuple[int, ...], ...]
     """The messages under way, by sender."""
-    facts: Facts
+    facts: ExploredFacts
     has_answers_only: tuple[bool, ...]
     has_questions_only: tuple[bool, ...]
     """By sender: is nothing else under way from it?"""
@@ -63,7 +63,7 @@ class Site:
     """The number of what matters for liveness."""
     pushed: dict[int, int]
     """What is added to the state of the group when something is sent here."""
-    moves: dict[Event, Move]
+    moves: dict[Event, SiteMove]
     choices: Choices | None = None
 
 
@@ -71,12 +71,12 @@ class Site:
 class Choices:
     """The moves of a site that are possible as far as the site alone can tell."""
 
-    always: list[Move]
-    faults: list[Move]
-    timed: list[tuple[Move, bool]]
+    always: list[SiteMove]
+    faults: list[SiteMove]
+    timed: list[tuple[SiteMove, bool]]
     """Timers that may fire, and whether earlier questions to all others must have been answered."""
-    beats: list[tuple[Move, int]]
-    gone: Move | None
+    beats: list[tuple[SiteMove, int]]
+    gone: SiteMove | None
     may_append: bool
 
 
@@ -98,7 +98,7 @@ class Sites:
         self._words: dict[tuple[int, tuple[int, ...]], int] = {}
         self._by_word: list[tuple[int, tuple[int, ...]]] = []
         self._standings: dict[Any, int] = {}
-        self.standings: list[Facts] = []
+        self.standings: list[ExploredFacts] = []
         """A replica's facts of each standing."""
 
     def of(self, broker: int, local: int, queues: tuple[tuple[int, ...], ...]) -> Site:
@@ -129,7 +129,7 @@ class Sites:
         self._kinds[queue] = all(answers), not any(answers)
         return self._kinds[queue]
 
-    def _standing(self, facts: Facts) -> int:
+    def _standing(self, facts: ExploredFacts) -> int:
         is_whole = facts.watermark == len(facts.log)
         key = (facts.is_alive, facts.leads, facts.term, is_whole, facts.voters, facts.last, facts.is_eligible)
         number = self._standings.setdefault(key, len(self.standings))
@@ -139,14 +139,14 @@ class Sites:
 
     # -- what changes a site -----------------------------------------------------------------------------------
 
-    def move(self, site: Site, event: Event) -> Move:
+    def move(self, site: Site, event: Event) -> SiteMove:
         """What becomes of the site when this happens to its replica."""
         move = site.moves.get(event)
         if move is None:
             move = site.moves[event] = self._compute(site, event)
         return move
 
-    def _compute(self, site: Site, event: Event) -> Move:
+    def _compute(self, site: Site, event: Event) -> SiteMove:
         queues = site.queues
         if event[0] == "step":
             queues = _with(queues, event[1], queues[event[1]][1:])
@@ -165,14 +165,14 @@ class Sites:
             queues = tuple([queue and self._without_void(queue, local) for queue in queues])
         return self._as_move(site, event, self.of(site.broker, local, queues), out)
 
-    def _as_move(self, site: Site, event: Event, after: Site, out: tuple[tuple[int, int], ...]) -> Move:
+    def _as_move(self, site: Site, event: Event, after: Site, out: tuple[tuple[int, int], ...]) -> SiteMove:
         was, now = site.facts, after.facts
         is_checked = (
             now is not was
             and now.is_alive
             and ((now.leads and not was.leads) or now.watermark > was.watermark or now.log != was.log)
         )
-        return Move(
+        return SiteMove(
             event, site.broker, (after.number - site.number) << place(site.broker),
             words=self._say(site.broker, out), term=number_of(now.term), before=site.local, after=after.local,
             is_checked=is_checked and event[0] != "start", needs_no_time=event[0] in _NEED_NO_TIME,
@@ -239,7 +239,7 @@ class Sites:
             may_append=leads and not mine.is_handing_over,
         )
 
-    def _own_events(self, mine: Facts) -> list[Event]:
+    def _own_events(self, mine: ExploredFacts) -> list[Event]:
         events: list[Event] = []
         if mine.is_alive and mine.is_unsaved:
             events.append(("vote_saved",))
@@ -251,7 +251,7 @@ class Sites:
             events.append(("recover", self._scenario.survivors))
         return events
 
-    def _timers(self, site: Site, *, leads: bool) -> list[tuple[Move, bool]]:
+    def _timers(self, site: Site, *, leads: bool) -> list[tuple[SiteMove, bool]]:
         mine = site.facts
         is_answered = all(site.has_questions_only[peer] for peer in self.peers[site.broker])
         timers = []
@@ -265,7 +265,7 @@ class Sites:
                 timers.append((self.move(site, ("resend",)), True))
         return timers
 
-    def _beats(self, site: Site) -> list[tuple[Move, int]]:
+    def _beats(self, site: Site) -> list[tuple[SiteMove, int]]:
         peers = [peer for peer in self.peers[site.broker] if site.has_questions_only[peer]]
         return [(self.move(site, ("beat", peer)), peer) for peer in peers]
 

@@ -9,8 +9,8 @@ from attrs import frozen
 
 from tools.explorer.locals import BrokenInvariant
 from tools.explorer.scenario import Scenario
-from tools.explorer.search import Fault, finishes
-from tools.explorer.world import State, World
+from tools.explorer.search import Counterexample, finishes
+from tools.explorer.states import GroupStates, State
 
 
 @frozen
@@ -31,7 +31,7 @@ class Walked:
 
 def walk(scenario: Scenario, *, walks: int, steps: int, seed: int) -> Walked:
     """Raises Fault if a promise is broken. The same seed takes the same walks."""
-    world, rng, began = World(scenario), random.Random(seed), time.monotonic()
+    world, rng, began = GroupStates(scenario), random.Random(seed), time.monotonic()
     seen: set[int] = set()
     known: dict[State, bool] = {}
     for _ in range(walks):
@@ -41,7 +41,7 @@ def walk(scenario: Scenario, *, walks: int, steps: int, seed: int) -> Walked:
             try:
                 ways = world.successors(state)
             except BrokenInvariant as error:
-                raise Fault(str(error), told) from error
+                raise Counterexample(str(error), told) from error
             if not ways:
                 break
             move, state = rng.choice(ways)
@@ -51,9 +51,11 @@ def walk(scenario: Scenario, *, walks: int, steps: int, seed: int) -> Walked:
     return Walked(walks, len(seen), steps, time.monotonic() - began)
 
 
-def _check_end(world: World, state: State, known: dict[State, bool], told: list[str]) -> None:
+def _check_end(world: GroupStates, state: State, known: dict[State, bool], told: list[str]) -> None:
     if not world.electable(state):
         return
     with world.without_bounds():
         if not finishes(world, state, known):
-            raise Fault("no leader can be reached though one could be elected:\n" + world.describe_state(state), told)
+            raise Counterexample(
+                "no leader can be reached though one could be elected:\n" + world.describe_state(state), told
+            )

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tools.simulator.hunt import hunt_all
 from tools.simulator.mutants.catalog import MUTANTS, planted
-from tools.simulator.record.report import Outcome, explain
+from tools.simulator.record.report import SeedOutcome, explain
 from tools.simulator.run import run, run_seed
 from tools.simulator.settings.faults import FAULTS
 from tools.simulator.settings.seed import choose
@@ -76,15 +76,15 @@ def _many(seeds: range, how: dict[str, Any], mutant: str | None, file: TallyFile
     return 1 if tally.failed else 0
 
 
-def _outcomes(seeds: Sequence[int], how: dict[str, Any]) -> Iterator[Outcome]:
+def _outcomes(seeds: Sequence[int], how: dict[str, Any]) -> Iterator[SeedOutcome]:
     context = multiprocessing.get_context("spawn")
     with context.Pool(os.cpu_count(), initializer=gc.freeze, maxtasksperchild=_SEEDS_PER_PROCESS) as pool:
         yield from pool.imap_unordered(partial(run_seed, how=how), seeds)
 
 
 def _progress(
-    outcomes: Iterator[Outcome], add: Callable[[Outcome], None], tally: Tally, total: int
-) -> Iterator[Outcome]:
+    outcomes: Iterator[SeedOutcome], add: Callable[[SeedOutcome], None], tally: Tally, total: int
+) -> Iterator[SeedOutcome]:
     console = Console(stderr=True)
     if not console.is_terminal:
         for outcome in outcomes:
@@ -102,7 +102,7 @@ def _progress(
             yield outcome
 
 
-def _line(outcome: Outcome) -> str:
+def _line(outcome: SeedOutcome) -> str:
     return (
         f"seed {outcome.seed}: ok, {outcome.events} events, {outcome.virtual_s:.1f} virtual s, {outcome.operations} "
         f"operations, {outcome.acknowledged} acknowledged, {outcome.elections} elections, trace {outcome.digest}, "

@@ -13,11 +13,11 @@ from log.disk.memory_filesystem import SimulatedCrash
 from tools.simulator.cluster.failures import FailureWatch
 from tools.simulator.endings.blackout import Blackout
 from tools.simulator.endings.broken_minority import BrokenMinority
-from tools.simulator.faults.faults import Faults
+from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.faults.schedule import Schedule
 from tools.simulator.groups.faults import GroupFaults
 from tools.simulator.mutants.catalog import planted
-from tools.simulator.record.report import Outcome, TraceKeeper, Violation, relevant
+from tools.simulator.record.report import SeedOutcome, TraceKeeper, Violation, relevant
 from tools.simulator.settings.seed import Settings, choose
 from tools.simulator.transactions.faults import TransactionFaults
 from tools.simulator.world import World
@@ -30,7 +30,7 @@ _GOES_ON = "everything goes on once it is healed"
 _STEP_SECONDS = 0.1
 
 
-def run(settings: Settings, *, show: bool = False) -> Outcome:
+def run(settings: Settings, *, show: bool = False) -> SeedOutcome:
     """Run a seed. Nothing is shared between two runs but the code."""
     trace = TraceKeeper(show=show)
     world = World(settings, trace)
@@ -44,7 +44,7 @@ def run(settings: Settings, *, show: bool = False) -> Outcome:
         actors.control.metadata_snapshots.SNAPSHOT_LOG_BYTES, settings.snapshot_bytes,
     )  # fmt: skip
     try:
-        faults = Faults(world)
+        faults = FaultPlan(world)
         coordinated = world.consumers or world.transactions
         evictions = world.evictions
         with (
@@ -69,14 +69,14 @@ def run(settings: Settings, *, show: bool = False) -> Outcome:
     violations = world.history.violations
     violation = violations[0] if violations else None
     operations = world.history.operations
-    return Outcome(
+    return SeedOutcome(
         settings.seed, violation, events, world.now, len(operations),
         sum(1 for operation in operations if operation.outcome == "ok"), len(world.invariants.leaders), trace.digest,
         dict(faults.counts), [] if violation is None else relevant(trace.lines, violation.group),
     )  # fmt: skip
 
 
-def run_seed(seed: int, how: dict[str, Any]) -> Outcome:
+def run_seed(seed: int, how: dict[str, Any]) -> SeedOutcome:
     """A seed with settings of its own, in a process of a pool; `mutant` is the bug to plant."""
     settings = dict(how)
     gc.disable()  # a run makes few cycles, and is over soon
@@ -87,7 +87,7 @@ def run_seed(seed: int, how: dict[str, Any]) -> Outcome:
         gc.enable()
 
 
-def _run(world: World, faults: Faults, settings: Settings) -> int:
+def _run(world: World, faults: FaultPlan, settings: Settings) -> int:
     """Disturb, heal, finish, check. Gives the number of events."""
     schedule = Schedule(faults)
     steps = _Steps(world, schedule)
@@ -107,7 +107,7 @@ def _run(world: World, faults: Faults, settings: Settings) -> int:
     return steps.events
 
 
-def _black_out(world: World, faults: Faults, steps: _Steps) -> None:
+def _black_out(world: World, faults: FaultPlan, steps: _Steps) -> None:
     """See endings/blackout.py."""
     blackout = Blackout(world)
     blackout.begin()
@@ -124,7 +124,7 @@ def _black_out(world: World, faults: Faults, steps: _Steps) -> None:
             blackout.check(faults.counts)
 
 
-def _break_minority(world: World, faults: Faults, steps: _Steps) -> None:
+def _break_minority(world: World, faults: FaultPlan, steps: _Steps) -> None:
     """See endings/broken_minority.py."""
     minority = BrokenMinority(world)
     world.finish_administrators()
@@ -188,7 +188,7 @@ class _Steps:
         return True
 
 
-def _disturb(world: World, faults: Faults, schedule: Schedule) -> None:
+def _disturb(world: World, faults: FaultPlan, schedule: Schedule) -> None:
     schedule.begin()
     if world.consumers is not None:
         GroupFaults(faults, world.consumers).begin()

@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import Factory, define, field
 
-from tools.simulator.record.report import Outcome, commit
+from tools.simulator.record.report import SeedOutcome, commit
 from tools.simulator.settings.faults import FAULTS
 
 _ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ class Tally:
     """Spent by earlier runs on the same tally."""
     started: float = Factory(time.monotonic)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: SeedOutcome) -> None:
         self.seeds += 1
         self.events += outcome.events
         self.faults.update(outcome.faults)
@@ -117,7 +117,7 @@ class TallyFile:
             raise UnusableTally(f"{path} counts seeds run with {found.options}, not with {options}; use another file")
         return found
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: SeedOutcome) -> None:
         """A seed is done. It is in the file when this returns."""
         self.done.add(outcome.seed)
         self.tally.add(outcome)

@@ -7,15 +7,15 @@ from attrs import evolve
 from actors.messages.replica import group_name
 from log.machines.metadata.topic_ids import id_bytes
 from tools.simulator.clients.administrators import Administrator
-from tools.simulator.clients.client import Client, Finish, Reader, Writer
+from tools.simulator.clients.client import Finish, PartitionReader, SimulatedClient, Writer
 from tools.simulator.clients.pipelined_writer import PipelinedWriter
-from tools.simulator.cluster.cluster import Cluster
+from tools.simulator.cluster.cluster import SimulatedCluster
 from tools.simulator.cluster.settled import unsettled
 from tools.simulator.groups.view import GroupView
 from tools.simulator.groups.world import GroupWorld
 from tools.simulator.record.history import ALL, IDEMPOTENT, ONE
 from tools.simulator.record.report import TraceKeeper
-from tools.simulator.settings.groups import GroupSettings
+from tools.simulator.settings.groups import ConsumerGroupSettings
 from tools.simulator.settings.layout import CLIENT_NODES, TOPIC
 from tools.simulator.settings.seed import Settings
 from tools.simulator.settings.transactions import TransactionSettings
@@ -30,7 +30,7 @@ from tools.simulator.transactions.view import TransactionView
 from tools.simulator.transactions.world import TransactionWorld
 
 
-class World(Cluster):
+class World(SimulatedCluster):
     """Everything there is in one run."""
 
     def __init__(self, settings: Settings, trace: TraceKeeper) -> None:
@@ -54,7 +54,7 @@ class World(Cluster):
             self.unreplicated = Unreplicated(settings.unreplicated, settings.seed)
         self.begin()
 
-    def _with_groups(self, settings: GroupSettings) -> GroupWorld:
+    def _with_groups(self, settings: ConsumerGroupSettings) -> GroupWorld:
         view = GroupView(self.report, self.sim.clock.now, TOPIC)
         view.was_followed = lambda log, epoch: self.invariants.was_followed(log, epoch, self.now)
         made = GroupWorld(settings, self.settings.seed, view)
@@ -116,16 +116,16 @@ class World(Cluster):
         self.clients = self._start_clients()
         return True
 
-    def _start_clients(self) -> list[Client]:
+    def _start_clients(self) -> list[SimulatedClient]:
         settings, services = self.settings, self.client_services()
         nodes = [self.sim.add_process(number) for number in CLIENT_NODES]
         kinds = [IDEMPOTENT, ALL, ONE, IDEMPOTENT, ALL][: settings.writers]
-        clients: list[Client] = []
+        clients: list[SimulatedClient] = []
         for number, kind in enumerate(kinds):
             clients.append(self.spawn(nodes[number % 2], Writer, f"w{number}", services, kind, number))
         if settings.pipelined:
             clients.append(self.spawn(nodes[0], PipelinedWriter, "p0", services))
-        readers = [self.spawn(nodes[n % 2], Reader, f"r{n}", services) for n in range(settings.readers)]
+        readers = [self.spawn(nodes[n % 2], PartitionReader, f"r{n}", services) for n in range(settings.readers)]
         admins = [
             self.spawn(nodes[n % 2], Administrator, f"a{n}", services, self.blocks, settings.replication_factor)
             for n in range(settings.admins)
@@ -184,7 +184,7 @@ class World(Cluster):
     def unfinished(self) -> str | None:
         """What is still to be done, if anything."""
         for client in self.clients:
-            if not isinstance(client, Reader) and not client.finished:
+            if not isinstance(client, PartitionReader) and not client.finished:
                 return f"{client.address} has not finished"
         for group in self.all_groups:
             leader = self.leader(group)
@@ -198,7 +198,10 @@ class World(Cluster):
             if node.watermark != log.end_offset:
                 return f"{group}: broker {leader} has {log.end_offset}, of which {node.watermark} are committed"
             for client in self.clients:
-                if isinstance(client, Reader) and client.positions.get(group, log.end_offset) != log.end_offset:
+                if (
+                    isinstance(client, PartitionReader)
+                    and client.positions.get(group, log.end_offset) != log.end_offset
+                ):
                     return f"{client.address} is at {client.positions[group]} of {log.end_offset} in {group}"
             lagging = self.lagging(group, log.end_offset)
             if lagging is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.checker.anomalies import EXPLAINED, Kind
+from tools.checker.anomalies import EXPLAINED, AnomalyKind
 from tools.checker.check import check
 from tools.checker.history import (
     FAILED,
@@ -63,15 +63,15 @@ def offset_read(offset: int, at: float, *, stable: bool = True) -> OffsetRead:
     return OffsetRead("g", "a-0", offset, at, at + 0.5, stable)
 
 
-def kinds(*operations: Operation) -> list[Kind]:
+def kinds(*operations: Operation) -> list[AnomalyKind]:
     return [anomaly.kind for anomaly in check(operations)]
 
 
 SETTLED = Settled(50, 100)
 
 
-PLANTED: dict[Kind, list[list[Operation]]] = {
-    Kind.LOST_WRITE: [
+PLANTED: dict[AnomalyKind, list[list[Operation]]] = {
+    AnomalyKind.LOST_WRITE: [
         [sent("x", 0), sent("y", 1, 2), sent("z", 2, 3), polled((0, "x"), (2, "z"))],
         [sent("x", 0), sent("y", 1, 2), polled((1, "y"), first=0)],
         [in_transaction("x", 0, "t"), ended("t", 2, commit=True), polled(first=0, after=2)],
@@ -82,13 +82,13 @@ PLANTED: dict[Kind, list[list[Operation]]] = {
             polled(consumer="d", first=0, after=2),
         ],
     ],
-    Kind.UNSEEN: [
+    AnomalyKind.UNSEEN: [
         [sent("x", 0), sent("y", 1, 2), polled((0, "x")), SETTLED],
         [in_transaction("x", 0, "t"), ended("t", 2, commit=True), SETTLED],
         [sent("x", -1), sent("y", 0, 2), polled((0, "y")), SETTLED],
     ],
-    Kind.DUPLICATE: [[sent("x", 0), polled((0, "x"), (1, "x"))]],
-    Kind.INCONSISTENT_OFFSETS: [
+    AnomalyKind.DUPLICATE: [[sent("x", 0), polled((0, "x"), (1, "x"))]],
+    AnomalyKind.INCONSISTENT_OFFSETS: [
         [
             sent("x", -1, outcome=UNKNOWN),
             sent("y", -1, 2, outcome=UNKNOWN),
@@ -97,18 +97,18 @@ PLANTED: dict[Kind, list[list[Operation]]] = {
         ],
         [sent("x", 0), sent("y", -1, 2, outcome=UNKNOWN), polled((0, "y"))],
     ],
-    Kind.REFUSED_WRITE: [[sent("x", -1, outcome=FAILED), polled((0, "x"))]],
-    Kind.INVENTED_RECORD: [[polled((0, "x"))], [sent("x", 0, partition="b-0"), polled((0, "x"))]],
-    Kind.ABORTED_READ: [
+    AnomalyKind.REFUSED_WRITE: [[sent("x", -1, outcome=FAILED), polled((0, "x"))]],
+    AnomalyKind.INVENTED_RECORD: [[polled((0, "x"))], [sent("x", 0, partition="b-0"), polled((0, "x"))]],
+    AnomalyKind.ABORTED_READ: [
         [in_transaction("x", 0, "t"), ended("t", 2, commit=False), polled((0, "x"))],
         [in_transaction("x", 0, "t"), ended("t", 2, commit=True, outcome=FAILED), polled((0, "x"))],
         [committed(5, 1, transaction="t"), ended("t", 2, commit=False), offset_read(5, 9)],
     ],
-    Kind.PRECOMMITTED_READ: [
+    AnomalyKind.PRECOMMITTED_READ: [
         [in_transaction("x", 0, "t"), ended("t", 20, commit=True), polled((0, "x"), at=10)],
         [TransactionBegun("p", "t", 0, 0), in_transaction("x", 0, "t"), polled((0, "x"), at=10)],
     ],
-    Kind.TORN_TRANSACTION: [
+    AnomalyKind.TORN_TRANSACTION: [
         [
             in_transaction("x", 0, "t"), in_transaction("y", 0, "t", partition="b-0"), ended("t", 2, commit=True),
             polled((0, "x")), polled(first=0, after=2, partition="b-0"),
@@ -120,7 +120,7 @@ PLANTED: dict[Kind, list[list[Operation]]] = {
         ],
         [committed(3, 1), committed(5, 2, transaction="t"), ended("t", 3, commit=True), offset_read(3, 9)],
     ],
-    Kind.CIRCULAR: [
+    AnomalyKind.CIRCULAR: [
         [
             in_transaction("x", 0, "t"),
             in_transaction("y", 0, "u", producer="q", partition="b-0"),
@@ -130,7 +130,7 @@ PLANTED: dict[Kind, list[list[Operation]]] = {
             ended("u", 5, commit=True, producer="q"),
         ]
     ],
-    Kind.POLL_SKIP: [
+    AnomalyKind.POLL_SKIP: [
         [
             sent("x", 0), sent("y", 1, 2), sent("z", 2, 3),
             polled((0, "x"), (1, "y"), (2, "z")),
@@ -142,15 +142,15 @@ PLANTED: dict[Kind, list[list[Operation]]] = {
             polled((0, "x"), (2, "z"), consumer="d"),
         ],
     ],
-    Kind.NON_MONOTONIC_POLL: [
+    AnomalyKind.NON_MONOTONIC_POLL: [
         [sent("x", 0), sent("y", 1, 2), polled((0, "x"), (1, "y")), polled((1, "y"), at=91)],
         [sent("x", 0), sent("y", 1, 2), polled((1, "y"), (0, "x"), first=0, after=2)],
     ],
-    Kind.NON_MONOTONIC_SEND: [
+    AnomalyKind.NON_MONOTONIC_SEND: [
         [sent("x", 1), sent("y", 0, 1.2)],
         [sent("x", 1, kind=PLAIN), sent("y", 0, 2, kind=PLAIN)],
     ],
-    Kind.ZOMBIE: [
+    AnomalyKind.ZOMBIE: [
         [
             Init("p", "id", OK, 0, 0.5), Init("q", "id", OK, 1, 2),
             in_transaction("x", 0, "t", 3), ended("t", 4, commit=True, outcome=FAILED),
@@ -159,7 +159,7 @@ PLANTED: dict[Kind, list[list[Operation]]] = {
         [Joined("g", "m", 1, 0, 1), Joined("g", "n", 2, 2, 3), committed(5, 4)],
         [Joined("g", "m", 1, 0, 1, classic=False), Expelled("g", "m", 2, 3), committed(5, 4)],
     ],
-    Kind.LATE_MARKER: [
+    AnomalyKind.LATE_MARKER: [
         [
             in_transaction("x", 0, "t"), ended("t", 2, commit=True, outcome=UNKNOWN), ended("t", 3, commit=True),
             in_transaction("y", 2, "u", 4), ended("u", 6, commit=False),
@@ -171,7 +171,7 @@ PLANTED: dict[Kind, list[list[Operation]]] = {
             polled(first=0, after=4),
         ],
     ],
-    Kind.PROGRESS_LOST: [
+    AnomalyKind.PROGRESS_LOST: [
         [committed(3, 1), committed(5, 2), offset_read(3, 9)],
         [committed(3, 1), offset_read(-1, 9)],
         [committed(3, 1), offset_read(4, 9)],
@@ -182,7 +182,7 @@ PLANTED: dict[Kind, list[list[Operation]]] = {
 @pytest.mark.parametrize(
     ("kind", "operations"), [(kind, operations) for kind, several in PLANTED.items() for operations in several]
 )
-def test_a_planted_anomaly_is_found_by_its_name(kind: Kind, operations: list[Operation]) -> None:
+def test_a_planted_anomaly_is_found_by_its_name(kind: AnomalyKind, operations: list[Operation]) -> None:
     (anomaly, *others) = check(operations)
     assert anomaly.kind is kind
     assert [one.kind for one in others if one.kind is not kind] == []
@@ -191,7 +191,7 @@ def test_a_planted_anomaly_is_found_by_its_name(kind: Kind, operations: list[Ope
 
 
 def test_every_anomaly_is_planted_and_explained() -> None:
-    assert set(PLANTED) == set(EXPLAINED) == set(Kind)
+    assert set(PLANTED) == set(EXPLAINED) == set(AnomalyKind)
 
 
 CLEAN: dict[str, list[Operation]] = {

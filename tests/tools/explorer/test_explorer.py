@@ -14,7 +14,7 @@ from log.raft.node import RaftNode
 from log.raft.ready import Vote
 from tools.explorer.scenario import Scenario
 from tools.explorer.scenarios import SEED, joins_with_crash, small, star
-from tools.explorer.search import Fault, Search
+from tools.explorer.search import Counterexample, Search
 from tools.explorer.walks import walk
 
 
@@ -53,7 +53,7 @@ def test_a_pre_candidate_that_never_yields_is_found(monkeypatch: pytest.MonkeyPa
         return True
 
     monkeypatch.setattr(RaftNode, "_yields_to", insists)
-    with pytest.raises(Fault, match="no leader can be reached") as fault:
+    with pytest.raises(Counterexample, match="no leader can be reached") as fault:
         Search(star()).run()
     timers, answers = fault.value.trace[:2], fault.value.trace[2:]
     assert timers == ["0 timer", "1 timer"]
@@ -67,7 +67,7 @@ def test_a_voter_that_votes_twice_in_a_term_is_found(monkeypatch: pytest.MonkeyP
         set_vote(node, vote if vote.voted_for == node.broker else Vote(vote.term, None))
 
     monkeypatch.setattr(RaftNode, "set_vote", forgets)
-    with pytest.raises(Fault, match="two leaders in term 1"):
+    with pytest.raises(Counterexample, match="two leaders in term 1"):
         Search(Scenario("3 replicas", brokers=3, terms=1, elections_only=True)).run()
 
 
@@ -81,7 +81,7 @@ def test_a_voter_that_does_not_compare_logs_is_found(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(RaftNode, "_would_grant", trusts)
     scenario = Scenario("3 replicas", brokers=3, terms=2, batches=1, timers=2, crashes=1, flush=False)
-    with pytest.raises(Fault, match=r"without what was committed|below its watermark"):
+    with pytest.raises(Counterexample, match=r"without what was committed|below its watermark"):
         Search(scenario).run()
 
 
@@ -90,5 +90,5 @@ def test_a_voter_that_does_not_compare_logs_is_found(monkeypatch: pytest.MonkeyP
 def test_what_a_joining_voter_has_committed_outlives_a_power_loss_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Search(joins_with_crash()).run().is_exhausted
     monkeypatch.setattr(Election, "electorates", lambda election: (election.state.membership,))
-    with pytest.raises(Fault, match="without what was committed"):
+    with pytest.raises(Counterexample, match="without what was committed"):
         Search(joins_with_crash()).run()

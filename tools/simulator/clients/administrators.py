@@ -33,7 +33,7 @@ from log.machines.metadata.plans import (
 )
 from protocol.error_codes import ErrorCode
 from protocol.records.batches import Record, build_batch, check_batches, records
-from tools.simulator.clients.client import Client, ClientServices, Finish
+from tools.simulator.clients.client import ClientServices, Finish, SimulatedClient
 
 ASK_SECONDS = 0.7
 FACTOR_MAX = 3
@@ -69,8 +69,10 @@ class _Again:
     work: Callable[[], None]
 
 
-class Administrator(Client):
+class Administrator(SimulatedClient):
     """Does one thing after the other, each until it is answered for good."""
+
+    role = "administrator"
 
     def __init__(self, services: ClientServices, rng: random.Random, blocks: dict[int, str], replicas: int) -> None:
         super().__init__(services, rng)

@@ -6,7 +6,7 @@ import random
 from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pykka
 from attrs import frozen
@@ -17,7 +17,7 @@ from log.segment.producer_state import BATCHES_KEPT
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.records.batches import Record, RecordBatches, build_batch, check_batches, records
-from tools.simulator.record.history import IDEMPOTENT, ONE, History, Operation
+from tools.simulator.record.history import IDEMPOTENT, ONE, History, WriteOperation
 
 ASK_SECONDS = 2.0
 _RECORDS_BYTES_MAX = 1 << 20
@@ -69,7 +69,7 @@ class _Next:
 
 @frozen(slots=True)
 class _Again:
-    operation: Operation
+    operation: WriteOperation
 
 
 @frozen(slots=True)
@@ -77,10 +77,12 @@ class _Poll:
     group: str
 
 
-class Client(Actor):
+class SimulatedClient(Actor):
     """Knows, or guesses, who leads."""
 
     restart = None
+    role: ClassVar[str]
+    """The kind in its address."""
 
     def __init__(self, services: ClientServices, rng: random.Random) -> None:
         super().__init__()
@@ -107,15 +109,17 @@ class Client(Actor):
             self.history.violate("a handler failed", group, str(error))
 
 
-class Writer(Client):
+class Writer(SimulatedClient):
     """Writes one batch after the other, each value once."""
+
+    role = "writer"
 
     def __init__(self, services: ClientServices, rng: random.Random, kind: str, producer_id: int) -> None:
         super().__init__(services, rng)
         self._kind = kind
         self._producer_id = producer_id
         self._sequences = dict.fromkeys(services.groups, 0)
-        self._recent: dict[str, deque[tuple[Operation, int]]] = defaultdict(lambda: deque(maxlen=BATCHES_KEPT))
+        self._recent: dict[str, deque[tuple[WriteOperation, int]]] = defaultdict(lambda: deque(maxlen=BATCHES_KEPT))
         self._timeout_s = rng.choice((0.1, 0.5, 1.5))
         self._written = 0
         self._finishing: list[str] | None = None
@@ -142,7 +146,7 @@ class Writer(Client):
         """Write something there."""
         self._attempt(self.operation(group))
 
-    def operation(self, group: str) -> Operation:
+    def operation(self, group: str) -> WriteOperation:
         """What nobody has written yet."""
         count = self.rng.choice((1, 1, 2, 3))
         names = [b"%s-%d" % (self.address.name.encode(), self._written + at) for at in range(count)]
@@ -154,25 +158,25 @@ class Writer(Client):
     def again(self, message: _Again) -> None:
         self._attempt(message.operation)
 
-    def _attempt(self, operation: Operation) -> None:
+    def _attempt(self, operation: WriteOperation) -> None:
         operation.attempts += 1
         operation.broker = self.leader(operation.group)
         self._send(operation, self._sequences[operation.group], partial(self._answered, operation))
 
-    def _send(self, operation: Operation, sequence: int, answered: Callable[[Future[Any]], None]) -> None:
+    def _send(self, operation: WriteOperation, sequence: int, answered: Callable[[Future[Any]], None]) -> None:
         acks = 1 if self._kind == ONE else -1
         data = Payload(memoryview(self._batch(operation, sequence)))
         request = AppendRecords(acks, int(self._timeout_s * 1000), data)
         address = replica_address(operation.group, self.leader(operation.group))
         self.ask(address, request, answered, timeout=self._timeout_s + 0.3)
 
-    def _batch(self, operation: Operation, sequence: int) -> bytearray:
+    def _batch(self, operation: WriteOperation, sequence: int) -> bytearray:
         made = [Record(at, 1 + at, value, value, ()) for at, value in enumerate(operation.values)]  # keys of their own
         if self._kind != IDEMPOTENT:
             return build_batch(made)
         return build_batch(made, producer_id=self._producer_id, producer_epoch=0, base_sequence=sequence)
 
-    def _answered(self, operation: Operation, future: Future[Any]) -> None:
+    def _answered(self, operation: WriteOperation, future: Future[Any]) -> None:
         error = future.exception
         if error is not None:
             self.complain(operation.group, error, operation.broker)
@@ -197,7 +201,7 @@ class Writer(Client):
             surely = result.base_offset < 0 and result.error != ErrorCode.KAFKA_STORAGE_ERROR
             self._not_written(operation, surely=surely)
 
-    def _check_held(self, operation: Operation) -> None:
+    def _check_held(self, operation: WriteOperation) -> None:
         held, needed = self.services.holders(operation.group, operation.end), self.services.min_insync_replicas
         if self._kind != ONE and held < needed:
             self.history.violate(
@@ -214,12 +218,12 @@ class Writer(Client):
             return True
         return result.error in _NEVER and not self.services.was_followed(group, result.leader_epoch, self.now)
 
-    def _needs_nobody(self, operation: Operation, result: AppendResult) -> bool:
+    def _needs_nobody(self, operation: WriteOperation, result: AppendResult) -> bool:
         """Whoever votes alone has enough replicas, whoever else is gone."""
         alone = self.services.votes_alone(operation.group, operation.broker, operation.invoked_at)
         return result.error in _TOO_FEW and alone and self.services.min_insync_replicas == 1
 
-    def _not_written(self, operation: Operation, *, surely: bool) -> None:
+    def _not_written(self, operation: WriteOperation, *, surely: bool) -> None:
         if surely or self.rng.random() < 0.5:
             self.look_elsewhere(operation.group)
         if not surely and self._kind != IDEMPOTENT:
@@ -227,7 +231,7 @@ class Writer(Client):
         else:
             self.after(self.rng.uniform(0.005, 0.1), _Again(operation))
 
-    def _over(self, operation: Operation, outcome: str) -> None:
+    def _over(self, operation: WriteOperation, outcome: str) -> None:
         self.history.end(operation, outcome, self.now)
         if self._kind == IDEMPOTENT:
             group = operation.group
@@ -238,11 +242,11 @@ class Writer(Client):
                 return
         self._think()
 
-    def _repeat(self, operation: Operation, sequence: int) -> None:
+    def _repeat(self, operation: WriteOperation, sequence: int) -> None:
         """Once more what was acknowledged lately, as a client with several batches in flight may."""
         self._send(operation, sequence, partial(self._repeated, operation, self.leader(operation.group)))
 
-    def _repeated(self, operation: Operation, broker: int, future: Future[Any]) -> None:
+    def _repeated(self, operation: WriteOperation, broker: int, future: Future[Any]) -> None:
         if future.exception is not None:
             self.complain(operation.group, future.exception, broker)
         else:
@@ -262,8 +266,10 @@ class Writer(Client):
         self.after(self.rng.expovariate(1 / self.services.think_s), _Next())
 
 
-class Reader(Client):
+class PartitionReader(SimulatedClient):
     """Reads every partition from the beginning."""
+
+    role = "reader"
 
     def __init__(self, services: ClientServices, rng: random.Random) -> None:
         super().__init__(services, rng)

@@ -18,7 +18,13 @@ from actors.runtime import Actor, Payload, PeerDown, PeerUp, handles
 from actors.runtime.timers import Timer
 from protocol.apis import Api
 from protocol.framing import NEED_DATA, ClientConnection, Pause
-from tools.simulator.clients.streams import BrokerBytes, BrokerClosed, ClientBytes, ClientClosed, port_address
+from tools.simulator.clients.streams import (
+    BrokerBytes,
+    ClientBytes,
+    StreamClosedByBroker,
+    StreamClosedByClient,
+    port_address,
+)
 
 Then = Callable[[Any], None]
 """What is done with a response, or with None."""
@@ -100,7 +106,7 @@ class KafkaClient(Actor):
         protocol, stream = ClientConnection(self.address.name), next(self._stream_ids)
         data = b"".join(map(bytes, protocol.send(api, message, version)))
         if self.send(port_address(broker), ClientBytes(self.address, stream, 0, _payload(data))):
-            self.send(port_address(broker), ClientClosed(self.address, stream))
+            self.send(port_address(broker), StreamClosedByClient(self.address, stream))
 
     def later(self, seconds: float, work: Callable[[], None]) -> Timer:
         """Do this after a while, in this life."""
@@ -111,7 +117,7 @@ class KafkaClient(Actor):
         stream = self._streams.get((broker, lane))
         if stream is not None:
             self._forget(stream)
-            self.send(port_address(broker), ClientClosed(self.address, stream.id))
+            self.send(port_address(broker), StreamClosedByClient(self.address, stream.id))
 
     def end_life(self, *, silently: bool) -> None:
         """The process is gone, and with it all that it had planned; its machine closes its sockets, or is gone too."""
@@ -167,8 +173,8 @@ class KafkaClient(Actor):
             timer.cancel()
             then(event.read(api.response))
 
-    @handles(BrokerClosed)
-    def _closed(self, message: BrokerClosed) -> None:
+    @handles(StreamClosedByBroker)
+    def _closed(self, message: StreamClosedByBroker) -> None:
         stream = self._by_id.get(message.stream)
         if stream is not None:
             self._break(stream)
@@ -186,7 +192,7 @@ class KafkaClient(Actor):
     def _expired(self, message: _Expired) -> None:
         stream = self._by_id.get(message.stream)
         if stream is not None and any(number == message.request for number, *_ in stream.asked):
-            self.send(port_address(stream.broker), ClientClosed(self.address, stream.id))
+            self.send(port_address(stream.broker), StreamClosedByClient(self.address, stream.id))
             self._break(stream)
 
     # -- inside --------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from actors.runtime import Future, PeerDown, PeerUp, handles
 from log.segment.producer_state import BATCHES_KEPT
 from protocol.error_codes import ErrorCode
 from tools.simulator.clients.client import ClientServices, Writer
-from tools.simulator.record.history import IDEMPOTENT, Operation
+from tools.simulator.record.history import IDEMPOTENT, WriteOperation
 
 PRODUCER_ID = 100
 _FOR_NOW = frozenset(
@@ -44,7 +44,7 @@ _STAY_SHARE = 0.7
 
 @define(slots=True, eq=False)
 class _Batch:
-    operation: Operation
+    operation: WriteOperation
     sequence: int
     result: AppendResult | None = None
     """The answer of this round; None if there is none, whatever became of it."""
@@ -83,6 +83,8 @@ class _Round:
 
 class PipelinedWriter(Writer):
     """See the module's docstring."""
+
+    role = "pipelinedwriter"
 
     def __init__(self, services: ClientServices, rng: random.Random) -> None:
         super().__init__(services, rng, IDEMPOTENT, PRODUCER_ID)

@@ -62,7 +62,7 @@ class BrokerBytes:
 
 @wire(0x7A02)
 @frozen(slots=True)
-class ClientClosed:
+class StreamClosedByClient:
     """The client has closed its end."""
 
     client: Address
@@ -71,7 +71,7 @@ class ClientClosed:
 
 @wire(0x7A03)
 @frozen(slots=True)
-class BrokerClosed:
+class StreamClosedByBroker:
     """The broker has closed its end, or never knew of this stream."""
 
     broker: int
@@ -134,14 +134,14 @@ class StreamOutlet:
             self.flush()
         if not self.closed:
             self.close()
-            self._tell(BrokerClosed(self._node.broker, self._stream))
+            self._tell(StreamClosedByBroker(self._node.broker, self._stream))
             self._ended()
 
     def close(self) -> None:
         self.closed = True
         self._parts = []
 
-    def _tell(self, message: BrokerBytes | BrokerClosed) -> None:
+    def _tell(self, message: BrokerBytes | StreamClosedByBroker) -> None:
         with suppress(pykka.ActorDeadError, MailboxFull):  # the port is told that the link is lost
             self._node.ref(self._client).tell(message)
 
@@ -203,7 +203,7 @@ class SimulatedPort(Actor):
         if stream is None and message.number == 0:
             stream = self._open(key)
         if stream is None:
-            self.send(message.client, BrokerClosed(self.node.broker, message.stream))
+            self.send(message.client, StreamClosedByBroker(self.node.broker, message.stream))
             return
         if message.number != stream.next_number:
             stream.outlet.end()
@@ -216,8 +216,8 @@ class SimulatedPort(Actor):
         except (ProtocolError, pykka.ActorDeadError, MailboxFull):
             stream.outlet.end()
 
-    @handles(ClientClosed)
-    def client_closed(self, message: ClientClosed) -> None:
+    @handles(StreamClosedByClient)
+    def client_closed(self, message: StreamClosedByClient) -> None:
         """As listener.py: what is due is still answered, for a while."""
         key = (message.client, message.stream)
         stream = self._streams.get(key)

@@ -21,11 +21,11 @@ from log.machines.metadata.placement import controllers
 from log.raft.membership import Voter
 from tools.simulator.checks.invariants import Invariants
 from tools.simulator.checks.turns import Turns
-from tools.simulator.clients.client import Client, ClientServices, Finish
+from tools.simulator.clients.client import ClientServices, Finish, SimulatedClient
 from tools.simulator.clients.streams import open_port
 from tools.simulator.cluster.background import SimulatedBackground
-from tools.simulator.cluster.broker import Broker
 from tools.simulator.cluster.damaged_votes import DamagedVotes
+from tools.simulator.cluster.host import BrokerHost
 from tools.simulator.record.history import History
 from tools.simulator.record.report import TraceKeeper, Violation
 from tools.simulator.settings.layout import CLIENT_NODES, DATA, JOURNAL, TOPIC, address_of
@@ -35,7 +35,7 @@ _REDIAL_SECONDS = 0.03
 _ASK_AGAIN_SECONDS = 1.0
 
 
-class Cluster:
+class SimulatedCluster:
     """The brokers of a run and its plain clients; whoever knows of more of them registers with it."""
 
     def __init__(self, settings: Settings, trace: TraceKeeper) -> None:
@@ -43,7 +43,7 @@ class Cluster:
         self.rng = random.Random(f"world {settings.seed}")
         self.sim = Simulation(settings.seed, wire=settings.wire, keep=trace)
         self.history = History()
-        self.clients: list[Client] = []
+        self.clients: list[SimulatedClient] = []
         self.is_finishing = False
         self.calm_since = 0.0
         self.cut: set[frozenset[int]] = set()
@@ -53,7 +53,7 @@ class Cluster:
         self.slowness: dict[int, float] = {}
         """Brokers whose disks are busy, and how many times as long a sync takes there."""
         self.brokers = {
-            number: Broker(number, MemoryFilesystem(), f"dir-{number}") for number in range(1, settings.brokers + 1)
+            number: BrokerHost(number, MemoryFilesystem(), f"dir-{number}") for number in range(1, settings.brokers + 1)
         }
         self.facts = ClusterFacts(
             tuple(self.brokers),
@@ -202,7 +202,7 @@ class Cluster:
             self.kill(number)
             self.sim.scheduler.timers.after(0.5, lambda: None if broker.alive else self.start(number))
 
-    def _facts_for(self, broker: Broker) -> ClusterFacts:
+    def _facts_for(self, broker: BrokerHost) -> ClusterFacts:
         """Where syncs are not needed, a process may be started with a setting that asks for them, and the next not."""
         facts, seed = self.facts, self.settings.seed
         if random.Random(f"asks for syncs {seed} {broker.id} {broker.lives}").random() < 0.7:
@@ -307,10 +307,11 @@ class Cluster:
             lambda broker: self.brokers[broker].was_damaged, self.invariants.votes_alone,
         )  # fmt: skip
 
-    def spawn(self, node: Node, kind: type[Client], name: str, services: ClientServices, *more: object) -> Client:
-        role = kind.__name__.lower()
+    def spawn(
+        self, node: Node, kind: type[SimulatedClient], name: str, services: ClientServices, *more: object
+    ) -> SimulatedClient:
         rng = random.Random(f"{name} {self.settings.seed}")
-        address = Address(role, name, node.broker)
+        address = Address(kind.role, name, node.broker)
         node.spawn(kind, services, rng, *more, address=address)
         actor = node.actor(address)
         assert isinstance(actor, kind)
@@ -344,7 +345,7 @@ class Cluster:
         self.calm()
 
     @staticmethod
-    def tell_finish(clients: Iterable[Client]) -> None:
+    def tell_finish(clients: Iterable[SimulatedClient]) -> None:
         for client in clients:
             client.ref.tell(Finish())
 

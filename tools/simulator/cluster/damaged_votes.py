@@ -13,7 +13,7 @@ from collections.abc import Callable
 from log.disk.memory_filesystem import MemoryFilesystem
 from log.recovery import checkpoint
 from log.replica.vote_journal import read_votes
-from tools.simulator.cluster.broker import Broker
+from tools.simulator.cluster.host import BrokerHost
 from tools.simulator.settings.layout import DATA, JOURNAL
 
 FLIPPED, LOST = "bit-flip", "lost-votes"
@@ -35,7 +35,7 @@ class DamagedVotes:
         """Brokers that lose their votes before they start again."""
         self.counts: Counter[str] = Counter()
 
-    def strike(self, broker: Broker) -> None:
+    def strike(self, broker: BrokerHost) -> None:
         """Damage what this broker knows of its votes, now and then."""
         flips = random.Random(f"damages votes {self._seed} {broker.id} {broker.lives}")
         loses = random.Random(f"loses votes {self._seed} {broker.id} {broker.lives}")
@@ -45,13 +45,13 @@ class DamagedVotes:
         elif FLIPPED in self._faults and flips.random() <= _FLIPPED_SHARE:
             self._flip(broker, flips)
 
-    def _flip(self, broker: Broker, rng: random.Random) -> None:
+    def _flip(self, broker: BrokerHost, rng: random.Random) -> None:
         size = self._damageable_bytes(broker.disk)
         if size > _MAGIC_BYTES:
             broker.disk.corrupt(JOURNAL, rng.randrange(_MAGIC_BYTES, size), 1 << rng.randrange(8))
             self._note(f"flip a bit in the votes of {broker.id}")
 
-    def _lose(self, broker: Broker, rng: random.Random) -> None:
+    def _lose(self, broker: BrokerHost, rng: random.Random) -> None:
         """The file is gone, or no record of it can be read."""
         size = self._damageable_bytes(broker.disk)
         if size <= _MAGIC_BYTES:

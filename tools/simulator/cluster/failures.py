@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 
 from log.errors import CorruptSegment, LogOffline
-from tools.simulator.cluster.cluster import Cluster
+from tools.simulator.cluster.cluster import SimulatedCluster
 from tools.simulator.record.report import Violation
 
 
 class FailureWatch(logging.Handler):
     """Actors that fail are restarted, so a failed assertion would pass unseen. Only what disks do may fail them."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: SimulatedCluster) -> None:
         super().__init__(logging.ERROR)
         self._cluster = cluster
 

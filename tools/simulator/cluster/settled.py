@@ -6,13 +6,13 @@ from actors.cluster_file.facts import GROUP as METADATA
 from actors.messages.replica import group_name
 from actors.partition.hosting import groups_on_disk
 from log.machines.metadata.metadata import Metadata
-from tools.simulator.cluster.cluster import Cluster
+from tools.simulator.cluster.cluster import SimulatedCluster
 from tools.simulator.settings.faults import DISK_FAULTS
 
 DATA = "/data"
 
 
-def unsettled(cluster: Cluster) -> str | None:
+def unsettled(cluster: SimulatedCluster) -> str | None:
     """Does every broker know the same, and have what it shall have and nothing else?"""
     newest = cluster.metadata()
     assert newest is not None
@@ -32,11 +32,11 @@ def unsettled(cluster: Cluster) -> str | None:
     return None if _have_bad_disks(cluster) else _behind(cluster, led)
 
 
-def _have_bad_disks(cluster: Cluster) -> bool:
+def _have_bad_disks(cluster: SimulatedCluster) -> bool:
     return any(fault in cluster.settings.faults for fault in (*DISK_FAULTS, "full-disk"))
 
 
-def _behind(cluster: Cluster, led: dict[str, int | None]) -> str | None:
+def _behind(cluster: SimulatedCluster, led: dict[str, int | None]) -> str | None:
     """Nobody writes any more: every replica has what its leader has.
 
     And more, at most, where its leader has written nothing in its term: what a follower has above that is no leader's
@@ -55,7 +55,7 @@ def _behind(cluster: Cluster, led: dict[str, int | None]) -> str | None:
     return None
 
 
-def _wrong_replicas(cluster: Cluster, metadata: Metadata, broker: int) -> str | None:
+def _wrong_replicas(cluster: SimulatedCluster, metadata: Metadata, broker: int) -> str | None:
     wanted = {
         group_name(topic.name, number, topic.id)
         for topic, number, partition in metadata.partitions()
@@ -70,7 +70,7 @@ def _wrong_replicas(cluster: Cluster, metadata: Metadata, broker: int) -> str | 
     return None
 
 
-def _wrong_leaders(cluster: Cluster, led: dict[str, int | None], broker: int) -> str | None:
+def _wrong_leaders(cluster: SimulatedCluster, led: dict[str, int | None], broker: int) -> str | None:
     """Who leads is told from broker to broker: in the end everybody has heard of it."""
     node = cluster.replica(METADATA, broker)
     assert node is not None

@@ -17,8 +17,8 @@ from attrs import evolve
 
 from actors.cluster_file.facts import GROUP as METADATA
 from actors.runtime import Node
-from tools.simulator.clients.client import Client, ClientServices, Reader, Writer
-from tools.simulator.record.history import ALL, IDEMPOTENT, ONE, History, Operation
+from tools.simulator.clients.client import ClientServices, PartitionReader, SimulatedClient, Writer
+from tools.simulator.record.history import ALL, IDEMPOTENT, ONE, History, WriteOperation
 from tools.simulator.record.report import Violation
 from tools.simulator.settings.layout import CLIENT_NODES
 from tools.simulator.world import World
@@ -80,13 +80,13 @@ class Blackout:
             alone = evolve(services, groups=world.unreplicated.groups, min_insync_replicas=1)
             world.clients += self._clients(nodes, alone, "nu")
 
-    def _clients(self, nodes: Sequence[Node], services: ClientServices, prefix: str) -> list[Client]:
+    def _clients(self, nodes: Sequence[Node], services: ClientServices, prefix: str) -> list[SimulatedClient]:
         spawn = self._world.spawn
         writers = [
             spawn(nodes[at % 2], Writer, f"{prefix}w{at}", services, kind, _FIRST_PRODUCER_ID + at)
             for at, kind in enumerate((IDEMPOTENT, ALL, ONE))
         ]
-        return [*writers, spawn(nodes[0], Reader, f"{prefix}r0", services)]
+        return [*writers, spawn(nodes[0], PartitionReader, f"{prefix}r0", services)]
 
     def check(self, counts: Counter[str]) -> None:
         """Account for what is lost, and look for what must not be."""
@@ -102,7 +102,7 @@ class Blackout:
                 world.invariants.compare_all(group, broker)
         counts["acknowledged-and-lost"] += sum(self._is_lost(one) for one in self._before.operations)
 
-    def _is_lost(self, operation: Operation) -> bool:
+    def _is_lost(self, operation: WriteOperation) -> bool:
         there = self._world.invariants.values.get(operation.group, {})
         places = range(operation.base_offset, operation.end)
         return operation.outcome == "ok" and any(

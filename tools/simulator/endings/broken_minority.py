@@ -17,7 +17,7 @@ from actors.cluster_file.facts import GROUP as METADATA
 from actors.raft.raft_actor import RaftActor
 from log.disk.memory_filesystem import Fault
 from tools.simulator.clients.administrators import Administrator
-from tools.simulator.clients.client import Reader
+from tools.simulator.clients.client import PartitionReader
 from tools.simulator.settings.layout import CLIENT_NODES, DATA
 from tools.simulator.world import World
 
@@ -109,7 +109,7 @@ class BrokenMinority:
         """What clients have still to do."""
         world = self._world
         for client in world.clients:
-            if not isinstance(client, Reader | Administrator) and not client.finished:
+            if not isinstance(client, PartitionReader | Administrator) and not client.finished:
                 return f"{client.address} has not finished"
         for group in world.data_groups:
             leader = world.leader(group)
@@ -118,7 +118,7 @@ class BrokenMinority:
                 return f"{group} has no leader"
             end = replica.member.log.end_offset
             for client in world.clients:
-                if isinstance(client, Reader) and client.positions.get(group, end) != end:
+                if isinstance(client, PartitionReader) and client.positions.get(group, end) != end:
                     return f"{client.address} is at {client.positions[group]} of {end} in {group}"
         return world.unread()
 

@@ -1,7 +1,7 @@
 """What goes wrong, and how it heals.
 
 schedule        picks faults at random, by name
-faults          what all faults share: a generator, counts, what is planned
+plan            what all faults share: a generator, counts, what is planned
 processes       clean stops, kills, losses of power, emptied disks, pauses
 links           slow, cut, silent and clogged links, isolated brokers
 leaders         leadership transferred, or usurped while the leader is isolated

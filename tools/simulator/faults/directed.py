@@ -16,7 +16,7 @@ from log.errors import LogError
 from log.machines.metadata.plans import EndMove, MoveReplicas, Request
 from log.partition.partition_log import PartitionLog
 from protocol.records.batches import HEADER
-from tools.simulator.faults.faults import Faults
+from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.faults.stale_messages import StaleMessages
 from tools.simulator.settings.faults import DIRECTED_FAULTS
 from tools.simulator.settings.layout import TOPIC
@@ -27,7 +27,7 @@ SLOWNESS = (20.0, 100.0)
 class DirectedFaults:
     """Done beside all the others."""
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, faults: FaultPlan) -> None:
         self.cluster = faults.cluster
         self.rng = random.Random(f"directed faults {self.cluster.settings.seed}")
         self._faults = faults

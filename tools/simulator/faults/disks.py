@@ -10,7 +10,7 @@ from log.disk.memory_filesystem import Fault
 from log.errors import LogOffline
 from log.recovery import checkpoint
 from log.recovery.checkpoint import Offsets
-from tools.simulator.faults.faults import Faults
+from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.settings.layout import DATA, JOURNAL
 
 INDEXES = (".index", ".timeindex")
@@ -18,7 +18,7 @@ _AHEAD_SECONDS_MAX = 40_000.0
 """Or behind: no two calendars are a day apart."""
 
 
-def crash(faults: Faults, broker: int) -> bool:
+def crash(faults: FaultPlan, broker: int) -> bool:
     """The process dies in the middle of whatever it does with its disk."""
     disk = faults.cluster.brokers[broker].disk
     disk.crash_at = disk.operations + faults.rng.choice((0, 1, 2, 5, 10, 30))
@@ -26,7 +26,7 @@ def crash(faults: Faults, broker: int) -> bool:
     return True
 
 
-def write_error(faults: Faults, broker: int) -> bool:
+def write_error(faults: FaultPlan, broker: int) -> bool:
     """One write to a log fails, perhaps in its middle."""
     path = f"{DATA}/{faults.rng.choice(faults.cluster.all_groups)}/*.log"
     fault = Fault("write", errno.EIO, path, written=faults.rng.choice((0, 0, 30)))
@@ -34,7 +34,7 @@ def write_error(faults: Faults, broker: int) -> bool:
     return True
 
 
-def no_space(faults: Faults, broker: int) -> bool:
+def no_space(faults: FaultPlan, broker: int) -> bool:
     """For a while nothing can be written to the logs."""
     disk = faults.cluster.brokers[broker].disk
     path = f"{DATA}/{faults.rng.choice(faults.cluster.all_groups)}/*"
@@ -47,7 +47,7 @@ def no_space(faults: Faults, broker: int) -> bool:
     return True
 
 
-def sync_error(faults: Faults, broker: int) -> bool:
+def sync_error(faults: FaultPlan, broker: int) -> bool:
     """One sync fails, of a log or of the votes; what it was for is never written.
 
     Whoever dies then before that is noted leaves a log whose next sync succeeds and writes nothing. It is written anew
@@ -61,7 +61,7 @@ def sync_error(faults: Faults, broker: int) -> bool:
     return True
 
 
-def missing_index(faults: Faults, broker: int) -> bool:
+def missing_index(faults: FaultPlan, broker: int) -> bool:
     """It dies, and comes back without some of its index files."""
     cluster, disk = faults.cluster, faults.cluster.brokers[broker].disk
     cluster.kill(broker)
@@ -75,7 +75,7 @@ def missing_index(faults: Faults, broker: int) -> bool:
     return True
 
 
-def stale_checkpoint(faults: Faults, broker: int) -> bool:
+def stale_checkpoint(faults: FaultPlan, broker: int) -> bool:
     """It dies, and comes back with the checkpoint that it had when this last happened, or at its beginning.
 
     Not where a bit is flipped: what is above the checkpoint is scanned, and damage there looks like a torn write.
@@ -105,7 +105,7 @@ def _may_be_left(older: Offsets, newer: Offsets) -> bool:
     return older.log_start_offset == newer.log_start_offset and older.recovery_point <= newer.recovery_point
 
 
-def retention(faults: Faults, broker: int) -> bool:
+def retention(faults: FaultPlan, broker: int) -> bool:
     """What is old is deleted, here and not elsewhere."""
     cluster = faults.cluster
     replica = cluster.replica(faults.rng.choice(cluster.data_groups), broker)
@@ -123,7 +123,7 @@ def retention(faults: Faults, broker: int) -> bool:
     return True
 
 
-def clock(faults: Faults, broker: int) -> bool:
+def clock(faults: FaultPlan, broker: int) -> bool:
     """The calendar jumps, by less than a day in all: after that producers are forgotten, as they shall be."""
     seconds = faults.rng.choice((-20_000.0, -5.0, 5.0, 3600.0, 20_000.0))
     calendar = faults.cluster.calendar(broker)

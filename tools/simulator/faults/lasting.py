@@ -17,7 +17,7 @@ from actors.runtime import Address
 from log.config import NEVER
 from log.disk.memory_filesystem import Fault
 from log.machines.metadata.plans import AlterConfigs
-from tools.simulator.faults.faults import Faults
+from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.settings.faults import LASTING_FAULTS
 from tools.simulator.settings.layout import DATA, TOPIC
 
@@ -42,7 +42,7 @@ _CONFIGS: dict[str, tuple[str, ...]] = {
 class LastingFaults:
     """Done beside all the others."""
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, faults: FaultPlan) -> None:
         self._faults = faults
         self._cluster = faults.cluster
         self._rng = random.Random(f"lasting faults {self._cluster.settings.seed}")

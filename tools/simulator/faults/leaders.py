@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from actors.messages.replica import TransferLeadership
-from tools.simulator.cluster.cluster import Cluster
-from tools.simulator.faults.faults import Faults
+from tools.simulator.cluster.cluster import SimulatedCluster
 from tools.simulator.faults.links import clog_way, isolate
+from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.faults.processes import kill
 from tools.simulator.settings.layout import address_of
 
 
-def usurp(faults: Faults, _broker: int) -> bool:
+def usurp(faults: FaultPlan, _broker: int) -> bool:
     """A leader with a minority, apart from the others and not from clients; when it is back, its successor goes.
 
     Only the others notice: they elect somebody at once, while it goes on as long as it believes in its quorum.
@@ -46,7 +46,7 @@ def usurp(faults: Faults, _broker: int) -> bool:
     return True
 
 
-def transfer(faults: Faults, _broker: int) -> bool:
+def transfer(faults: FaultPlan, _broker: int) -> bool:
     cluster = faults.cluster
     group = faults.rng.choice(cluster.all_groups)
     leader = cluster.leader(group)
@@ -60,6 +60,6 @@ def transfer(faults: Faults, _broker: int) -> bool:
     return True
 
 
-def _cut_at(cluster: Cluster, broker: int, other: int) -> None:
+def _cut_at(cluster: SimulatedCluster, broker: int, other: int) -> None:
     if broker in cluster.sim.nodes:
         cluster.sim.cut(broker, other)

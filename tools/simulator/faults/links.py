@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from attrs import evolve
 
-from tools.simulator.cluster.cluster import Cluster
-from tools.simulator.faults.faults import Faults
+from tools.simulator.cluster.cluster import SimulatedCluster
+from tools.simulator.faults.plan import FaultPlan
 
 
-def slow(faults: Faults, _broker: int) -> bool:
+def slow(faults: FaultPlan, _broker: int) -> bool:
     sim, settings = faults.cluster.sim, faults.cluster.settings
     sim.wire = evolve(settings.wire, delay_s_max=faults.rng.choice((0.1, 0.4)))
     faults.cluster.disturbed()
@@ -23,7 +23,7 @@ def slow(faults: Faults, _broker: int) -> bool:
     return True
 
 
-def reconnect(faults: Faults, broker: int) -> bool:
+def reconnect(faults: FaultPlan, broker: int) -> bool:
     """Everything under way is lost, and a new link comes at once."""
     other = faults.other(broker)
     if other in faults.cluster.sim.nodes:
@@ -31,25 +31,25 @@ def reconnect(faults: Faults, broker: int) -> bool:
     return True
 
 
-def cut(faults: Faults, broker: int) -> bool:
+def cut(faults: FaultPlan, broker: int) -> bool:
     other = faults.other(broker)
     faults.cluster.sever(broker, other)
     faults.later(faults.down_s(), lambda: faults.cluster.mend(broker, other))
     return True
 
 
-def silent(faults: Faults, broker: int) -> bool:
+def silent(faults: FaultPlan, broker: int) -> bool:
     """Both ways swallow everything, and nobody is told."""
     other = faults.other(broker)
     return _swallow(faults, (broker, other), (other, broker))
 
 
-def one_way(faults: Faults, broker: int) -> bool:
+def one_way(faults: FaultPlan, broker: int) -> bool:
     other = faults.other(broker)
     return _swallow(faults, (broker, other) if faults.rng.random() < 0.5 else (other, broker))
 
 
-def _swallow(faults: Faults, *ways: tuple[int, int]) -> bool:
+def _swallow(faults: FaultPlan, *ways: tuple[int, int]) -> bool:
     cluster = faults.cluster
     cluster.note(f"swallow {ways}")
     cluster.sim.blocked.update(ways)
@@ -57,13 +57,13 @@ def _swallow(faults: Faults, *ways: tuple[int, int]) -> bool:
     return True
 
 
-def clog(faults: Faults, broker: int) -> bool:
+def clog(faults: FaultPlan, broker: int) -> bool:
     other = faults.other(broker)
     clog_way(faults, (broker, other) if faults.rng.random() < 0.5 else (other, broker), faults.down_s())
     return True
 
 
-def clog_way(faults: Faults, way: tuple[int, int], seconds: float) -> None:
+def clog_way(faults: FaultPlan, way: tuple[int, int], seconds: float) -> None:
     cluster = faults.cluster
     cluster.note(f"clog {way}")
     cluster.sim.clogged.add(way)
@@ -76,7 +76,7 @@ def clog_way(faults: Faults, way: tuple[int, int], seconds: float) -> None:
     faults.later(seconds, unclog)
 
 
-def isolate(faults: Faults, broker: int) -> bool:
+def isolate(faults: FaultPlan, broker: int) -> bool:
     """A broker apart from all the others; clients still reach it."""
     cluster = faults.cluster
     others = [number for number in cluster.brokers if number != broker]
@@ -91,6 +91,6 @@ def isolate(faults: Faults, broker: int) -> bool:
     return True
 
 
-def mend_all(cluster: Cluster, broker: int, others: Iterable[int]) -> None:
+def mend_all(cluster: SimulatedCluster, broker: int, others: Iterable[int]) -> None:
     for other in others:
         cluster.mend(broker, other)

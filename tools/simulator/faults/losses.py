@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tools.simulator.cluster.cluster import Cluster
+from tools.simulator.cluster.cluster import SimulatedCluster
 
 
-def whole(cluster: Cluster, broker: int) -> bool:
+def whole(cluster: SimulatedCluster, broker: int) -> bool:
     """Would a majority still have everything if this broker lost what it has?"""
     if any(other.damaged or not other.alive for other in cluster.brokers.values() if other.id != broker):
         return False
@@ -15,7 +15,7 @@ def whole(cluster: Cluster, broker: int) -> bool:
     return all(_is_whole_without(cluster, group, broker) for group in cluster.every_group())
 
 
-def _is_whole_without(cluster: Cluster, group: str, broker: int) -> bool:
+def _is_whole_without(cluster: SimulatedCluster, group: str, broker: int) -> bool:
     leader = cluster.leader(group)
     replica = None if leader is None else cluster.replica(group, leader)
     if replica is None or (leader == broker and len(replica.member.node.membership.voters) == 1):

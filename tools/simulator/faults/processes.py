@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from actors.broker.stop import CleanStop
+from actors.broker.stop import Shutdown
 from actors.cluster_file.facts import GROUP as METADATA
 from actors.partition.hosting import groups_on_disk
 from log.recovery.checkpoint import CLEAN
-from tools.simulator.faults.faults import Faults
 from tools.simulator.faults.links import mend_all
 from tools.simulator.faults.losses import whole
+from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.settings.layout import DATA
 
 
-def stop(faults: Faults, broker: int) -> bool:
+def stop(faults: FaultPlan, broker: int) -> bool:
     """End cleanly: hand over, then close the logs."""
     cluster, node = faults.cluster, faults.cluster.sim.nodes[broker]
     life = cluster.brokers[broker].lives
     cluster.note(f"stop {broker}")
     cluster.brokers[broker].is_stopping = True
-    stopping = CleanStop(node)
+    stopping = Shutdown(node)
     stopping.hand_over()
 
     def is_alive() -> bool:
@@ -43,26 +43,26 @@ def stop(faults: Faults, broker: int) -> bool:
     return True
 
 
-def kill(faults: Faults, broker: int) -> bool:
+def kill(faults: FaultPlan, broker: int) -> bool:
     faults.cluster.kill(broker)
     faults.later(faults.down_s(), lambda: faults.restart(broker))
     return True
 
 
-def lose_votes(faults: Faults, broker: int) -> bool:
+def lose_votes(faults: FaultPlan, broker: int) -> bool:
     """It dies, and comes back without its vote journal, which counts it (cluster/damaged_votes.py)."""
     faults.cluster.damaged_votes.doomed.add(broker)
     kill(faults, broker)
     return False
 
 
-def kill_all(faults: Faults, _broker: int) -> bool:
+def kill_all(faults: FaultPlan, _broker: int) -> bool:
     for broker in faults.cluster.living:
         kill(faults, broker)
     return True
 
 
-def power(faults: Faults, broker: int) -> bool:
+def power(faults: FaultPlan, broker: int) -> bool:
     """Lose what was not synced. One broker at a time, and only while the others have everything they should."""
     cluster = faults.cluster
     if not cluster.settings.flushes and not whole(faults.cluster, broker):
@@ -82,19 +82,19 @@ def power(faults: Faults, broker: int) -> bool:
     return True
 
 
-def _lose_power(faults: Faults, broker: int, away_s: float | None = None) -> None:
+def _lose_power(faults: FaultPlan, broker: int, away_s: float | None = None) -> None:
     cluster = faults.cluster
     if cluster.brokers[broker].alive and (cluster.settings.flushes or whole(faults.cluster, broker)):
         cluster.kill(broker, power=True)
         faults.later(away_s or faults.down_s(), lambda: faults.restart(broker))
 
 
-def _kill_if_alive(faults: Faults, broker: int) -> None:
+def _kill_if_alive(faults: FaultPlan, broker: int) -> None:
     if faults.cluster.brokers[broker].alive:
         kill(faults, broker)
 
 
-def power_all(faults: Faults, _broker: int) -> bool:
+def power_all(faults: FaultPlan, _broker: int) -> bool:
     """The machine room goes dark. Only with everything synced that was acknowledged does that lose nothing."""
     if not faults.cluster.settings.flushes:
         return False
@@ -103,7 +103,7 @@ def power_all(faults: Faults, _broker: int) -> bool:
     return True
 
 
-def empty(faults: Faults, broker: int) -> bool:
+def empty(faults: FaultPlan, broker: int) -> bool:
     """Come back with another, empty disk."""
     cluster = faults.cluster
     if not whole(faults.cluster, broker):
@@ -114,7 +114,7 @@ def empty(faults: Faults, broker: int) -> bool:
     return True
 
 
-def pause(faults: Faults, broker: int) -> bool:
+def pause(faults: FaultPlan, broker: int) -> bool:
     cluster = faults.cluster
     if broker in cluster.sim.paused:
         return False

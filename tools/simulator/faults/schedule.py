@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from tools.simulator.faults import disks, leaders, links, processes
 from tools.simulator.faults.directed import DirectedFaults
-from tools.simulator.faults.faults import Faults
 from tools.simulator.faults.lasting import LastingFaults
 from tools.simulator.faults.losses import whole
+from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.settings.faults import DIRECTED_FAULTS, LASTING_FAULTS
 
-KINDS: dict[str, Callable[[Faults, int], bool]] = {
+KINDS: dict[str, Callable[[FaultPlan, int], bool]] = {
     "crash": disks.crash,
     "write-error": disks.write_error,
     "no-space": disks.no_space,
@@ -54,7 +54,7 @@ _NOT_PICKED = (
 class Schedule:
     """Picks faults and does them, until they stop."""
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, faults: FaultPlan) -> None:
         self._faults = faults
         self._cluster = faults.cluster
         self._rng = faults.rng

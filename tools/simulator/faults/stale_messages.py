@@ -12,7 +12,7 @@ from functools import partial
 
 from actors.cluster_file.facts import GROUP as METADATA
 from log.raft.follower import Follower
-from tools.simulator.faults.faults import Faults
+from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.settings.layout import address_of
 
 _LOOK_SECONDS = 0.0005
@@ -22,7 +22,7 @@ _LOOKS_MAX = 1000
 class StaleMessages:
     """Done beside all the others, with a generator of its own."""
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, faults: FaultPlan) -> None:
         self._faults = faults
         self._cluster = faults.cluster
         self._rng = random.Random(f"old words {self._cluster.settings.seed}")

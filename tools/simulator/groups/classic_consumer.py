@@ -22,7 +22,7 @@ from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from protocol.schema.codec import decode_versioned, encode_versioned
 from protocol.schema.declaration import Buffer
-from tools.simulator.groups.member import REQUEST_SECONDS, Consumer, ConsumerServices
+from tools.simulator.groups.member import REQUEST_SECONDS, ConsumerServices, SimulatedConsumer
 from tools.simulator.settings.groups import COOPERATIVE, MemberSettings
 
 PROTOCOL_TYPE = "consumer"
@@ -30,7 +30,7 @@ _SEVERAL_LEAVE_FROM = 3
 _EAGER_TO_COMMIT = 0.3
 
 
-class ClassicConsumer(Consumer):
+class ClassicConsumer(SimulatedConsumer):
     """See the module's docstring."""
 
     def __init__(self, services: ConsumerServices, rng: random.Random, member: MemberSettings) -> None:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from actors.messages.coordinator import GROUPS_TOPIC
 from actors.messages.replica import TransferLeadership, group_name
-from tools.simulator.faults.faults import Faults
+from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.faults.schedule import KINDS
 from tools.simulator.settings.layout import address_of
 
@@ -21,7 +21,7 @@ _AT_A_COMMIT_SHARE = 0.03
 _THERE_AND_BACK_S = (0.01, 0.05, 0.3, 0.6)
 
 
-class View(Protocol):
+class CommitView(Protocol):
     """What is committed of groups, or of transactions."""
 
     on_commit: Callable[[str], None] | None
@@ -31,13 +31,13 @@ class Coordinated(Protocol):
     """The groups, or the transactions, of a run."""
 
     @property
-    def view(self) -> View: ...
+    def view(self) -> CommitView: ...
 
 
 class GroupFaults:
     """Done beside all the others."""
 
-    def __init__(self, faults: Faults, consumers: Coordinated) -> None:
+    def __init__(self, faults: FaultPlan, consumers: Coordinated) -> None:
         self._faults = faults
         self._cluster = faults.cluster
         self._consumers = consumers

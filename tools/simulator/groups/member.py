@@ -38,7 +38,7 @@ from protocol.records.batches import RecordBatches, check_batches, records
 from tools.simulator.clients.client import ClientServices, Finish
 from tools.simulator.clients.kafka_client import KafkaClient
 from tools.simulator.groups.view import CommitRequest, GroupView
-from tools.simulator.settings.groups import CONSUMER, GroupSettings, MemberSettings
+from tools.simulator.settings.groups import CONSUMER, ConsumerGroupSettings, MemberSettings
 
 REQUEST_SECONDS = 0.6
 FETCH_WAIT_MS = 300
@@ -59,7 +59,7 @@ MOVED = frozenset(
 
 
 @frozen(slots=True)
-class Versions:
+class SpokenVersions:
     """What a client speaks."""
 
     fetch: int
@@ -73,9 +73,9 @@ class Versions:
     leave: int
 
 
-OLD = Versions(11, 4, 2, 7, 5, 5, 3, 3, 1)
-MIDDLE = Versions(12, 9, 4, 8, 8, 7, 5, 4, 4)
-MODERN = Versions(17, 12, 6, 9, 9, 9, 5, 4, 5)
+OLD = SpokenVersions(11, 4, 2, 7, 5, 5, 3, 3, 1)
+MIDDLE = SpokenVersions(12, 9, 4, 8, 8, 7, 5, 4, 4)
+MODERN = SpokenVersions(17, 12, 6, 9, 9, 9, 5, 4, 5)
 
 
 @frozen(slots=True)
@@ -84,7 +84,7 @@ class ConsumerServices:
 
     clients: ClientServices
     view: GroupView
-    settings: GroupSettings
+    settings: ConsumerGroupSettings
     topic: str
     topic_id: bytes
 
@@ -95,7 +95,7 @@ class Vanish:
 
 
 @define(slots=True, eq=False)
-class Owned:
+class OwnedPartition:
     """A partition for as long as this member has it."""
 
     position: int | None = None
@@ -103,7 +103,7 @@ class Owned:
     committed: int = -1
 
 
-class Consumer(KafkaClient):
+class SimulatedConsumer(KafkaClient):
     """See the module's docstring."""
 
     def __init__(self, services: ConsumerServices, rng: random.Random, member: MemberSettings) -> None:
@@ -117,7 +117,7 @@ class Consumer(KafkaClient):
         self.member_id = ""
         self.epoch = -1
         """The generation, or the member epoch."""
-        self.owned: dict[int, Owned] = {}
+        self.owned: dict[int, OwnedPartition] = {}
         self.coordinator: int | None = None
         self.stable = False
         """Has it what it was given, as far as it knows?"""
@@ -255,7 +255,7 @@ class Consumer(KafkaClient):
         """These are its own from now on; it reads on where its group has got to."""
         new = [number for number in sorted(partitions) if number not in self.owned]
         for number in new:
-            self.owned[number] = Owned()
+            self.owned[number] = OwnedPartition()
         self._find_positions()
 
     def _find_positions(self) -> None:
@@ -263,7 +263,7 @@ class Consumer(KafkaClient):
         if lost:
             self._fetch_offsets(lost)
 
-    def _fetch_offsets(self, wanted: dict[int, Owned]) -> None:
+    def _fetch_offsets(self, wanted: dict[int, OwnedPartition]) -> None:
         version, asked_at = self.versions.offset_fetch, self.now
         member_id, epoch = self.member_id, self.epoch
         numbers = sorted(wanted)
@@ -289,7 +289,7 @@ class Consumer(KafkaClient):
 
         self.ask_coordinator(OFFSET_FETCH, request, version, told)
 
-    def _position_told(self, number: int, owned: Owned, offset: int, asked_at: float) -> None:
+    def _position_told(self, number: int, owned: OwnedPartition, offset: int, asked_at: float) -> None:
         clients = self.services.clients
         since = asked_at - clients.stale_s
         if since >= clients.calm_since():
@@ -305,7 +305,7 @@ class Consumer(KafkaClient):
         self.later(self.rng.uniform(0.5, 1.5) * self.settings.poll_s, self._poll)
 
     def _fetch_all(self) -> None:
-        by_leader: dict[int, dict[int, Owned]] = {}
+        by_leader: dict[int, dict[int, OwnedPartition]] = {}
         for number, owned in sorted(self.owned.items()):
             if owned.position is None:
                 continue
@@ -318,7 +318,7 @@ class Consumer(KafkaClient):
                 if leader not in self._fetching:
                     self._fetch(leader, wanted)
 
-    def _fetch(self, leader: int, wanted: dict[int, Owned]) -> None:
+    def _fetch(self, leader: int, wanted: dict[int, OwnedPartition]) -> None:
         version = self.versions.fetch
         bytes_max = 1 << 20 if self.finishing else self.rng.choice(_FETCH_BYTES)
         topic = FetchTopic(
@@ -346,7 +346,7 @@ class Consumer(KafkaClient):
 
         self.request(leader, LEADERS, FETCH, request, version, fetched, seconds=REQUEST_SECONDS)
 
-    def _take_answer(self, leader: int, answer: PartitionData, owned: Owned) -> None:
+    def _take_answer(self, leader: int, answer: PartitionData, owned: OwnedPartition) -> None:
         number = answer.partition_index
         if self.owned.get(number) is not owned:
             return  # it was taken away meanwhile
@@ -367,7 +367,7 @@ class Consumer(KafkaClient):
             else:
                 self._take_records(group, owned, batches)
 
-    def _take_records(self, group: str, owned: Owned, batches: RecordBatches) -> None:
+    def _take_records(self, group: str, owned: OwnedPartition, batches: RecordBatches) -> None:
         clients = self.services.clients
         for at, (place, header) in enumerate(zip(batches.positions, batches.headers, strict=True)):
             position = owned.position or 0

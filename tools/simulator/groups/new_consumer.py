@@ -16,7 +16,7 @@ from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from tools.simulator.groups.member import Consumer, ConsumerServices
+from tools.simulator.groups.member import ConsumerServices, SimulatedConsumer
 from tools.simulator.settings.groups import MemberSettings
 
 VERSION = 1
@@ -24,7 +24,7 @@ JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2
 _REJOINS = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND))
 
 
-class NewConsumer(Consumer):
+class NewConsumer(SimulatedConsumer):
     """See the module's docstring."""
 
     def __init__(self, services: ConsumerServices, rng: random.Random, member: MemberSettings) -> None:

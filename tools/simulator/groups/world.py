@@ -12,12 +12,12 @@ from actors.messages.coordinator import GROUPS_TOPIC
 from actors.messages.replica import group_name
 from actors.runtime import Address, Node
 from tools.simulator.clients.client import ClientServices, Finish
-from tools.simulator.cluster.cluster import Cluster
+from tools.simulator.cluster.cluster import SimulatedCluster
 from tools.simulator.groups.classic_consumer import ClassicConsumer
-from tools.simulator.groups.member import Consumer, ConsumerServices, Vanish
+from tools.simulator.groups.member import ConsumerServices, SimulatedConsumer, Vanish
 from tools.simulator.groups.new_consumer import NewConsumer
 from tools.simulator.groups.view import GroupView
-from tools.simulator.settings.groups import CONSUMER, GroupSettings
+from tools.simulator.settings.groups import CONSUMER, ConsumerGroupSettings
 
 _VANISH_SHARE = 0.4
 
@@ -25,10 +25,10 @@ _VANISH_SHARE = 0.4
 class GroupWorld:
     """Everything of groups that there is in one run."""
 
-    def __init__(self, settings: GroupSettings, seed: int, view: GroupView) -> None:
+    def __init__(self, settings: ConsumerGroupSettings, seed: int, view: GroupView) -> None:
         self.settings = settings
         self.view = view
-        self.members: list[Consumer] = []
+        self.members: list[SimulatedConsumer] = []
         self._seed = seed
         view.holders = self._holders
 
@@ -46,7 +46,7 @@ class GroupWorld:
     def internal_topics(self, replication_factor: int) -> tuple[TopicWanted, ...]:
         return (TopicWanted(GROUPS_TOPIC, self.settings.offsets_partitions, replication_factor),)
 
-    def is_ready(self, cluster: Cluster) -> bool:
+    def is_ready(self, cluster: SimulatedCluster) -> bool:
         """Is the topic of the coordinators there, and led, where it shall be before its first use?"""
         if not self.settings.made_before:
             return True
@@ -68,7 +68,7 @@ class GroupWorld:
             address = Address("consumer", member.name, node.broker)
             node.spawn(kind, services, rng, member, address=address)
             actor = node.actor(address)
-            assert isinstance(actor, Consumer)
+            assert isinstance(actor, SimulatedConsumer)
             self.members.append(actor)
 
     def _holders(self, group: str) -> list[tuple[str, list[int]]]:

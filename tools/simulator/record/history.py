@@ -13,7 +13,7 @@ ALL, IDEMPOTENT, ONE = "acks=all", "idempotent", "acks=1"
 
 
 @define(slots=True)
-class Operation:
+class WriteOperation:
     """One append of one writer. `outcome` is ok, failed (surely not written), unknown, or open while it runs."""
 
     number: int
@@ -46,23 +46,23 @@ class History:
     """Every operation, and every record that some reader saw."""
 
     def __init__(self) -> None:
-        self.operations: list[Operation] = []
+        self.operations: list[WriteOperation] = []
         self.violations: list[Violation] = []
         self.read: dict[str, dict[int, bytes]] = defaultdict(dict)
         """Per partition: offset → value; control batches have none and are left out."""
         self.skipped: dict[str, set[int]] = defaultdict(set)
         """Per partition: offsets that were deleted before some reader came to them."""
-        self.by_value: dict[bytes, Operation] = {}
+        self.by_value: dict[bytes, WriteOperation] = {}
         self._acknowledged: dict[str, list[tuple[float, int]]] = defaultdict(list)
 
-    def begin(self, client: str, kind: str, group: str, values: tuple[bytes, ...], now: float) -> Operation:
-        operation = Operation(len(self.operations), client, kind, group, values, now)
+    def begin(self, client: str, kind: str, group: str, values: tuple[bytes, ...], now: float) -> WriteOperation:
+        operation = WriteOperation(len(self.operations), client, kind, group, values, now)
         self.operations.append(operation)
         for value in values:
             self.by_value[value] = operation
         return operation
 
-    def end(self, operation: Operation, outcome: str, now: float) -> None:
+    def end(self, operation: WriteOperation, outcome: str, now: float) -> None:
         operation.outcome, operation.completed_at = outcome, now
         if outcome == "ok" and operation.kind != ONE:
             acknowledged = self._acknowledged[operation.group]
@@ -97,7 +97,7 @@ class History:
             self._check_places(group, records)
             self._check_order([one for one in self.operations if one.group == group])
 
-    def _check_operation(self, operation: Operation, records: dict[int, bytes]) -> None:
+    def _check_operation(self, operation: WriteOperation, records: dict[int, bytes]) -> None:
         group, values = operation.group, operation.values
         if operation.outcome == "ok" and operation.kind != ONE:
             for offset, value in enumerate(values, start=operation.base_offset):
@@ -127,7 +127,7 @@ class History:
                     value,
                 )  # fmt: skip
 
-    def _check_order(self, operations: list[Operation]) -> None:
+    def _check_order(self, operations: list[WriteOperation]) -> None:
         """What was acknowledged before something else was begun lies before it."""
         done = sorted((one for one in operations if one.outcome == "ok" and one.kind != ONE), key=_completed_at)
         latest, at = None, 0
@@ -144,9 +144,9 @@ class History:
                 )  # fmt: skip
 
 
-def _completed_at(operation: Operation) -> float:
+def _completed_at(operation: WriteOperation) -> float:
     return operation.completed_at
 
 
-def _invoked_at(operation: Operation) -> float:
+def _invoked_at(operation: WriteOperation) -> float:
     return operation.invoked_at

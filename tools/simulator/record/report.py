@@ -53,7 +53,7 @@ class TraceKeeper:
 
 
 @define(slots=True)
-class Outcome:
+class SeedOutcome:
     """How one seed went."""
 
     seed: int
@@ -80,7 +80,7 @@ def relevant(lines: deque[str], group: str) -> list[str]:
     return [line for line in kept if not any(word in line for word in quiet)][-_SHOWN:]
 
 
-def explain(outcome: Outcome, settings_text: str) -> str:
+def explain(outcome: SeedOutcome, settings_text: str) -> str:
     """A failed run, in words."""
     violation = outcome.violation
     assert violation is not None

@@ -32,7 +32,7 @@ class MemberSettings:
 
 
 @frozen(slots=True)
-class GroupSettings:
+class ConsumerGroupSettings:
     """The groups of a run."""
 
     members: tuple[MemberSettings, ...]
@@ -59,7 +59,7 @@ def _kind_of(group_kind: str, number: int, rng: random.Random) -> str:
     return (COOPERATIVE, CONSUMER)[number] if number < 2 else rng.choice((COOPERATIVE, CONSUMER))
 
 
-def choose_groups(seed: int, kinds: tuple[str, ...] | None) -> GroupSettings | None:
+def choose_groups(seed: int, kinds: tuple[str, ...] | None) -> ConsumerGroupSettings | None:
     """Those of a seed: of these kinds, if any are named, else of whatever kinds it has, if it has any."""
     rng = random.Random(f"groups {seed}")
     has_groups = rng.random() < SHARE
@@ -89,7 +89,7 @@ def choose_groups(seed: int, kinds: tuple[str, ...] | None) -> GroupSettings | N
         group_consumer_session_timeout_ms=int(session_s * 1000),
         group_consumer_heartbeat_interval_ms=int(session_s * 250),
     )
-    return GroupSettings(
+    return ConsumerGroupSettings(
         members=tuple(members),
         offsets_partitions=rng.choice((1, 2)),
         config=config,

@@ -24,7 +24,7 @@ from tools.simulator.settings.faults import (
     LASTING_SHARE,
     OWN_SHARES,
 )
-from tools.simulator.settings.groups import GroupSettings, choose_groups
+from tools.simulator.settings.groups import ConsumerGroupSettings, choose_groups
 from tools.simulator.settings.transactions import TransactionSettings, choose_transactions
 
 EVENTS_MAX = 300_000
@@ -54,7 +54,7 @@ class Settings:
     snapshot_bytes: int
     """So much metadata log makes a snapshot."""
     events_max: int
-    groups: GroupSettings | None
+    groups: ConsumerGroupSettings | None
     transactions: TransactionSettings | None
     unreplicated: int
     """So many partitions with one replica are there beside the others."""

@@ -31,9 +31,9 @@ from actors.runtime import Address, Future, Payload, handles
 from log.machines.metadata.plans import CreateTopic
 from protocol.error_codes import ErrorCode
 from protocol.records.batches import Record, build_batch
-from tools.simulator.clients.client import Client, ClientServices, Finish
-from tools.simulator.cluster.cluster import Cluster
-from tools.simulator.faults.faults import Faults
+from tools.simulator.clients.client import ClientServices, Finish, SimulatedClient
+from tools.simulator.cluster.cluster import SimulatedCluster
+from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.record.report import Violation
 
 KIND = "evictions"
@@ -73,7 +73,7 @@ class _Again:
 class Evictions:
     """Those of a run."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._rng = random.Random(f"evictions {cluster.settings.seed}")
         self.by_time = self._rng.random() < _BY_TIME_SHARE
@@ -114,16 +114,16 @@ class Evictions:
         self.group = group_name(TOPIC, 0, topic.id)
         return cluster.leader(self.group) is not None
 
-    def start(self, client: Client) -> None:
+    def start(self, client: SimulatedClient) -> None:
         assert isinstance(client, PasserBy)
         self._client = client
 
-    def begin(self, faults: Faults) -> None:
+    def begin(self, faults: FaultPlan) -> None:
         """Where time counts: one replica after the other forgets who was silent for long."""
         if self.by_time:
             faults.later(self._rng.expovariate(3.0), lambda: self._expire(faults))
 
-    def _expire(self, faults: Faults) -> None:
+    def _expire(self, faults: FaultPlan) -> None:
         self.begin(faults)
         cluster = self._cluster
         broker = self._rng.choice(list(cluster.brokers))
@@ -162,8 +162,10 @@ class Evictions:
                 cluster.report(Violation("duplicate", group, f"{value!r} is at {offsets}, and was never forgotten"))
 
 
-class PasserBy(Client):
+class PasserBy(SimulatedClient):
     """Writes in the name of many producers, one batch after the other."""
+
+    role = "passerby"
 
     def __init__(self, services: ClientServices, rng: random.Random, evictions: Evictions) -> None:
         super().__init__(services, rng)

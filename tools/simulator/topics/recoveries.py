@@ -31,9 +31,9 @@ from log.machines.metadata.placement import controllers, majority
 from log.machines.metadata.plans import CreateTopic, RecoverPartition
 from log.raft.generation import generation_of
 from protocol.records.batches import parse_batches, records
-from tools.simulator.clients.client import Client, ClientServices, Reader, Writer
-from tools.simulator.cluster.cluster import Cluster
-from tools.simulator.faults.faults import Faults
+from tools.simulator.clients.client import ClientServices, PartitionReader, SimulatedClient, Writer
+from tools.simulator.cluster.cluster import SimulatedCluster
+from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.record.history import ALL, IDEMPOTENT, ONE, History
 from tools.simulator.record.report import Violation
 from tools.simulator.settings.layout import CLIENT_NODES
@@ -54,7 +54,7 @@ _OLD, _NEW = (500, 501), (600, 601)
 class Recoveries:
     """The recovery of a run."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._rng = random.Random(f"recovery {cluster.settings.seed}")
         self._ask_at = 0.0
@@ -62,7 +62,7 @@ class Recoveries:
         self.group = ""
         """Known once the cluster has formed."""
         self.counts: Counter[str] = Counter()
-        self._clients: list[Client] = []
+        self._clients: list[SimulatedClient] = []
         self._history, self._former = self._new_history(), History()
         """What clients did in this generation, and what they did in the first one."""
         self._lost: tuple[int, ...] = ()
@@ -101,30 +101,30 @@ class Recoveries:
         self.group = group_name(TOPIC, 0, topic.id)
         return cluster.leader(self.group) is not None
 
-    def start(self, nodes: Sequence[Node], services: ClientServices) -> list[Client]:
+    def start(self, nodes: Sequence[Node], services: ClientServices) -> list[SimulatedClient]:
         """Let those come who write and read here, and nowhere else."""
         return self._start(nodes, services, "g", _OLD)
 
     def _start(
         self, nodes: Sequence[Node], services: ClientServices, prefix: str, producer_ids: tuple[int, int]
-    ) -> list[Client]:
+    ) -> list[SimulatedClient]:
         spawn = self._cluster.spawn
         here = evolve(services, groups=(self.group,), min_insync_replicas=1, history=self._history)
         self._clients = [
             spawn(nodes[0], Writer, f"{prefix}w0", here, IDEMPOTENT, producer_ids[0]),
             spawn(nodes[1], Writer, f"{prefix}w1", here, ALL, producer_ids[1]),
             spawn(nodes[1], Writer, f"{prefix}w2", here, ONE, producer_ids[1]),
-            spawn(nodes[0], Reader, f"{prefix}r0", here),
+            spawn(nodes[0], PartitionReader, f"{prefix}r0", here),
         ]
         return self._clients
 
     # -- the loss ----------------------------------------------------------------------------------------------------
 
-    def begin(self, faults: Faults) -> None:
+    def begin(self, faults: FaultPlan) -> None:
         seconds = self._cluster.settings.seconds
         faults.later(self._rng.uniform(0.1, 0.4) * seconds, lambda: self._choose(faults))
 
-    def _choose(self, faults: Faults) -> None:
+    def _choose(self, faults: FaultPlan) -> None:
         """Whose replicas will be lost: a majority, beside which the metadata keeps one."""
         cluster = self._cluster
         keepers = self._keepers()
@@ -153,7 +153,7 @@ class Recoveries:
         topic = None if metadata is None else metadata.topic(TOPIC)
         return () if topic is None else topic.partitions[0].replicas
 
-    def _lose(self, faults: Faults) -> None:
+    def _lose(self, faults: FaultPlan) -> None:
         cluster = self._cluster
         for broker in self._lost:
             cluster.kept_down.add(broker)
@@ -166,7 +166,7 @@ class Recoveries:
                 cluster.mend(one, other)
         faults.later(self._rng.choice((0.05, 0.5, 1.5)), lambda: self._order(faults))
 
-    def _order(self, faults: Faults) -> None:
+    def _order(self, faults: FaultPlan) -> None:
         """An administrator does it, again and again until it is done: whatever is asked may get lost."""
         cluster = self._cluster
         if self.is_done:
@@ -273,7 +273,7 @@ class Recoveries:
             if log.end_offset < end or leading.member.node.watermark != end:
                 return f"{group}: broker {broker} has {log.end_offset} of {end}"
         for client in self._clients:
-            if isinstance(client, Reader) and client.positions[group] != end:
+            if isinstance(client, PartitionReader) and client.positions[group] != end:
                 return f"{client.address} is at {client.positions[group]} of {end} in {group}"
         return None
 

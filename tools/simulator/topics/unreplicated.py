@@ -18,9 +18,9 @@ from actors.cluster_file.facts import GROUP as METADATA
 from actors.messages.replica import group_name
 from actors.runtime import Address, Node
 from log.machines.metadata.plans import CreateTopic, MoveReplicas
-from tools.simulator.clients.client import Client, ClientServices, Reader, Writer
-from tools.simulator.cluster.cluster import Cluster
-from tools.simulator.faults.faults import Faults
+from tools.simulator.clients.client import ClientServices, PartitionReader, SimulatedClient, Writer
+from tools.simulator.cluster.cluster import SimulatedCluster
+from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.record.history import ALL, IDEMPOTENT
 
 TOPIC = "u"
@@ -41,7 +41,7 @@ class Unreplicated:
         self._ask_at = 0.0
         self._moves = 0
 
-    def is_ready(self, cluster: Cluster) -> bool:
+    def is_ready(self, cluster: SimulatedCluster) -> bool:
         """Is the topic there, does everybody know it, and is all of it led?"""
         if any(one.context.metadata.topic(TOPIC) is None for one in cluster.controllers()):
             self._make(cluster)
@@ -53,7 +53,7 @@ class Unreplicated:
         self.groups = tuple(group_name(TOPIC, number, topic.id) for number in range(self.partitions))
         return all(cluster.leader(group) is not None for group in self.groups)
 
-    def _make(self, cluster: Cluster) -> None:
+    def _make(self, cluster: SimulatedCluster) -> None:
         """Words get lost: ask until it is there. Acks=all needs one replica, whatever min.insync.replicas says."""
         if cluster.now >= self._ask_at:
             self._ask_at = cluster.now + _ASK_AGAIN_SECONDS
@@ -62,19 +62,19 @@ class Unreplicated:
             cluster.sim.nodes[broker].tell_local(Address("controller", "", broker), request)
 
     def start(
-        self, nodes: Sequence[Node], services: ClientServices, spawn: Callable[..., Client]
-    ) -> list[Client]:  # fmt: skip
+        self, nodes: Sequence[Node], services: ClientServices, spawn: Callable[..., SimulatedClient]
+    ) -> list[SimulatedClient]:  # fmt: skip
         """Let those come who write and read here, and nowhere else."""
         here = evolve(services, groups=self.groups, min_insync_replicas=1)
         return [
             spawn(nodes[0], Writer, "uw0", here, IDEMPOTENT, 0),
             spawn(nodes[1], Writer, "uw1", here, ALL, 1),
-            spawn(nodes[0], Reader, "ur0", here),
+            spawn(nodes[0], PartitionReader, "ur0", here),
         ]
 
     # -- moves -------------------------------------------------------------------------------------------------
 
-    def move_about(self, faults: Faults) -> None:
+    def move_about(self, faults: FaultPlan) -> None:
         """Another broker shall have a partition, again and again."""
 
         def plan() -> None:
@@ -87,7 +87,7 @@ class Unreplicated:
 
         plan()
 
-    def _move(self, cluster: Cluster) -> bool:
+    def _move(self, cluster: SimulatedCluster) -> bool:
         number = self._rng.randrange(self.partitions)
         calls_off = self._rng.random() < _CALL_OFF_SHARE
         replicas = () if calls_off else (self._rng.choice(list(cluster.brokers)),)

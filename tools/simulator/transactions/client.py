@@ -45,7 +45,7 @@ AGAIN = MOVED | {
 
 
 @frozen(slots=True)
-class Ask:
+class AskBroker:
     """A question, and to whom."""
 
     broker: int
@@ -59,7 +59,7 @@ class Ask:
 class AskAll:
     """Several questions at once, in this order; the answers come as a list."""
 
-    asks: tuple[Ask, ...]
+    asks: tuple[AskBroker, ...]
 
 
 @frozen(slots=True)
@@ -71,14 +71,14 @@ class Vanished(Exception):
     """Whoever followed the script is gone."""
 
 
-Script = Generator[Ask | AskAll | Rest, Any, Any]
+Script = Generator[AskBroker | AskAll | Rest, Any, Any]
 
 
 @define(slots=True)
 class Delays:
     """Which requests are held up on their way."""
 
-    holds: Callable[[ScriptedClient, Ask], float | None] | None = None
+    holds: Callable[[ScriptedClient, AskBroker], float | None] | None = None
     """If a client's request is held up: after how many seconds the client gives it up."""
 
 
@@ -121,12 +121,12 @@ class ScriptedClient(KafkaClient):
             return
         if isinstance(step, Rest):
             self.later(step.seconds, lambda: self._go_on_with(script, None))
-        elif isinstance(step, Ask):
+        elif isinstance(step, AskBroker):
             self._put(step, lambda response: self._go_on_with(script, response))
         else:
             self._put_all(step.asks, script)
 
-    def _put(self, ask: Ask, then: Any) -> None:
+    def _put(self, ask: AskBroker, then: Any) -> None:
         holds = self.services.delays.holds
         given_up_s = None if holds is None else holds(self, ask)
         if given_up_s is not None:
@@ -134,7 +134,7 @@ class ScriptedClient(KafkaClient):
             return
         self.request(ask.broker, ask.lane, ask.api, ask.message, ask.version, then, seconds=REQUEST_SECONDS)
 
-    def _put_all(self, asks: tuple[Ask, ...], script: Script) -> None:
+    def _put_all(self, asks: tuple[AskBroker, ...], script: Script) -> None:
         answers: list[Any] = [None] * len(asks)
         left = len(asks)
 
@@ -165,7 +165,7 @@ class ScriptedClient(KafkaClient):
         """Who leads each of these."""
         while any((topic, number) not in self._leaders for number in numbers):
             request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
-            response = yield Ask(self.anybody(), "anybody", METADATA, request, 9)
+            response = yield AskBroker(self.anybody(), "anybody", METADATA, request, 9)
             for one in () if response is None else response.topics[0].partitions:
                 if one.leader_id >= 0:
                     self._leaders[topic, one.partition_index] = one.leader_id
@@ -189,11 +189,11 @@ class ScriptedClient(KafkaClient):
         """The coordinator's response, or None. Where it works is looked up anew after it did not answer."""
         if kind not in self._coordinators:
             request = FindCoordinatorRequest(coordinator_keys=[key], key_type=kind)
-            found = yield Ask(self.anybody(), "anybody", FIND_COORDINATOR, request, 4)
+            found = yield AskBroker(self.anybody(), "anybody", FIND_COORDINATOR, request, 4)
             if found is None or found.coordinators[0].error_code != ErrorCode.NONE:
                 return None
             self._coordinators[kind] = found.coordinators[0].node_id
-        response = yield Ask(self._coordinators[kind], "coordinator", api, message, version)
+        response = yield AskBroker(self._coordinators[kind], "coordinator", api, message, version)
         if response is None:
             self._coordinators.pop(kind, None)
         return response
@@ -204,7 +204,7 @@ class ScriptedClient(KafkaClient):
         return error in MOVED
 
 
-class TransactionalClient(ScriptedClient):
+class IdentifiedClient(ScriptedClient):
     """One that has a transactional id."""
 
     def __init__(self, services: TransactionServices, rng: random.Random, member: TransactionalMember) -> None:

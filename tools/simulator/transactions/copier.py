@@ -29,13 +29,13 @@ from tools.simulator.transactions.client import (
     AGAIN,
     GROUP,
     TRANSACTION,
-    Ask,
+    AskBroker,
     Rest,
     Script,
     TransactionServices,
     outcome_of,
 )
-from tools.simulator.transactions.transactor import NEVER, Transactor
+from tools.simulator.transactions.transactor import NEVER, TransactionSteps
 
 _RECORDS_BYTES_MAX = 1 << 20
 _RECORDS_MAX = (1, 3, 10)
@@ -45,7 +45,7 @@ _OTHER = "2"
 _YIELD_S_MIN, _YIELD_S_MAX = 0.6, 10.0
 
 
-class TransactionalCopier(Transactor):
+class TransactionalCopier(TransactionSteps):
     """See the module's docstring."""
 
     def __init__(self, services: TransactionServices, rng: random.Random, member: TransactionalMember) -> None:
@@ -138,7 +138,7 @@ class TransactionalCopier(Transactor):
             max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, isolation_level=1,
             topics=[FetchTopic(topic=topic, partitions=[partition])],
         )  # fmt: skip
-        response = yield Ask(leader, "fetches", FETCH, request, 11)
+        response = yield AskBroker(leader, "fetches", FETCH, request, 11)
         answer = None if response is None or not response.responses else response.responses[0].partitions[0]
         if answer is None or answer.error_code != ErrorCode.NONE:
             self.forget_leader(topic, source)

@@ -17,10 +17,10 @@ from actors.messages.coordinator import (
     partition_of,
 )
 from actors.messages.replica import AppendMarker, replica_address
-from tools.simulator.faults.faults import Faults
 from tools.simulator.faults.links import clog_way
+from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.groups.faults import GroupFaults
-from tools.simulator.transactions.client import Ask, ScriptedClient, TransactionalClient
+from tools.simulator.transactions.client import AskBroker, IdentifiedClient, ScriptedClient
 from tools.simulator.transactions.forged_markers import ForgedMarkers
 from tools.simulator.transactions.late_requests import KIND as LATE_REQUEST
 from tools.simulator.transactions.late_requests import WRITES, LateRequests
@@ -40,7 +40,7 @@ _TOPICS = (TRANSACTIONS_TOPIC, TRANSACTIONS_TOPIC, TOPIC, GROUPS_TOPIC)
 class TransactionFaults(GroupFaults):
     """Done beside all the others."""
 
-    def __init__(self, faults: Faults, transactions: TransactionWorld) -> None:
+    def __init__(self, faults: FaultPlan, transactions: TransactionWorld) -> None:
         super().__init__(faults, transactions)
         self._transactions = transactions
         self._rng = random.Random(f"transaction faults {self._cluster.settings.seed}")
@@ -82,8 +82,8 @@ class TransactionFaults(GroupFaults):
             address, message = coordinator_address(*place, leader), EndTransaction(marker)
         self._transactions.readers[0].ask(address, message, lambda _: None, timeout=1.0)
 
-    def _holds(self, client: ScriptedClient, ask: Ask) -> float | None:
-        if client.finishing or not isinstance(client, TransactionalClient) or ask.api not in WRITES:
+    def _holds(self, client: ScriptedClient, ask: AskBroker) -> float | None:
+        if client.finishing or not isinstance(client, IdentifiedClient) or ask.api not in WRITES:
             return None
         given_up_s = None
         if LATE_REQUEST in self._cluster.settings.faults:

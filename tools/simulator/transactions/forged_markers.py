@@ -20,7 +20,7 @@ from actors.messages.coordinator import TRANSACTIONS_TOPIC
 from protocol.apis import WRITE_TXN_MARKERS
 from protocol.error_codes import ErrorCode
 from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from tools.simulator.faults.faults import Faults
+from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.transactions.view import PREPARE_ABORT, PREPARE_COMMIT, Place
 from tools.simulator.transactions.world import TransactionWorld, groups_of
 
@@ -45,7 +45,7 @@ class _Forged:
 class ForgedMarkers:
     """Sent beside all the other faults."""
 
-    def __init__(self, faults: Faults, transactions: TransactionWorld) -> None:
+    def __init__(self, faults: FaultPlan, transactions: TransactionWorld) -> None:
         self._faults = faults
         self._cluster = faults.cluster
         self._transactions = transactions

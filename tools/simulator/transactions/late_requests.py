@@ -13,8 +13,8 @@ from functools import partial
 from attrs import Factory, define
 
 from protocol.apis import PRODUCE, TXN_OFFSET_COMMIT, Api
-from tools.simulator.faults.faults import Faults
-from tools.simulator.transactions.client import REQUEST_SECONDS, Ask, TransactionalClient
+from tools.simulator.faults.plan import FaultPlan
+from tools.simulator.transactions.client import REQUEST_SECONDS, AskBroker, IdentifiedClient
 from tools.simulator.transactions.view import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -41,21 +41,21 @@ _HELD_S_MAX = 5.0
 class _Clog:
     """One client's way to where it writes."""
 
-    client: TransactionalClient
+    client: IdentifiedClient
     api: Api
     until: tuple[int, ...]
-    held: list[Ask] = Factory(list)
+    held: list[AskBroker] = Factory(list)
 
 
 class LateRequests:
     """Done beside all the other faults."""
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, faults: FaultPlan) -> None:
         self._faults = faults
         self._rng = random.Random(f"late requests {faults.cluster.settings.seed}")
         self._clogs: list[_Clog] = []
 
-    def holds(self, client: TransactionalClient, ask: Ask) -> float | None:
+    def holds(self, client: IdentifiedClient, ask: AskBroker) -> float | None:
         """If this one is held up: after how many seconds its client gives it up."""
         if self._faults.stopped:
             return None

@@ -15,9 +15,9 @@ from attrs import frozen
 from actors.messages.coordinator import TRANSACTIONS_TOPIC, partition_of
 from actors.messages.replica import TransferLeadership
 from protocol.apis import PRODUCE, TXN_OFFSET_COMMIT, Api
-from tools.simulator.faults.faults import Faults
+from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.settings.layout import address_of
-from tools.simulator.transactions.client import Ask, TransactionalClient
+from tools.simulator.transactions.client import AskBroker, IdentifiedClient
 from tools.simulator.transactions.view import COMPLETE_ABORT, COMPLETE_COMMIT
 from tools.simulator.transactions.world import groups_of
 
@@ -30,7 +30,7 @@ _CLOGGED_S_MAX = 3.0
 
 @frozen(slots=True)
 class _Clog:
-    client: TransactionalClient
+    client: IdentifiedClient
     api: Api
     way: tuple[int, int]
 
@@ -38,13 +38,13 @@ class _Clog:
 class LateVouching:
     """One at a time, beside all the other faults."""
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, faults: FaultPlan) -> None:
         self._faults = faults
         self._cluster = faults.cluster
         self._rng = random.Random(f"late vouching {self._cluster.settings.seed}")
         self._clog: _Clog | None = None
 
-    def holds(self, client: TransactionalClient, ask: Ask) -> float | None:
+    def holds(self, client: IdentifiedClient, ask: AskBroker) -> float | None:
         """If the word about this one comes late: after how many seconds its client gives it up."""
         if self._faults.stopped:
             return None
@@ -64,7 +64,7 @@ class LateVouching:
         if state in (COMPLETE_COMMIT, COMPLETE_ABORT):
             self._faults.later(0.0, lambda: self._release(clog))
 
-    def _clog_word(self, client: TransactionalClient, ask: Ask) -> None:
+    def _clog_word(self, client: IdentifiedClient, ask: AskBroker) -> None:
         metadata = self._cluster.metadata()
         groups = [] if metadata is None else groups_of(metadata, TRANSACTIONS_TOPIC)
         if not groups:

@@ -23,16 +23,16 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from tools.simulator.settings.transactions import TransactionalMember
-from tools.simulator.transactions.client import AGAIN, TRANSACTION, Ask, Rest, Script, TransactionServices
+from tools.simulator.transactions.client import AGAIN, TRANSACTION, AskBroker, Rest, Script, TransactionServices
 from tools.simulator.transactions.client import GROUP as GROUP_COORDINATOR
 from tools.simulator.transactions.passing_topics import (
     GROUP,
     PARTITIONS,
     CommittedOffset,
+    PassingBatch,
     PassingTopics,
-    Written,
 )
-from tools.simulator.transactions.transactor import TOPIC_IDS_FROM, Batch, Transactor, told
+from tools.simulator.transactions.transactor import TOPIC_IDS_FROM, SentBatch, TransactionSteps, told
 
 _ATTEMPTS = (1, 3, 10)
 _COMMIT_SHARE = 0.75
@@ -50,7 +50,7 @@ class _Found:
     leader: int
 
 
-class PassingProducer(Transactor):
+class PassingProducer(TransactionSteps):
     """See the module's docstring."""
 
     def __init__(
@@ -106,7 +106,7 @@ class PassingProducer(Transactor):
         """The partitions of these topics that some broker knows."""
         topics = [MetadataRequestTopic(name=name) for name in sorted(PARTITIONS)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-        response = yield Ask(self.anybody(), "anybody", METADATA, request, 12)
+        response = yield AskBroker(self.anybody(), "anybody", METADATA, request, 12)
         return [
             _Found(topic.name, one.partition_index, bytes(topic.topic_id), one.leader_id)
             for topic in (() if response is None else response.topics)
@@ -143,8 +143,8 @@ class PassingProducer(Transactor):
         sequence = self._next_sequences[place]
         values = tuple(f"{name}|{one.topic}|{one.number}|{sequence + at}" for at in range(self.rng.choice((1, 2))))
         self._next_sequences[place] += len(values)
-        batch = Batch(one.number, sequence, values, (), topic=one.topic, topic_id=one.topic_id)
-        written = Written(name, one.topic, one.number, self.producer_id, values)
+        batch = SentBatch(one.number, sequence, values, (), topic=one.topic, topic_id=one.topic_id)
+        written = PassingBatch(name, one.topic, one.number, self.producer_id, values)
         self._passing.written.append(written)
         for _ in range(self.rng.choice(_ATTEMPTS)):
             if self._produce_version >= TOPIC_IDS_FROM:

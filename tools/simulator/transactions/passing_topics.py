@@ -29,7 +29,7 @@ from log.machines.metadata.metadata import Topic
 from log.machines.metadata.plans import CreateTopic, DeleteTopic
 from tools.simulator.clients.administrators import Administrator
 from tools.simulator.clients.client import ClientServices
-from tools.simulator.cluster.cluster import Cluster
+from tools.simulator.cluster.cluster import SimulatedCluster
 from tools.simulator.record.report import Violation
 from tools.simulator.settings.layout import PASSING
 from tools.simulator.settings.transactions import CLASSIC, NEW, TransactionalMember
@@ -48,7 +48,7 @@ _REMAKE_SHARE = 0.5
 
 
 @define(slots=True, eq=False)
-class Written:
+class PassingBatch:
     """A batch for one of these topics. It is in no history: its topic may go, and the batch with it."""
 
     transaction: str
@@ -79,7 +79,7 @@ class PassingTopics:
     """What clients know of these topics of a run."""
 
     def __init__(self, seed: int) -> None:
-        self.written: list[Written] = []
+        self.written: list[PassingBatch] = []
         self.offsets: list[CommittedOffset] = []
         self.ended: dict[str, bool] = {}
         """Transactions whose client was told how they ended: were they committed?"""
@@ -96,7 +96,7 @@ class PassingTopics:
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
-    def groups(self, cluster: Cluster) -> list[str]:
+    def groups(self, cluster: SimulatedCluster) -> list[str]:
         """The partitions of those topics that are there."""
         return [
             group_name(topic.name, number, topic.id)
@@ -104,12 +104,12 @@ class PassingTopics:
             for number in range(len(topic.partitions))
         ]
 
-    def _topics(self, cluster: Cluster) -> list[Topic]:
+    def _topics(self, cluster: SimulatedCluster) -> list[Topic]:
         metadata = cluster.metadata()
         assert metadata is not None
         return [topic for name in PARTITIONS if (topic := metadata.topic(name)) is not None]
 
-    def check(self, cluster: Cluster, view: TransactionView) -> None:
+    def check(self, cluster: SimulatedCluster, view: TransactionView) -> None:
         """Everything has healed, and nobody writes any more."""
         ids = {topic.name: topic.id for topic in self._topics(cluster)}
         places = self._places(cluster)
@@ -120,7 +120,7 @@ class PassingTopics:
                 self._check_offset(cluster, name, number, topic_id)
 
     @staticmethod
-    def _places(cluster: Cluster) -> dict[str, dict[str, list[int]]]:
+    def _places(cluster: SimulatedCluster) -> dict[str, dict[str, list[int]]]:
         """By record of these topics: the groups that hold it, or held it, and at which offsets."""
         places: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for group, values in cluster.invariants.values.items():
@@ -131,9 +131,9 @@ class PassingTopics:
 
     def _check_batch(
         self,
-        cluster: Cluster,
+        cluster: SimulatedCluster,
         view: TransactionView,
-        one: Written,
+        one: PassingBatch,
         places: dict[str, dict[str, list[int]]],
         topic_id: str | None,
     ) -> None:
@@ -151,7 +151,9 @@ class PassingTopics:
                 cluster.report(Violation("lost write", group, f"acknowledged at {one.offset + at}: {text}"))
             self._check_end(cluster, view, one, one.offset + at, value)
 
-    def _check_end(self, cluster: Cluster, view: TransactionView, one: Written, offset: int, value: str) -> None:
+    def _check_end(
+        self, cluster: SimulatedCluster, view: TransactionView, one: PassingBatch, offset: int, value: str
+    ) -> None:
         commit = self.ended.get(one.transaction)
         aborted = any(
             producer_id == one.producer_id and first <= offset <= last
@@ -163,7 +165,7 @@ class PassingTopics:
                 Violation("torn transaction", "", f"{value} at {offset} is of one that was {told}, and not so")
             )
 
-    def _check_offset(self, cluster: Cluster, name: str, number: int, topic_id: str) -> None:
+    def _check_offset(self, cluster: SimulatedCluster, name: str, number: int, topic_id: str) -> None:
         """Of a topic that was there before: nothing that was committed while it was."""
         told = self._told(cluster, name, number)
         for one in self.offsets:
@@ -173,7 +175,7 @@ class PassingTopics:
                 text = f"{one} is told of {name}-{number}, whose id is {topic_id}"
                 cluster.report(Violation("offsets of a deleted topic do not count for the next of its name", "", text))
 
-    def _told(self, cluster: Cluster, name: str, number: int) -> int:
+    def _told(self, cluster: SimulatedCluster, name: str, number: int) -> int:
         """What a client that asks for the group's offset would be told."""
         metadata = cluster.metadata()
         topic = None if metadata is None else metadata.topic(GROUPS_TOPIC)
@@ -191,6 +193,8 @@ class PassingTopics:
 
 class TopicRemaker(Administrator):
     """Deletes these topics, and makes others of their names."""
+
+    role = "topicremaker"
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from protocol.error_codes import ErrorCode
 from tools.simulator.transactions.client import Rest, Script
-from tools.simulator.transactions.transactor import Batch, Transactor
+from tools.simulator.transactions.transactor import SentBatch, TransactionSteps
 
 _COMMIT_SHARE = 0.65
 _HOLD_SHARE = 0.07
@@ -16,7 +16,7 @@ _ATTEMPTS = (1, 3, 10)
 _ATTEMPTS_IN_THE_END = 100
 
 
-class TransactionalProducer(Transactor):
+class TransactionalProducer(TransactionSteps):
     """See the module's docstring."""
 
     def live(self) -> Script:
@@ -58,7 +58,7 @@ class TransactionalProducer(Transactor):
     def _attempts(self) -> int:
         return _ATTEMPTS_IN_THE_END if self.finishing else self.rng.choice(_ATTEMPTS)
 
-    def _next_batch(self, name: str, partition: int) -> Batch:
+    def _next_batch(self, name: str, partition: int) -> SentBatch:
         first = self._sequences[partition]
         values = tuple(f"{name}|{partition}|{first + at}" for at in range(self.rng.choice((1, 1, 2, 3))))
         return self.batch(name, partition, values)

@@ -14,7 +14,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.records.batches import ControlType, RecordBatches, read_control, records
 from tools.checker.history import READ_COMMITTED, READ_UNCOMMITTED, Poll
-from tools.simulator.transactions.client import Ask, Rest, Script, ScriptedClient, TransactionServices
+from tools.simulator.transactions.client import AskBroker, Rest, Script, ScriptedClient, TransactionServices
 
 _RECORDS_BYTES_MAX = 1 << 20
 _FETCH_BYTES = (1, 300, 1 << 20)
@@ -55,7 +55,7 @@ class TransactionReader(ScriptedClient):
             max_wait_ms=_FETCH_WAIT_MS, min_bytes=1, max_bytes=1 << 22, isolation_level=self._level,
             topics=[FetchTopic(topic=topic, partitions=[partition])],
         )  # fmt: skip
-        response = yield Ask(leader, "fetches", FETCH, request, 11)
+        response = yield AskBroker(leader, "fetches", FETCH, request, 11)
         answer = None if response is None or not response.responses else response.responses[0].partitions[0]
         if answer is None or answer.error_code != ErrorCode.NONE:
             self.forget_leader(topic, number)

@@ -18,10 +18,10 @@ from tools.simulator.settings.transactions import TransactionalMember
 from tools.simulator.transactions.client import (
     AGAIN,
     TRANSACTION,
-    Ask,
     AskAll,
+    AskBroker,
+    IdentifiedClient,
     Script,
-    TransactionalClient,
     TransactionServices,
     outcome_of,
 )
@@ -34,7 +34,7 @@ _VANISH_AT_END_SHARE = 0.02
 
 
 @define(slots=True, eq=False)
-class Batch:
+class SentBatch:
     """One, until it is known what became of it."""
 
     partition: int
@@ -66,7 +66,7 @@ class LastEnd:
     producer: str
 
 
-class Transactor(TransactionalClient):
+class TransactionSteps(IdentifiedClient):
     """See the module's docstring."""
 
     def __init__(self, services: TransactionServices, rng: random.Random, member: TransactionalMember) -> None:
@@ -75,7 +75,7 @@ class Transactor(TransactionalClient):
         self._sequences: dict[int, int] = defaultdict(int)
         self._transactions = 0
         self._last_end: LastEnd | None = None
-        self._last_batches: dict[int, Batch] = {}
+        self._last_batches: dict[int, SentBatch] = {}
         """By partition, what was acknowledged last in this epoch."""
 
     def initialise(self) -> Script:
@@ -123,7 +123,7 @@ class Transactor(TransactionalClient):
 
     # -- batches ---------------------------------------------------------------------------------------------------
 
-    def batch(self, transaction: str, partition: int, values: tuple[str, ...]) -> Batch:
+    def batch(self, transaction: str, partition: int, values: tuple[str, ...]) -> SentBatch:
         """Its next batch for this partition."""
         places = tuple(
             self.record(
@@ -134,11 +134,11 @@ class Transactor(TransactionalClient):
             )
             for value in values
         )  # fmt: skip
-        made = Batch(partition, self._sequences[partition], values, places)
+        made = SentBatch(partition, self._sequences[partition], values, places)
         self._sequences[partition] += len(values)
         return made
 
-    def produce(self, batches: list[Batch], *, attempts_max: int) -> Script:
+    def produce(self, batches: list[SentBatch], *, attempts_max: int) -> Script:
         """Send these, in order, again and again as long as nobody knows. Are they all there?"""
         waiting = list(batches)
         for _ in range(attempts_max):
@@ -154,7 +154,7 @@ class Transactor(TransactionalClient):
                 self._last_batches[one.partition] = one
         return not waiting
 
-    def _produce_once(self, batches: list[Batch]) -> Script:
+    def _produce_once(self, batches: list[SentBatch]) -> Script:
         leaders = yield from self.leaders(self.services.topic, [one.partition for one in batches])
         asks = tuple(self.asking(one, leader) for one, leader in zip(batches, leaders, strict=True))
         responses = yield AskAll(asks)
@@ -169,7 +169,7 @@ class Transactor(TransactionalClient):
                 one.error = None
                 missing.add(one.partition)
 
-    def asking(self, batch: Batch, leader: int) -> Ask:
+    def asking(self, batch: SentBatch, leader: int) -> AskBroker:
         made = [Record(at, 1 + at, None, value.encode(), ()) for at, value in enumerate(batch.values)]
         data = build_batch(
             made, producer_id=self.producer_id, producer_epoch=self.epoch, base_sequence=batch.sequence,
@@ -183,7 +183,7 @@ class Transactor(TransactionalClient):
             transactional_id=self.member.transactional_id, acks=-1, timeout_ms=_PRODUCE_MS,
             topic_data=[TopicProduceData(**place, partition_data=[partition])],
         )  # fmt: skip
-        return Ask(leader, "leaders", PRODUCE, request, version)
+        return AskBroker(leader, "leaders", PRODUCE, request, version)
 
     # -- the end ---------------------------------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ class IdState:
 
 
 @frozen(slots=True)
-class Prepared:
+class PreparedEnd:
     """How the last transaction of an identity ends. The identity is that of its markers."""
 
     commit: bool
@@ -61,7 +61,7 @@ class Prepared:
 
 
 @define(slots=True)
-class PartitionState:
+class PartitionTransactions:
     """What transactions have written to one partition."""
 
     open: dict[int, tuple[int, int]] = Factory(dict)
@@ -88,14 +88,14 @@ class TransactionView:
         self._report = report
         self.note = note
         self.ids: dict[str, IdState] = defaultdict(IdState)
-        self.partitions: dict[Place, PartitionState] = defaultdict(PartitionState)
+        self.partitions: dict[Place, PartitionTransactions] = defaultdict(PartitionTransactions)
         self._ongoing: set[tuple[Identity, Place]] = set()
         """What is, or ever was, in a transaction."""
         self._unended: set[tuple[int, Place]] = set()
         """By producer id: what is in a transaction that has not ended there."""
         self._ending: set[int] = set()
         """Producer ids whose transactions are prepared."""
-        self._prepared: dict[Identity, Prepared] = {}
+        self._prepared: dict[Identity, PreparedEnd] = {}
         self._given: dict[Identity, str] = {}
         self._applied: dict[str, int] = {}
         self.incarnations: dict[Place, str] = {}
@@ -143,7 +143,7 @@ class TransactionView:
         if known is not None:
             self._former.add(known)
         self.incarnations[place] = group
-        self.partitions[place] = PartitionState()
+        self.partitions[place] = PartitionTransactions()
         return True
 
     def _read_on(self, group: str, place: Place, log: PartitionLog, end: int) -> None:
@@ -203,7 +203,7 @@ class TransactionView:
             self._unended.update((identity[0], place) for place in known.partitions)
         elif state in (PREPARE_COMMIT, PREPARE_ABORT):
             version = value.client_transaction_version
-            self._prepared[identity] = Prepared(state == PREPARE_COMMIT, version, known.partitions)
+            self._prepared[identity] = PreparedEnd(state == PREPARE_COMMIT, version, known.partitions)
             self._ending.add(identity[0])
         else:
             self._ending.discard(former)
@@ -211,7 +211,7 @@ class TransactionView:
         if self.on_state is not None:
             self.on_state(name, state)
 
-    def _apply_batch(self, place: Place, partition: PartitionState, header: BatchHeader) -> None:
+    def _apply_batch(self, place: Place, partition: PartitionTransactions, header: BatchHeader) -> None:
         identity = (header.producer_id, header.producer_epoch)
         self._check_epoch(place, partition, header)
         if (identity, place) not in self._ongoing:
@@ -228,7 +228,7 @@ class TransactionView:
     def _apply_marker(
         self,
         place: Place,
-        partition: PartitionState,
+        partition: PartitionTransactions,
         header: BatchHeader,
         commit: bool,  # noqa: FBT001
         coordinator_epoch: int,
@@ -250,14 +250,14 @@ class TransactionView:
         if begun is not None and not commit:
             partition.aborted.append((header.producer_id, begun[0], header.base_offset))
 
-    def _check_epoch(self, place: Place, partition: PartitionState, header: BatchHeader) -> None:
+    def _check_epoch(self, place: Place, partition: PartitionTransactions, header: BatchHeader) -> None:
         known = partition.epochs.get(header.producer_id, -1)
         if header.producer_epoch < known:
             text = f"{header.producer_id} in {place} at {header.base_offset}: {header.producer_epoch} after {known}"
             self.violate("a producer's epoch never goes back", text)
         partition.epochs[header.producer_id] = header.producer_epoch
 
-    def prepared(self, name: str) -> Prepared:
+    def prepared(self, name: str) -> PreparedEnd:
         """How the transaction of this id, which is prepared, ends."""
         return self._prepared[self.ids[name].identity]
 

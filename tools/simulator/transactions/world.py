@@ -17,10 +17,10 @@ from log.machines.metadata.topic_ids import id_bytes
 from tools.checker.check import check
 from tools.checker.history import READ_COMMITTED, Operation, Poll, Settled
 from tools.simulator.clients.client import ClientServices, Finish
-from tools.simulator.cluster.cluster import Cluster
+from tools.simulator.cluster.cluster import SimulatedCluster
 from tools.simulator.record.report import Violation
 from tools.simulator.settings.transactions import TransactionSettings
-from tools.simulator.transactions.client import Delays, ScriptedClient, TransactionalClient, TransactionServices
+from tools.simulator.transactions.client import Delays, IdentifiedClient, ScriptedClient, TransactionServices
 from tools.simulator.transactions.copier import TransactionalCopier
 from tools.simulator.transactions.passing_producer import PassingProducer
 from tools.simulator.transactions.passing_topics import PassingTopics
@@ -37,7 +37,7 @@ class TransactionWorld:
     def __init__(self, settings: TransactionSettings, seed: int, view: TransactionView) -> None:
         self.settings = settings
         self.view = view
-        self.members: list[TransactionalClient] = []
+        self.members: list[IdentifiedClient] = []
         self.readers: list[TransactionReader] = []
         self.history: list[Operation] = []
         self.skipped: set[tuple[int, int]] = set()
@@ -66,7 +66,7 @@ class TransactionWorld:
             wanted.pop(one.name, None)
         return tuple(TopicWanted(name, count, replication_factor) for name, count in wanted.items())
 
-    def is_ready(self, cluster: Cluster) -> bool:
+    def is_ready(self, cluster: SimulatedCluster) -> bool:
         """Are all topics there, and led?"""
         metadata = cluster.metadata()
         if metadata is None:
@@ -90,11 +90,11 @@ class TransactionWorld:
         for at, member in enumerate(self.settings.members):
             kind = TransactionalProducer if member.group is None else TransactionalCopier
             one = self._spawn(nodes[at % len(nodes)], kind, member.name, services, member)
-            assert isinstance(one, TransactionalClient)
+            assert isinstance(one, IdentifiedClient)
             self.members.append(one)
         for at, member in enumerate(() if self.passing is None else self.passing.members):
             script = self._spawn(nodes[at % len(nodes)], PassingProducer, member.name, services, member, self.passing)
-            assert isinstance(script, TransactionalClient)
+            assert isinstance(script, IdentifiedClient)
             self.members.append(script)
         for at, isolation in enumerate(ISOLATIONS):
             reader = self._spawn(nodes[at % len(nodes)], TransactionReader, isolation, services, isolation)
@@ -116,7 +116,7 @@ class TransactionWorld:
         for member in self.members:
             member.ref.tell(Finish())
 
-    def unfinished(self, cluster: Cluster) -> str | None:
+    def unfinished(self, cluster: SimulatedCluster) -> str | None:
         """What is still to be done: nothing stays open, and everything is read, by everybody."""
         for member in self.members:
             if not member.finished:
@@ -153,7 +153,7 @@ class TransactionWorld:
                 text = f"that of {(producer_id, epoch)} is open in {place} since {first}, and nobody will end it"
                 self.view.violate("no transaction hangs", text)
 
-    def check(self, cluster: Cluster) -> None:
+    def check(self, cluster: SimulatedCluster) -> None:
         """Everything has healed: what do clients say?"""
         now = cluster.now
         for anomaly in check([*self.history, Settled(now, now)]):
@@ -162,7 +162,7 @@ class TransactionWorld:
         if self.passing is not None:
             self.passing.check(cluster, self.view)
 
-    def _check_copies(self, cluster: Cluster) -> None:
+    def _check_copies(self, cluster: SimulatedCluster) -> None:
         """Every record of the source is copied exactly once, up to where the group has got to."""
         copied: dict[tuple[str, str, int], dict[tuple[str, int], str]] = defaultdict(dict)
         for poll in self.history:
@@ -186,7 +186,7 @@ class TransactionWorld:
                 cluster.report(Violation("exactly once", "", text))
 
 
-def _unstable(cluster: Cluster, group: str) -> str | None:
+def _unstable(cluster: SimulatedCluster, group: str) -> str | None:
     """What is open, or not committed yet, in this partition."""
     leader = cluster.leader(group)
     replica = None if leader is None else cluster.replica(group, leader)

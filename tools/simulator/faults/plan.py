@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Callable
 
 from log.recovery.checkpoint import Offsets
-from tools.simulator.cluster.cluster import Cluster
+from tools.simulator.cluster.cluster import SimulatedCluster
 from tools.simulator.settings.layout import CLIENT_NODES
 
 
-class Faults:
+class FaultPlan:
     """Given to whatever does something to the cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
         self.rng = random.Random(f"faults {cluster.settings.seed}")
         self.counts: Counter[str] = Counter()

@@ -12,16 +12,16 @@ from contextlib import contextmanager
 from attrs import evolve
 
 from log.raft.generation import number_of
-from tools.explorer.locals import BrokenInvariant, Facts, Locals
+from tools.explorer.locals import BrokenInvariant, ExploredFacts, Locals
 from tools.explorer.past import Numbered, Past, Pasts
 from tools.explorer.scenario import NO_BOUND, Scenario
-from tools.explorer.sites import MASK, Event, Move, Site, Sites, place
+from tools.explorer.sites import MASK, Event, Site, SiteMove, Sites, place
 
 State = int
-Way = tuple[Move, State]
+Way = tuple[SiteMove, State]
 
 
-class World:
+class GroupStates:
     """The successors of a state."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -31,7 +31,7 @@ class World:
         self.pasts = Pasts()
         self._places = [(self.sites.by_number[broker], place(broker)) for broker in range(scenario.brokers)]
         self._brokers = range(scenario.brokers)
-        self._checked: dict[tuple[Move, int], int] = {}
+        self._checked: dict[tuple[SiteMove, int], int] = {}
         self._agreed: set[tuple[int, int]] = set()
         self._stands: dict[tuple[int, ...], tuple[bool, tuple[int, ...]]] = {}
         self.terms_max = scenario.terms
@@ -57,7 +57,7 @@ class World:
 
     def successors(self, state: State) -> list[Way]:
         """Everything that can happen now, and the state after it."""
-        found: list[tuple[Move, State | None]] = []
+        found: list[tuple[SiteMove, State | None]] = []
         past, sites = self.past_of(state), self.sites_of(state)
         may_fail = self.has_faults and past.past.faults < self.scenario.faults
         has_time = past.past.timers < self.timers_max
@@ -82,8 +82,8 @@ class World:
         return [(move, after) for move, after in found if after is not None]
 
     def _timed(
-        self, state: State, site: Site, timed: list[tuple[Move, bool]], sites: list[Site], past: Numbered
-    ) -> Iterator[tuple[Move, State | None]]:
+        self, state: State, site: Site, timed: list[tuple[SiteMove, bool]], sites: list[Site], past: Numbered
+    ) -> Iterator[tuple[SiteMove, State | None]]:
         spent = past if self.timers_max == NO_BOUND else self.pasts.spent(past, "timers")
         is_answered = all(sites[peer].has_answers_only[site.broker] for peer in self.sites.peers[site.broker])
         for move, is_question in timed:
@@ -94,7 +94,7 @@ class World:
 
     def _of_leader(
         self, state: State, site: Site, sites: list[Site], past: Numbered
-    ) -> Iterator[tuple[Move, State | None]]:
+    ) -> Iterator[tuple[SiteMove, State | None]]:
         choices = self.sites.choices(site)
         if choices.may_append and past.past.batches < self.scenario.batches:
             move = self.sites.move(site, ("append", past.past.batches))
@@ -112,7 +112,7 @@ class World:
         return other.facts.leads and other.facts.term == site.facts.term and is_linked
 
     def _after(
-        self, state: State, move: Move, sites: list[Site], past: Numbered, before: Numbered | None = None
+        self, state: State, move: SiteMove, sites: list[Site], past: Numbered, before: Numbered | None = None
     ) -> State | None:
         """None if that goes beyond the bounds. `past` is what `before` has become by the event."""
         if move.term > self.terms_max:
@@ -163,7 +163,7 @@ class World:
 
     # -- what must hold --------------------------------------------------------------------------------------------
 
-    def _check(self, move: Move, sites: list[Site], past: Numbered) -> int:
+    def _check(self, move: SiteMove, sites: list[Site], past: Numbered) -> int:
         """What is added to the state for what has happened. Raises BrokenInvariant."""
         step = self._checked.get((move, past.number))
         if step is None:
@@ -173,7 +173,7 @@ class World:
                 self._check_logs(move.after, other.local)
         return step
 
-    def _note(self, move: Move, past: Numbered) -> Numbered:
+    def _note(self, move: SiteMove, past: Numbered) -> Numbered:
         broker, was, mine = move.broker, self.locals.facts[move.before], self.locals.facts[move.after]
         if mine.leads and not was.leads:
             past = self.pasts.of(past.past.with_leader(broker, mine))
@@ -225,13 +225,13 @@ class World:
             known = self._stands[key] = (self._is_led(facts), electable)
         return known
 
-    def _is_led(self, facts: list[Facts]) -> bool:
+    def _is_led(self, facts: list[ExploredFacts]) -> bool:
         if self.scenario.elections_only:
             return any(one.leads for one in facts)
         latest = max(one.term for one in facts)
         return any(one.leads and one.term == latest and one.watermark == len(one.log) for one in facts)
 
-    def _is_electable(self, facts: list[Facts], broker: int) -> bool:
+    def _is_electable(self, facts: list[ExploredFacts], broker: int) -> bool:
         mine = facts[broker]
         alive = [one for one in self._brokers if facts[one].is_alive]
         if not mine.is_alive or broker not in mine.voters:
@@ -247,7 +247,7 @@ class World:
 
     # -- words -----------------------------------------------------------------------------------------------------
 
-    def describe(self, move: Move) -> str:
+    def describe(self, move: SiteMove) -> str:
         event = move.event
         if event[0] in ("step", "lost", "repeated"):
             what = "" if event[0] == "step" else f"{event[0]}: "

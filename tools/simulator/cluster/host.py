@@ -19,7 +19,7 @@ class BitFlip:
 
 
 @define(slots=True)
-class Broker:
+class BrokerHost:
     """A machine: its disk outlives its processes."""
 
     id: int
