@@ -206,7 +206,7 @@ class ConfirmLeadership:
 
 @wire(0x0230)
 @frozen(slots=True)
-class LeadershipConfirmed:
+class LeadershipAnswer:
     error: int
 
 

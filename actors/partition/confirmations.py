@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from actors.messages.replica import LeadershipConfirmed
+from actors.messages.replica import LeadershipAnswer
 from protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from actors.partition.authority import Authority
     from log.replica.member import Member
 
-_NOT_LEADER = LeadershipConfirmed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+_NOT_LEADER = LeadershipAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 class Confirmations:
@@ -30,20 +30,20 @@ class Confirmations:
         self._member = member
         self._authority = authority
         self._now = now
-        self._waiting: deque[tuple[int, int, Callable[[LeadershipConfirmed], None]]] = deque()
+        self._waiting: deque[tuple[int, int, Callable[[LeadershipAnswer], None]]] = deque()
         """The term and the number of a question, in order."""
 
     def begin(
-        self, leader_epoch: int, then: Callable[[], Callable[[LeadershipConfirmed], None]]
-    ) -> LeadershipConfirmed | None:
+        self, leader_epoch: int, then: Callable[[], Callable[[LeadershipAnswer], None]]
+    ) -> LeadershipAnswer | None:
         """Ask the voters. None if their answers must be waited for: what `then` makes is called with the outcome."""
         objection = self._authority.to_answer(leader_epoch)
         if objection is not None:
-            return LeadershipConfirmed(objection.error)
+            return LeadershipAnswer(objection.error)
         node = self._member.node
         number = self._member.confirm(self._now())
         if node.role.confirmed() >= number:
-            return LeadershipConfirmed(ErrorCode.NONE)
+            return LeadershipAnswer(ErrorCode.NONE)
         self._waiting.append((node.term, number, then()))
         return None
 
@@ -59,4 +59,4 @@ class Confirmations:
                 return
             self._waiting.popleft()
             good = node.leads and term == node.term
-            then(LeadershipConfirmed(ErrorCode.NONE) if good else _NOT_LEADER)
+            then(LeadershipAnswer(ErrorCode.NONE) if good else _NOT_LEADER)

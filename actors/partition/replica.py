@@ -28,7 +28,7 @@ from actors.messages.replica import (
     EpochEnd,
     FindEpochEnd,
     FindOffset,
-    LeadershipConfirmed,
+    LeadershipAnswer,
     LogFacts,
     OffsetFound,
     RaiseLogStart,
@@ -298,13 +298,13 @@ class Replica(RaftActor):
             return self._refused(error)
         refused = self._refused(error)
 
-        def result(confirmed: LeadershipConfirmed) -> AppendResult:
+        def result(confirmed: LeadershipAnswer) -> AppendResult:
             if confirmed.error == ErrorCode.NONE:
                 return refused
             self._note_refused(header)
             return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, refused.leader_epoch, "another replica may lead")
 
-        def answer() -> Callable[[LeadershipConfirmed], None]:
+        def answer() -> Callable[[LeadershipAnswer], None]:
             reply = defer()
             return lambda confirmed: _set_once(reply, result(confirmed))
 
@@ -430,9 +430,9 @@ class Replica(RaftActor):
         self._reads.by_time.go_on()
 
     @handles(ConfirmLeadership)
-    def confirm_leadership(self, request: ConfirmLeadership) -> LeadershipConfirmed | None:
-        def answer() -> Callable[[LeadershipConfirmed], None]:
-            reply: Future[LeadershipConfirmed] = self.defer()
+    def confirm_leadership(self, request: ConfirmLeadership) -> LeadershipAnswer | None:
+        def answer() -> Callable[[LeadershipAnswer], None]:
+            reply: Future[LeadershipAnswer] = self.defer()
             return lambda confirmed: _set_once(reply, confirmed)
 
         confirmed = self._confirmations.begin(request.leader_epoch, answer)

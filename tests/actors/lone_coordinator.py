@@ -18,7 +18,7 @@ from actors.messages.replica import (
     ConfirmLeadership,
     DescribeReplica,
     FindOffset,
-    LeadershipConfirmed,
+    LeadershipAnswer,
     OffsetFound,
     ReadRecords,
     ReadResult,
@@ -79,9 +79,9 @@ class LeadingReplica(Actor):
         return OffsetFound(0, 0 if message.timestamp == EARLIEST else self._records, -1, 0)
 
     @handles(ConfirmLeadership)
-    def confirm(self, _message: ConfirmLeadership) -> LeadershipConfirmed:
+    def confirm(self, _message: ConfirmLeadership) -> LeadershipAnswer:
         self._begin("confirm")
-        return LeadershipConfirmed(0)
+        return LeadershipAnswer(0)
 
     @handles(ReadRecords)
     def read(self, _message: ReadRecords) -> ReadResult:

@@ -19,7 +19,7 @@ from actors.messages.replica import (
     AppendResult,
     ConfirmLeadership,
     FindOffset,
-    LeadershipConfirmed,
+    LeadershipAnswer,
     LogMoved,
     ReadRecords,
     ReadSlice,
@@ -276,7 +276,7 @@ def test_who_leads_is_confirmed_by_a_majority_or_not_at_all() -> None:
     epoch = partition.replica.member.node.term
     partition.ask(ConfirmLeadership(epoch))
     partition.run(0.1)
-    assert partition.asker.answers == [LeadershipConfirmed(ErrorCode.NONE)]
+    assert partition.asker.answers == [LeadershipAnswer(ErrorCode.NONE)]
     for follower in partition.followers:
         partition.silence(follower)
     partition.ask(ConfirmLeadership(epoch))
@@ -284,10 +284,10 @@ def test_who_leads_is_confirmed_by_a_majority_or_not_at_all() -> None:
     assert len(partition.asker.answers) == 1, "its links stand, and nobody answers"
     partition.unsilence(partition.followers[0])
     partition.run(2.0)
-    assert partition.asker.answers[1:] == [LeadershipConfirmed(ErrorCode.NONE)]
+    assert partition.asker.answers[1:] == [LeadershipAnswer(ErrorCode.NONE)]
     partition.ask(ConfirmLeadership(epoch - 1))
     partition.run(0.1)
-    assert partition.asker.answers[2:] == [LeadershipConfirmed(ErrorCode.FENCED_LEADER_EPOCH)]
+    assert partition.asker.answers[2:] == [LeadershipAnswer(ErrorCode.FENCED_LEADER_EPOCH)]
 
 
 def test_a_leader_that_steps_down_is_not_confirmed() -> None:
@@ -296,7 +296,7 @@ def test_a_leader_that_steps_down_is_not_confirmed() -> None:
         partition.world.sim.blocked.update(((follower, partition.leader), (partition.leader, follower)))
     partition.ask(ConfirmLeadership(-1))
     partition.run(5.0)
-    assert partition.asker.answers == [LeadershipConfirmed(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+    assert partition.asker.answers == [LeadershipAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
 
 
 def test_only_a_leader_that_a_majority_confirms_reports_a_missing_batch() -> None:

@@ -10,7 +10,7 @@ from attrs import evolve
 from actors.coordination import groups as group_coordinator
 from actors.coordination.coordinator import Coordinator
 from actors.coordination.transactions import TransactionCoordinator, _Send
-from actors.messages.replica import AppendMarker, LeadershipConfirmed, ReadSlice, SliceRead
+from actors.messages.replica import AppendMarker, LeadershipAnswer, ReadSlice, SliceRead
 from actors.partition import transaction_gate
 from actors.partition.confirmations import Confirmations
 from actors.partition.replica import Replica
@@ -247,9 +247,9 @@ def _fetched_as_it_is(
     return _fetched(self, group_id, topic, partition, False)
 
 
-def _confirmed_by_itself(self: Confirmations, leader_epoch: int, _then: object) -> LeadershipConfirmed:
+def _confirmed_by_itself(self: Confirmations, leader_epoch: int, _then: object) -> LeadershipAnswer:
     objection = self._authority.to_answer(leader_epoch)
-    return LeadershipConfirmed(ErrorCode.NONE if objection is None else objection.error)
+    return LeadershipAnswer(ErrorCode.NONE if objection is None else objection.error)
 
 
 def _any_epoch(_metadata: Metadata, _leadership: Leadership, _topic_name: str) -> int:
