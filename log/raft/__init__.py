@@ -1,12 +1,12 @@
 """Raft over a partition log: the algorithm alone, no clock, no I/O.
 
-The contract between a node and its driver:
+The contract between a node and its driver (log/replica/member.py):
 
     node.step(message, now) / node.tick(now) / node.appended(...) / node.flushed(...)
     ready = node.take_ready()
     1. persist   ready.begin, ready.truncate, ready.append to the log; ready.vote to the vote journal
     2. send      ready.messages: after the vote is durable, if there is one; never before
-    3. apply     ready.watermark: answer readers and appends that wait
+    3. apply     ready.watermark: answer readers, and appends that wait for it
 
 A Raft entry is a record batch; its term is the batch's leader epoch. **Positions are exclusive batch ends.** The log is
 the driver's: a node reads its facts (ends, epochs) and never its bytes.

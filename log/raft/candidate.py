@@ -181,7 +181,9 @@ class Candidate(Election):
     __slots__ = ("asked_at", "forced", "relinked")
 
     def __init__(self, state: RaftState, asked_at: float, *, forced: bool, later: Sequence[Membership] = ()) -> None:
-        super().__init__(state, math.inf, later)  # no retry before the own vote is durable: until then nobody is asked
+        super().__init__(
+            state, math.inf, later
+        )  # no retry before the own vote is durable: until then no voter is asked
         self.asked_at = asked_at
         self.forced = forced
         """Has the leader transferred its leadership? Then voters that still hear that leader may grant their votes."""

@@ -42,9 +42,9 @@ class Follower(Role):
         self.verified = 0
         """How far the log is known to be the leader's, in this term."""
         self.acknowledged = 0
-        """What the leader was told of that. Invariant: acknowledged <= verified."""
+        """What of that the leader was sent as an acknowledgement. Invariant: acknowledged <= verified."""
         self.leader_watermark = 0
-        """The highest watermark that the leader has told."""
+        """The highest watermark that the leader has sent."""
         self.certain_watermark: int | None = None
         """The leader says that nothing above it was committed by earlier leaders."""
 

@@ -1,18 +1,18 @@
-"""Generations of a group: an operator accepted a loss and said which replicas go on without the others.
+"""Generations of a Raft group: an operator accepted a loss and named the replicas that go on without the others.
 
 Terms of a later generation are higher than all terms of an earlier one: the generation is in the high bits of the term,
 which is Kafka's leader epoch and has 31 bits. A node never adopts a term of another generation from a message: with the
-majority of an earlier generation it could be elected in that term. Which replicas vote in a generation is told from
-outside (`RaftNode.begin_generation`), never by a message.
+majority of an earlier generation it could be elected in that term. The voters of a generation come from outside
+(`RaftNode.begin_generation`), never from a message.
 
-A message of a later generation tells a node one thing, that there is one (`RaftNode.hear_generation`). What its own
-generation commits from then on will be dropped. So it ceases to lead, stands for no election, grants no vote and
-acknowledges nothing until it has been told its part in the later generation. A leader or candidate of an earlier
-generation is told so, with the first term of the later one, in which nobody is ever elected. All other messages of an
-earlier generation are dropped.
+A message of a later generation tells a node one thing, that there is one (`RaftNode.hear_generation`). What the node's
+own generation commits from then on will be dropped. So the node ceases to lead, stands for no election, grants no vote
+and acknowledges nothing until it has been told its part in the later generation. A leader or candidate of an earlier
+generation is answered with the first term of the later one, in which no candidate is ever elected. All other messages
+of an earlier generation are dropped.
 
-The last term of a generation is used by no candidate: a replica that is not sure in which term it voted last may be set
-to it (vote_journal.py) and votes no more then.
+No candidate uses the last term of a generation: a replica that does not know in which term it voted last may be set to
+it (log/replica/vote_journal.py), and grants no more votes then.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def generation_of(term: int) -> int:
 
 
 def number_of(term: int) -> int:
-    """Which term of its generation it is."""
+    """The number of a term within its generation."""
     return term & _MASK
 
 
 def first_term(generation: int) -> int:
-    """In which there is no election: candidates begin with the one behind it."""
+    """There is no election in it: candidates begin with the next one."""
     assert 0 <= generation <= GENERATIONS_MAX, f"generation {generation} has no terms"
     return generation << TERM_BITS
 
@@ -42,5 +42,5 @@ def last_term(generation: int) -> int:
 
 
 def later(term: int, count: int) -> int:
-    """So many terms later, but within the same generation."""
+    """The term that is `count` later, but within the same generation."""
     return min(term + count, last_term(generation_of(term)))

@@ -446,7 +446,7 @@ class Leader(Role):
             self.read_index.ask_again(now)
         for broker, progress in self.progress.items():
             if progress.owes_word and progress.online and now >= progress.sent_at + append_timeout_s:
-                # It may have more than it could tell: it is told to begin anew only after it has answered.
+                # It may have more than its last answer said: it is sent a snapshot only after it has answered.
                 known = progress.match if progress.pace is Pace.STREAM else progress.next
                 progress.probe_from(max(known, state.log.first_offset))
                 self.replicate(broker, now)

@@ -1,9 +1,9 @@
-"""Who votes in a group.
+"""The voters of a Raft group.
 
-A voter is a broker with one particular directory: a broker that comes back with an empty disk is somebody else, who
-must not vote away what its predecessor acknowledged. Memberships are control batches of the group's own log, one voter
-added or removed at a time, in force as soon as they are appended and taken back if they are truncated. Retention
-deletes the log's copies, so their history is also kept in a small file.
+A voter is a broker with one particular directory: a broker that comes back with an empty disk is not that voter, whose
+acknowledgements it could otherwise vote away. A membership is a control batch of the Raft group's own log, which adds
+or removes one voter. It is in force as soon as it is appended, and rolled back if it is truncated. Retention deletes
+the batches, so the history of memberships is also kept in a small file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from protocol.late_attrs import frozen
 
 _VERSION = 2
 _VERSIONS = (1, _VERSION)
-"""Those of a membership that can be read. The first one has no generation."""
+"""Versions of a membership that can be read. Version 1 has no generation."""
 _HISTORY_VERSION = 1
 
 
@@ -33,13 +33,13 @@ class Voter:
 
 @frozen(slots=True)
 class Membership:
-    """The voters of a group."""
+    """The voters, and the decision that made them voters."""
 
     voters: tuple[Voter, ...]
     move: int = 0
-    """For which move of the partition they vote. Whoever knows of earlier moves alone changes nothing."""
+    """The move of the partition for which they vote. A leader that knows of earlier moves only changes nothing."""
     generation: int = 0
-    """How often an operator said which replicas go on without the others (generation.py)."""
+    """How often an operator gave up replicas, so that the others go on without them (generation.py)."""
     brokers: tuple[int, ...] = field(init=False, eq=False, repr=False)
     majority: int = field(init=False, eq=False, repr=False)
 
@@ -87,8 +87,8 @@ class Membership:
 class MembershipHistory:
     """Memberships and the offsets from which they hold. The first one holds from the beginning.
 
-    Usually none is above the log's end. That of a replica which lost some of its log keeps them: it may have
-    acknowledged them, and would else take itself for a voter it is no more, or for the only one.
+    The history of an eligible replica ends at its log end. An ineligible replica keeps the memberships above that: it
+    may have acknowledged them, and would otherwise take itself for a voter that it is no longer, or for the only one.
     """
 
     __slots__ = ("_memberships", "_offsets", "changed", "latest", "latest_offset")
@@ -101,7 +101,7 @@ class MembershipHistory:
         """The offset of the control batch that brought the latest membership; -1 for the initial one."""
         for offset, membership in entries:
             self.add(offset, membership)
-        assert self._offsets, "a group has members"
+        assert self._offsets, "a Raft group has members"
         self.changed = False
 
     def add(self, offset: int, membership: Membership) -> None:
@@ -112,7 +112,7 @@ class MembershipHistory:
         self._has_changed()
 
     def put(self, offset: int, membership: Membership) -> None:
-        """A leader has brought a membership batch at this offset; later ones may be known already, and stay."""
+        """A leader has sent a membership batch of this offset. Later ones may be known already, and stay."""
         self.cut_within(offset, offset + 1)
         at = bisect_right(self._offsets, offset)
         self._offsets.insert(at, offset)
@@ -120,14 +120,14 @@ class MembershipHistory:
         self._has_changed()
 
     def cut_within(self, start: int, end: int) -> None:
-        """A leader has brought something else from `start` up to `end`."""
+        """A leader has sent other batches from `start` up to `end`: memberships there are rolled back."""
         first, last = max(bisect_left(self._offsets, start), 1), bisect_left(self._offsets, end)
         if first < last:
             del self._offsets[first:last], self._memberships[first:last]
             self._has_changed()
 
     def cut_from(self, offset: int) -> None:
-        """The log was truncated to `offset`: what came there or later is taken back."""
+        """The log was truncated to `offset`: later memberships are rolled back."""
         while len(self._offsets) > 1 and self._offsets[-1] >= offset:
             self._offsets.pop()
             self._memberships.pop()

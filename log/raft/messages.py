@@ -1,4 +1,4 @@
-"""What the nodes of one group say to each other. Every message carries the sender's term.
+"""What the nodes of one Raft group send to each other. Every message carries the sender's term.
 
 `end` is always an exclusive batch end, `epoch` the epoch of the batch that ends there.
 """
@@ -10,12 +10,13 @@ from protocol.late_attrs import frozen
 
 @frozen(slots=True)
 class VoteRequest:
-    """Vote for me: my log ends at (last_end, last_epoch), and in it you are a voter with this directory.
+    """A candidate asks for a vote; its log ends at (last_end, last_epoch).
 
-    Whether it is a voter, only the candidate's log has to know: one that was just added may not have heard of it.
-    `pre` asks what the answer would be and changes nothing. `forced` comes from a leader that hands over: it is no
-    disturbance, so a voter that hears a leader may grant it all the same. `membership` is the offset from which my
-    membership holds: a voter that lost its log, and not the memberships in it, may know a later one.
+    In the candidate's log the receiver is a voter with `voter_directory`. Only that log decides it: a voter that was
+    just added may not have received the membership yet. `pre` marks a pre-vote: it asks what the answer would be and
+    changes nothing. `forced` marks the successor to which a leader transfers its leadership: a voter that hears a
+    leader may grant its vote all the same. `membership` is the offset from which the candidate's membership holds: a
+    voter that lost its log, and not the memberships in it, may know a later one.
     """
 
     term: int
@@ -30,10 +31,10 @@ class VoteRequest:
 
 @frozen(slots=True)
 class VoteAnswer:
-    """Yes or no, to a request of this kind. Without `eligible` it counts only if every voter says yes.
+    """The vote is granted or refused. The vote of an ineligible voter counts only if all voters grant theirs.
 
-    A voter that is not eligible may have acknowledged a later membership than the candidate's before it lost its log.
-    It says so: whoever it elects must be elected by that `membership`, too.
+    An ineligible voter may have acknowledged a later membership than the candidate's before it lost its log. It names
+    that `membership`: the candidate must be elected by its voters, too.
     """
 
     term: int
@@ -47,7 +48,7 @@ class VoteAnswer:
 
 @frozen(slots=True)
 class Append:
-    """Batches that follow (prev_end, prev_epoch); none for a probe. Watermark and log start as the leader has them."""
+    """Batches that follow on (prev_end, prev_epoch), or none: a probe. `watermark` and `log_start` are the leader's."""
 
     term: int
     leader: int
@@ -60,9 +61,9 @@ class Append:
 
 @frozen(slots=True)
 class SparseAppend(Append):
-    """An append whose first batch lies behind others that were compacted away.
+    """An append whose first batch comes after batches that were compacted away.
 
-    `epochs` are those that began among these: from the batches nobody could tell any more.
+    `epochs` are those that began in the batches that are gone: no other batch shows them any more.
     """
 
     epochs: bytes
@@ -70,10 +71,10 @@ class SparseAppend(Append):
 
 @frozen(slots=True)
 class Appended:
-    """`ok`: everything up to `end` is verified to be the leader's (and durable, if that was asked for).
+    """`ok`: everything up to `end` is verified to be the leader's, and durable if that is required.
 
-    Not ok: the logs do not meet at what the append claimed; (end, epoch) is where mine ends, or where the epoch in
-    question ends here, for the leader to look up. `eligible` says whether this replica counts.
+    Not ok: the logs do not meet where the append begins; (end, epoch) is where the follower's log ends, or where the
+    epoch in question ends there, for the leader to look up. `eligible`: is the follower counted in quorums?
     """
 
     term: int
@@ -87,9 +88,9 @@ class Appended:
 
 @frozen(slots=True)
 class Beat:
-    """I am still your leader. Travels with the beats of every other group between the same two processes.
+    """A leader's heartbeat. It is sent with those of all other Raft groups between the same two processes.
 
-    If it is `certain`, nothing above this watermark was ever committed by those who led before.
+    If the watermark is `certain`, no earlier leader committed anything above it.
     """
 
     term: int
@@ -100,7 +101,7 @@ class Beat:
 
 @frozen(slots=True)
 class BeatAnswer:
-    """You are. Everything up to `end` is verified."""
+    """The answer to a heartbeat, or to a message of an older term. Everything up to `end` is verified."""
 
     term: int
     follower: int
@@ -111,9 +112,10 @@ class BeatAnswer:
 
 @frozen(slots=True)
 class BeginFromSnapshot:
-    """What you need lies below my log's start: drop everything and begin there, with what I know of the rest.
+    """What a follower needs lies below the leader's log start: it drops its log and begins there.
 
-    `snapshot` is what the log's records made, where that is kept; it may be of a later offset than the log's start.
+    The rest of the message says what the deleted records amount to. `snapshot` is the state of the state machine, where
+    one is kept; it may be of a later offset than the log start.
     """
 
     term: int
@@ -127,7 +129,10 @@ class BeginFromSnapshot:
 
 @frozen(slots=True)
 class TimeoutNow:
-    """I hand over to you, who have everything: call an election at once. All below `watermark` is committed."""
+    """A leader transfers its leadership: the receiver has the whole log, and stands for election at once.
+
+    Everything below `watermark` is committed.
+    """
 
     term: int
     leader: int
@@ -136,7 +141,7 @@ class TimeoutNow:
 
 @frozen(slots=True)
 class Recovered:
-    """You have caught up with everything that was ever acknowledged: from now on you count and vote again."""
+    """An ineligible follower has been caught up with everything that is left: it is eligible from now on."""
 
     term: int
     leader: int
@@ -144,7 +149,7 @@ class Recovered:
 
 @frozen(slots=True)
 class Confirm:
-    """Am I still your leader? Questions are numbered, and an answer is one to all before it."""
+    """Read index: a leader asks for a confirmation that it leads. An answer confirms all earlier questions, too."""
 
     term: int
     leader: int
@@ -153,7 +158,7 @@ class Confirm:
 
 @frozen(slots=True)
 class Confirmed:
-    """You were when I got that question."""
+    """Read index: the sender led when its question `number` arrived."""
 
     term: int
     follower: int

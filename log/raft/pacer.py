@@ -1,14 +1,14 @@
-"""How fast replicas that are being made may be filled, all of one broker's together.
+"""The rate at which one broker catches up new replicas, all of them together.
 
-A partition that moves is copied as a whole. At full speed that would take the disk, the loop and the links from those
-who are being served meanwhile.
+A partition that moves is copied as a whole. At full speed that would take the disk, the loop and the links from the
+clients that are served meanwhile.
 """
 
 from __future__ import annotations
 
 
 class Pacer:
-    """Says when more may be sent. A batch is never split: its bytes are waited for after it is sent."""
+    """Says when more may be sent. A batch is never split: it is sent at once, and paid for by the pause after it."""
 
     __slots__ = ("_bytes_per_s", "_free_at")
 
@@ -17,6 +17,6 @@ class Pacer:
         self._free_at = 0.0
 
     def spend(self, size: int, now: float) -> float:
-        """So much goes out now: when may more?"""
+        """`size` bytes are sent now. Gives the time from which more may be sent."""
         self._free_at = max(self._free_at, now) + size / self._bytes_per_s
         return self._free_at

@@ -8,18 +8,21 @@ from collections import deque
 
 
 class Pace(enum.Enum):
-    """How appends are sent."""
+    """How batches are sent. Every follower begins as PROBE."""
 
     PROBE = "probe"
-    """One empty append at a time, until it is known where the logs meet."""
+    """One empty append at a time, until it is known where the logs meet. Invariant: nothing is in flight."""
     STREAM = "stream"
-    """One after the other without waiting, as far as the window allows."""
+    """Append after append without waiting for answers, as far as the window allows. Invariant: `waiting` is False."""
     SNAPSHOT = "snapshot"
-    """It was told to drop everything and begin at our log's start."""
+    """It was told to drop its log and to begin at the leader's log start; nothing is sent until it has answered."""
 
 
 class Progress:
-    """Invariant: match <= next. `match` is what this follower verified in our term; `next` is what it is sent next."""
+    """One follower over one link: a new link begins a new progress.
+
+    Invariant: 0 <= match <= next <= the leader's log end. `check_invariants` checks it and those of the fields.
+    """
 
     __slots__ = (
         "_in_flight", "answered", "caught_up_at", "directory", "eligible", "goal", "goal_set_at", "in_flight_bytes",
@@ -28,27 +31,38 @@ class Progress:
 
     def __init__(self, next_end: int, now: float, *, online: bool) -> None:
         self.match = 0
+        """The end that the follower verified in the leader's term. It goes down only if the follower says so."""
         self.next = next_end
+        """Where the next batches begin that it is sent, or where it is probed."""
         self.pace = Pace.PROBE
         self.online = online
+        """Is the link up? Otherwise nothing is sent."""
         self.linked_at = now
+        """When the link came up, or the leader was elected."""
         self.answered = False
-        """Has it said anything in our term, over this link? That its broker is there does not mean that it is."""
+        """Has the replica answered in this term, over this link? A broker may be there without its replica."""
         self.eligible = True
+        """As the replica last said. An ineligible one is left out of quorums."""
         self.directory = ""
+        """As the replica last said; empty before. It is a voter only with the directory that the membership names."""
         self.waiting = False
+        """Is a probe or a snapshot unanswered? Invariant: never while batches are streamed."""
         self.not_before = 0.0
-        """When it may be sent more, if it is one that is being made."""
+        """When more may be sent to a learner whose catch-up is throttled; 0 if at once."""
         self.in_flight_bytes = 0
+        """Invariant: the sum of the sizes in `_in_flight`."""
         self._in_flight: deque[tuple[int, int]] = deque()
+        """(end, size) of what was sent and not acknowledged. Invariant: all ends are above match, the last is next."""
         self.sent_at = now
+        """Since when an answer is awaited."""
         self.last_ack_at = now
         self.caught_up_at = -math.inf
-        """When it last had everything. Whoever is asked anew has to show that once more."""
+        """When it last had everything. After a new link it has to show that once more."""
         self.goal = next_end
-        """Where our log ended at `goal_set_at`: a follower that gets there had everything then.
+        """Where the leader's log ended at `goal_set_at`: a follower that gets there had everything then.
 
-        It stays until it is reached. While much is written, a follower is always a little behind our end.
+        It stays until it is reached. While much is written, a follower is always a little behind the log end.
+        Invariant: at most the leader's log end.
         """
         self.goal_set_at = now
 
@@ -67,7 +81,7 @@ class Progress:
 
     @property
     def owes_word(self) -> bool:
-        """Is something to come from it: an answer, or, if it does not count, that it does again?"""
+        """Is an answer to come from it, or the news that it is eligible again?"""
         return self.waiting or self.in_flight_bytes > 0 or not self.eligible
 
     def sent(self, end: int, size: int, now: float) -> None:
@@ -94,7 +108,7 @@ class Progress:
         self.last_ack_at = now
 
     def lost(self, end: int) -> None:
-        """The follower has nothing any more above `end`, whatever it said before."""
+        """The follower has nothing above `end`, whatever it acknowledged before."""
         if end < self.match:
             self.match, self.caught_up_at = end, -math.inf
 

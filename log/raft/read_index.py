@@ -1,7 +1,7 @@
 """Read index: a leader asks the voters to confirm that it leads. No clock is trusted here.
 
     number = leader.confirm(now)                ask, with a number of its own
-    leader.read_index.reached() >= number       it led when it asked: nobody was elected in a later term before that
+    leader.read_index.reached() >= number       it led when it asked: no later leader had been elected
 
 A voter that has voted in a later term does not answer, and a later leader has the votes of a majority. So it does not
 matter what a deposed leader has heard: not links that were lost at the other end alone, nor a clock that stood still.

@@ -12,7 +12,7 @@ from protocol.records.batches import RecordBatches
 
 @frozen(slots=True)
 class Vote:
-    """Term and vote, durable before they are told."""
+    """Term and vote, durable before a message tells them."""
 
     term: int = 0
     voted_for: int | None = None
@@ -20,7 +20,7 @@ class Vote:
 
 @frozen(slots=True)
 class ReadForFollower:
-    """Read the log from `prev_end` on and send it to a follower: it is behind what is still in memory."""
+    """Read the log from `prev_end` on for a follower, which lacks batches that were not just appended."""
 
     to: int
     prev_end: int
@@ -30,29 +30,29 @@ class ReadForFollower:
 
 @frozen(slots=True)
 class LeaderBatch:
-    """Append a control batch of the leader's own: to commit what earlier leaders left, or to change the membership."""
+    """Append a control batch: to commit what earlier leaders left or, with a membership, to change that."""
 
     membership: Membership | None = None
 
 
 @define(slots=True)
 class Ready:
-    """Gathered since the last one was taken."""
+    """What has to be done since the last `take_ready`."""
 
     vote: Vote | None = None
     begin: BeginFromSnapshot | None = None
     truncate: int | None = None
     append: list[RecordBatches] = Factory(list)
     epochs: bytes = b""
-    """Those that began before the first of these batches, where the leader has none any more."""
+    """Epochs that began before the first of these batches, in batches that were compacted away."""
     leader_batches: list[LeaderBatch] = Factory(list)
     messages: list[tuple[int, Message]] = Factory(list)
     reads: list[ReadForFollower] = Factory(list)
     snapshots: list[int] = Factory(list)
-    """Followers to be sent a BeginFromSnapshot: what they need lies below our log's start."""
+    """Followers to be sent a BeginFromSnapshot: what they need lies below the log start."""
     watermark: int | None = None
     recovered: bool = False
-    """This replica counts again."""
+    """This replica is eligible again."""
     became: str | None = None
     """The role, if it changed."""
 

@@ -1,11 +1,11 @@
 """A node and its log, driven together: the order of persisting, sending and applying is kept here and nowhere else.
 
-Whoever owns a member (an actor, a test, the simulator) feeds it events and then takes what it has to say:
+The owner of a member (an actor, a test, the simulator) gives it events, and then takes the results:
 
     member.outbox         messages that may be sent now
     member.unsaved_vote   a vote that must be made durable; `vote_saved` then frees the messages that wait for it
     member.committed      the watermark, if it has moved
-    member.damage         what a leader found that its disk did not keep
+    member.damage         what a leader could not read from its disk, for an operator
 """
 
 from __future__ import annotations
@@ -36,20 +36,19 @@ from protocol.records.batches import (
 MEMBERSHIP_FILE = "membership"
 _CONTROL_BYTES_MAX = 1 << 20
 FULL_PAUSE_SECONDS = 0.5
-"""So long a follower whose disk is full ignores batches: an answer would make the leader send them again at once."""
-
+"""For so long a follower with a full disk ignores batches: a refusal would make the leader send them again at once."""
 
 HELD_MAX = 64
-"""So many appends wait for a truncation. What comes after them is dropped, and the leader sends it again."""
+"""How many appends wait for a truncation. Later ones are dropped, and the leader sends them again."""
 
 
 class StateMachine(Protocol):
-    """What the records of a log make, if a group keeps that: it goes with a log that begins anew."""
+    """The state that the records of a log produce, where it is kept: a log that begins anew begins with it."""
 
     def encode(self) -> bytes: ...
 
     def begin_anew(self, snapshot: bytes) -> None:
-        """Be this, and have it on disk."""
+        """Adopt this state; it is on disk afterwards."""
 
 
 class Member:
@@ -75,7 +74,7 @@ class Member:
         self._wall_ms = wall_ms
         self._full_until = float("-inf")
         self._held: list[Append] = []
-        """Those of one term that came while our log was being cut. They are looked at again when that is on disk."""
+        """Appends of one term that arrived during a truncation. They are handled when the truncation is on disk."""
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -92,7 +91,7 @@ class Member:
         try:
             self._work(now)
         except (LogFull, TruncationUnderWay) as error:
-            # It is as if this message had not come: the leader sends it again, or we look at it again after the sync.
+            # It is as if this message had not come: the leader sends it again, or it is handled after the sync.
             if isinstance(error, LogFull):
                 self._full_until = now + FULL_PAUSE_SECONDS
             else:
@@ -133,13 +132,13 @@ class Member:
         self._work(now)
 
     def begin_generation(self, membership: Membership, now: float, *, keeps_log: bool) -> None:
-        """An operator gave up replicas that are not in this membership. See RaftNode.begin_generation.
+        """An operator gave up the replicas that are not in this membership. See RaftNode.begin_generation.
 
         A replica keeps its log if it is a survivor of each generation that it has not begun: all survivors must agree
         on the first leader, so nothing was written in a generation that one of them has not begun. Every other replica
         drops its log, which may disagree with what was written since.
-        The history comes last: as long as it is not on disk, this is still a replica of the earlier generation, which
-        lost everything that it must lose before the later one begins.
+        The history is written last: until it is on disk, this is still a replica of the earlier generation. It has by
+        then dropped everything that it must drop before the later generation begins.
         """
         files, directory = self.log.filesystem, self.log.directory
         files.make_directory(directory)
@@ -164,7 +163,7 @@ class Member:
         return handing_over
 
     def confirm(self, now: float) -> int:
-        """As leader: ask the others whether that is so. Gives the question's number."""
+        """As leader: ask the voters to confirm that. Gives the question's number."""
         number = self.node.confirm(now)
         self._work(now)
         return number
@@ -185,7 +184,7 @@ class Member:
                 self.step(message, now)
 
     def vote_saved(self, vote: Vote, now: float) -> None:
-        """This vote is durable: what was to be told after it may be told."""
+        """This vote is durable: the messages that waited for it may be sent."""
         if self.unsaved_vote == vote:
             self.unsaved_vote = None
             self.node.vote_saved(now)
@@ -220,7 +219,7 @@ class Member:
                 self._send_snapshot(broker, now)
 
     def _must_wait(self, message: Append) -> bool:
-        """Does it follow one that waits until our log is cut? An answer would make the leader send that again."""
+        """Does it come after an append that waits for a truncation? A refusal would make the leader send that again."""
         if not (self._held and self.log.is_truncating) or message.term > self._held[0].term:
             return False
         if len(self._held) < HELD_MAX:
@@ -243,12 +242,12 @@ class Member:
             self.log.truncate(ready.truncate)
             assert self.log.end_offset == ready.truncate, "batches are never split"
         self._save_history()
-        if ready.append and self.log.is_truncating:  # first that must be on disk: see `PartitionLog.truncate`
+        if ready.append and self.log.is_truncating:  # the truncation must be on disk first: see `PartitionLog.truncate`
             raise TruncationUnderWay(self.log.directory)
         hidden = EpochCache.decode(ready.epochs, "the leader's epochs") if ready.epochs else ()
         for batches in ready.append:
-            # Before the log: a membership that a crash kept from it is taken back at the next start, and one that is in
-            # the log and not in the history would be overlooked.
+            # Before the log: a membership that a crash kept from the log is rolled back at the next start; one that is
+            # in the log and not in the history would be overlooked.
             self._note_memberships(batches)
             self._save_history()
             self.log.append_stamped(batches, now_ms=self._wall_ms(), hidden=hidden)
@@ -283,7 +282,7 @@ class Member:
         self._append(batches, now)
 
     def _read_for_follower(self, read: ReadForFollower, now: float) -> None:
-        """Read for a follower. What a disk has damaged is not handed on: somebody else may lead who has it whole."""
+        """Read for a follower. Damaged batches are not sent: a follower that has them whole may lead instead."""
         start = max(read.prev_end, self.log.log_start_offset)  # which may lie inside of the first batch
         try:
             batches = self._read_as_written(start, read.bytes_max)
@@ -298,20 +297,20 @@ class Member:
             self.node.on_read(read, batches.data, batches.headers[-1].next_offset, now, epochs)
 
     def _without_hidden_epochs(self, batches: RecordBatches, prev_end: int) -> tuple[RecordBatches, bytes]:
-        """As many of these as come before the next epoch that began where they were compacted away.
+        """The batches up to the next epoch that began in batches which were compacted away.
 
-        If that is before the first of them, all such epochs, to be told.
+        If epochs began so before the first batch, those epochs are given, too: the follower could not know them.
         """
-        epochs, expected, position, told = self.log.epochs, prev_end, 0, b""
+        epochs, expected, position, hidden = self.log.epochs, prev_end, 0, b""
         for at, header in enumerate(batches.headers):
             base = header.base_offset
             if base > expected and epochs.epoch_at(base - 1) != epochs.epoch_at(expected - 1):
                 if at:
-                    return RecordBatches(batches.data[:position], batches.headers[:at]), told
-                told = epochs.between(expected, base).encode()
+                    return RecordBatches(batches.data[:position], batches.headers[:at]), hidden
+                hidden = epochs.between(expected, base).encode()
             expected = header.next_offset
             position += header.size
-        return batches, told
+        return batches, hidden
 
     def _read_as_written(self, start: int, bytes_max: int) -> RecordBatches:
         log, expected = self.log, 0
@@ -364,7 +363,7 @@ class Member:
             position += header.size
 
     def _note_membership(self, offset: int, membership: Membership) -> None:
-        """Those of earlier generations vote no more, wherever their batches are in the log."""
+        """Memberships of earlier generations do not count, wherever their batches are in the log."""
         if membership.generation >= self.node.membership.generation:
             self.node.history.put(offset, membership)
 

@@ -90,7 +90,7 @@ def _send_before_saved(self: Member, ready: Ready) -> None:
 _get = VoteJournal.get
 
 
-def _doubt_nothing(_self: VoteJournal, _groups: set[str]) -> None:
+def _doubt_nothing(_self: VoteJournal, _partitions: set[str]) -> None:
     pass
 
 
@@ -98,11 +98,11 @@ def _note_no_era(_self: VoteJournal, _votes: Mapping[str, Vote]) -> None:
     pass
 
 
-def _forget_vote(self: VoteJournal, group: str) -> Vote:
-    return Vote(_get(self, group).term, None)
+def _forget_vote(self: VoteJournal, partition: str) -> Vote:
+    return Vote(_get(self, partition).term, None)
 
 
-def _forget_term(_self: VoteJournal, _group: str) -> Vote:
+def _forget_term(_self: VoteJournal, _partition: str) -> Vote:
     return Vote()
 
 
