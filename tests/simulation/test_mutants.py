@@ -34,8 +34,8 @@ BREAKS = {
     "a transaction is complete when all its markers are there": "complete-too-early",
     "a transaction is known to its coordinator": "not-verified",
     "a replica keeps its own invariants": "window-not-freed",
-    "a vote is on disk before anybody leads by it": "led-before-saved",
-    "a vote is on disk before it is told": "vote-told-before-saved",
+    "a vote is on disk before a leader relies on it": "led-before-saved",
+    "a vote is on disk before it is sent": "vote-told-before-saved",
     "a vote that was told is remembered": "vote-forgotten",
     "a watermark covers what is there": "watermark-unverified",
     "aborted read (G1a)": "aborted-before-untold",
@@ -62,9 +62,9 @@ BREAKS = {
     "what is known of leaders never gets older": "older-epoch-wins",
     "what the survivors had is kept": "survivor-drops-log",
     "what the watermark covers is held by a majority": "commit-without-majority",
-    "whoever applied the same knows the same": "snapshot-without-answers",
-    "whoever counts again holds what was committed": "recovered-too-early",
-    "whoever lost what it acknowledged does not count": "lost-data-votes",
+    "brokers that applied the same records know the same metadata": "snapshot-without-answers",
+    "an eligible replica holds what was committed": "recovered-too-early",
+    "a replica that lost acknowledged records is ineligible": "lost-data-votes",
     "zombie": "stale-epoch-commits",
 }
 """One planted bug for each promise that some bug breaks in many seeds; `make test-long` hunts all of them."""
@@ -89,7 +89,7 @@ def test_a_planted_bug_is_found(name: str) -> None:
 
 
 def test_a_promise_that_another_bug_breaks_does_not_count() -> None:
-    catch = hunt("commit-without-majority", range(2), promise="a vote is on disk before it is told")
+    catch = hunt("commit-without-majority", range(2), promise="a vote is on disk before it is sent")
     assert (catch.seed, catch.seeds_tried) == (None, 2)
 
 

@@ -1,4 +1,4 @@
-"""Does a history of what clients did and saw keep Kafka's promises? Every anomaly is told by its name.
+"""Does a history of what clients did and saw keep Kafka's promises? Every anomaly is reported by its name.
 
     python -m tools.checker history.jsonl
 
@@ -10,6 +10,6 @@ writes        lost, unseen, doubled, moved, invented records
 transactions  what readers of committed records must not see, and what they must see together
 polls         consumers that jump
 offsets       groups that lose their progress
-fencing       those who should have been shut out
+fencing       producers and members that should have been fenced
 check         all of it
 """

@@ -1,4 +1,4 @@
-"""All of it."""
+"""Runs every check on a history."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ NEVER = float("inf")
 
 
 class Fate(enum.Enum):
-    """What must have become of a transaction, as far as its client can know."""
+    """The outcome of a transaction, as far as its client can know it."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -60,17 +60,17 @@ class TransactionFacts:
 
     @property
     def commit_begin(self) -> float:
-        """When somebody first asked to commit it in a way that may have worked."""
+        """When a commit was first requested that may have succeeded."""
         return min((end.begin for end in self.ends if end.commit and end.outcome != FAILED), default=NEVER)
 
     @property
     def commit_end(self) -> float:
-        """When it surely was committed."""
+        """When it was certainly committed."""
         return min((end.end for end in self.ends if end.commit and end.outcome == OK), default=NEVER)
 
 
 class Coverage:
-    """Which offsets somebody looked at."""
+    """The offsets that some reader looked at."""
 
     __slots__ = ("_ends", "_raw", "_starts")
 
@@ -104,7 +104,7 @@ class PartitionFacts:
     """What readers saw of one partition."""
 
     read: dict[int, str] = field(factory=dict)
-    """By offset, the first value that anybody saw there."""
+    """By offset, the first value that a reader saw there."""
     read_committed: set[int] = field(factory=set)
     seen_by: dict[int, Poll] = field(factory=dict)
     covered: Coverage = field(factory=Coverage)
@@ -112,7 +112,7 @@ class PartitionFacts:
     deleted_below: int = 0
 
     def is_visible(self, offset: int) -> bool | None:
-        """Was it seen? None if nobody looked there. Readers of committed records have the last word."""
+        """Was it seen? None if no reader looked there. Readers of committed records decide."""
         if offset < self.deleted_below and offset not in self.read:
             return None
         if offset in self.covered_committed:

@@ -1,4 +1,4 @@
-"""Those who should have been shut out: fenced producers, members of generations that are over, expelled members."""
+"""Clients that should have been fenced: old producers, members of former generations, expelled members."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def check_fencing(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _producers(facts: Facts) -> Iterator[Anomaly]:
-    """A producer is fenced when another one of its transactional id has begun after it, until it begins anew."""
+    """A producer is fenced when a later one of its transactional id has started, until it initialises again."""
     by_id: dict[str, list[Init]] = defaultdict(list)
     for init in facts.of(Init):
         if init.outcome == OK:
             by_id[init.transactional_id].append(init)
     own: dict[str, list[tuple[float, float, Init]]] = defaultdict(list)
-    """Per producer: when it had begun, when it was fenced, and by whom."""
+    """Per producer: when it had started, when it was fenced, and by which producer."""
     for inits in by_id.values():
         inits.sort(key=lambda init: init.begin)
         begins, soonest = [init.begin for init in inits], _soonest(inits)
@@ -97,5 +97,5 @@ def _expelled(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _since(event: Expelled | Joined) -> float:
-    """When it was surely out; when it may have been in again."""
+    """When the member was certainly out of the group; when it may have been in again."""
     return event.end if isinstance(event, Expelled) else event.begin

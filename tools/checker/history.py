@@ -31,7 +31,7 @@ def _named(name: str) -> Callable[[T], T]:
 @_named("send")
 @frozen(slots=True)
 class Send:
-    """A record. `producer` is one running client: whoever starts again with the same transactional id is another."""
+    """A record. `producer` is one running client: the next one with the same transactional id is another."""
 
     producer: str
     partition: str
@@ -81,7 +81,7 @@ class TransactionEnded:
 @_named("poll")
 @frozen(slots=True)
 class Poll:
-    """What a consumer read of one partition, going from `position` to `next_position` (-1 if nobody knows)."""
+    """What a consumer read of one partition, going from `position` to `next_position` (-1 if unknown)."""
 
     consumer: str
     assignment: str
@@ -138,7 +138,7 @@ class OffsetRead:
 @_named("joined")
 @frozen(slots=True)
 class Joined:
-    """A member was told of its generation. In classic groups a new generation ends the one before for everybody."""
+    """A member was told of its generation. In classic groups a new generation ends the one before for all members."""
 
     group: str
     member: str
@@ -151,7 +151,7 @@ class Joined:
 @_named("expelled")
 @frozen(slots=True)
 class Expelled:
-    """A member left, or it is known that it was put out."""
+    """A member left, or is known to be expelled."""
 
     group: str
     member: str
@@ -162,7 +162,7 @@ class Expelled:
 @_named("deleted")
 @frozen(slots=True)
 class Deleted:
-    """Records below an offset were deleted: nobody has to see them any more."""
+    """Records below an offset were deleted: no reader has to see them any more."""
 
     partition: str
     below: int
@@ -173,7 +173,7 @@ class Deleted:
 @_named("settled")
 @frozen(slots=True)
 class Settled:
-    """Everything healed, and then readers had time to read everything: what nobody saw until here, nobody sees."""
+    """Everything healed, and then readers had time to read everything: what no reader saw until here stays unseen."""
 
     begin: float
     end: float

@@ -24,7 +24,7 @@ class _Write:
     commit: OffsetCommit
     begin: float
     end: float
-    """Never, if nobody knows whether it came to pass: it still may."""
+    """Infinity if the outcome is unknown: the write may still happen."""
 
 
 def check_offsets(facts: Facts) -> Iterator[Anomaly]:

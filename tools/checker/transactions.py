@@ -62,7 +62,7 @@ def _wrong_to_see(one: TransactionFacts, poll: Poll) -> AnomalyKind | None:
 
 
 def _torn(facts: Facts, lingering: Lingering) -> Iterator[Anomaly]:
-    """All of its records, or none. Whoever reads past a record of a transaction knows how that ended there."""
+    """All of its records, or none. A reader past a record of a transaction knows the transaction's end there."""
     for one in facts.transactions.values():
         if one.fate not in (Fate.COMMITTED, Fate.UNKNOWN):
             continue
@@ -89,7 +89,7 @@ def _torn(facts: Facts, lingering: Lingering) -> Iterator[Anomaly]:
 
 
 def _circles(facts: Facts) -> Iterator[Anomaly]:
-    """Who read what whom wrote, among transactions; then whoever is on no circle is taken away, until nothing goes."""
+    """The reads between transactions as a graph; transactions on no cycle are removed, until none is left to remove."""
     readers: dict[str, set[str]] = defaultdict(set)
     writers: dict[str, set[str]] = defaultdict(set)
     example: dict[tuple[str, str], Poll] = {}
@@ -118,7 +118,7 @@ def _circles(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _trim(forth: dict[str, set[str]], back: dict[str, set[str]]) -> None:
-    """Take away whoever leads nowhere."""
+    """Remove the transactions without a successor."""
     names = set(forth) | set(back)
     gone = [name for name in names if not forth.get(name)]
     while gone:

@@ -50,7 +50,7 @@ def _acknowledged(facts: Facts) -> Iterator[Anomaly]:
         if send.outcome != OK:
             continue
         partition = facts.partitions[send.partition]
-        if send.offset < 0:  # nobody knows where it is, but it must be there in the end
+        if send.offset < 0:  # its offset is unknown, but it must be there in the end
             is_settled = send.end < facts.settled_at < float("inf") and not partition.deleted_below
             if is_settled and send.transaction is None:
                 if send.partition not in found:

@@ -18,7 +18,7 @@ from tools.explorer.walks import Walked, walk
 
 _STEPS = 120
 _JOBS = 2
-"""Each may take some gigabytes."""
+"""Processes at a time: each may take some gigabytes."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -34,7 +34,7 @@ _WITHOUT_ANSWER = (*ANSWERS, TimeoutNow, Recovered)
 
 
 class BrokenInvariant(Exception):
-    """Something happened that must not."""
+    """A state that must not be reachable."""
 
 
 @frozen
@@ -52,7 +52,7 @@ class ExploredFacts:
     is_eligible: bool = True
     follows: int = -1
     voters: tuple[int, ...] = ()
-    """Those who vote, with the directories that they have."""
+    """The voters, with their directories."""
     moved: bool = False
     timer: bool = False
     is_unsaved: bool = False
@@ -84,7 +84,7 @@ class Locals:
         return self._number(first_replica(broker, self._scenario))
 
     def after(self, state: int, event: tuple[Any, ...]) -> Outcome:
-        """What becomes of a replica in this state when this happens."""
+        """The state of a replica after an event, and the messages that it sends."""
         outcome = self._outcomes.get((state, event))
         if outcome is None:
             outcome = self._outcomes[state, event] = self._compute(state, event)

@@ -21,7 +21,7 @@ class ModelFiles:
         pass
 
     def exists(self, _path: str) -> bool:
-        """No mark: the state of a replica says whether it counts, and whether it is new to its group."""
+        """No mark: the state of a replica says whether it is eligible, and whether it is new to its group."""
         return False
 
 

@@ -32,7 +32,7 @@ class Past:
         return evolve(self, leaders=tuple(sorted({*self.leaders, (mine.term, broker)})))
 
     def with_watermark(self, broker: int, mine: ExploredFacts) -> Past:
-        """This replica knows so much to be committed. Raises BrokenInvariant if something else was committed there."""
+        """This replica's high watermark. Raises BrokenInvariant if other batches were committed below it."""
         committed = self.committed
         committed += tuple((batch, mine.term) for batch in mine.log[len(committed) : mine.watermark])
         for offset in range(mine.watermark):

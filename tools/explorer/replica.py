@@ -36,7 +36,7 @@ _SHARED = ("config", "rng", "pacer", "ready", "_wall_ms", "machine", "state")
 
 
 class _Steady(random.Random):
-    """No chance: what it decides is only when a timer fires, and timers fire at any time here."""
+    """Not random: it only decides when a timer fires, and timers fire at any time here."""
 
     def uniform(self, a: float, _b: float) -> float:
         return a
@@ -77,11 +77,11 @@ class ExploredReplica:
         self._alive.step(message, NOW)
 
     def _on_timer(self) -> None:
-        """Its time to stand for election, or to try again, has come."""
+        """The timer for an election, or for repeating one, fires."""
         self._alive.tick(NOW)
 
     def _on_unheard(self) -> None:
-        """A leader has not heard a majority for too long."""
+        """The check-quorum timer fires: the leader has not heard from a majority for too long."""
         self.node.heard.clear()
         for progress in _leader(self.node).progress.values():
             progress.linked_at = _LONG_AGO
@@ -94,7 +94,7 @@ class ExploredReplica:
         self._alive.tick(NOW)
 
     def _on_give_up(self) -> None:
-        """A successor has not taken over in time."""
+        """The target of a leadership transfer has not taken over in time."""
         _leader(self.node).successor_until = _LONG_AGO
         self._alive.tick(NOW)
 
@@ -121,7 +121,7 @@ class ExploredReplica:
         self._alive.want(wanted, (), NOW, move=1)
 
     def _on_recover(self, survivors: tuple[int, ...]) -> None:
-        """An operator has given up the others."""
+        """An operator has given up the other replicas: a new generation begins."""
         membership = Membership(tuple(_voter(broker) for broker in survivors), generation=1)
         self._alive.begin_generation(membership, NOW, keeps_log=self.node.broker in survivors)
 
@@ -139,7 +139,7 @@ class ExploredReplica:
         self._die(self.log.end_offset, eligible=self.node.eligible)
 
     def _on_lose_power(self, kept: int) -> None:
-        """The log ends at `kept` now. If it acknowledged more than was on disk, the replica does not count."""
+        """The log ends at `kept` now. If it acknowledged more than was on disk, it is ineligible."""
         self._die(kept, eligible=self.node.eligible and self.node.config.flush_before_ack)
 
     def _die(self, kept: int, *, eligible: bool) -> None:
@@ -173,7 +173,7 @@ class ExploredReplica:
             return
         node = self.member.node
         node.heard = dict.fromkeys(sorted(node.online), NOW)
-        node.seen.clear()  # it is for operators, and decides nothing
+        node.seen.clear()  # shown to operators, and used by no decision
         node.voted_at = NOW
         first = node.retry_s == node.config.election_retry_s
         node.retry_s = node.config.election_retry_s if first else node.config.election_retry_s_max

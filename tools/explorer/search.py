@@ -28,7 +28,7 @@ _LED, _NOT_ELECTABLE, _SETTLED = -1, -2, -3
 
 
 class Counterexample(Exception):
-    """A broken promise, and the events that led to it."""
+    """A broken invariant, and the events that led to it."""
 
     def __init__(self, problem: str, trace: list[str]) -> None:
         super().__init__(problem, trace)
@@ -59,7 +59,7 @@ class Found:
 
 
 def search(scenario: Scenario) -> Found:
-    """Raises Fault if a promise is broken."""
+    """Raises Counterexample if a promise is broken."""
     return Search(scenario).run()
 
 
@@ -76,7 +76,7 @@ class Search:
         self._live: dict[State, bool] = {}
 
     def run(self) -> Found:
-        """Raises Fault if a promise is broken."""
+        """Raises Counterexample if a promise is broken."""
         began = time.monotonic()
         with _without_garbage():
             depth, is_exhausted = self._explore()
@@ -208,7 +208,7 @@ def finishes(world: GroupStates, state: State, known: dict[State, bool]) -> bool
 
 
 def _elects(world: GroupStates, state: State, broker: int, *, others_too: bool) -> bool:
-    """Let this one's timers fire again and again, and in between those of all others, or of nobody else."""
+    """Let this replica's timers fire repeatedly, and in between those of all others, or of none."""
     for _ in range(_ROUNDS_MAX):
         if world.has_leader(state):
             return True

@@ -140,7 +140,7 @@ class Sites:
     # -- what changes a site -----------------------------------------------------------------------------------
 
     def move(self, site: Site, event: Event) -> SiteMove:
-        """What becomes of the site when this happens to its replica."""
+        """The site after an event at its replica."""
         move = site.moves.get(event)
         if move is None:
             move = site.moves[event] = self._compute(site, event)

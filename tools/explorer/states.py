@@ -106,7 +106,7 @@ class GroupStates:
                 yield move, self._after(state, move, sites, past)
 
     def _still_leads(self, sites: list[Site], site: Site) -> bool:
-        """Does the process of the leader say that it leads? Followers hear that beside the group."""
+        """Do heartbeats of the leader's process name it as leader? Followers get those outside of the Raft group."""
         other = sites[site.facts.follows]
         is_linked = other.broker in self.sites.peers[site.broker]
         return other.facts.leads and other.facts.term == site.facts.term and is_linked
@@ -245,7 +245,7 @@ class GroupStates:
         eligible = [voter for voter in willing if facts[voter].is_eligible]
         return len(eligible) > len(mine.voters) // 2 or len(willing) == len(mine.voters)
 
-    # -- words -----------------------------------------------------------------------------------------------------
+    # -- descriptions ------------------------------------------------------------------------------------------------
 
     def describe(self, move: SiteMove) -> str:
         event = move.event

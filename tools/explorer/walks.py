@@ -1,4 +1,4 @@
-"""Random walks through the states of a group that has too many of them. Each walk ends with a leader, or is a fault."""
+"""Random walks through the states of a group that has too many of them. Each walk must be able to end with a leader."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Walked:
 
 
 def walk(scenario: Scenario, *, walks: int, steps: int, seed: int) -> Walked:
-    """Raises Fault if a promise is broken. The same seed takes the same walks."""
+    """Raises Counterexample if a promise is broken. The same seed takes the same walks."""
     world, rng, began = GroupStates(scenario), random.Random(seed), time.monotonic()
     seen: set[int] = set()
     known: dict[State, bool] = {}

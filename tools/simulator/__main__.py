@@ -114,7 +114,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.simulator", description="A seeded cluster, with faults.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=_range, help="A-B: every seed from A to B, on every core")
-    parser.add_argument("--fresh", type=int, metavar="N", help="N seeds that nobody ran before, on every core")
+    parser.add_argument("--fresh", type=int, metavar="N", help="N seeds that were never run before, on every core")
     parser.add_argument("--tally", type=Path, metavar="FILE", help="count seeds here, and go on where FILE stops")
     parser.add_argument("--seconds", type=float, help="virtual seconds before everything heals")
     parser.add_argument("--steps", type=int, help="events before everything heals")

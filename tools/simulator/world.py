@@ -36,7 +36,7 @@ class World(SimulatedCluster):
     def __init__(self, settings: Settings, trace: TraceKeeper) -> None:
         super().__init__(settings, trace)
         self.blocks: dict[int, str] = {}
-        """Blocks of producer ids, and who got them."""
+        """Blocks of producer ids, and the client that each was given to."""
         self.consumers: GroupWorld | None = None
         if settings.groups is not None:
             self.consumers = self._with_groups(settings.groups)
@@ -92,7 +92,7 @@ class World(SimulatedCluster):
     # -- the beginning ---------------------------------------------------------------------------------------
 
     def form(self) -> bool:
-        """Start clients once every broker knows the topic that they write to, and somebody leads all of it."""
+        """Start clients once every broker knows the topic that they write to, and all of it has leaders."""
         if any(one.context.metadata.topic(TOPIC) is None for one in self.controllers()):
             return False
         metadata = self.metadata()

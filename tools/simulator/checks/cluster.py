@@ -1,4 +1,4 @@
-"""What must hold after every event of what brokers know of the cluster: its metadata, and who leads what."""
+"""What must hold after every event of the metadata and the leaders that brokers know."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class ClusterInvariants:
         self._moving: dict[int, set[tuple[str, int]]] = {}
         """Per broker: the partitions that move, as far as it knows."""
         self._applied: dict[int, tuple[Metadata, int]] = {}
-        """Per broker: what its process knows, and up to where that went."""
+        """Per broker: the metadata of its process, and up to where that was applied."""
         self.furthest = 0
-        """How much anybody has applied."""
+        """The highest offset that any broker has applied."""
         self._states: dict[int, tuple[bytes, int]] = {}
-        """What the metadata was at an offset, and who was there first."""
+        """By offset: the encoded metadata, and the broker that first applied up to there."""
         self._epochs: dict[int, tuple[Leadership, dict[str, int]]] = {}
         """Per broker: the table of its process, and the newest epoch in it of each group."""
 
@@ -72,15 +72,15 @@ class ClusterInvariants:
         same, knows = self._states.setdefault(metadata.applied, (state, broker))
         if same != state:
             text = f"at {metadata.applied} broker {knows} knows {same!r:.2000} and broker {broker} {state!r:.2000}"
-            self._report(Violation("whoever applied the same knows the same", METADATA, text))
+            self._report(Violation("brokers that applied the same records know the same metadata", METADATA, text))
 
     def _look_at_moves(self, broker: int, metadata: Metadata) -> None:
-        """A move ends when nobody votes any more who shall not keep the partition: from then on its files may go."""
+        """A move ends when all voters are among the wanted replicas: from then on the other replicas' files may go."""
         before = self._moving.get(broker, set())
         moving = {(topic.id, number) for topic, number, partition in metadata.partitions() if partition.moved_from}
         self._moving[broker] = moving
         if metadata.applied <= self.furthest:
-            return  # somebody was there first, or went past it in one go; who votes may have changed since
+            return  # another broker applied it before, and the voters may have changed since
         self.furthest = metadata.applied
         if before - moving and self.on_move_ended is not None:
             self.on_move_ended()

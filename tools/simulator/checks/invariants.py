@@ -1,4 +1,4 @@
-"""What must hold after every event, looked at where it may have changed: at the replica that has just run."""
+"""What must hold of replicas after every event; only the replica that has just run can have changed."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Invariants:
         self._memberships: dict[str, dict[int, Membership]] = {}
         """Per group: the memberships that were committed, by their offsets."""
         self._committed_by: dict[str, list[tuple[int, int]]] = {}
-        """Per partition: ends that were committed, and the epoch of whoever did."""
+        """Per partition: ends that were committed, and the epoch of the leader that committed them."""
         self._alone_at: dict[tuple[str, int], float] = {}
         """When a leader last did something that had lost all the others."""
         self._sole: dict[str, tuple[int, float]] = {}
@@ -196,7 +196,7 @@ class Invariants:
         return self.values.get(self.newest(group), {})
 
     def _note_term(self, group: str, broker: int, member: Member) -> None:
-        """What is saved must be there after a restart; and note who leads alone."""
+        """Note the saved term, which must be there after a restart, and leaders that lost all other voters."""
         node = member.node
         if member.unsaved_vote is None:
             self._terms[group, broker, node.directory] = node.term
@@ -209,9 +209,9 @@ class Invariants:
                 self._sole[group] = broker, self._now()
 
     def _compare_leading(self, group: str, broker: int, seen: Seen, member: Member) -> None:
-        """It leads, or did. Nobody else can take that from whoever votes alone, nor be missed by it.
+        """It leads, or did. A single voter keeps its leadership, and needs no other broker.
 
-        Only one that stood for election before it was removed brings a newer term: then it is elected anew in the next.
+        Only a candidate that was removed since brings a newer term: then the single voter is elected in the next one.
         """
         node, log = member.node, member.log
         leads = node.leads
@@ -227,7 +227,7 @@ class Invariants:
         elif leads or node.term != seen.term or node.retiring or node.is_superseded:
             return
         elif node.membership.brokers == (broker,):
-            self._violate("whoever votes alone goes on leading", group, f"broker {broker}, in epoch {node.term}")
+            self._violate("a single voter goes on leading", group, f"broker {broker}, in epoch {node.term}")
 
     def _compare_following(self, group: str, broker: int, member: Member) -> None:
         """A follower acknowledges what it verified, so it must not cut that as long as it follows this leader."""
@@ -259,7 +259,7 @@ class Invariants:
         acknowledged = self._acknowledged.pop((group, broker, node.directory), None)
         if acknowledged is not None and node.eligible and not _has(log, *acknowledged) and not anew:
             text = f"broker {broker} had (offset, epoch) {acknowledged}, came back with {found} and counts"
-            self._violate("whoever lost what it acknowledged does not count", group, text)
+            self._violate("a replica that lost acknowledged records is ineligible", group, text)
         seen = Seen(actor, log, node.directory, node.term, 0, log.generation, False, log.log_start_offset, 0,
                     node.membership, node.history.latest_offset, log.saved_offsets, node.eligible,
                     len(self._committed_by.get(group, ())))  # fmt: skip
@@ -276,7 +276,7 @@ class Invariants:
         return seen
 
     def _look_for_overlooked(self, group: str, broker: int, seen: Seen) -> None:
-        """Whoever comes back knows the last membership that its log holds."""
+        """A replica that comes back knows the last membership that its log holds."""
         known = {} if self._is_fresh(group) else self._memberships.get(group, {})
         held = [at for at in known if self._holds(seen.log, group, at + 1, seen.log.end_offset)]
         if held and seen.membership_at < max(held):
@@ -299,7 +299,7 @@ class Invariants:
             self.on_elected(_raw(group), broker)
 
     def _advanced(self, group: str, broker: int, seen: Seen, log: PartitionLog) -> None:
-        """A watermark has moved: what it covers is the same everywhere, and a majority holds it."""
+        """A watermark has moved: the records below it are the same on all replicas, and a majority holds them."""
         watermark = seen.watermark
         if watermark > log.end_offset:
             text = f"broker {broker} has {log.end_offset}, its watermark is {watermark}"
@@ -320,7 +320,7 @@ class Invariants:
                 self._note_last_commit(group, broker, seen)
 
     def _note_last_commit(self, group: str, broker: int, seen: Seen) -> None:
-        """It died in the middle of its turn. What it committed in that is committed, and may have been told."""
+        """It died in the middle of its turn. What it committed in that turn is committed, and may be announced."""
         watermark = seen.actor.member.node.watermark
         if seen.watermark < watermark <= seen.log.end_offset:
             seen.watermark = watermark
@@ -349,7 +349,7 @@ class Invariants:
                 text = f"broker {broker} has nothing at {offset} below {seen.watermark}"
                 self._violate("a watermark covers what is there", group, text)
                 return
-            try:  # a damaged disk may show what was good once; nobody else may
+            try:  # a damaged disk may show a batch that was whole once; no other disk may
                 batches = parse_batches(data) if self._damaged(broker) else check_batches(data)
             except ProtocolError as error:
                 self._violate("what is committed is whole", group, f"broker {broker} from {offset} on: {error}")
@@ -476,9 +476,9 @@ class Invariants:
             self._violate("what is below the recovery point is on disk", group, text)
 
     def _compare_eligible(self, group: str, broker: int, seen: Seen) -> None:
-        """Whoever lost something counts again when it has all that was committed while its loss could matter.
+        """A replica that lost records becomes eligible when it has all that was committed while its loss could matter.
 
-        What leaders of later terms committed needed nothing of it: it has not even heard of them.
+        Commits of later leaders that it has not heard of did not count it.
         """
         node = seen.actor.member.node
         counted, seen.eligible = seen.eligible, node.eligible
@@ -489,7 +489,7 @@ class Invariants:
             end = max((end for end, by in commits[: seen.lost_at] if by <= node.term), default=0)
             if not self._holds(seen.log, group, end, seen.log.end_offset):
                 text = f"broker {broker} has {seen.log.end_offset} of epoch {seen.log.epochs.latest} and counts again; "
-                self._violate("whoever counts again holds what was committed", group, f"{text}{end} was committed")
+                self._violate("an eligible replica holds what was committed", group, f"{text}{end} was committed")
 
     def _compare_membership(self, group: str, broker: int, seen: Seen) -> None:
         """Raft's rules for a leader that changes one voter at a time."""
@@ -526,7 +526,7 @@ class Invariants:
         self._past = {key: logs for key, logs in self._past.items() if key[0] == keep}
 
     def voters(self, group: str) -> Membership | None:
-        """Who votes in a group, by the last membership that is committed and was not its first."""
+        """The voters of a group, by the last membership that is committed and was not its first."""
         known = self._memberships.get(self.newest(group))
         return known[max(known)] if known else None
 
@@ -567,7 +567,7 @@ class Invariants:
         return sole == broker and at <= since
 
     def led_alone(self, group: str, broker: int, since: float) -> bool:
-        """Did this broker lead, since then, without a link to any other voter? Such a one may show what is old."""
+        """Did this broker lead, since then, without a link to any other voter? Such a leader may answer stale reads."""
         return self._alone_at.get((self.newest(group), broker), -1.0) >= since
 
     def expect_same(self, broker: int, groups: Iterable[str]) -> None:
@@ -607,18 +607,18 @@ class Invariants:
         return held >= end and (epoch is None or log.epochs.epoch_at(end - 1) == epoch)
 
     def committed_before(self, group: str, term: int) -> Beat | None:
-        """What the last leader before this term that committed anything has said of it."""
+        """The heartbeat of the last leader before this term that committed anything."""
         group = self.newest(group)
         ends = self._committed_by.get(group, ())
         by, end = max(((by, end) for end, by in ends if by < term and (group, by) in self.leaders), default=(0, 0))
         return Beat(by, self.leaders[group, by], end, certain=True) if end else None
 
     def was_followed(self, group: str, epoch: int, before: float) -> bool:
-        """Was somebody elected in a later epoch, before that time?"""
+        """Was a leader elected in a later epoch, before that time?"""
         return any(term > epoch and at < before for term, at in self.elected_at.get(self.newest(group), ()))
 
     def leaders_epoch(self, group: str, end: int) -> int | None:
-        """The epoch of the committed batch that holds the offset before this end, if anybody saw it."""
+        """The epoch of the committed batch that holds the offset before this end, if a look found it."""
         batches = self.committed.get(group, {})
         for offset in range(end - 1, max(end - 8, -1), -1):
             if offset in batches:

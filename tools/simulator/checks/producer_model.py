@@ -1,8 +1,8 @@
 """Which producers a partition knows when their number is bounded, as it follows from its log alone.
 
-Every batch and every marker of a producer puts it behind all others; while there are too many, the first one that has
-no transaction open is forgotten. This is told from the committed batches, and from the tail of a replica's own log,
-without the help of any broker.
+Every batch and every marker of a producer makes it the most recent one; while there are too many, the least recent one
+without an open transaction is forgotten. The model is derived from the committed batches, and from the tail of a
+replica's own log, without asking any broker.
 """
 
 from __future__ import annotations

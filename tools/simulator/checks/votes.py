@@ -1,4 +1,4 @@
-"""What must hold of votes: where they are told, and where somebody leads by them."""
+"""What must hold of votes: where they are sent, and where a broker leads by them."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class VoteInvariants:
         self._journal = journal
         self.on_vote: Callable[[int], None] | None = None
         self._voters: dict[str, set[Voter]] = {}
-        """Per group: all that anybody ever took for voters. With a slow disk an answer goes out long after that."""
+        """Per group: all that any replica ever took for voters. With a slow disk an answer is sent long after that."""
         self.told: dict[tuple[str, int, int, str], int] = {}
-        """Per group, epoch, broker and directory: for whom."""
+        """Per group, epoch, broker and directory: the candidate that got the vote."""
 
     def believed(self, group: str, membership: Membership) -> None:
         """A replica takes these for its group's voters."""
@@ -40,10 +40,10 @@ class VoteInvariants:
 
     def elected(self, group: str, broker: int, term: int, disk: MemoryFilesystem) -> None:
         """It has voted for itself, and must know that after a restart."""
-        self._must_be_durable("a vote is on disk before anybody leads by it", group, broker, Vote(term, broker), disk)
+        self._must_be_durable("a vote is on disk before a leader relies on it", group, broker, Vote(term, broker), disk)
 
     def sent(self, sender: int, to: int, frame: bytes, disk: MemoryFilesystem) -> None:
-        """A frame goes out. If it tells a vote, that must be on disk."""
+        """A frame is sent. If it holds a vote, that vote must be on disk."""
         _, kind, message_id, _, address_bytes, body_bytes = _FRAME.unpack_from(frame)
         if kind != _TELL or message_id not in (_VOTE_REQUEST, _VOTE_ANSWER):
             return
@@ -68,7 +68,7 @@ class VoteInvariants:
         if known != vote.voted_for:
             text = f"broker {voter} in {vote.term}: for {known} and for {vote.voted_for}"
             self._report(Violation("one vote per epoch", group, text))
-        self._must_be_durable("a vote is on disk before it is told", group, voter, vote, disk)
+        self._must_be_durable("a vote is on disk before it is sent", group, voter, vote, disk)
 
     def _must_be_durable(self, promise: str, group: str, voter: int, vote: Vote, disk: MemoryFilesystem) -> None:
         durable = _durable_votes(disk, self._journal).get(group, Vote())

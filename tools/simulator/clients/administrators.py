@@ -39,7 +39,7 @@ ASK_SECONDS = 0.7
 FACTOR_MAX = 3
 TRIES_MAX = 200
 _AS_THINGS_ARE = (
-    ErrorCode.INVALID_REPLICATION_FACTOR,  # somebody is down
+    ErrorCode.INVALID_REPLICATION_FACTOR,  # a broker is down
     ErrorCode.REASSIGNMENT_IN_PROGRESS,
 )
 """Why something cannot be done now, and may be later: that is another request."""
@@ -78,7 +78,7 @@ class Administrator(SimulatedClient):
         super().__init__(services, rng)
         self._blocks = blocks
         self._replicas = replicas
-        """Of the partitions that everybody writes to."""
+        """Of the partitions that all clients write to."""
         self._factor = min(FACTOR_MAX, len(services.brokers))
         self._topics: dict[str, Expected] = {}
         self._done = 0
@@ -174,7 +174,7 @@ class Administrator(SimulatedClient):
         self._think()
 
     def _move(self) -> None:
-        """Move a partition that everybody writes to, or one of its own; or call off the last move."""
+        """Move a partition that all clients write to, or one of its own; or call off the last move."""
         name = self._known_name() if self.rng.random() < 0.3 else "t"
         if name is None or (name == "t" and not self.address.name.endswith("0")):
             self._take_ids()

@@ -78,7 +78,7 @@ class _Poll:
 
 
 class SimulatedClient(Actor):
-    """Knows, or guesses, who leads."""
+    """Knows, or guesses, the leader of each partition."""
 
     restart = None
     role: ClassVar[str]
@@ -147,7 +147,7 @@ class Writer(SimulatedClient):
         self._attempt(self.operation(group))
 
     def operation(self, group: str) -> WriteOperation:
-        """What nobody has written yet."""
+        """A new operation, with values that no client has written yet."""
         count = self.rng.choice((1, 1, 2, 3))
         names = [b"%s-%d" % (self.address.name.encode(), self._written + at) for at in range(count)]
         values = tuple(name.ljust(self.rng.randint(0, self.services.value_bytes), b".") for name in names)
@@ -219,7 +219,7 @@ class Writer(SimulatedClient):
         return result.error in _NEVER and not self.services.was_followed(group, result.leader_epoch, self.now)
 
     def _needs_nobody(self, operation: WriteOperation, result: AppendResult) -> bool:
-        """Whoever votes alone has enough replicas, whoever else is gone."""
+        """A single voter has enough replicas, whichever other brokers are gone."""
         alone = self.services.votes_alone(operation.group, operation.broker, operation.invoked_at)
         return result.error in _TOO_FEW and alone and self.services.min_insync_replicas == 1
 

@@ -1,7 +1,7 @@
 """An actor that speaks Kafka's protocol to brokers, byte for byte, over simulated streams.
 
-A client has a stream per broker and lane: what waits for long (a fetch, a join) does not hold up what does not. Whoever
-asks is told the response, or None: the stream broke, or the time was up, and nobody knows what became of the request.
+A client has a stream per broker and lane, so that a request that waits for long (a fetch, a join) holds up no other.
+The caller gets the response, or None if the stream broke or the time was up: then the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class KafkaClient(Actor):
         return self.after(seconds, Later(self.life, work))
 
     def close(self, broker: int, lane: str) -> None:
-        """Hang up. Nobody is told of what was under way."""
+        """Close the stream. Requests under way get no answer."""
         stream = self._streams.get((broker, lane))
         if stream is not None:
             self._forget(stream)
@@ -131,7 +131,7 @@ class KafkaClient(Actor):
     # -- pauses --------------------------------------------------------------------------------------------------
 
     def pause(self, seconds: float) -> None:
-        """As SIGSTOP: what comes, and what falls due, waits."""
+        """As SIGSTOP: messages and timers wait."""
         self._held = []
         self.after(seconds, Resume())
 
@@ -181,7 +181,7 @@ class KafkaClient(Actor):
 
     @handles(PeerUp)
     def _peer_up(self, _message: PeerUp) -> None:
-        """There is a link again: who needs it will find it."""
+        """There is a link again, which the next request uses."""
 
     @handles(PeerDown)
     def _peer_down(self, message: PeerDown) -> None:
@@ -209,7 +209,7 @@ class KafkaClient(Actor):
             timer.cancel()
 
     def _break(self, stream: _Stream) -> None:
-        """Everybody who waits on this stream is told that nobody knows."""
+        """All requests that wait on this stream get None: their outcome is unknown."""
         if stream.id not in self._by_id:
             return
         self._forget(stream)

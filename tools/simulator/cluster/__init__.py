@@ -1,6 +1,6 @@
 """The simulated machines, and what runs on them.
 
-cluster        brokers that start, die and are linked; who leads what
+cluster        brokers that start, die and are linked; their leaders and metadata
 host           one machine: a disk that outlives processes
 background     background threads on virtual time
 damaged_votes  faults of the vote journal at the start of a process

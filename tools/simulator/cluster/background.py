@@ -33,7 +33,7 @@ class SimulatedBackground:
         error: BaseException | None = None
         try:
             work()
-        except Exception as raised:  # noqa: BLE001  it belongs to whoever asked for the work
+        except Exception as raised:  # noqa: BLE001  the caller of the work gets it
             error = raised
         self._worked()
         seconds = self._rng.uniform(0, self._seconds_max / 4) * slowness

@@ -36,7 +36,7 @@ _ASK_AGAIN_SECONDS = 1.0
 
 
 class SimulatedCluster:
-    """The brokers of a run and its plain clients; whoever knows of more of them registers with it."""
+    """The brokers of a run and its plain clients; other parts of the run register with it."""
 
     def __init__(self, settings: Settings, trace: TraceKeeper) -> None:
         self.settings = settings
@@ -49,7 +49,7 @@ class SimulatedCluster:
         self.cut: set[frozenset[int]] = set()
         """Pairs that may not be linked."""
         self._ask_at: dict[str, float] = {}
-        """Per request for a topic: when the controller is asked once more. Words get lost."""
+        """Per request for a topic: when the controller is asked once more. Messages get lost."""
         self.slowness: dict[int, float] = {}
         """Brokers whose disks are busy, and how many times as long a sync takes there."""
         self.brokers = {
@@ -64,7 +64,7 @@ class SimulatedCluster:
             topic_defaults=settings.topic_defaults,
         )
         self.kept_down: set[int] = set()
-        """Brokers that nobody starts for now."""
+        """Brokers that are not to be started for now."""
         self.has_ports = False
         """Do brokers take connections of Kafka clients?"""
         self.observers: list[Callable[[Actor], None]] = []
@@ -122,12 +122,12 @@ class SimulatedCluster:
         return actor if actor is not None and actor.is_open else None
 
     def metadata(self) -> Metadata | None:
-        """What somebody knows who knows most."""
+        """The newest metadata that any living broker has applied."""
         known = [replica.context.metadata for replica in self.controllers()]
         return max(known, key=lambda metadata: metadata.applied, default=None)
 
     def keepers(self, group: str) -> tuple[int, ...]:
-        """The brokers that shall have a copy."""
+        """The brokers that are to keep a replica."""
         metadata = self.metadata()
         if group == METADATA or metadata is None:
             return tuple(self.brokers)
@@ -142,7 +142,7 @@ class SimulatedCluster:
         return [one for one in found if one is not None]
 
     def leader(self, group: str) -> int | None:
-        """Who leads in the newest epoch, in the eyes of somebody who sees everything."""
+        """The leader of the newest epoch among all living brokers."""
         best: tuple[int, int] | None = None
         for broker in self.living:
             replica = self.replica(group, broker)
@@ -197,13 +197,13 @@ class SimulatedCluster:
             if self.has_ports:
                 open_port(node, services, self.facts)
             self.turns.begin(number, broker.disk)
-        except OSError as error:  # its disk is full: the process ends, and whoever runs it tries again
+        except OSError as error:  # its disk is full: the process ends, and is started again
             self.note(f"start of {number} failed: {error}")
             self.kill(number)
             self.sim.scheduler.timers.after(0.5, lambda: None if broker.alive else self.start(number))
 
     def _facts_for(self, broker: BrokerHost) -> ClusterFacts:
-        """Where syncs are not needed, a process may be started with a setting that asks for them, and the next not."""
+        """One process of a broker may ask for syncs in its settings, and the next one not."""
         facts, seed = self.facts, self.settings.seed
         if random.Random(f"asks for syncs {seed} {broker.id} {broker.lives}").random() < 0.7:
             return facts
@@ -254,7 +254,7 @@ class SimulatedCluster:
         self.note(f"wipe {number}")
 
     def disturbed(self) -> None:
-        """Something is about that makes old words come late."""
+        """From now on messages may be late."""
         self.calm_since = float("inf")
 
     def calm(self) -> None:
@@ -321,7 +321,7 @@ class SimulatedCluster:
         return end <= self.invariants.committed_end.get(self.invariants.newest(group), 0)
 
     def heal(self) -> None:
-        """Everybody lives, every link may stand, no disk fails."""
+        """All brokers live, every link may stand, no disk fails."""
         self.note("heal")
         sim = self.sim
         self.kept_down.clear()
@@ -331,7 +331,7 @@ class SimulatedCluster:
             broker.repair()
             node = self.sim.nodes.get(number)
             if broker.alive and node is not None and (node.supervisor.given_up or node.ending or broker.is_stopping):
-                self.kill(number)  # as whoever runs the cluster would, or as it would by itself
+                self.kill(number)  # as an operator would, or as it would end by itself
             if not broker.alive:
                 self.start(number)
         for number in sorted(sim.paused):
@@ -363,7 +363,7 @@ class SimulatedCluster:
                 return f"{group} has no replica on broker {broker}"
             node, log = replica.member.node, replica.member.log
             told = node.watermark == end or self.settings.wire.loss  # a beat that is lost is not repeated
-            if log.end_offset < end or not told:  # what is more than that nobody else has: the next append will cut it
+            if log.end_offset < end or not told:  # more is on this replica alone: the next append truncates it
                 return f"{group}: broker {broker} has {log.end_offset}, {node.watermark} committed, of {end}"
             if not node.eligible:
                 return f"{group}: broker {broker} holds everything and may still not vote"

@@ -13,7 +13,7 @@ DATA = "/data"
 
 
 def unsettled(cluster: SimulatedCluster) -> str | None:
-    """Does every broker know the same, and have what it shall have and nothing else?"""
+    """Do all brokers know the same metadata, and keep the wanted replicas and no others?"""
     newest = cluster.metadata()
     assert newest is not None
     for topic, number, partition in newest.partitions():
@@ -37,10 +37,10 @@ def _have_bad_disks(cluster: SimulatedCluster) -> bool:
 
 
 def _behind(cluster: SimulatedCluster, led: dict[str, int | None]) -> str | None:
-    """Nobody writes any more: every replica has what its leader has.
+    """No client writes any more: every replica has what its leader has.
 
-    And more, at most, where its leader has written nothing in its term: what a follower has above that is no leader's
-    any more, and goes as soon as something else comes in its place.
+    A follower may have more only if its leader has appended nothing in its term: those records are no leader's any
+    more, and are truncated at the next append.
     """
     for group, leader in led.items():
         found = {broker: cluster.replica(group, broker) for broker in cluster.brokers}
@@ -71,7 +71,7 @@ def _wrong_replicas(cluster: SimulatedCluster, metadata: Metadata, broker: int) 
 
 
 def _wrong_leaders(cluster: SimulatedCluster, led: dict[str, int | None], broker: int) -> str | None:
-    """Who leads is told from broker to broker: in the end everybody has heard of it."""
+    """Brokers tell each other their leaders: in the end all brokers know every leader."""
     node = cluster.replica(METADATA, broker)
     assert node is not None
     for group, leader in led.items():

@@ -2,8 +2,8 @@
 
 What was acknowledged and not synced may be gone then; the report counts it. Everything else still holds: what was
 synced survives, votes and metadata do, every partition gets a leader again without an operator, its replicas agree, no
-record is there that nobody wrote, and new clients can write and read. No disk may be lost beside that: then an operator
-decides.
+record is there that no client wrote, and new clients can write and read. No disk may be lost beside that: then an
+operator decides.
 
 The old clients go with the power: what they know of their sequences and positions is of records that may be gone.
 """
@@ -36,7 +36,7 @@ class Blackout:
         """Per partition: what every replica had on disk."""
 
     def begin(self) -> None:
-        """Everything goes dark, also what was dead or stopped already."""
+        """All machines lose power, also those that were dead or stopped already."""
         world = self._world
         world.note("blackout")
         self._synced = {group: self._synced_everywhere(group) for group in world.data_groups}
@@ -71,7 +71,7 @@ class Blackout:
         return f"{groups[0]} has no leader" if groups else None
 
     def start_clients(self) -> None:
-        """Others write and read where the old ones did."""
+        """Start new clients that write and read where the old ones did."""
         world = self._world
         nodes = [world.sim.add_process(number) for number in CLIENT_NODES]
         services = evolve(world.client_services(), history=world.history)

@@ -1,4 +1,4 @@
-"""A minority of the brokers that stays broken: everybody else goes on, and every client comes to its end all the same.
+"""A minority of the brokers stays broken: the others go on, and every client finishes all the same.
 
 When all other faults are over, the run waits until every group would still have its majority without these brokers.
 Then they break, each in its way, and are not repaired before every client has finished. Brokers may be dead, stopped or

@@ -1,6 +1,6 @@
-"""Faults that wait for their moment, or make it: what befalls by chance alone too seldom to be found.
+"""Faults that wait for a certain moment, or bring it about: chance alone reaches it too seldom.
 
-They draw from a generator of their own, so a seed without them is the run that it was before there were any.
+They draw from a generator of their own: a seed without them is the run that it was before they existed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class DirectedFaults:
     # -- the kinds ---------------------------------------------------------------------------------------------
 
     def _clean(self, broker: int) -> bool:
-        """The cleaner comes round early: every log notes where it stands, and drops what is old."""
+        """The cleaner runs early: every log writes its checkpoint, and deletes old segments."""
         self.cluster.note(f"clean {broker}")
         self.cluster.sim.nodes[broker].tell_local(Address("cleaner", "", broker), CleanNow())
         return True
@@ -73,12 +73,12 @@ class DirectedFaults:
         return True
 
     def _usurped(self, group: str, leader: int, apart_s: float) -> None:
-        """This leader is apart for so long. When it is back its log will be cut: let a sync be under way then."""
+        """This leader is isolated for so long. Its log is truncated afterwards: let a sync be under way then."""
         if not self.cluster.settings.flushes and self.rng.random() < 0.7:
             self._faults.later(apart_s, lambda: self._sync_before_cut(group, leader, 150))
 
     def _sync_before_cut(self, group: str, broker: int, tries: int) -> None:
-        """A flush falls due when it follows already, with its vote saved, and has not been asked yet what it has."""
+        """Begin a flush once it follows, with its vote saved, and before its leader has compared logs with it."""
         replica = self.cluster.replica(group, broker)
         if replica is None or tries == 0:
             return
@@ -98,13 +98,13 @@ class DirectedFaults:
         self._faults.later(seconds, lambda: slowness.pop(broker, None))
 
     def _late_word(self, _broker: int) -> bool:
-        """A partition goes elsewhere and back, and the word that it had come there once comes late: it was under way.
+        """A partition moves away and back, and a stale message arrives late that says its first move has ended.
 
-        Only what its leader did say then is said: with the number of an earlier move to the same brokers.
+        It repeats what the leader did send then: the number of an earlier move to the same brokers.
         """
         metadata = self.cluster.metadata()
         topic = None if metadata is None else metadata.topic(TOPIC)
-        if topic is None:  # whoever lives has only just begun
+        if topic is None:  # the brokers that live have only just started
             return False
         number = self.rng.randrange(len(topic.partitions))
         partition = topic.partitions[number]
@@ -120,7 +120,7 @@ class DirectedFaults:
         return True
 
     def _cut(self, group: str, broker: int) -> None:
-        """A log was cut. Soon, when it has grown again, it is synced, and its process dies."""
+        """A log was truncated. Soon, when it has grown again, it is synced, and its process dies."""
         if group != METADATA and self.rng.random() < 0.5:
             self._faults.later(self.rng.uniform(0.02, 0.5), lambda: self._end_after_cut(group, broker))
 
@@ -141,7 +141,7 @@ class DirectedFaults:
         self._faults.later(self.rng.choice((0.001, 0.05)), lambda: self._faults.restart(broker))
 
     def _move_ended(self) -> None:
-        """A move is over, as somebody has just learned. Everybody dies, and comes back not quite knowing it."""
+        """A move is over, as one broker has just learned. All brokers die before they know that for sure."""
         if self.rng.random() < 0.5:
             self._faults.later(self.rng.choice((0.0, 0.002, 0.02)), self._end_all)
 
@@ -152,7 +152,7 @@ class DirectedFaults:
             self._faults.later(self.rng.uniform(0.001, 0.02), partial(self._faults.restart, broker))
 
     def _flip_a_bit(self, _broker: int) -> bool:
-        """A leader's disk no longer has what was written to it; and somebody shall get a copy of all that it has.
+        """A bit flips on a leader's disk, and another broker is to get a copy of the whole log.
 
         On one disk at a time, in a batch that another voter has too, and among its records: what a log makes of its
         headers it reads again whenever it is opened.

@@ -50,8 +50,8 @@ def no_space(faults: FaultPlan, broker: int) -> bool:
 def sync_error(faults: FaultPlan, broker: int) -> bool:
     """One sync fails, of a log or of the votes; what it was for is never written.
 
-    Whoever dies then before that is noted leaves a log whose next sync succeeds and writes nothing. It is written anew
-    all the same where syncs are asked for. Elsewhere that would cost more than it is worth, and no sync fails here.
+    A process that dies before it has noted the failure leaves a log whose next sync succeeds and writes nothing. Such a
+    log is written anew where syncs are asked for. Elsewhere that would cost more than it is worth: no sync fails there.
     """
     group = faults.rng.choice((None, faults.rng.choice(faults.cluster.all_groups)))
     if group not in (None, METADATA) and not faults.cluster.settings.asks_for_syncs:

@@ -1,7 +1,7 @@
-"""What lasts, or changes for good: disks that stay full or slow, calendars that jump by years, topics' settings.
+"""Lasting faults: disks that stay full or slow, wall clocks that jump by years, settings of topics that change.
 
 One broker at a time has a disk that stays full or slow, for seconds or until everything heals: the others are a
-majority. Settings of the topic that everybody writes to change under way; what was promised before still holds.
+majority. Settings of the topic that all clients write to change during the run; earlier promises still hold.
 
 It draws from a generator of its own: a seed without such faults is the run that it was before there were any.
 """
@@ -36,7 +36,7 @@ _CONFIGS: dict[str, tuple[str, ...]] = {
     "compression.type": ("producer", "gzip", "zstd", "uncompressed"),
     "message.timestamp.type": ("CreateTime", "LogAppendTime"),
 }
-"""None of these takes away a record that somebody wrote: every record has a key of its own."""
+"""None of these deletes a record that a client wrote: every record has a key of its own."""
 
 
 class LastingFaults:

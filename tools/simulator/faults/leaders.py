@@ -1,4 +1,4 @@
-"""What befalls leaders: leadership is transferred, or a leader is apart from the others and its successor goes."""
+"""Faults at leaders: leadership is transferred, or a leader is isolated and its successor fails, too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.simulator.settings.layout import address_of
 def usurp(faults: FaultPlan, _broker: int) -> bool:
     """A leader with a minority, apart from the others and not from clients; when it is back, its successor goes.
 
-    Only the others notice: they elect somebody at once, while it goes on as long as it believes in its quorum.
+    Only the others notice: they elect a leader at once, while the old one goes on as long as it counts on its quorum.
     """
     cluster = faults.cluster
     group = faults.rng.choice(cluster.all_groups)
@@ -55,7 +55,9 @@ def transfer(faults: FaultPlan, _broker: int) -> bool:
     to = faults.rng.choice([number for number in cluster.brokers if number != leader])
     cluster.note(f"transfer {group} from {leader} to {to}")
     cluster.sim.nodes[leader].tell_local(address_of(group, leader), TransferLeadership(to))
-    if "clog" in cluster.settings.faults and faults.rng.random() < 0.5:  # the word comes late, perhaps too late
+    if (
+        "clog" in cluster.settings.faults and faults.rng.random() < 0.5
+    ):  # the order to take over arrives late, perhaps too late
         clog_way(faults, (leader, to), faults.rng.uniform(0.5, 1.5))
     return True
 

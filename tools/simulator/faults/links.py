@@ -24,7 +24,7 @@ def slow(faults: FaultPlan, _broker: int) -> bool:
 
 
 def reconnect(faults: FaultPlan, broker: int) -> bool:
-    """Everything under way is lost, and a new link comes at once."""
+    """Everything under way is lost, and a new link is made at once."""
     other = faults.other(broker)
     if other in faults.cluster.sim.nodes:
         faults.cluster.sim.cut(*faults.rng.sample((broker, other), 2))
@@ -39,7 +39,7 @@ def cut(faults: FaultPlan, broker: int) -> bool:
 
 
 def silent(faults: FaultPlan, broker: int) -> bool:
-    """Both ways swallow everything, and nobody is told."""
+    """Both directions lose everything, and neither end notices."""
     other = faults.other(broker)
     return _swallow(faults, (broker, other), (other, broker))
 

@@ -11,7 +11,7 @@ def whole(cluster: SimulatedCluster, broker: int) -> bool:
         return False
     metadata = cluster.metadata()
     if metadata is None or metadata.applied < cluster.invariants.cluster.furthest:
-        return False  # nobody remembers yet which partitions there are
+        return False  # no living broker has applied all partitions yet
     return all(_is_whole_without(cluster, group, broker) for group in cluster.every_group())
 
 
@@ -23,7 +23,7 @@ def _is_whole_without(cluster: SimulatedCluster, group: str, broker: int) -> boo
     node = replica.member.node
     if node.history.latest_offset >= node.watermark:
         return False
-    if broker in node.membership.brokers and len(node.membership.voters) == 2:  # neither can do without the other
+    if broker in node.membership.brokers and len(node.membership.voters) == 2:  # neither of the two can commit alone
         return False
     for voter in node.membership.voters:
         other = cluster.replica(group, voter.broker)

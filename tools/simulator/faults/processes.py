@@ -95,7 +95,7 @@ def _kill_if_alive(faults: FaultPlan, broker: int) -> None:
 
 
 def power_all(faults: FaultPlan, _broker: int) -> bool:
-    """The machine room goes dark. Only with everything synced that was acknowledged does that lose nothing."""
+    """All machines lose power. Only where acknowledged records are synced does that lose nothing."""
     if not faults.cluster.settings.flushes:
         return False
     for broker in faults.cluster.living:

@@ -98,13 +98,13 @@ class Schedule:
         self._plan()
 
     def _elected(self, _group: str, broker: int) -> None:
-        """Just elected: a good moment to get into its way."""
+        """A broker was just elected: strike it now."""
         if self._rng.random() < 0.3:
             kind = self._rng.choice(("kill", "isolate", "pause", "reconnect", "cut"))
             self._faults.later(self._rng.choice((0.0, 0.002, 0.01, 0.05)), lambda: self._snipe(kind, broker))
 
     def _voted(self, broker: int) -> None:
-        """Has just told its vote: what if it forgot?"""
+        """A broker has just sent its vote: does it remember after a restart?"""
         if self._rng.random() < 0.15:
             self._faults.later(0.0, lambda: self._bounce(broker))
 

@@ -1,8 +1,8 @@
-"""A word of a deposed leader that comes late: to one whom it had deposed, and who was not asked yet what it has.
+"""A message of a deposed leader arrives late, at a broker that led before it and has not compared logs since.
 
-That takes three leaders one after the other. The first is apart from the others, and takes in what nobody else has. The
-second commits something else in its place, says so, and dies. When the first is back and has heard of the third, the
-word of the second comes: only what it did say then is said. Chance alone brings that about in one seed of many.
+This takes three leaders in a row. The first one is isolated, and appends records that no other replica has. The second
+one commits other records at these offsets, announces its watermark, and dies. When the first one is back and follows
+the third, the announcement of the second arrives: exactly what it did send. Chance alone rarely reaches this.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class StaleMessages:
         self._faults.later(self._rng.uniform(0.1, 1.2), partial(self._bring_back, group, leader))
 
     def _bring_back(self, group: str, leader: int) -> None:
-        """Whoever led meanwhile ends at the same moment."""
+        """Its links come back, and the broker that led meanwhile dies at the same moment."""
         cluster = self._cluster
         successor = cluster.leader(group)
         for other in cluster.brokers:
@@ -60,7 +60,7 @@ class StaleMessages:
             self._look(group, leader, _LOOKS_MAX)
 
     def _look(self, group: str, broker: int, tries: int) -> None:
-        """Does it follow somebody, or nobody yet, with something in its log that may not be the leader's?"""
+        """Does it follow, with records in its log that it has not compared with its leader's?"""
         replica = self._cluster.replica(group, broker)
         if replica is None or tries == 0:
             return

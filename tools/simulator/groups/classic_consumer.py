@@ -1,7 +1,8 @@
 """A member of a classic group, eager or cooperative, as real clients drive it.
 
-Whoever leads a generation assigns. An eager member gives everything up before it joins again. A cooperative one says
-what it has and keeps it; what another shall have is given to nobody until it was given up, with one more rebalance.
+The leader of a generation assigns the partitions. An eager member revokes all partitions before it rejoins. A
+cooperative one keeps them and names them when it joins; a partition that moves to another member is assigned to none
+until its owner has revoked it, with one more rebalance.
 """
 
 from __future__ import annotations
@@ -148,12 +149,12 @@ class ClassicConsumer(SimulatedConsumer):
         self.take(mine)
 
     def _give_up(self) -> None:
-        """Others shall have these: they are told by one more rebalance."""
+        """Revoke these partitions: the others get them in one more rebalance."""
         self._drop_lost()
         self.join()
 
     def _begin_anew(self, error: int) -> None:
-        """The group goes on without it, or it knows it by another name."""
+        """The group goes on without it, or knows it by another member id."""
         self._joins, self.stable = False, False
         if error == ErrorCode.FENCED_INSTANCE_ID:
             self.die(silently=False)
@@ -168,7 +169,7 @@ class ClassicConsumer(SimulatedConsumer):
     # -- assigning -----------------------------------------------------------------------------------------------------
 
     def _assign(self, response: JoinGroupResponse) -> dict[str, list[int]]:
-        """Who gets what in this generation."""
+        """The assignment of this generation, by member."""
         members = sorted(one.member_id for one in response.members)
         count = len(self.services.clients.groups)
         if not self._cooperates:
@@ -186,7 +187,7 @@ class ClassicConsumer(SimulatedConsumer):
         return assigned
 
     def _claims(self, response: JoinGroupResponse) -> dict[int, str]:
-        """Who has what, by their own word. The one that got it later is believed."""
+        """The owner of each partition, as members say; of two, the one with the later generation."""
         claims: dict[int, tuple[int, str]] = {}
         for one in sorted(response.members, key=lambda member: member.member_id):
             subscription = decode_versioned(ConsumerProtocolSubscription, one.metadata)
@@ -204,7 +205,7 @@ class ClassicConsumer(SimulatedConsumer):
 
     def _beat(self) -> None:
         if self.stable and self.finishing and self._may_lack and not self._user_data:
-            self._user_data = b"once more"  # by which a coordinator tells that it must ask everybody
+            self._user_data = b"once more"  # changed metadata makes the coordinator rebalance
             self.join()
         elif self.stable:
             member_id, generation = self.member_id, self.epoch
@@ -224,10 +225,10 @@ class ClassicConsumer(SimulatedConsumer):
 
     @property
     def _may_lack(self) -> bool:
-        """Whoever shall give something up says so by joining once more. If a static member dies before that, or its
-        coordinator moves, whoever comes back in its place gets what was assigned last, has nothing to give up, and
-        joins no more: what was kept back for the others stays without an owner. It is so in Kafka, until there is a
-        rebalance for another reason: this is one.
+        """A member that revokes partitions rejoins to say so. If a static member dies before that, or its coordinator
+        moves, its next process gets the last assignment, has nothing to revoke, and does not rejoin: the partitions
+        that were kept back for others stay without an owner. Kafka behaves the same until a rebalance for another
+        reason: this is one.
         """
         return self._cooperates and self.member.instance_id is not None
 
@@ -255,7 +256,7 @@ class ClassicConsumer(SimulatedConsumer):
 
 
 def _balanced(claims: dict[int, str], members: list[str], count: int) -> dict[int, str]:
-    """Who shall have what in the end: as before where that is fair."""
+    """The wanted owner of each partition: the present one where that is balanced."""
     quota = -(-count // len(members))
     load: Counter[str] = Counter()
     wanted: dict[int, str] = {}

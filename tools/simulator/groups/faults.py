@@ -1,4 +1,4 @@
-"""Faults that befall coordinators: those of other partitions seldom hit them in the middle of their work.
+"""Faults at coordinators: faults of other partitions seldom hit them in the middle of their work.
 
 They draw from a generator of their own, and only on what is allowed in the run anyway.
 """
@@ -69,7 +69,7 @@ class GroupFaults:
             self._faults.counts["coordinator"] += 1
 
     def _committed(self, group: str) -> None:
-        """Something of groups was committed a moment ago, and hardly anybody knows."""
+        """Records of groups were committed a moment ago, and few brokers know."""
         if self._rng.random() < _AT_A_COMMIT_SHARE:
             kind = self._rng.choice(self._at_a_commit)
             self._faults.later(self._rng.choice((0.0, 0.0005, 0.005)), lambda: self._hit(kind, group))
@@ -80,7 +80,7 @@ class GroupFaults:
             self._faults.counts["coordinator"] += 1
 
     def _send_away(self, group: str, leader: int) -> None:
-        """Another leads for a while, then the same one again: what does it remember?"""
+        """Another broker leads for a while, then the same one again: what does it remember?"""
         others = [number for number in self._cluster.brokers if number != leader]
         if not others:
             return

@@ -55,7 +55,7 @@ MOVED = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     )
 )
-"""Ask again, perhaps somebody else."""
+"""The request is repeated, perhaps at another broker."""
 
 
 @frozen(slots=True)
@@ -91,7 +91,7 @@ class ConsumerServices:
 
 @frozen(slots=True)
 class Vanish:
-    """Be gone, in the end, without a word: the others shall notice."""
+    """Vanish at the end without leaving the group: the others have to notice."""
 
 
 @define(slots=True, eq=False)
@@ -147,7 +147,7 @@ class SimulatedConsumer(KafkaClient):
         self.join()
 
     def die(self, *, silently: bool) -> None:
-        """It is gone, without a word to its group."""
+        """Die without leaving the group."""
         self.end_life(silently=silently)
         self.away, self.stable = True, False
         self._fetching.clear()
@@ -204,7 +204,7 @@ class SimulatedConsumer(KafkaClient):
     def ask_coordinator(
         self, api: Api, message: object, version: int, then: Callable[[Any], None], *, seconds: float = REQUEST_SECONDS
     ) -> None:
-        """Ask it, wherever it is; `then` gets None if nobody knows what became of it."""
+        """Ask it, wherever it is; `then` gets None if the outcome is unknown."""
         if self.coordinator is not None:
             asked = partial(self._coordinator_answered, self.coordinator, then)
             self.request(self.coordinator, COORDINATOR, api, message, version, asked, seconds=seconds)

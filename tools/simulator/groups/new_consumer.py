@@ -1,7 +1,7 @@
 """A member of a new consumer group (KIP-848): one heartbeat says everything, and its coordinator assigns.
 
-What it was not given any more it gives up first, then says so; only then does it take what is new. It says all it has
-when it joins and whenever an answer was lost.
+It first revokes the partitions that are not in its assignment any more, then reports that; only then does it take new
+ones. It reports everything when it joins and whenever an answer was lost.
 """
 
 from __future__ import annotations

@@ -91,17 +91,17 @@ class GroupState:
     is_classic: bool = True
     is_there: bool = False
     in_use: bool = False
-    """Had it members when something was last written that was no tombstone? Whoever is taken over into the other
-    protocol has tombstones in this one first."""
+    """Had it members when something was last written that was no tombstone? A group that is
+    converted to the other protocol has tombstones in this one first."""
 
     @property
     def has_members(self) -> bool:
         return bool(self.classic or self.members)
 
     def reset_if_empty(self) -> None:
-        """A group that nobody is in may become one of the other protocol, and then counts anew.
+        """An empty group may become one of the other protocol, and then its generations start again.
 
-        What was written before may still be told: answers travel.
+        Answers under way may still name what was written before.
         """
         if not self.in_use:
             self.generation = self.epoch = NEVER
@@ -125,7 +125,7 @@ class GroupView:
         """Up to where each partition was read."""
         self.on_commit: Callable[[str], None] | None = None
         self.holders: Callable[[str], Iterable[tuple[str, Collection[int]]]] = lambda _group: ()
-        """Members of a group by their own lights, and what each has."""
+        """Members of a group, and the partitions that each believes it owns."""
         self.was_followed: Callable[[str, int], bool] = lambda _log, _epoch: False
         """Was another leader of this partition elected after this epoch?"""
         self._reads_from = ""
@@ -156,15 +156,15 @@ class GroupView:
                     )
                 offset = header.next_offset
             if not batches.headers:
-                return  # it begins later than that: somebody else has what is missing
+                return  # this log begins later: another replica has what is missing
             self._applied[actor.group] = offset
             if self.on_commit is not None:
                 self.on_commit(actor.group)
 
     def _look_at_coordinator(self, actor: GroupCoordinator) -> None:
-        """Once it has loaded, and before it has decided anything, it knows what is committed: no less and no more.
+        """Once it has loaded, and before it has decided anything, it knows exactly what is committed.
 
-        One that was followed by another, and has not heard of it, may know less: it can answer nobody.
+        A coordinator that was deposed and does not know it yet may know less: its answers are not confirmed.
         """
         loaded = actor.loaded
         if loaded is None or self._loaded.get(actor.address) is loaded.machine:
@@ -311,7 +311,7 @@ class GroupView:
         state.told.setdefault((member_id, member.epoch), set()).add(frozenset(number for _, number in member.assigned))
 
     def _check_given(self, group_id: str, member_id: str, given: frozenset[int]) -> None:
-        """Whoever still is a member and has not given it up keeps a partition from all others."""
+        """A partition goes to no other member while its owner is a member and has not revoked it."""
         for other, has in self.holders(group_id):
             if other != member_id and other in self.groups[group_id].members and not given.isdisjoint(has):
                 text = f"{member_id} is given {sorted(given)}, while {other} still has {sorted(has)}"

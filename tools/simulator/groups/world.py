@@ -59,7 +59,7 @@ class GroupWorld:
         return False
 
     def start(self, nodes: Sequence[Node], clients: ClientServices, topic: str, topic_id: bytes) -> None:
-        """Let the members come."""
+        """Start the members."""
         services = ConsumerServices(clients, self.view, self.settings, topic, topic_id)
         for at, member in enumerate(self.settings.members):
             node = nodes[at % len(nodes)]
@@ -88,7 +88,7 @@ class GroupWorld:
                 member.ref.tell(Vanish())
 
     def unfinished(self, ends: Callable[[int], int]) -> str | None:
-        """What is still to be done: everybody shall have a part, and all of it be read and committed."""
+        """What is still to be done: all partitions are owned, read and committed."""
         count = len(self.members[0].services.clients.groups)
         for group in sorted({member.group for member in self.members}):
             members = [member for member in self.members if member.group == group and not member.gone]

@@ -100,7 +100,7 @@ def _replay_first_offset(self: GroupMachine, key: OffsetCommitKey, value: Any, p
 
 
 def _never_over(self: ClassicGroup, member_id: str, moment: Moment) -> None:
-    """Whoever is silent stays."""
+    """A silent member stays."""
 
 
 _complete_join = ClassicGroup._complete_join
@@ -122,7 +122,7 @@ def _refuse_no_generation(self: ClassicGroup, request: SyncGroupRequest) -> Erro
 
 
 def _keep_assignments(self: ClassicGroup, moment: Moment) -> None:
-    """Whoever was not assigned anything keeps what it had."""
+    """A member without a new assignment keeps its old one."""
     kept = {member.member_id: member.assignment for member in self.members}
     _complete_join(self, moment)
     for member in self.members:
@@ -150,7 +150,7 @@ def _know_statics_by_any_id(self: ClassicMembers, member_id: str, instance_id: s
 
 
 def _no_session(self: ConsumerGroup, member: ConsumerMember, moment: Moment) -> None:
-    """Whoever is silent stays."""
+    """A silent member stays."""
 
 
 def _no_new_epoch(self: ConsumerEpochs, cause: str, moment: Moment) -> None:
@@ -191,7 +191,7 @@ GROUP_MUTANTS: dict[str, Mutant] = {
         faults=("transfer",), groups=_CLASSIC, writers=1,
     ),
     "any-commit-taken": Mutant(
-        "whoever commits is believed", ClassicGroup, "refuses_commit", lambda *_args, **_of: ErrorCode.NONE,
+        "any member may commit", ClassicGroup, "refuses_commit", lambda *_args, **_of: ErrorCode.NONE,
         faults=_DEATHS, groups=_CLASSIC, writers=1,
     ),
     "stale-generation-commits": Mutant(
@@ -216,7 +216,7 @@ GROUP_MUTANTS: dict[str, Mutant] = {
         faults=_DEATHS, groups=_CLASSIC, writers=1,
     ),
     "statics-not-fenced": Mutant(
-        "whoever knows a static member's instance id may speak for it", ClassicMembers, "refusal",
+        "the instance id alone lets a client speak for a static member", ClassicMembers, "refusal",
         _know_statics_by_any_id, faults=_DEATHS, groups=_CLASSIC, writers=1,
     ),
     "released-too-early": Mutant(
@@ -240,7 +240,7 @@ GROUP_MUTANTS: dict[str, Mutant] = {
         faults=(), groups=(CONSUMER,), writers=1, partitions=3,
     ),
     "target-kept": Mutant(
-        "who came later gets nothing in a new group", ConsumerEpochs, "update_target", _keep_target,
+        "a member that joins a new group later gets no partitions", ConsumerEpochs, "update_target", _keep_target,
         faults=(), groups=(CONSUMER,), writers=1, partitions=3,
     ),
 }  # fmt: skip

@@ -185,10 +185,10 @@ LOG_MUTANTS: dict[str, Mutant] = {
         seconds=2.0,
     ),
     "ack-before-followers": Mutant(
-        "acks=all waits for nobody", Replica, "_answer_later", _answer_at_once, faults=("usurp",)
+        "acks=all waits for no follower", Replica, "_answer_later", _answer_at_once, faults=("usurp",)
     ),
     "answered-by-isr-size": Mutant(
-        "acks=all counts who is in sync, not who has the record",
+        "acks=all counts the in-sync replicas, not those that hold the record",
         AppendQueue,
         "verdict",
         _verdict_by_isr,

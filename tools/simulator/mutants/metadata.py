@@ -1,4 +1,4 @@
-"""Planted bugs in what the cluster knows of itself: controllers, topics, moves, who leads."""
+"""Planted bugs in controllers, topics, moves and known leaders."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ _reconcile = Leader.reconcile
 
 
 def _reconcile_in_a_row(self: Leader, now: float) -> None:
-    """Nobody waits for the last change to be committed."""
+    """A membership change does not wait for the last one to be committed."""
     node = self.state
     membership = None if node.ready.leader_batches else self._next_membership(now)
     if membership is not None and node.log.epochs.epoch_at(node.watermark - 1) == node.term:
@@ -178,7 +178,7 @@ def _write_first_voters(self: Bootstrap) -> None:
 
 
 def _check_move_hastily(self: Replica, _message: _CheckMove) -> None:
-    """Whoever votes, and committed or not."""
+    """Whichever brokers vote, and committed or not."""
     self._checks_move = self.leads and self._is_moving
     if not self._checks_move:
         return
@@ -357,7 +357,7 @@ METADATA_MUTANTS: dict[str, Mutant] = {
         snapshot_bytes=_SNAPSHOT_BYTES,
     ),
     "move-ended-by-others": Mutant(
-        "a move ends, whoever votes",
+        "a move ends, whichever brokers vote",
         actors.control.operations,
         "plan",
         _plan_any_voters,
@@ -368,7 +368,7 @@ METADATA_MUTANTS: dict[str, Mutant] = {
         replication_factor=3,
     ),
     "earlier-move-ended": Mutant(
-        "word of an earlier move ends a later one",
+        "a message about an earlier move ends a later one",
         actors.control.operations,
         "plan",
         _plan_any_move,
@@ -395,7 +395,7 @@ METADATA_MUTANTS: dict[str, Mutant] = {
         replication_factor=3,
     ),
     "older-epoch-wins": Mutant(
-        "who leads is whoever said so last",
+        "the leader is the broker that announced itself last",
         Leadership,
         "announced",
         _announced_last,

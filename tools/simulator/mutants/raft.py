@@ -257,7 +257,7 @@ RAFT_MUTANTS: dict[str, Mutant] = {
     "acknowledge-unflushed": Mutant("a follower does not wait for its disk", Follower, "_flushed", _flushed_already),
     "vote-told-before-saved": Mutant("a vote is told before it is on disk", Member, "_send", _send_before_saved),
     "led-before-saved": Mutant(
-        "who votes alone leads before its vote is on disk", Candidate, "_ask", _ask_and_lead, unreplicated=1
+        "a single voter leads before its vote is on disk", Candidate, "_ask", _ask_and_lead, unreplicated=1
     ),
     "lost-votes-trusted": Mutant(
         "a broker whose vote journal is lost takes itself for one that has never voted",
@@ -318,7 +318,7 @@ RAFT_MUTANTS: dict[str, Mutant] = {
         faults=("usurp",),
     ),
     "forced-vote-unchecked": Mutant(
-        "whoever was handed over to is elected with any log",
+        "the target of a transfer is elected with any log",
         RaftNode,
         "_would_grant",
         _would_grant_forced,
@@ -345,7 +345,7 @@ RAFT_MUTANTS: dict[str, Mutant] = {
         faults=("kill", "isolate", "usurp", "drop"),
     ),
     "lost-append-not-repeated": Mutant(
-        "nobody asks again where an append was lost",
+        "a lost append is never repeated",
         Leader,
         "tick",
         _tick_for_quorum,
@@ -353,7 +353,7 @@ RAFT_MUTANTS: dict[str, Mutant] = {
         events_max=30_000,
     ),
     "sole-voter-is-alone": Mutant(
-        "whoever votes alone takes nothing in when other brokers go",
+        "a single voter takes no appends when other brokers are gone",
         Leader,
         "_lost_all_others",
         _lost_all_others,

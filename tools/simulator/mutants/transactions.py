@@ -292,7 +292,7 @@ TRANSACTION_MUTANTS = {
         TransactionCoordinator, "_confirmed", _give_up_fenced, faults=_FORGED, transactions=True, writers=1,
     ),
     "dedupe-forgotten": Mutant(
-        "whoever leads anew has forgotten what was written: a retry is written twice",
+        "a new leader has forgotten what was written: a retry is written twice",
         Replica, "on_leads", _lead_without_memory, faults=_FAULTS, transactions=True, writers=1,
     ),
     "marker-of-any-epoch": Mutant(
@@ -317,7 +317,7 @@ TRANSACTION_MUTANTS = {
         writers=1,
     ),
     "aborted-forgotten": Mutant(
-        "whoever restarts has forgotten who aborted what",
+        "a replica that restarts has forgotten the aborted transactions",
         Segment, "transactions", _transactions_of_this_life, faults=("kill", "stop"), transactions=True, writers=1,
     ),
     "aborted-before-untold": Mutant(
@@ -326,7 +326,7 @@ TRANSACTION_MUTANTS = {
         transactions=True, writers=1,
     ),
     "not-verified": Mutant(
-        "nobody asks whether a partition is in the transaction",
+        "no leader asks whether a partition is in the transaction",
         TransactionGate, "must_wait", _never_wait, faults=(), transactions=True, writers=1,
     ),
     "any-partition-verified": Mutant(
@@ -354,7 +354,7 @@ TRANSACTION_MUTANTS = {
         TransactionMachine, "_write", _write_but_beginnings, faults=_FAULTS, transactions=True, writers=1,
     ),
     "nobody-fenced": Mutant(
-        "whoever begins gets the epoch that somebody else has",
+        "InitProducerId hands out an epoch that another producer has",
         ProducerIds, "after", _same_epoch_again, faults=(), transactions=True, writers=1,
     ),
     "prepared-forgotten": Mutant(
@@ -370,11 +370,11 @@ TRANSACTION_MUTANTS = {
         GroupMachine, "transaction_ended", _count_aborted_offsets, faults=(), transactions=True, writers=1,
     ),
     "classic-not-verified": Mutant(
-        "a batch of a classic client is let in unasked: one that comes late begins what nobody ends",
+        "a batch of a classic client is let in unasked: one that comes late begins a transaction that never ends",
         transaction_gate, "ask_to_vouch", _trust_whoever_added, faults=_LATE, transactions=True, writers=1,
     ),
     "refusal-ignored": Mutant(
-        "the coordinator is asked, and what it says does not matter: a late batch begins what nobody ends",
+        "the coordinator is asked, and what it says does not matter: a late batch begins a transaction that never ends",
         transaction_gate, "ask_to_vouch", _ask_and_trust, faults=_LATE, transactions=True, writers=1,
     ),
     "classic-offsets-not-verified": Mutant(

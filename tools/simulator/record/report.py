@@ -1,4 +1,4 @@
-"""What a run has to say: its trace, its verdict, and both in words."""
+"""The trace of a run, its verdict, and both in words."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def explain(outcome: SeedOutcome, settings_text: str) -> str:
 
 
 def commit() -> str:
-    """The commit that is checked out, if anybody knows."""
+    """The commit that is checked out; "unknown" outside of a repository."""
     try:
         found = subprocess.run(
             ["git", "rev-parse", "--short", "HEAD"],  # noqa: S607

@@ -1,4 +1,4 @@
-"""What only some seeds have. Each draws from a generator of its own: a seed without it is the run that it was."""
+"""What only some seeds have. Each choice draws from a generator of its own, so it changes no other choice."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class Evictions:
         self._client = client
 
     def begin(self, faults: FaultPlan) -> None:
-        """Where time counts: one replica after the other forgets who was silent for long."""
+        """Where time counts: one replica after the other forgets producers that were silent for long."""
         if self.by_time:
             faults.later(self._rng.expovariate(3.0), lambda: self._expire(faults))
 

@@ -102,7 +102,7 @@ class Recoveries:
         return cluster.leader(self.group) is not None
 
     def start(self, nodes: Sequence[Node], services: ClientServices) -> list[SimulatedClient]:
-        """Let those come who write and read here, and nowhere else."""
+        """Start the clients that write and read here, and nowhere else."""
         return self._start(nodes, services, "g", _OLD)
 
     def _start(
@@ -125,7 +125,7 @@ class Recoveries:
         faults.later(self._rng.uniform(0.1, 0.4) * seconds, lambda: self._choose(faults))
 
     def _choose(self, faults: FaultPlan) -> None:
-        """Whose replicas will be lost: a majority, beside which the metadata keeps one."""
+        """Choose the brokers to lose: a majority of the replicas, while the metadata keeps a majority of its own."""
         cluster = self._cluster
         keepers = self._keepers()
         count, voters = majority(len(keepers)), controllers(cluster.brokers)
@@ -240,7 +240,7 @@ class Recoveries:
         cluster.sim.scheduler.timers.after(self._rng.choice((0.1, 1.0, 3.0)), self._come_back)
 
     def _is_given_up(self, epoch: int) -> bool:
-        """Lost replicas that come back and have heard of nothing may lead and answer: that is part of the loss."""
+        """Lost replicas that come back before they hear of the new generation may lead and answer: part of the loss."""
         is_given_up = epoch > 0 and not generation_of(epoch)
         self.counts["answered-by-given-up"] += is_given_up
         return is_given_up
@@ -283,7 +283,7 @@ class Recoveries:
         for broker in cluster.keepers(group):
             cluster.invariants.compare_all(group, broker)
         if self._held is not None and not self.is_done:
-            return  # nobody knows what became of the order
+            return  # the outcome of the order is unknown
         there = cluster.invariants.values_of(group)
         self._history.check({group: there})
         for operation in self._former.operations:

@@ -1,8 +1,8 @@
 """A topic with one replica of each partition, beside those that have more: its clients, its moves, what it promises.
 
-What is acknowledged there survives every kill, and with flush.messages=1 every loss of power: so nobody takes from a
-disk what is on it alone (`faults.whole`). Whoever votes alone needs nobody else, and serves whoever else is gone. Moves
-make such a group one of two voters for a while, which is the least that replicas of any group can be.
+What is acknowledged there survives every kill, and with flush.messages=1 every loss of power: so no fault takes from a
+disk what is on that disk alone (faults/losses.py). A single voter needs no other broker, and serves whichever others
+are gone. A move makes such a Raft group one of two voters for a while, the smallest group with several replicas.
 
 All that draws from generators of its own: a seed without such partitions is the run that it was before there were any.
 """
@@ -42,7 +42,7 @@ class Unreplicated:
         self._moves = 0
 
     def is_ready(self, cluster: SimulatedCluster) -> bool:
-        """Is the topic there, does everybody know it, and is all of it led?"""
+        """Is the topic there, do all brokers know it, and is all of it led?"""
         if any(one.context.metadata.topic(TOPIC) is None for one in cluster.controllers()):
             self._make(cluster)
             return False
@@ -64,7 +64,7 @@ class Unreplicated:
     def start(
         self, nodes: Sequence[Node], services: ClientServices, spawn: Callable[..., SimulatedClient]
     ) -> list[SimulatedClient]:  # fmt: skip
-        """Let those come who write and read here, and nowhere else."""
+        """Start the clients that write and read here, and nowhere else."""
         here = evolve(services, groups=self.groups, min_insync_replicas=1)
         return [
             spawn(nodes[0], Writer, "uw0", here, IDEMPOTENT, 0),

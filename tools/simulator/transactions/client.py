@@ -1,7 +1,7 @@
-"""What clients of transactions have in common: they follow a script, ask coordinators and leaders, and begin anew.
+"""Clients of transactions: each follows a script, asks coordinators and leaders, and starts again after it vanished.
 
-A script is a generator. It yields what is to be asked, and is given the response, or None if nobody knows what became
-of it; so what a client does stands in the order in which it does it.
+A script is a generator. It yields a request and is sent the response, or None if the outcome is unknown. So the code of
+a client stands in the order in which the client acts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ AGAIN = MOVED | {
     ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNSTABLE_OFFSET_COMMIT,
 }  # fmt: skip
-"""Nobody knows what became of it, or it shall be tried again."""
+"""The outcome is unknown, or the request is to be repeated."""
 
 
 @frozen(slots=True)
@@ -68,7 +68,7 @@ class Rest:
 
 
 class Vanished(Exception):
-    """Whoever followed the script is gone."""
+    """The client that followed the script is gone."""
 
 
 Script = Generator[AskBroker | AskAll | Rest, Any, Any]
@@ -100,7 +100,7 @@ class TransactionServices:
 
 
 class ScriptedClient(KafkaClient):
-    """A client that follows a script, and asks who leads or coordinates what."""
+    """A client that follows a script, and looks up leaders and coordinators."""
 
     def __init__(self, services: TransactionServices, rng: random.Random) -> None:
         super().__init__(rng)
@@ -159,10 +159,10 @@ class ScriptedClient(KafkaClient):
     def anybody(self) -> int:
         return self.rng.choice(self.services.clients.brokers)
 
-    # -- who leads, who coordinates ----------------------------------------------------------------------------------
+    # -- leaders and coordinators -------------------------------------------------------------------------------------
 
     def leaders(self, topic: str, numbers: list[int]) -> Script:
-        """Who leads each of these."""
+        """The leaders of these partitions."""
         while any((topic, number) not in self._leaders for number in numbers):
             request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
             response = yield AskBroker(self.anybody(), "anybody", METADATA, request, 9)
@@ -259,7 +259,7 @@ class IdentifiedClient(ScriptedClient):
                 self.view.initialised(self.member.transactional_id, self.producer_id, self.epoch, self.producer)
                 return
             if error is not None and not self.has_moved(TRANSACTION, error) and error not in AGAIN:
-                self.view.violate("whoever begins is let in", f"{self.producer} was told {error.name}")
+                self.view.violate("a producer that initialises gets an epoch", f"{self.producer} was told {error.name}")
                 return
             yield self.rest()
 

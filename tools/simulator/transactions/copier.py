@@ -1,9 +1,10 @@
 """Consume, transform, produce: each record of one topic becomes one of another, exactly once.
 
-How far it has read is committed in the transaction that writes what came of it. There may be two with one transactional
-id: the later one fences the other, and goes on where that one's last transaction has got to. Or there is one, and after
-a transaction that has ended it hands over to another, as members of a group do, with an id of its own: that one is not
-held up by the transaction before, so it must be told nothing of a group whose offsets are still undecided.
+The offsets that were read are committed in the transaction that writes the copies. There may be two copiers with one
+transactional id: the later one fences the other, and goes on at the offsets of the other's last committed transaction.
+Or there is one, which after the end of a transaction hands over to another with a transactional id of its own, as
+members of a group do: that one does not wait for the transaction before, so it must get no offsets of the group while
+they are undecided.
 """
 
 from __future__ import annotations

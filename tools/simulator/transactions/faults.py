@@ -1,8 +1,8 @@
 """Faults that befall transactions: at their coordinators, at those of groups, and where they write.
 
-They draw from a generator of their own, and only on what is allowed in the run anyway. And markers come once more, and
-late, as if a coordinator had asked again and its first words had been under way all the time. Or they come late in the
-first place: how a transaction ends is decided, and told, and somewhere it is not known yet.
+They draw from a generator of their own, and use only faults that the run allows. Beside that, markers are delivered a
+second time and late, as if a coordinator had repeated a request whose first copy was still under way; or the first copy
+is late: the outcome of a transaction is decided and answered, and some partition does not know it yet.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class TransactionFaults(GroupFaults):
             return
         groups = groups_of(metadata, place[0])
         if not groups:
-            return  # whoever is left knows little
+            return  # the brokers that are left have not applied the topic yet
         group = groups[place[1]]
         leader = self._cluster.leader(group)
         if leader is None:
@@ -93,7 +93,7 @@ class TransactionFaults(GroupFaults):
         return given_up_s
 
     def _changed(self, transactional_id: str, state: int) -> None:
-        """This was committed a moment ago, and not even its coordinator knows."""
+        """This state was committed a moment ago, and not even its coordinator knows."""
         self._late.changed(transactional_id, state)
         self._vouching.changed(transactional_id, state)
         self._forged.changed(transactional_id, state)

@@ -1,4 +1,4 @@
-"""Markers that no coordinator sent: anybody may send WriteTxnMarkers, with whatever epochs.
+"""Markers that no coordinator sent: any client may send WriteTxnMarkers, with any epochs.
 
 Most of them must be refused: those of a higher coordinator epoch than any leader of __transaction_state has, those of
 an older coordinator epoch than the last marker, and those of an older producer epoch. A marker that ends a transaction

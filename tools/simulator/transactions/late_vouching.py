@@ -1,9 +1,10 @@
-"""A coordinator's word that comes too late: it vouches for a transaction that its successor has ended since.
+"""A coordinator's answer arrives too late: it confirms a transaction that the next coordinator has ended since.
 
-What a coordinator says to one broker comes in order, so its own markers never overtake its word. Those of the next
-coordinator may: the way from the one to whoever asks is clogged, another coordinates, the client gives up and ends its
-transaction, that marker comes, and then the word that all was well. Only classic clients write on with the epoch that
-they had; where an epoch is new, it alone fences. It draws from a generator of its own.
+Messages of one coordinator to one broker keep their order, so its markers never overtake its answers. Those of the next
+coordinator may: the link from the coordinator to the asking broker is clogged, leadership is transferred, the client
+gives up and ends its transaction, the marker of the new coordinator arrives, and then the answer of the old one. Only
+classic clients go on with the same producer epoch; with transactions v2 the new epoch alone fences. This fault draws
+from a generator of its own.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class LateVouching:
         self._clog: _Clog | None = None
 
     def holds(self, client: IdentifiedClient, ask: AskBroker) -> float | None:
-        """If the word about this one comes late: after how many seconds its client gives it up."""
+        """If the answer about this request is late: after how many seconds the client gives the request up."""
         if self._faults.stopped:
             return None
         if self._clog is None and not client.member.is_new and self._rng.random() < _SHARES[ask.api]:
@@ -57,7 +58,7 @@ class LateVouching:
         return self._rng.choice(_GIVEN_UP_S)
 
     def changed(self, transactional_id: str, state: int) -> None:
-        """Its transaction has ended: now the word comes."""
+        """Its transaction has ended: now the answer arrives."""
         clog = self._clog
         if clog is None or clog.client.member.transactional_id != transactional_id:
             return

@@ -165,7 +165,7 @@ class PassingProducer(TransactionSteps):
         return False
 
     def _commit_offset(self, one: _Found) -> Script:
-        """In the transaction: an offset that nobody else commits. Is it there?"""
+        """In the transaction: an offset that no other client commits. Is it there?"""
         kept = CommittedOffset(one.topic, one.number, len(self._passing.offsets) + 1)
         self._passing.offsets.append(kept)
         partition = TxnOffsetCommitRequestPartition(partition_index=one.number, committed_offset=kept.offset)

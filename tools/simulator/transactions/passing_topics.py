@@ -4,7 +4,7 @@ An administrator deletes these topics and makes others of the same names. A tran
 a topic which is gone has to end all the same, in the partitions that remain, and must leave nothing open in the next
 topic of that name. What is checked at the end:
 
-- no transaction is open in any of these topics that is left (`transaction_world.py` waits for it);
+- no transaction is open in any of these topics that is left (world.py waits for it);
 - a batch is in no more topics than requests carried it, and in none but those that a request named by id;
 - what was acknowledged under a topic's id is there, and counts as its transaction ended;
 - an offset that was committed before a topic was deleted is not told of the next topic of its name.
@@ -110,7 +110,7 @@ class PassingTopics:
         return [topic for name in PARTITIONS if (topic := metadata.topic(name)) is not None]
 
     def check(self, cluster: SimulatedCluster, view: TransactionView) -> None:
-        """Everything has healed, and nobody writes any more."""
+        """Everything has healed, and no client writes any more."""
         ids = {topic.name: topic.id for topic in self._topics(cluster)}
         places = self._places(cluster)
         for one in self.written:

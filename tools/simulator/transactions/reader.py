@@ -1,7 +1,7 @@
 """Readers of what transactions write, with one isolation level or the other, as clients do it.
 
-Whoever reads committed records is given aborted ones, too, and a list of who aborted what: it leaves those out itself.
-In the end everybody reads everything once more, from the beginning.
+A read_committed fetch returns aborted records, too, with the list of aborted transactions: the reader filters them.
+At the end of a run each reader reads everything once more from the beginning.
 """
 
 from __future__ import annotations

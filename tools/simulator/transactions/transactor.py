@@ -43,7 +43,7 @@ class SentBatch:
     places: tuple[int, ...]
     """Of its sends in the history."""
     unsure: bool = False
-    """Has nobody said, of some attempt, what became of it?"""
+    """Is the outcome of some attempt unknown?"""
     error: ErrorCode | None = None
     offset: int = -1
     topic: str | None = None
@@ -139,7 +139,7 @@ class TransactionSteps(IdentifiedClient):
         return made
 
     def produce(self, batches: list[SentBatch], *, attempts_max: int) -> Script:
-        """Send these, in order, again and again as long as nobody knows. Are they all there?"""
+        """Send these, in order, again while an outcome is unknown. Are they all written?"""
         waiting = list(batches)
         for _ in range(attempts_max):
             yield from self._produce_once(waiting)

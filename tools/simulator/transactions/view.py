@@ -1,8 +1,8 @@
 """What the committed records say of transactions: of __transaction_state, and of every partition that they write to.
 
-It reads them as they are committed, keeps what ought to be so, and holds replicas and answers against that. For what is
-below the high watermark is the same everywhere, so where the last stable offset is, and who aborted what, can be said
-of any replica without its help.
+It reads them as they are committed, keeps the expected state, and compares replicas and answers with it. Records below
+the high watermark are the same on all replicas, so the last stable offset and the aborted transactions of any replica
+follow from them, without asking that replica.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class TransactionView:
                     self._apply(place, header, records(batches.data, position, limit=RECORD_BYTES_MAX))
                 offset = header.next_offset
             if not batches.headers:
-                return  # it begins later than that: somebody else has what is missing
+                return  # this log begins later: another replica has what is missing
             self._applied[group] = offset
         if self.on_commit is not None:
             self.on_commit(group)
@@ -289,7 +289,7 @@ class TransactionView:
     # -- what clients are told -----------------------------------------------------------------------------------
 
     def initialised(self, name: str, producer_id: int, epoch: int, producer: str) -> None:
-        """Somebody was let in."""
+        """A producer was given this epoch."""
         identity = (producer_id, epoch)
         if identity not in self.ids[name].ever:
             self.violate("an answer tells what is committed", f"{producer} got {identity}, which is not written")

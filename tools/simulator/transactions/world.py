@@ -1,4 +1,4 @@
-"""The transactions of a run: who takes part, when they are done, and what is looked at then."""
+"""The transactions of a run: their clients, when they are done, and what is checked then."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class TransactionWorld:
     def start(
         self, nodes: Sequence[Node], clients: ClientServices, source: str, source_partitions: int, metadata: Metadata
     ) -> None:
-        """Let the clients come."""
+        """Start the clients."""
         topic = metadata.topic(TOPIC)
         assert topic is not None
         services = TransactionServices(
@@ -117,7 +117,7 @@ class TransactionWorld:
             member.ref.tell(Finish())
 
     def unfinished(self, cluster: SimulatedCluster) -> str | None:
-        """What is still to be done: nothing stays open, and everything is read, by everybody."""
+        """What is still to be done: no transaction stays open, and all readers read everything."""
         for member in self.members:
             if not member.finished:
                 return f"{member.address} has not finished"
@@ -145,7 +145,7 @@ class TransactionWorld:
         return None
 
     def _check_nothing_hangs(self) -> None:
-        """No transaction is under way: whatever is still open somewhere stays so for ever."""
+        """No transaction is under way: one that is still open in some partition hangs for ever."""
         for place, partition in sorted(self.view.partitions.items()):
             if place in self.view.incarnations:
                 continue  # it may be gone; what is left of such topics has to become stable
