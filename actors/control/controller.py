@@ -21,7 +21,7 @@ from actors.cluster_file.facts import GROUP, ClusterFacts, TopicWanted
 from actors.control.description import describe, describe_quorum
 from actors.control.leader_waits import WAITS_MAX, LeaderWait, LeaderWaits
 from actors.control.metadata_snapshots import SnapshotWriter
-from actors.control.metadata_waits import AppliedWaits, ReadIndexWaits
+from actors.control.metadata_waits import AppliedWaits
 from actors.messages.controller import (
     OPERATIONS,
     AwaitApplied,
@@ -129,7 +129,6 @@ class Controller(RaftActor):
         self._leader_waits = LeaderWaits(services.metadata, services.leadership)
         self._applied_waits = AppliedWaits(services.metadata)
         self._caught_up_waits: list[Future[None]] = []
-        self._read_index = ReadIndexWaits()
         self._complained: set[str] = set()
         self._registering = False
         self._snapshot_at = 0
@@ -246,7 +245,7 @@ class Controller(RaftActor):
             else:
                 reply.set(OperationAnswer(Plan().answer, index))
 
-        self._read_index.begin(self._member.node, self._member.confirm(self.now), confirmed)
+        self._read_index.put(self._member.node, self._member.confirm(self.now), confirmed)
         self._after_event()
         return None
 
@@ -327,13 +326,9 @@ class Controller(RaftActor):
             )  # fmt: skip
 
     def on_leads(self, *, leads: bool) -> None:
-        self._read_index.go_on(self._member.node)
         if not leads:
             self.refuse_waiting(None)
         self._look_around()
-
-    def on_progress(self) -> None:
-        self._read_index.go_on(self._member.node)
 
     def on_committed(self) -> None:
         self._apply()
