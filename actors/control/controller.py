@@ -19,7 +19,7 @@ from actors.control.bootstrap import Bootstrap
 from actors.control.description import describe, describe_quorum
 from actors.control.leader_waits import WAITS_MAX, LeaderWait, LeaderWaits
 from actors.control.metadata_snapshots import SnapshotSchedule, SnapshotWriter
-from actors.control.metadata_waits import AppliedWaits, ReadIndexWaits
+from actors.control.metadata_waits import AppliedWaits
 from actors.control.operations import TOO_MANY, OperationQueue, circumstances_of, new_topic_id
 from actors.control.registrar import Registrar
 from actors.control.replay import DamagedBatches, Replay
@@ -108,7 +108,6 @@ class Controller(RaftActor):
         self._leader_waits = LeaderWaits(services.metadata, services.leadership)
         self._applied_waits = AppliedWaits(services.metadata)
         self._caught_up_waits: list[Future[None]] = []
-        self._read_index = ReadIndexWaits()
         self._registering = False
         self._warn_at = self.now + PATIENCE_SECONDS
         """When to say that there is no leader."""
@@ -214,7 +213,7 @@ class Controller(RaftActor):
             else:
                 reply.set(OperationAnswer(Plan().answer, index))
 
-        self._read_index.begin(self._member.node, self._member.confirm(self.now), confirmed)
+        self._read_index.put(self._member.node, self._member.confirm(self.now), confirmed)
         self._after_event()
         return None
 
@@ -297,13 +296,9 @@ class Controller(RaftActor):
             )  # fmt: skip
 
     def on_leads(self, *, leads: bool) -> None:
-        self._read_index.go_on(self._member.node)
         if not leads:
             self.refuse_waiting(None)
         self._look_around()
-
-    def on_progress(self) -> None:
-        self._read_index.go_on(self._member.node)
 
     def on_committed(self) -> None:
         self._apply()

@@ -1,25 +1,20 @@
-"""Requests that wait until this broker has applied the metadata up to an offset, or until its leader has confirmed it.
+"""Requests that wait until this broker has applied the metadata up to an offset.
 
 A broker follows the metadata log a moment behind the controller. `AppliedWaits` is the barrier between the two: a
-request that holds an offset (of an answer of the controller, say) waits here until the broker has come so far.
-`ReadIndexWaits` gives the offset to a request that holds none: what is committed now, according to a leader of which a
-majority says that it leads.
+request that holds an offset (of an answer of the controller, say) waits here until the broker has come so far. A
+request that holds none first asks a leader for its read index (actors/raft/read_index_waits.py).
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING
-
-from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from log.machines.metadata.metadata import Metadata
-    from log.raft.node import RaftNode
 
 WAITS_MAX = 10_000
 
@@ -51,39 +46,3 @@ class AppliedWaits:
         """More of the metadata may be applied."""
         while self._waits and self._waits[0][0] <= self._metadata.applied:
             heapq.heappop(self._waits)[2]()
-
-
-@frozen(slots=True)
-class _Question:
-    term: int
-    number: int
-    index: int
-    then: Callable[[int | None], None]
-
-
-class ReadIndexWaits:
-    """The questions to one member of the metadata group. A leader answers them without a clock and without a sync."""
-
-    __slots__ = ("_questions",)
-
-    def __init__(self) -> None:
-        self._questions: deque[_Question] = deque()
-
-    def begin(self, node: RaftNode, number: int, then: Callable[[int | None], None]) -> None:
-        """`number` is the question that the leader has just put to the voters. `then` is given the end of what was
-        committed at this moment, or None if this member does not lead any more."""
-        self._questions.append(_Question(node.term, number, node.watermark, then))
-        self.go_on(node)
-
-    def go_on(self, node: RaftNode) -> None:
-        """Voters may have answered, or another may lead."""
-        if not self._questions:
-            return
-        reached = node.role.confirmed() if node.leads else 0
-        while self._questions:
-            first = self._questions[0]
-            leads = node.leads and first.term == node.term
-            if leads and first.number > reached:
-                return
-            self._questions.popleft()
-            first.then(first.index if leads else None)

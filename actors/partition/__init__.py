@@ -11,7 +11,6 @@ transaction_gate  transactional batches that wait for the word of their coordina
 append_queue      appends with acks=all that wait for more replicas
 reads             fetches, watches, and look-ups of offsets and epochs
 time_lookups      look-ups by time that take long
-confirmations     questions that wait until a majority confirms the leader (read index)
 log_starts        DeleteRecords: the log start of the leader and then of the followers
 cleaning          retention and compaction of one log
 """

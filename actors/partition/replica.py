@@ -47,7 +47,6 @@ from actors.partition.admissions import Admissions, GoOnAdmitting, writable
 from actors.partition.append_queue import AppendQueue, WaitingAppend
 from actors.partition.authority import Authority
 from actors.partition.cleaning import Compact, LogCleaning
-from actors.partition.confirmations import Confirmations
 from actors.partition.log_starts import LogStarts
 from actors.partition.reads import LogReads
 from actors.partition.time_lookups import GoOnLooking, TimeLookups
@@ -87,6 +86,8 @@ from protocol.records.batches import (
 
 MOVE_CHECK_SECONDS = 0.5
 MARKER_MS = 2**31 - 1
+_CONFIRMED = LeadershipAnswer(ErrorCode.NONE)
+_NOT_LEADER = LeadershipAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 @frozen(slots=True)
@@ -114,7 +115,6 @@ class Replica(RaftActor):
         self._appends: AppendQueue
         self._admissions: Admissions
         self._transactions: TransactionGate
-        self._confirmations: Confirmations
         self._lookups: TimeLookups | None = None
         self._reads: LogReads
         self._log_starts: LogStarts
@@ -185,7 +185,6 @@ class Replica(RaftActor):
         self._transactions = TransactionGate(
             partition, log, context, self.ask, self._append_vouched, self._refused_for_now
         )
-        self._confirmations = Confirmations(self._member, authority, actions.now)
         self._lookups = TimeLookups(group, log, node, authority, actions, context.lookups)
         self._reads = LogReads(log, node, authority, actions, context.handles, self._lookups, self._expire_by)
         self._log_starts = LogStarts(log, node, authority, actions)
@@ -308,7 +307,7 @@ class Replica(RaftActor):
             reply = defer()
             return lambda confirmed: _set_once(reply, result(confirmed))
 
-        confirmed = self._confirmations.begin(-1, answer)
+        confirmed = self._confirm(-1, answer)
         self._after_event()
         return None if confirmed is None else result(confirmed)
 
@@ -435,9 +434,24 @@ class Replica(RaftActor):
             reply: Future[LeadershipAnswer] = self.defer()
             return lambda confirmed: _set_once(reply, confirmed)
 
-        confirmed = self._confirmations.begin(request.leader_epoch, answer)
+        confirmed = self._confirm(request.leader_epoch, answer)
         self._after_event()
         return confirmed
+
+    def _confirm(
+        self, leader_epoch: int, then: Callable[[], Callable[[LeadershipAnswer], None]]
+    ) -> LeadershipAnswer | None:
+        """Ask the voters whether this replica leads. None if they have to answer first, as they have unless this is
+        the only voter: what `then` makes is called with the outcome."""
+        objection = self._authority.to_answer(leader_epoch)
+        if objection is not None:
+            return LeadershipAnswer(objection.error)
+        node, number = self._member.node, self._member.confirm(self.now)
+        if node.role.confirmed() >= number:
+            return _CONFIRMED
+        tell = then()
+        self._read_index.put(node, number, lambda index: tell(_NOT_LEADER if index is None else _CONFIRMED))
+        return None
 
     @handles(FindEpochEnd)
     def find_epoch_end(self, request: FindEpochEnd) -> EpochEnd:
@@ -549,7 +563,6 @@ class Replica(RaftActor):
     # -- inside ------------------------------------------------------------------------------------------------
 
     def on_leads(self, *, leads: bool) -> None:
-        self._confirmations.go_on()
         if not leads:
             self.refuse_waiting(None)
             self._transactions.clear()
@@ -571,7 +584,6 @@ class Replica(RaftActor):
             self._log_starts.go_on()
 
     def on_progress(self) -> None:
-        self._confirmations.go_on()
         if self._appends.may_be_decided:
             self._answer_appends()
         if not self._checks_move and self._is_moving:

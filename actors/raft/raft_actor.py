@@ -26,6 +26,7 @@ from actors.raft.elections import Claim
 from actors.raft.flusher import LogSynced, SaveVote, SyncLog, VoteSaved
 from actors.raft.heartbeats import Follows, GenerationHeard, LeaderGone, Leads
 from actors.raft.pulse import WAKING_SECONDS
+from actors.raft.read_index_waits import ReadIndexWaits
 from actors.raft.replication import Replication
 from actors.raft.spec import ReplicaSpec
 from actors.runtime import Actor, Address, Future, PeerDown, PeerUp, Restart, handles
@@ -113,6 +114,7 @@ class RaftActor(Actor):
         self._log: PartitionLog | None = None
         self._member: Member
         self._replication: Replication
+        self._read_index = ReadIndexWaits()
         self.group = ""
 
     # -- facts, for those that look at it from outside: the simulator and tests ------------------------------------
@@ -298,14 +300,14 @@ class RaftActor(Actor):
         self._member.step(message, self.now)
         if type(message) is Appended and self._was_known(message):
             self._replication.look_again()
-            self.on_progress()
+            self._progressed()
         else:
             self._after_event()
 
     def _was_known(self, answer: Appended) -> bool:
         """Did this acknowledgement change nothing? The last ones do not: a majority has committed it before them."""
         member, announced = self._member, self._announced
-        if member.outbox or member.committed is not None or member.role_changed or member.damage is not None:
+        if member.outbox or member.watermark_moved or member.role_changed or member.damage is not None:
             return False
         leads_with = announced is not None and announced[0] == self.node.broker and answer.follower in announced[2]
         return leads_with and answer.ok and answer.eligible and member.unsaved_vote == self._saving
@@ -492,15 +494,15 @@ class RaftActor(Actor):
         if member.role_changed:
             member.role_changed = False
             self._role_changed()
-        if member.committed is not None:
-            member.committed = None
+        if member.watermark_moved:
+            member.watermark_moved = False
             self._committed()
         if member.damage is not None:
             self._tell_damage(member.damage)
             member.damage = None
         if member.node.leads:
             self._announce()
-            self.on_progress()
+            self._progressed()
         if self._flush is None:
             self._sync_if_due()
         if self._stands:
@@ -526,7 +528,12 @@ class RaftActor(Actor):
             self.send(self._heartbeats, Follows(self.group, leader, node.term, self.address))
         if leader is not None:
             self._answer_hand_overs(another_leads=True)
+        self._read_index.go_on(node)
         self.on_leads(leads=leads)
+
+    def _progressed(self) -> None:
+        self._read_index.go_on(self._member.node)
+        self.on_progress()
 
     def _announce(self) -> None:
         """Let every broker know who leads this group, and who is in sync."""
@@ -570,7 +577,7 @@ class RaftActor(Actor):
     def start_log_at(self, offset: int) -> None:
         """Let the log start here, as far as is committed; if it must be flushed for that, in the background first."""
         log = self._member.log
-        start = min(offset, log.high_watermark, log.end_offset)
+        start = min(offset, self._member.node.watermark, log.end_offset)
         if log.must_flush_for(start):
             self._start_at = max(self._start_at, start)
             self.sync_soon()

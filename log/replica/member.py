@@ -2,10 +2,12 @@
 
 The owner of a member (an actor, a test, the simulator) gives it events, and then takes the results:
 
-    member.outbox         messages that may be sent now
-    member.unsaved_vote   a vote that must be made durable; `vote_saved` then frees the messages that wait for it
-    member.committed      the watermark, if it has moved
-    member.damage         what a leader could not read from its disk, for an operator
+    member.outbox           messages that may be sent now
+    member.unsaved_vote     a vote that must be made durable; `vote_saved` then frees the messages that wait for it
+    member.watermark_moved  more is committed
+    member.damage           what a leader could not read from its disk, for an operator
+
+The node owns the high watermark. The log has a copy for its checkpoint and its last stable offset, from here alone.
 """
 
 from __future__ import annotations
@@ -55,8 +57,8 @@ class Member:
     """One replica of one partition."""
 
     __slots__ = (
-        "_full_until", "_held", "_parked", "_wall_ms", "committed", "damage", "log", "machine", "node", "outbox",
-        "role_changed", "unsaved_vote",
+        "_full_until", "_held", "_parked", "_wall_ms", "damage", "log", "machine", "node", "outbox", "role_changed",
+        "unsaved_vote", "watermark_moved",
     )  # fmt: skip
 
     def __init__(
@@ -67,7 +69,7 @@ class Member:
         self.node = node
         self.outbox: list[tuple[int, Message]] = []
         self.unsaved_vote: Vote | None = None
-        self.committed: int | None = None
+        self.watermark_moved = False
         self.damage: str | None = None
         self.role_changed = False
         self._parked: list[tuple[int, Message]] = []
@@ -209,7 +211,8 @@ class Member:
             self._persist(ready)
             self._send(ready)
             if ready.watermark is not None:
-                self.log.high_watermark = self.committed = ready.watermark
+                self.log.high_watermark = ready.watermark
+                self.watermark_moved = True
             self.role_changed = self.role_changed or ready.became is not None
             for leader_batch in ready.leader_batches:
                 self._append_leader_batch(leader_batch, now)

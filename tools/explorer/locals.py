@@ -104,7 +104,7 @@ class Locals:
             raise BrokenInvariant(f"{event}: {error}") from error
         out: list[tuple[int, int]] = []
         if replica.member is not None:
-            replica.member.committed, replica.member.role_changed = None, False
+            replica.member.watermark_moved = replica.member.role_changed = False
             for to, message in replica.member.outbox:
                 if not self._scenario.elections_only or isinstance(message, VoteRequest | VoteAnswer):
                     out.append((to, self._message_number(with_own_bytes(message))))

@@ -247,8 +247,8 @@ class Group:
             assert known == broker, f"two leaders in term {node.term}: {known} and {broker}"
             heard = self.heard[broker]
             assert node.generation >= heard, f"{broker} leads generation {node.generation} and has heard of {heard}"
-        if member.committed is not None:
-            member.committed = None
+        if member.watermark_moved:
+            member.watermark_moved = False
             self.check_committed(member)
         while self.waiting[broker] and self.waiting[broker][0][0] < node.watermark:
             offset, term, value = self.waiting[broker].pop(0)

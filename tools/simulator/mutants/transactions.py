@@ -12,7 +12,6 @@ from actors.coordination.coordinator import Coordinator
 from actors.coordination.transactions import TransactionCoordinator, _Send
 from actors.messages.replica import AppendMarker, LeadershipAnswer, ReadSlice, SliceRead
 from actors.partition import transaction_gate
-from actors.partition.confirmations import Confirmations
 from actors.partition.replica import Replica
 from actors.partition.transaction_gate import TransactionGate
 from actors.raft.leadership import Leadership
@@ -247,7 +246,7 @@ def _fetched_as_it_is(
     return _fetched(self, group_id, topic, partition, False)
 
 
-def _confirmed_by_itself(self: Confirmations, leader_epoch: int, _then: object) -> LeadershipAnswer:
+def _confirmed_by_itself(self: Replica, leader_epoch: int, _then: object) -> LeadershipAnswer:
     objection = self._authority.to_answer(leader_epoch)
     return LeadershipAnswer(ErrorCode.NONE if objection is None else objection.error)
 
@@ -395,7 +394,7 @@ TRANSACTION_MUTANTS = {
     ),
     "confirmed-by-itself": Mutant(
         "a coordinator tells what it knows while its replica leads as far as that can tell: offsets go back",
-        Confirmations, "begin", _confirmed_by_itself, faults=("old-word",), transactions=True, writers=1,
+        Replica, "_confirm", _confirmed_by_itself, faults=("old-word",), transactions=True, writers=1,
     ),
     "unstable-offsets-told": Mutant(
         "a group's offsets are told while it is undecided whether others count: records are copied twice",
