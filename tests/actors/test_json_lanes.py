@@ -10,6 +10,7 @@ import pytest
 
 from actors.serving.json.at_leader import PAUSE_SECONDS_MAX
 from actors.serving.json.lanes import Batch, Lanes
+from log.slices import finish
 from protocol.error_codes import ErrorCode
 from protocol.records.batches import Record
 from protocol.records.compression import Codec
@@ -32,6 +33,7 @@ class Written:
             serving=serving,
             later=lambda _seconds, then: self.later.append(then),
             ask=lambda *_, **__: pytest.fail("there is nobody to ask"),
+            in_slices=finish,
         )
         self._lanes = Lanes(cast("Any", self.connection))
 
@@ -59,3 +61,19 @@ def test_a_batch_that_nobody_confirms_is_not_kept_for_a_leader() -> None:
     written = Written()
     written.put(acks=0, seconds=10.0)
     assert written.outcomes == [(ErrorCode.LEADER_NOT_AVAILABLE, "nobody leads orders-0")]
+
+
+def test_very_many_partitions_are_given_their_producer_id_in_slices() -> None:
+    asked: list[Callable[[int], None]] = []
+    work: list[Any] = []
+    serving = SimpleNamespace(take_producer_id=lambda _controller, then: asked.append(then))
+    address = SimpleNamespace(name="1")
+    connection = SimpleNamespace(address=address, controller=None, serving=serving, in_slices=work.append)
+    lanes, given = Lanes(cast("Any", connection)), list[int | None]()
+    for _ in range(3):
+        lanes.take_producer_id(given.append)
+    (taken,) = asked
+    taken(77)
+    (slices,) = work
+    assert [(pause, list(given)) for pause in slices] == [(None, [77] * count) for count in range(3)]
+    assert given == [77] * 3

@@ -29,6 +29,7 @@ from protocol.records.record import Record
 if TYPE_CHECKING:
     from actors.serving.connection import Connection
     from log.machines.metadata.metadata import Topic
+    from log.slices import Slices
 
 LANES_MAX = 10_000
 _SEQUENCES = 1 << 31
@@ -100,8 +101,14 @@ class Lanes:
     def _taken(self, producer_id: int | None) -> None:
         self._producer_id = producer_id
         takers, self._takers = self._takers, []
-        for then in takers:
-            then(producer_id)
+        self._connection.in_slices(_give(producer_id, takers))
+
+
+def _give(producer_id: int | None, takers: list[Taken]) -> Slices[None]:
+    """Each of those that wait, perhaps thousands, sends its first batch with it."""
+    for then in takers:
+        yield None
+        then(producer_id)
 
 
 class _Lane:
