@@ -213,6 +213,7 @@ class RaftActor(Actor):
         self.on_opened()
         if doubted:
             self._member.unsaved_vote = vote
+        self._member.begin(self.now)
         self.begin_generation(spec)
         self._look_at_generations()
         self.node.watch_peers(self.address)

@@ -80,6 +80,10 @@ class Member:
 
     # -- events ----------------------------------------------------------------------------------------------
 
+    def begin(self, now: float) -> None:
+        """Do what the node decided when it was made: the first term of a later generation is a vote to save."""
+        self._work(now)
+
     def step(self, message: Message, now: float) -> None:
         if not isinstance(message, Append) or not len(message.batches):
             self.node.step(message, now)

@@ -20,7 +20,6 @@ MISTAKES = ("TypeError", "AttributeError", "NameError", "KeyError")
 """How a planted bug fails that was written for code that has changed since. That is found too, and proves nothing."""
 BREAKS = {
     "a coordinator that answers knows everything committed": "first-offset-replayed",
-    "a follower has what it verified": "truncate-to-leader",
     "a forged marker is refused": "forged-marker-written",
     "a generation has one assignment": "generation-not-counted",
     "a good append was refused": "sole-voter-is-alone",

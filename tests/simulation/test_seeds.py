@@ -128,7 +128,7 @@ def test_a_seed_whose_replicas_were_looked_at_with_a_gap_after_a_blackout_keeps_
     check(504_131)
 
 
-STRUCK_WITHIN = 24
+STRUCK_WITHIN = 48
 """Seeds within which each kind of fault strikes a cluster. Which seed does so first changes with the brokers."""
 
 

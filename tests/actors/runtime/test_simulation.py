@@ -216,7 +216,7 @@ def test_the_simulated_world_is_made_of_the_real_parts() -> None:
     assert all(type(node) is Node for node in simulation.nodes.values())
     assert all(type(link) is Link for node in simulation.nodes.values() for link in node.links.values())
     assert isinstance(players[0], Actor)
-    for name, part in [("Node", Node), ("Link", Link), ("FrameReader", LinkFrameReader)]:
+    for name, part in [("Node", Node), ("Link", Link), ("LinkFrameReader", LinkFrameReader)]:
         assert getattr(simulation_module, name) is part
         assert getattr(transport_module, name, part) is part
     link = simulation.nodes[1].links[2]

@@ -19,7 +19,6 @@ from log.disk.filesystem import Filesystem
 from log.disk.memory_filesystem import MemoryFilesystem
 from log.disk.reserve import ReservedFilesystem
 from log.partition.partition_log import PartitionLog
-from log.raft.follower import Follower
 from log.raft.membership import Membership, Voter
 from log.raft.messages import Beat
 from log.recovery.checkpoint import Offsets
@@ -142,7 +141,6 @@ class Invariants:
         leads = node.leads
         if leads or seen.leads:
             self._compare_leading(group, broker, seen, member)
-        self._compare_following(group, broker, member)
         if node.term < seen.term:
             self._violate("an epoch never goes down", group, f"broker {broker}: {node.term} after {seen.term}")
         if node.watermark < seen.watermark:
@@ -228,13 +226,6 @@ class Invariants:
             return
         elif node.membership.brokers == (broker,):
             self._violate("a single voter goes on leading", group, f"broker {broker}, in epoch {node.term}")
-
-    def _compare_following(self, group: str, broker: int, member: Member) -> None:
-        """A follower acknowledges what it verified, so it must not cut that as long as it follows this leader."""
-        role, log = member.node.role, member.log
-        if isinstance(role, Follower) and role.verified > log.end_offset and log.online:
-            text = f"broker {broker} verified {role.verified} in {member.node.term}, and has {log.end_offset}"
-            self._violate("a follower has what it verified", group, text)
 
     def _begin(self, group: str, broker: int, actor: RaftActor) -> Seen:
         node, log = actor.member.node, actor.member.log
