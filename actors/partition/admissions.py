@@ -69,7 +69,7 @@ class Admissions:
         return outcome
 
     def put(self, request: AppendRecords) -> None:
-        """Let a batch wait behind the others."""
+        """Let a batch wait behind those that came before it."""
         self._waiting.append((request, self._actions.defer()))
 
     def go_on(self) -> None:

@@ -1,8 +1,8 @@
-"""`cleaner@N`: sees to it that old records go, one replica after the other.
+"""`cleaner@N`: has old records deleted and logs compacted, one replica after the other.
 
-Each replica does that for itself and says when it is done: so there is one compaction per process at a time, and one
-key map in memory. What may go is decided here and not by the group: offsets never change, and neither retention nor
-compaction goes above what is committed.
+Each replica cleans its own log and answers when it is done: so there is one compaction per process at a time, and one
+key map in memory. Each replica decides alone what it deletes, without the Raft group: offsets never change, and neither
+retention nor compaction goes above the high watermark.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class LogCleaning:
         log, actions = self._log, self._actions
         is_compacted = CleanupPolicy.COMPACT in log.config.cleanup_policy  # as of now
         now_ms = self._calendar.wall_ms()
-        is_sure = self._calendar.is_sure()  # the clock may have jumped while the others were asked
+        is_sure = self._calendar.is_sure()  # the clock may have jumped meanwhile
         if self._compaction is None and log.online and is_compacted and is_sure:
             self._compaction = Compaction(
                 log, now_ms=now_ms, removable_below=removable_below,

@@ -1,9 +1,9 @@
 """`partitions@N`: the partitions of one broker. It has a replica for each that the metadata wants here, and no other.
 
 Replicas are made and ended a few at a time, and no more are made while some still have no leader: a topic with a
-thousand partitions holds up nobody, and its elections do not hold up each other. A replica's files go only when the
-metadata says so: its topic is gone, or a move away from here was confirmed by the partition's leader.
-Now and then it lets partitions that are led from here go back to their preferred leaders, unless somebody is missing.
+thousand partitions does not block other work, and its elections do not delay each other. A replica's files are removed
+only when the metadata says so: its topic was deleted, or the partition's leader has confirmed a move away from here.
+Now and then it transfers leadership from this broker back to preferred leaders, unless a broker is missing.
 """
 
 from __future__ import annotations
@@ -133,10 +133,10 @@ class Partitions(Actor):
 
     @handles(_LookAtDisk)
     def look_at_disk(self, _message: _LookAtDisk) -> None:
-        """While the disk is full: one line a minute, as clients are told so for each request; and let others lead.
+        """While the disk is full: log one line a minute, and let other brokers lead.
 
-        A replica whose append is refused hands over by itself. Others may have nothing to append, and yet be of no use:
-        the coordinator of their partition may wait for the controller of this broker, which cannot write either.
+        A replica whose append is refused hands over by itself. A replica without appends may be of no use either: the
+        coordinator of its partition may wait for the controller of this broker, which cannot write.
         """
         reserve, now = self._services.handles.reserve, self.node.scheduler.clock.now()
         if reserve.is_full and now >= self._tell_full_at:
@@ -214,7 +214,7 @@ class Partitions(Actor):
 
     @handles(Balance)
     def balance(self, _message: Balance) -> None:
-        """Hand partitions back to whoever should lead them. Nothing moves while somebody is missing."""
+        """Transfer leadership to the preferred replicas that are in sync, unless a broker is missing."""
         self._look_at_all()
         self._leaderless_here.look((group for group in self._here if group not in self._ending), self._now)
         metadata, leadership = self._services.metadata, self._services.leadership
@@ -229,7 +229,7 @@ class Partitions(Actor):
         return self.node.scheduler.clock.now()
 
     def _look_at_all(self) -> None:
-        """Whatever word was lost: who is missing here, and who is here for nothing?"""
+        """Which replicas are missing here, and which are not wanted? A message that said so may have been lost."""
         broker, here = self.node.broker, set(self._here)
         for topic, number, partition in self._services.metadata.partitions():
             group = group_name(topic.name, number, topic.id)
@@ -296,7 +296,7 @@ class Partitions(Actor):
         return len(there) >= placement.majority(len(keepers))
 
     def _steps_of(self, topic_id: str) -> list[tuple[str, str, int]]:
-        """The groups of this topic that are not as they shall be: first those that go."""
+        """The groups of this topic whose replica has to be ended or made: the former come first."""
         topic, broker = self._services.metadata.topics.get(topic_id), self.node.broker
         wanted = {
             group_name(topic.name, number, topic.id): number

@@ -24,7 +24,7 @@ _ASK_SECONDS = 5.0
 
 
 class Leaderless:
-    """Of one broker."""
+    """The leaderless partitions of one broker."""
 
     def __init__(self, owner: Actor, leadership: Leadership) -> None:
         self._owner = owner

@@ -45,9 +45,9 @@ class ThreadBackground:
             error: BaseException | None = None
             try:
                 work()
-            except Exception as raised:  # noqa: BLE001  it belongs to whoever asked for the work
+            except Exception as raised:  # noqa: BLE001  `done` gets it
                 error = raised
-            with suppress(pykka.ActorDeadError):  # the loop has ended: there is nobody left to tell
+            with suppress(pykka.ActorDeadError):  # the loop has ended: no actor is left
                 self._scheduler.call_soon(_Answer(done, error))
 
 

@@ -1,8 +1,8 @@
-"""Whether the calendar can be believed: a clock that was set wrong must not delete what it takes for old.
+"""Whether the wall clock can be believed: a wrong clock must not make a broker delete records as too old.
 
 The wall clock is compared with the monotonic one. When the two part by more than a minute from one look to the next,
-somebody or something set the wall clock, or the machine slept. For ten minutes after that nothing is deleted because of
-its age: an operator who reads the warning has that time to set the clock right.
+the wall clock was set, or the machine slept. For ten minutes after that nothing is deleted because of its age: an
+operator has that time to read the warning and to set the clock right.
 """
 
 from __future__ import annotations

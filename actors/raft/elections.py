@@ -9,10 +9,10 @@ not hold up others.
 How long is too long depends on how long elections take on this machine now. No election is tried again sooner than
 twice that: its answers are on their way.
 
-Of the groups that wait, those go first that no other living broker is preferred for. The other brokers do the same, so
-two of them seldom stand against each other; one that has no more groups of its own helps the others, from the other end
-of what they have to do. Repeated tries come last, most of the time: groups that cannot elect a leader must not delay
-those that can.
+Of the groups that wait, those go first for which this broker is the preferred leader of all that live. The other
+brokers do the same, so two of them seldom stand against each other; a broker that has no more such groups continues
+with the groups of other brokers, the last ones first. Repeated tries come last, most of the time: groups that cannot
+elect a leader must not delay those that can.
 
 This decides only when an election begins. A process with few groups never waits here.
 """
@@ -56,7 +56,7 @@ class _Place:
 
 
 class Elections:
-    """Of one process."""
+    """The elections of one process."""
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
         self._at_once = at_once

@@ -1,8 +1,8 @@
 """`flusher@N`: makes votes and logs durable, many at a time.
 
-Whatever is asked for while a sync is running goes into the next one: under load one sync serves many groups, and at
-rest nobody waits for company. The syncs themselves run in the background, one after the other. Votes go first, and wait
-for few logs: an election must not stand behind the thousand logs of a broker that was just started.
+All requests that come while a sync is running go into the next one: under load one sync serves many groups, and at rest
+a request is served at once. The syncs themselves run in the background, one after the other. Votes go first, and wait
+for few logs: an election must not wait for the thousand logs of a broker that was just started.
 """
 
 from __future__ import annotations
@@ -110,10 +110,10 @@ class Flusher(Actor):
     @handles(_RoundDone)
     def round_done(self, done: _RoundDone) -> None:
         for replica, synced in done.flushes:
-            if synced.error is not None:  # the replica may have died meanwhile, and whoever opens its log must know
+            if synced.error is not None:  # the replica may have died meanwhile; its successor must know
                 self._handles.note_failed_sync(synced.flush.log, synced.flush.since)
             self.node.tell_local(replica, synced)
-        if done.error is not None:  # what is not saved is not told: until it is, nobody here votes
+        if done.error is not None:  # a vote is sent once it is saved: until then, no replica here votes
             now = self.node.scheduler.clock.now()
             if now >= self._tell_at:
                 self._tell_at = now + TELL_SECONDS

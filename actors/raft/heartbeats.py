@@ -1,10 +1,11 @@
 """`heartbeats@N`: one heartbeat between two processes for all the groups they share.
 
-A leader does not beat for its group. Its process says once which groups it leads, in which terms and with whom in sync,
-and from then on only what changed, as soon as it does; every beat carries a count and a checksum of the whole, and
-whoever disagrees asks for it again. So a thousand groups at rest cost one small message per pair of processes, and
-every process knows who leads what (leadership.py). A follower learns that its leader leads no longer when the leader's
-process no longer says so; that the process itself is gone, its link tells.
+A leader does not send heartbeats for its group. Its process announces once which groups it leads, in which terms and
+with which replicas in sync, and from then on only changes, at once; every heartbeat carries a count and a checksum of
+the whole, and a process whose own count or checksum differs asks for all of it again. So a thousand groups at rest cost
+one small message per pair of processes, and every process knows which broker leads which group (leadership.py). A
+follower learns that its leader leads no longer when the leader's process stops announcing it; the link tells that the
+process itself is gone.
 
 A beat also says whether the disk of its broker is full, so that no leader hands over to a replica without space.
 
@@ -38,7 +39,7 @@ _DOUBT_SECONDS_MAX = 20 * BEAT_SECONDS
 @wire(0x0210)
 @frozen(slots=True)
 class Leads:
-    """A group, the term in which it is led, and who is in sync; term -1 for led no longer."""
+    """A group, the term in which it is led, and its in-sync replicas; term -1 if it is led no longer."""
 
     group: str
     term: int
@@ -105,7 +106,7 @@ class _NewsNow:
 
 
 class Heartbeats(Actor):
-    """One per node."""
+    """The heartbeats of one node."""
 
     mailbox_overflow = Overflow.DROP
     mailbox_capacity = 1 << 16
@@ -164,7 +165,7 @@ class Heartbeats(Actor):
 
     @handles(Follows)
     def follows(self, message: Follows) -> None:
-        """A replica here follows somebody, or nobody."""
+        """A replica here follows another leader, or none."""
         old = self._follows.pop(message.group, None)
         if old is not None and old.leader is not None:
             self._doubts.get(old.leader, {}).pop(message.group, None)

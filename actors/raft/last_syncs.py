@@ -38,7 +38,7 @@ class _Sync:
 
 
 class LastSyncs:
-    """Of one broker. Its threads begin with the first sync; `close` lets them finish."""
+    """The last syncs of one broker. Its threads begin with the first sync; `close` lets them finish."""
 
     def __init__(self, tell_failure: Callable[[str, str, OSError], object]) -> None:
         self._tell_failure = tell_failure

@@ -1,7 +1,7 @@
-"""Who leads what, as far as is known here: soft state, told from broker to broker as it changes.
+"""Which broker leads which group, as far as this broker has heard: soft state, announced as it changes.
 
-A group's leader announces itself in its epoch; the newest epoch wins, whoever is heard first. The metadata log holds
-who keeps what, not who leads, so a failover waits for nobody.
+The leader of a group announces itself in its epoch; the newest epoch wins, in whatever order announcements arrive. The
+metadata log holds which brokers keep a replica and not which of them leads, so a failover does not wait for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from protocol.late_attrs import frozen
 
 @frozen(slots=True)
 class Led:
-    """A group as its leader announced it; `broker` is None once that one is gone and nobody else has come."""
+    """A group as its leader announced it; `broker` is None once that one is gone, until another leader comes."""
 
     broker: int | None
     epoch: int

@@ -15,7 +15,7 @@ WAKING_SECONDS = 2 * BEAT_SECONDS
 
 
 class Pulse:
-    """Of one process."""
+    """The pulse of one process."""
 
     __slots__ = ("_beat_at", "_woke_at")
 

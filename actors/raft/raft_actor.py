@@ -1,7 +1,7 @@
 """A member of a Raft group, as an actor: what replicas and controllers have in common.
 
 It drives a Raft member over a log: messages of its peers, links that come and go and syncs that are done go in, and
-what the member has to say goes out in the same turn. What the log means is for those who inherit from it.
+what the member has to say goes out in the same turn. What the records mean is left to the subclasses.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class RaftActor(Actor):
         """Is a flush of its log under way?"""
         return self._flush is not None
 
-    # -- what those who inherit from it fill in -------------------------------------------------------------------
+    # -- what subclasses fill in ---------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def spec(self) -> ReplicaSpec:
@@ -151,7 +151,7 @@ class RaftActor(Actor):
         """The log is open and the member exists; nothing has happened to it yet."""
 
     def on_leads(self, *, leads: bool) -> None:
-        """This member leads its group from now on, or follows somebody, or nobody."""
+        """This member leads its group from now on, or follows another leader, or none."""
 
     def on_flushed(self) -> None:
         """More of the log is on the disk."""
@@ -163,7 +163,7 @@ class RaftActor(Actor):
         """This member leads, and something has happened: a follower may hold more, the membership may be another."""
 
     def refuse_waiting(self, error: Exception | None) -> None:
-        """Answer everybody who still waits for something that will not be: another leads, or the disk failed."""
+        """Refuse every request that waits for something that will not be: another leads, or the disk failed."""
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -173,9 +173,9 @@ class RaftActor(Actor):
         directory, files = f"{services.data_dir}/{spec.name}", services.handles.filesystem
         vote, doubted = services.journal.get(spec.name), services.journal.is_doubted(spec.name)
         if (vote.term > 0 or spec.generation) and not checkpoint.is_log(files, directory):
-            # There was a replica here, and it may have acknowledged what whoever votes with it no longer finds: it was
-            # moved away, and those who do not know that yet still count it; or it was new when the power went. Not the
-            # directory says so: that is made first, and a crash may come before the mark is in it.
+            # There was a replica here, and it may have acknowledged records that are not on this disk any more: it was
+            # moved away, and voters that have not heard of that still count it; or it was new when the power failed. A
+            # directory is no proof of a log: it is made first, and a crash may come before the mark is in it.
             #
             # A first voter whose memberships are gone, too, votes with those of the beginning. If others were ever
             # decided on, a majority of the first voters has them on disk, or has left, and says so (`_ask_more`).
@@ -262,7 +262,7 @@ class RaftActor(Actor):
         try:
             begun = self._member.transfer_to(message.to, self.now)
         except LogOffline as error:
-            self.after(0.0, Offline(error))  # raised here, it is told to whoever asked and forgotten
+            self.after(0.0, Offline(error))  # raised here, it would be answered to the asker and forgotten
             raise
         self._after_event()
         return begun
@@ -537,7 +537,7 @@ class RaftActor(Actor):
         self.on_progress()
 
     def _announce(self) -> None:
-        """Let every broker know who leads this group, and who is in sync."""
+        """Announce to every broker that this replica leads, and which replicas are in sync."""
         node = self._member.node
         in_sync = self._replication.in_sync
         state = (node.leader, node.term, in_sync)

@@ -1,7 +1,7 @@
 """How far the records of a leader are replicated: which voters are in sync, and how many hold what.
 
 The high watermark has one owner, the Raft node: it decides what is committed. The log keeps the same offset for its
-checkpoint and for the last stable offset; `Member` alone tells it. Everybody else asks here, or the node.
+checkpoint and for the last stable offset; `Member` alone writes that copy. All others read it here, or from the node.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a replica is told to be: whose log it keeps, with which other replicas, under which settings."""
+"""What a replica is told to be: its Raft group, the other replicas, and its settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocol.late_attrs import frozen
 
 @frozen(slots=True)
 class ReplicaSpec:
-    """A group, and who shall be in it."""
+    """A Raft group as it is wanted: its voters, its observers, its settings."""
 
     name: str
     """Of the group and of its directory, the same on every broker and never used for another group."""
@@ -20,7 +20,7 @@ class ReplicaSpec:
     wanted: tuple[int, ...]
     observers: tuple[int, ...] = ()
     move: int = 0
-    """How often it was decided anew who shall be in it."""
+    """How often the wanted voters were decided anew."""
     generation: int = 0
     """How often replicas of it were given up; the first voters are those that began the last generation."""
     first_move: int = 0
