@@ -88,13 +88,13 @@ class Partition:
         return values
 
     def _read_from_leader(self) -> list[tuple[int, bytes | None, bytes | None]] | None:
-        """None if the leader refuses for now: on a busy machine it may wait for its followers."""
+        """None if the leader refuses for now: it may wait for its followers, or its log start has moved meanwhile."""
         leader = self._cluster.admin.topic(self._name)["partitions"][0]["leader"]
         facts = self._cluster.ask(replica_address(self.group, leader), DescribeReplica())
         found, offset = [], facts.log_start_offset
         while offset < facts.high_watermark:
             answer = self._cluster.ask(replica_address(self.group, leader), ReadRecords(offset, 1 << 20, 1, 0))
-            if answer.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            if answer.error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_OUT_OF_RANGE):
                 return None
             assert answer.error == ErrorCode.NONE, answer
             batches = parse_batches(answer.batches)
