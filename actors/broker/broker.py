@@ -305,5 +305,5 @@ async def _stop_actors(stop: Shutdown) -> None:
         if LAUNCHER_ID in node.links:
             node.ref(LAUNCHER).tell(BrokerStopping(node.broker, left))
     if node.addresses:
-        text = "broker: %d actors did not stop, and none of them did within %g s"
-        node.log.error(text, len(node.addresses), STOP_SECONDS)
+        text = "broker: %d actors did not stop within %g s, among them %s"
+        node.log.error(text, len(node.addresses), STOP_SECONDS, node.addresses[0])

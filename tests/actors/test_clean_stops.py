@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import socket
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from actors.broker.stop import Shutdown
 from actors.harness import Cluster
 from log.errors import LogOffline
 from log.recovery.checkpoint import CLEAN
@@ -53,6 +56,29 @@ def test_a_broker_that_stops_says_so_and_one_that_is_killed_does_not(caplog: pyt
         texts = [text for broker, text in said(caplog) if broker == 2]
         assert any("is down: this broker has crashed" in text for text in texts)
         assert not any("this broker has stopped" in text for text in texts)
+
+
+def test_a_client_that_begins_to_speak_while_its_broker_stops_is_hung_up_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Cluster(1, log_level="info") as cluster:
+        with Lines(cluster.bootstrap) as known:
+            known.ask("create_topic", name="orders", partitions=50, replication_factor=1)
+        host, _, port = cluster.bootstrap.partition(":")
+        with socket.create_connection((host, int(port)), timeout=30) as client:
+            stop_actors = Shutdown.stop_actors
+
+            def stop(self: Shutdown) -> None:
+                stop_actors(self)
+                client.sendall(b'{"op":"status"}\n')
+
+            monkeypatch.setattr(Shutdown, "stop_actors", stop)
+            cluster.end(1)
+            with suppress(ConnectionResetError):  # which bytes that nobody has read cause
+                assert client.recv(100) == b""
+    texts = [text for broker, text in said(caplog) if broker == 1]
+    assert any("is down: this broker has stopped" in text for text in texts)
+    assert not any("did not stop" in text for text in texts)
 
 
 @pytest.mark.parametrize("error", [LogOffline("orders-1", OSError("the disk failed")), ZeroDivisionError("a bug")])
