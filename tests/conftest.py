@@ -28,6 +28,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 SLOW = (
+    "golden/test_golden.py",
+    "tools/test_recover_metadata.py",
+    "tools/test_holds.py",
+    "tools/explorer/",
+    "actors/test_recovery.py",
+    "actors/test_moves.py",
+    "actors/test_largest_records.py",
+    "actors/test_full_disk.py",
     "compat/",
     "actors/serving/kafka/handlers/",
     "actors/test_broker_deaths.py",
@@ -43,12 +51,7 @@ SLOW = (
     "tools/client/writing/test_transactions.py",
     "protocol/schema/test_codec.py",
     "protocol/test_kio.py",
-    "simulation/test_disks.py",
-    "simulation/test_groups.py",
-    "simulation/test_mutants.py",
-    "simulation/test_operations_under_kills.py",
-    "simulation/test_seeds.py",
-    "simulation/test_transactions.py",
+    "simulation/",
 )
 """What takes longer than `make test-fast` can wait for, though no test of it does by itself."""
 
