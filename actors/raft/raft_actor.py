@@ -371,7 +371,7 @@ class RaftActor(Actor):
     @handles(LogSynced)
     def log_synced(self, message: LogSynced) -> None:
         if message.flush is not self._flush and message.error is None:
-            return  # it was ordered by this actor's predecessor, of a log that was opened anew since
+            return  # it was ordered by this actor's predecessor, of a log that was opened again since
         self._flush = None
         member = self._member
         try:

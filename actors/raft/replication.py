@@ -26,7 +26,7 @@ class Replication:
         """min.insync.replicas: what acks=all needs."""
 
     def look_again(self) -> None:
-        """Something happened, or time has passed: the next question for the in-sync replicas computes them anew."""
+        """Something happened, or time has passed: the in-sync replicas are computed again when next asked."""
         self._in_sync = None
 
     @property

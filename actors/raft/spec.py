@@ -20,7 +20,7 @@ class ReplicaSpec:
     wanted: tuple[int, ...]
     observers: tuple[int, ...] = ()
     move: int = 0
-    """How often the wanted voters were decided anew."""
+    """How often the wanted voters were changed."""
     generation: int = 0
     """How often replicas of it were given up; the first voters are those that began the last generation."""
     first_move: int = 0

@@ -106,7 +106,7 @@ class Follower(Role):
 
     def vote_granted(self, now: float) -> None:
         if self.campaign_at is not None:
-            self.campaign_at, self.state.voted_at = math.inf, now  # set anew when the vote is durable
+            self.campaign_at, self.state.voted_at = math.inf, now  # set again when the vote is durable
 
     def vote_saved(self, now: float) -> None:
         """Give the candidate as much time as it waits itself: each of a thousand elections at once needs its time."""

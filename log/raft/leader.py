@@ -101,7 +101,7 @@ class Leader(Role):
         self.reconcile(now)
 
     def peer_up(self, broker: int, now: float) -> None:
-        """What was in flight to this follower is lost, and what it had may be lost, too. Probe it anew."""
+        """What was in flight to this follower is lost, and what it had may be lost, too. Probe it again."""
         if broker in self.progress:
             self.progress[broker] = Progress(self.state.log.end_offset, now, online=True)
             self.replicate(broker, now)
