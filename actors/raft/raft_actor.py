@@ -557,7 +557,7 @@ class RaftActor(Actor):
 
     def _sync_if_due(self) -> None:
         log = self._member.log
-        if self._wants_sync or log.needs_flush(self._now_ms):
+        if self._wants_sync or log.needs_flush(self._now_ms) or self._member.node.owes_sync:
             self._sync()
         elif log.config.flush_ms != NEVER and log.flushed_offset < log.end_offset and not self._will_look:
             self._will_look = True

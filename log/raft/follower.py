@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
+from log.raft.membership import memberships_in
 from log.raft.messages import (
     Append,
     Appended,
@@ -64,8 +65,8 @@ class Follower(Role):
         return None if self.campaign_at == math.inf else self.campaign_at
 
     def held(self) -> int:
-        """Up to where this follower may say that it holds the leader's log."""
-        return min(self.verified, self._flushed()) if self.state.config.flush_before_ack else self.verified
+        """Up to where this follower may say that it holds the leader's log: see `RaftState.owes_sync`."""
+        return min(self.verified, self.state.countable(self._flushed()))
 
     @property
     def known_watermark(self) -> int:
@@ -166,10 +167,9 @@ class Follower(Role):
             end = max(self._take_in(parse_batches(message.batches), message.prev_end), end)
         self.verified = max(self.verified, end)
         self.leader_watermark = max(self.leader_watermark, message.watermark)
-        if not state.config.flush_before_ack:
-            self._acknowledge(message.leader, self.verified)
-        elif self._flushed() >= end:
-            self._acknowledge(message.leader, self.held())
+        held = self.held()
+        if held >= end:
+            self._acknowledge(message.leader, held)
         self.advance()
 
     def _on_beat(self, message: Beat) -> None:
@@ -184,12 +184,18 @@ class Follower(Role):
         state.send(question.leader, answer)
 
     def _on_timeout_now(self, message: TimeoutNow, now: float) -> None:
-        """The leader transfers its leadership to this replica, which stands for election at once."""
+        """The leader transfers its leadership to this replica, which stands for election at once.
+
+        An ineligible replica says where it is: it may have been made again since it last answered, and a leader that
+        waits for its successor sends it no appends that would show that.
+        """
         state = self.state
         self._note_watermark(message.watermark)
         is_able = state.eligible and state.is_voter and state.has_terms_left
         if is_able and not state.retiring and not state.log.is_truncating:
             state.campaign(now, forced=True)
+        elif not state.eligible:
+            self._answer_beat(message.leader)
 
     def _on_recovered(self, message: Recovered) -> None:
         """The leader has caught up this ineligible replica."""
@@ -298,6 +304,8 @@ class Follower(Role):
             state.ready.truncate = cut
             state.cut_history(cut)
         state.ready.append.append(batches)
+        for offset, _ in memberships_in(batches):
+            state.ready.membership_at = offset
 
     def _acknowledge(self, leader: int, end: int) -> None:
         self.acknowledged = max(self.acknowledged, end)

@@ -26,8 +26,8 @@ class Leader(Role):
     """Leads its term."""
 
     __slots__ = (
-        "alone", "certain", "leader", "passed_over", "progress", "read_index", "successor", "successor_until",
-        "term_start",
+        "alone", "certain", "leader", "looked_at", "passed_over", "progress", "read_index", "stalled_at", "successor",
+        "successor_until", "term_start", "waiting_at",
     )  # fmt: skip
     leads: ClassVar[bool] = True
 
@@ -50,6 +50,12 @@ class Leader(Role):
         self.successor_until = 0.0
         self.passed_over: set[int] = set()
         """Successors that did not take over in time: others are tried first."""
+        self.looked_at = -math.inf
+        """When the leader last looked whether batches are being committed."""
+        self.waiting_at = -1
+        """The watermark at that time, if there were batches above it; -1 if there were none."""
+        self.stalled_at = -1
+        """The last watermark that did not rise from one look to the next. Invariant: at most the watermark."""
         self.read_index = ReadIndex(state)
 
     @property
@@ -69,6 +75,7 @@ class Leader(Role):
         assert self.certain or state.watermark <= self.term_start, f"{state.watermark}, term from {self.term_start}"
         assert self.successor != state.broker, "a leader does not transfer its leadership to itself"
         assert not self.alone or state.config.leads_alone, "it leads alone, and is not configured to"
+        assert self.stalled_at <= state.watermark, f"stalled at {self.stalled_at}, watermark {state.watermark}"
         for broker, progress in self.progress.items():
             progress.check_invariants(broker, log.end_offset)
         self.read_index.check_invariants()
@@ -79,6 +86,7 @@ class Leader(Role):
         """Elected: find out where every follower stands, and commit what earlier leaders left."""
         if not self.certain and not self.state.ready.leader_batches:
             self.state.ready.leader_batches.append(LeaderBatch())
+        self.looked_at = now
         self.follow_membership(now)
         self.commit()
         self.reconcile(now)
@@ -286,7 +294,7 @@ class Leader(Role):
     def _held_by(self, voter: Voter) -> int:
         state = self.state
         if voter.broker == state.broker:
-            return state.log.flushed_offset if state.config.flush_before_ack else state.log.end_offset
+            return min(state.log.end_offset, state.countable(state.log.flushed_offset))
         progress = self.progress.get(voter.broker)
         if progress is None or progress.directory != voter.directory or not progress.eligible:
             return 0
@@ -441,6 +449,8 @@ class Leader(Role):
             self.reconcile(now)
             for broker in self.progress:  # a batch that could not be read for one of them may have been the reason
                 self.replicate(broker, now)
+        if now >= self.looked_at + state.config.leader_timeout_s:
+            self._look_for_stall(now)
         append_timeout_s = state.config.append_timeout_s
         if self.read_index.is_open() and now >= self.read_index.asked_at + append_timeout_s:
             self.read_index.ask_again(now)
@@ -470,6 +480,8 @@ class Leader(Role):
                     deadline = min(deadline, progress.not_before)
         if not self.alone and not state.reaches_majority:
             deadline = min(deadline, self._quorum_is_lost_at())
+        if self.may_stall:
+            deadline = min(deadline, self.looked_at + state.config.leader_timeout_s)
         if unanswered and not self.alone:
             deadline = min(deadline, self._patience_ends_at())
         return None if deadline == math.inf else deadline
@@ -491,6 +503,29 @@ class Leader(Role):
         return heard[needed] + state.config.leader_timeout_s + 0.001 if needed >= 0 else math.inf
 
     # -- transfer of leadership ------------------------------------------------------------------------------------
+
+    def _look_for_stall(self, now: float) -> None:
+        """If nothing was committed since the last look, transfer leadership to a follower that may reach more voters.
+
+        The voters that this leader reaches may be a majority of which one is far behind. They hear the leader and grant
+        no pre-vote, so a better connected follower is not elected by itself.
+        """
+        state = self.state
+        waiting_at = state.watermark if state.watermark < state.log.end_offset else -1
+        is_stalled = waiting_at >= 0 and waiting_at == self.waiting_at
+        self.waiting_at, self.looked_at = waiting_at, now
+        if is_stalled and self.successor is None and self.may_stall:
+            self.stalled_at = state.watermark
+            end = state.log.end_offset
+            self.hand_over(now, among=[broker for broker, progress in self.progress.items() if progress.match >= end])
+
+    @property
+    def may_stall(self) -> bool:
+        """Are there batches that are not committed, and is the link to a voter down?"""
+        state = self.state
+        if state.watermark == state.log.end_offset:
+            return False
+        return any(broker != state.broker and broker not in state.online for broker in state.membership.brokers)
 
     def transfer_to(self, broker: int, now: float) -> bool:
         """Nothing is appended until it is done: so the successor must be in sync, and all batches sent to it."""
@@ -537,10 +572,14 @@ class Leader(Role):
         self.try_transfer()
 
     def try_transfer(self) -> None:
-        """Transfer once the successor has everything, and everything is committed: it has nothing to find out then."""
+        """Transfer once the successor has everything, and everything is committed: it has nothing to find out then.
+
+        Where this leader has failed to commit, the successor commits what is left.
+        """
         state = self.state
-        if self.successor is None or state.watermark < state.log.end_offset:
+        if self.successor is None or (state.watermark < state.log.end_offset and state.watermark != self.stalled_at):
             return
         progress = self.progress.get(self.successor)
-        if progress is not None and progress.online and progress.match >= state.log.end_offset:
+        is_able = progress is not None and progress.online and progress.eligible
+        if is_able and progress.match >= state.log.end_offset:
             state.send(self.successor, TimeoutNow(state.term, state.broker, state.watermark))

@@ -9,14 +9,16 @@ the batches, so the history of memberships is also kept in a small file.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import orjson
 from attrs import field
 
 from log.errors import DamagedFile, UnknownFormat
 from protocol.late_attrs import frozen
+from protocol.records.batches import ControlType, RecordBatches, control_type, records
 
+_CONTROL_BYTES_MAX = 1 << 20
 _VERSION = 2
 _VERSIONS = (1, _VERSION)
 """Versions of a membership that can be read. Version 1 has no generation."""
@@ -82,6 +84,17 @@ class Membership:
             return cls(voters, int(value.get("move", 0)), int(value.get("generation", 0)))
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedFile(f"{data[:200]!r} is no membership: {error}") from error
+
+
+def memberships_in(batches: RecordBatches) -> Iterator[tuple[int, Membership]]:
+    """The memberships that these batches bring, with their offsets."""
+    position = 0
+    for header in batches.headers:
+        if header.is_control and header.producer_id < 0:
+            for record in records(batches.data, position, limit=_CONTROL_BYTES_MAX):
+                if control_type(record) is ControlType.KRAFT_VOTERS and record.value is not None:
+                    yield header.base_offset, Membership.decode(record.value)
+        position += header.size
 
 
 class MembershipHistory:

@@ -345,7 +345,7 @@ class RaftNode(RaftState):
 
     def _refuse_old_term(self, message: Message) -> None:
         """Tell a leader of an older term that its term is over."""
-        if isinstance(message, Append | Beat | BeginFromSnapshot | Confirm):
+        if isinstance(message, _OF_LEADERS):
             self.send(message.leader, BeatAnswer(self.term, self.broker, self.directory, 0, self.eligible))
 
     def _refuse_old_generation(self, message: Message) -> None:

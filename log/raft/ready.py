@@ -45,6 +45,8 @@ class Ready:
     append: list[RecordBatches] = Factory(list)
     epochs: bytes = b""
     """Epochs that began before the first of these batches, in batches that were compacted away."""
+    membership_at: int = -1
+    """The offset of the last membership in these batches; -1 if there is none."""
     leader_batches: list[LeaderBatch] = Factory(list)
     messages: list[tuple[int, Message]] = Factory(list)
     reads: list[ReadForFollower] = Factory(list)

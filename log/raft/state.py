@@ -48,6 +48,9 @@ class LogView(Protocol):
         """Was the log truncated, and does it accept no append until the truncation is on disk?"""
 
 
+_EVERYTHING = 1 << 63
+
+
 class RaftState(abc.ABC):
     """The part of a node that its roles read and change."""
 
@@ -144,6 +147,22 @@ class RaftState(abc.ABC):
     def replicas(self) -> set[int]:
         """Every broker that has a copy or shall get one."""
         return {*self.membership.brokers, *self.wanted, *self.observers}
+
+    @property
+    def owes_sync(self) -> bool:
+        """Is the membership that holds now in the log and not on disk?
+
+        A membership counts towards its majority only once it is on disk, whatever the settings say: when a move has
+        ended, the replicas that left are removed, and a loss of power must not make voters of them again.
+        """
+        return self.log.flushed_offset <= self.history.latest_offset < self.log.end_offset
+
+    def countable(self, flushed: int) -> int:
+        """Up to where this replica may count its log, if so much of it is on disk; where it ends is not looked at."""
+        if self.config.flush_before_ack:
+            return flushed
+        membership_at = max(self.history.latest_offset, self.ready.membership_at)
+        return _EVERYTHING if membership_at < flushed else membership_at
 
     def rank(self, broker: int) -> int:
         """0 for the preferred leader, then 1, 2 …"""

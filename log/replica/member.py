@@ -17,7 +17,7 @@ from typing import Protocol
 
 from log.errors import CorruptSegment, LogFull, TruncationUnderWay
 from log.partition.partition_log import PartitionLog
-from log.raft.membership import Membership, MembershipHistory
+from log.raft.membership import Membership, MembershipHistory, memberships_in
 from log.raft.messages import Append, BeginFromSnapshot, Message
 from log.raft.node import RaftNode
 from log.raft.ready import LeaderBatch, ReadForFollower, Ready, Vote
@@ -31,12 +31,9 @@ from protocol.records.batches import (
     build_batch,
     check_batches,
     control_record,
-    control_type,
-    records,
 )
 
 MEMBERSHIP_FILE = "membership"
-_CONTROL_BYTES_MAX = 1 << 20
 FULL_PAUSE_SECONDS = 0.5
 """For so long a follower with a full disk ignores batches: a refusal would make the leader send them again at once."""
 
@@ -359,15 +356,13 @@ class Member:
         )
 
     def _note_memberships(self, batches: RecordBatches) -> None:
-        position, history = 0, self.node.history
+        history = self.node.history
         for header in batches.headers:
-            if header.base_offset <= history.latest_offset:
-                history.cut_within(header.base_offset, header.next_offset)
-            if header.is_control and header.producer_id < 0:
-                for record in records(batches.data, position, limit=_CONTROL_BYTES_MAX):
-                    if control_type(record) is ControlType.KRAFT_VOTERS and record.value is not None:
-                        self._note_membership(header.base_offset, Membership.decode(record.value))
-            position += header.size
+            if header.base_offset > history.latest_offset:
+                break
+            history.cut_within(header.base_offset, header.next_offset)
+        for offset, membership in memberships_in(batches):
+            self._note_membership(offset, membership)
 
     def _note_membership(self, offset: int, membership: Membership) -> None:
         """Memberships of earlier generations do not count, wherever their batches are in the log."""

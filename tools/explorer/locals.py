@@ -57,8 +57,11 @@ class ExploredFacts:
     timer: bool = False
     is_unsaved: bool = False
     flushed: int = 0
+    owes_sync: bool = False
     owes_word: bool = False
     is_handing_over: bool = False
+    may_stall: bool = False
+    """Does it lead, has batches that are not committed, and lacks the link to a voter?"""
 
     @property
     def leads(self) -> bool:
@@ -154,8 +157,10 @@ class Locals:
             timer=not node.leads and node.next_deadline is not None,
             is_unsaved=replica.member.unsaved_vote is not None,
             flushed=log.flushed_offset,
+            owes_sync=node.owes_sync,
             owes_word=isinstance(role, Leader) and any(one.owes_word and one.online for one in role.progress.values()),
             is_handing_over=role.successor is not None,
+            may_stall=isinstance(role, Leader) and role.may_stall,
         )
 
     def is_void(self, message: int, receiver: int) -> bool:

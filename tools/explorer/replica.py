@@ -98,6 +98,12 @@ class ExploredReplica:
         _leader(self.node).successor_until = _LONG_AGO
         self._alive.tick(NOW)
 
+    def _on_stall(self) -> None:
+        """The leader has looked twice, and nothing was committed in between."""
+        leader = _leader(self.node)
+        leader.looked_at, leader.waiting_at = _LONG_AGO, self.node.watermark
+        self._alive.tick(NOW)
+
     def _on_vote_saved(self) -> None:
         self.save_vote()
 
@@ -186,6 +192,7 @@ class ExploredReplica:
                 role.asked_at = NOW
         elif isinstance(role, Leader):
             role.successor_until = NOW + 1
+            role.looked_at = NOW
             for progress in role.progress.values():
                 progress.linked_at = progress.sent_at = progress.last_ack_at = progress.goal_set_at = NOW
                 progress.caught_up_at = NOW if progress.caught_up_at > 0 else -math.inf

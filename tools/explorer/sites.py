@@ -243,7 +243,7 @@ class Sites:
         events: list[Event] = []
         if mine.is_alive and mine.is_unsaved:
             events.append(("vote_saved",))
-        if mine.is_alive and self._scenario.flush and mine.flushed < len(mine.log):
+        if mine.is_alive and (mine.owes_sync or (self._scenario.flush and mine.flushed < len(mine.log))):
             events.append(("synced",))
         if mine.is_alive and self._scenario.wanted != self._scenario.voters and not mine.moved:
             events.append(("want", self._scenario.wanted))
@@ -263,6 +263,8 @@ class Sites:
                 timers.append((self.move(site, ("give_up",)), False))
             if mine.owes_word and is_answered:
                 timers.append((self.move(site, ("resend",)), True))
+            if mine.may_stall and is_answered:
+                timers.append((self.move(site, ("stall",)), True))
         return timers
 
     def _beats(self, site: Site) -> list[tuple[SiteMove, int]]:

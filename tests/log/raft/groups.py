@@ -139,7 +139,7 @@ class Group:
         """Let a member do something, send what it has to say, and look whether everything still holds."""
         member = self.members[broker]
         what(member)
-        if member.log.is_truncating and not self.syncs_late:
+        if (member.log.is_truncating or member.node.owes_sync) and not self.syncs_late:
             member.log.flush()
             member.flushed(self.now)
         if member.unsaved_vote is not None and (

@@ -488,7 +488,10 @@ class Invariants:
         at, seen.membership, seen.membership_at = seen.membership_at, node.membership, node.history.latest_offset
         self.votes.believed(_raw(group), seen.membership)
         if 0 <= seen.membership_at < node.watermark:
-            self._memberships.setdefault(group, {}).setdefault(seen.membership_at, seen.membership)
+            known = self._memberships.setdefault(group, {}).setdefault(seen.membership_at, seen.membership)
+            if known != seen.membership:
+                text = f"broker {broker}, at {seen.membership_at}: {known} was committed, and now {seen.membership}"
+                self._violate("a committed membership stays, even if all power is lost", group, text)
         if not seen.leads or seen.membership_at <= at or epochs.epoch_at(seen.membership_at) != node.term:
             return
         text = f"broker {broker} in {node.term}, at {seen.membership_at} after {at}; {node.watermark} is committed"
@@ -504,11 +507,11 @@ class Invariants:
             self._violate("the membership changes once at a time", group, text)
 
     def forget(self, *, keep: str) -> None:
-        """Of every group but one, whatever was committed may be gone. Votes and what was synced may not."""
+        """Of every group but one, committed records may be gone; votes, memberships and what was synced may not."""
         self._kept = keep
         of_groups: tuple[dict[str, Any], ...] = (
-            self.committed, self._found, self.values, self._sequences, self.committed_end, self._memberships,
-            self._committed_by, self._sole,
+            self.committed, self._found, self.values, self._sequences, self.committed_end, self._committed_by,
+            self._sole,
         )  # fmt: skip
         for table in of_groups:
             for group in [group for group in table if group != keep]:
