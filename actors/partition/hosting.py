@@ -3,6 +3,7 @@
 Replicas are made and ended a few at a time, and no more are made while some still have no leader: a topic with a
 thousand partitions does not block other work, and its elections do not delay each other. A replica's files are removed
 only when the metadata says so: its topic was deleted, or the partition's leader has confirmed a move away from here.
+What this broker knows of the metadata may be old: a replica that is part of a later move already is not removed.
 Now and then it transfers leadership from this broker back to preferred leaders, unless a broker is missing.
 """
 
@@ -31,9 +32,12 @@ from actors.raft.flusher import ForgetVotes
 from actors.raft.leadership import misled
 from actors.runtime import Actor, Address, Terminated, handles
 from log.disk.filesystem import Filesystem
+from log.errors import DamagedFile, UnknownFormat
 from log.machines.metadata import placement
 from log.machines.metadata.metadata import Topic
+from log.raft.membership import MembershipHistory
 from log.recovery import checkpoint
+from log.replica.member import MEMBERSHIP_FILE
 from protocol.late_attrs import frozen
 
 AT_ONCE = 4
@@ -258,7 +262,7 @@ class Partitions(Actor):
             if name.endswith(_GONE):
                 self._remove_rest(name)
             elif _GROUP_NAME.fullmatch(name) and name not in self._here:
-                if name in wanted:
+                if name in wanted or self._is_of_later_move(name, *parts_of(name)):
                     topic_id = self._found[name] = parts_of(name)[0]  # which may change before its replica is made
                     self._of_topic.setdefault(topic_id, {})[name] = None
                 else:
@@ -331,12 +335,31 @@ class Partitions(Actor):
             if topic.name in KINDS:
                 self._coordinate(topic, number)
             return 1
-        if self._complete and group in self._here:
+        if not self._complete or self._is_of_later_move(group, topic_id, number):
+            return 0
+        if group in self._here:
             return self._end(group)
-        if self._complete and self._found.pop(group, None) is not None:
+        if self._found.pop(group, None) is not None:
             self._remove_stray(group)
             return 1
         return 0
+
+    def _is_of_later_move(self, group: str, topic_id: str, number: int) -> bool:
+        """Is the replica part of a move of which this broker's metadata does not know yet?
+
+        The leader may know it, and may count this replica as a voter again. Without its log the partition might have no
+        majority left.
+        """
+        topic, files = self._services.metadata.topics.get(topic_id), self._services.handles.filesystem
+        if topic is None or number >= len(topic.partitions):
+            return False  # it is deleted
+        try:
+            history = MembershipHistory.decode(files.read(f"{self._services.data_dir}/{group}/{MEMBERSHIP_FILE}"))
+        except (FileNotFoundError, DamagedFile):
+            return False  # no replica votes with these files
+        except UnknownFormat:
+            return True
+        return history.latest.move > topic.partitions[number].moves
 
     def _coordinate(self, topic: Topic, number: int) -> None:
         """Give a replica of an internal topic the actor that works with what is in it."""

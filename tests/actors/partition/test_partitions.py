@@ -55,8 +55,9 @@ from log.disk.reserve import PIECE_BYTES
 from log.errors import LogOffline
 from log.machines.metadata.plans import CreateTopic, DeleteTopic
 from log.partition.partition_log import PartitionLog
-from log.raft.membership import Voter
+from log.raft.membership import Membership, MembershipHistory, Voter
 from log.recovery import checkpoint, losses
+from log.replica.member import MEMBERSHIP_FILE
 from log.replica.vote_journal import TERMS_SKIPPED
 from protocol.error_codes import ErrorCode
 from protocol.records.batches import Record, build_batch
@@ -625,6 +626,44 @@ def test_what_an_earlier_process_did_not_finish_removing_is_named_if_it_stays(
     brokers.start(1)
     brokers.sim.run(seconds=2.0)
     assert any(f"{group}{_GONE} was not removed" in line for line in caplog.messages)
+
+
+def keep_history(disk: MemoryFilesystem, group: str, move: int) -> None:
+    voters = tuple(Voter(number, f"dir-{number}") for number in (1, 2, 3))
+    history = MembershipHistory([(-1, Membership(voters, move=move))])
+    disk.write_atomically(f"{DATA}/{group}/{MEMBERSHIP_FILE}", history.encode())
+
+
+def test_a_replica_that_is_part_of_a_later_move_than_its_broker_knows_of_is_not_removed() -> None:
+    """Its leader counts it as a voter again: with two voters, no majority would be left without its log."""
+    brokers = Brokers(3)
+    (group,) = brokers.create(1)
+    partitions = brokers.services[3].metadata.topics[parts_of(group)[0]].partitions
+    keep_history(brokers.disks[3], group, move=2)
+    partitions[0] = evolve(partitions[0], replicas=(1, 2), moves=1, left=(3,))
+    brokers.sim.run(seconds=2 * BALANCE_SECONDS)
+    assert directories(brokers.disks[3]) == [group]
+    assert brokers.replicas(3) == 1
+    partitions[0] = evolve(partitions[0], moves=2)
+    brokers.until(lambda: not directories(brokers.disks[3]))
+
+
+@pytest.mark.parametrize(("move", "is_kept"), [(0, False), (1, True)])
+def test_a_replica_found_at_the_start_is_removed_unless_it_is_part_of_a_later_move(move: int, *, is_kept: bool) -> None:
+    brokers = Brokers(3)
+    brokers.tell_controller(CreateTopic("make it", "many", 1, 2))
+    brokers.until(lambda: all(one.metadata.topic("many") is not None for one in brokers.services.values()))
+    topic = brokers.services[1].metadata.topic("many")
+    assert topic is not None
+    group = group_name("many", 0, topic.id)
+    (other,) = set(brokers.numbers) - {*topic.partitions[0].replicas}
+    brokers.until(lambda: brokers.services[other].leadership.is_led(group))
+    brokers.kill(other)
+    brokers.disks[other].make_directory(f"{DATA}/{group}")
+    keep_history(brokers.disks[other], group, move)
+    brokers.start(other)
+    brokers.sim.run(seconds=2 * BALANCE_SECONDS)
+    assert directories(brokers.disks[other]) == ([group] if is_kept else [])
 
 
 def test_so_many_operations_wait_for_the_one_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
