@@ -7,6 +7,9 @@ one small message per pair of processes, and every process knows which broker le
 follower learns that its leader leads no longer when the leader's process stops announcing it; the link tells that the
 process itself is gone.
 
+A process that leads a group in an earlier term than another one is told so by whichever process hears both: the links
+between the two leaders, and to every voter of the group, may be down.
+
 A beat also says whether the disk of its broker is full, so that no leader hands over to a replica without space.
 
 An answer also tells a leader that it still had its quorum when the beat was sent (`heard`, which every replica of this
@@ -128,6 +131,8 @@ class Heartbeats(Actor):
         self._follows: dict[str, Follows] = {}
         self._doubts: dict[int, dict[str, float]] = {}
         """Per peer: the groups that it should lead and does not say so, and since when."""
+        self._outdated: dict[int, set[str]] = {}
+        """Per peer: the groups that it says it leads, and of which a later term is known."""
 
     def on_start(self) -> None:
         self.node.watch_peers(self.address)
@@ -145,6 +150,7 @@ class Heartbeats(Actor):
         self._unsaid.pop(message.broker, None)
         self._told.pop(message.broker, None)
         self._doubts.pop(message.broker, None)
+        self._outdated.pop(message.broker, None)
         self.leadership.lost(message.broker)
 
     @handles(Leads)
@@ -199,6 +205,8 @@ class Heartbeats(Actor):
         self.send(Address("heartbeats", "", message.broker), BeatsHeard(self.node.broker, message.sent_at, not agreed))
         if agreed:
             self._doubt_on(message.broker, _DOUBT_SECONDS_MAX if message.changes else _DOUBT_SECONDS)
+            if not message.changes:  # else it may be about to say that it leads them no longer
+                self._correct(message.broker)
 
     @handles(BeatsHeard)
     def beats_heard(self, message: BeatsHeard) -> None:
@@ -225,6 +233,7 @@ class Heartbeats(Actor):
         told.put(change)
         if change.term >= 0:
             self._compare_generations(broker, change)
+            self._compare_terms(change)
         self._note(broker, change)
         self._reconsider(change.group)
 
@@ -242,9 +251,29 @@ class Heartbeats(Actor):
                     self._refuse_generation(peer, leads.group, told)
 
     def _refuse_generation(self, broker: int, group: str, latest: int) -> None:
-        """In the words of a voter of that generation: see `RaftNode.step`."""
-        answer = BeatAnswer(first_term(latest), self.node.broker, "", 0, eligible=False)
-        self.send(replica_address(group, broker), answer)
+        self._refuse_term(broker, group, first_term(latest))
+
+    def _compare_terms(self, change: Leads) -> None:
+        """Note which of two processes that say they lead a group does so in the earlier term."""
+        known = self.leadership.of(change.group)
+        if known is None or known.epoch == change.term:
+            return
+        for peer, told in self._told.items():
+            said = told.groups.get(change.group)
+            if said is not None and said.term < max(known.epoch, change.term):
+                self._outdated.setdefault(peer, set()).add(change.group)
+
+    def _correct(self, broker: int) -> None:
+        """This process still says that it leads some groups in terms that are over: tell its replicas."""
+        for group in sorted(self._outdated.pop(broker, ())):
+            said, known = self._told[broker].groups.get(group), self.leadership.of(group)
+            if said is not None and known is not None and said.term < known.epoch:
+                self._refuse_term(broker, group, known.epoch)
+                self._outdated.setdefault(broker, set()).add(group)
+
+    def _refuse_term(self, broker: int, group: str, term: int) -> None:
+        """In the words of a voter in that term: see `RaftNode.step`."""
+        self.send(replica_address(group, broker), BeatAnswer(term, self.node.broker, "", 0, eligible=False))
 
     def _note(self, broker: int, change: Leads) -> None:
         if change.term >= 0:
