@@ -7,11 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 import pytest
 
+import tools.simulator.run as simulator
 from tests.actors.waiting import wait_until
 from tools.simulator.__main__ import main
 from tools.simulator.record.history import ALL, IDEMPOTENT, ONE, History, WriteOperation
@@ -93,6 +96,23 @@ def test_what_was_begun_later_lies_behind() -> None:
     written(history, b"a", at=1)
     written(history, b"b", at=0, begun=5)
     assert promises(history, {0: b"b", 1: b"a"}) == ["non-monotonic send"]
+
+
+@pytest.mark.parametrize("error", [StopIteration(), KeyError("t-0")])
+def test_an_error_of_the_simulator_fails_its_seed_and_no_other(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """StopIteration would end the loop over a pool's outcomes: a soak would stop as if all of its seeds were done."""
+
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(simulator, "run", fail)
+    outcomes = list(map(partial(simulator.try_seed, how={}), range(3)))
+    assert [outcome.seed for outcome in outcomes] == [0, 1, 2]
+    for outcome in outcomes:
+        assert outcome.violation is not None
+        assert type(error).__name__ in outcome.violation.text
 
 
 def test_a_failed_seed_is_told_with_everything_needed_to_run_it_again(capsys: pytest.CaptureFixture[str]) -> None:

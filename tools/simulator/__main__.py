@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tools.simulator.hunt import hunt_all
 from tools.simulator.mutants.catalog import MUTANTS, planted
 from tools.simulator.record.report import SeedOutcome, explain
-from tools.simulator.run import run, run_seed
+from tools.simulator.run import run, try_seed
 from tools.simulator.settings.faults import FAULTS
 from tools.simulator.settings.seed import choose
 from tools.simulator.tally import Tally, TallyFile, UnusableTally
@@ -79,7 +79,7 @@ def _many(seeds: range, how: dict[str, Any], mutant: str | None, file: TallyFile
 def _outcomes(seeds: Sequence[int], how: dict[str, Any]) -> Iterator[SeedOutcome]:
     context = multiprocessing.get_context("spawn")
     with context.Pool(os.cpu_count(), initializer=gc.freeze, maxtasksperchild=_SEEDS_PER_PROCESS) as pool:
-        yield from pool.imap_unordered(partial(run_seed, how=how), seeds)
+        yield from pool.imap_unordered(partial(try_seed, how=how), seeds)
 
 
 def _progress(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -83,8 +84,19 @@ def run_seed(seed: int, how: dict[str, Any]) -> SeedOutcome:
     try:
         with planted(settings.pop("mutant", None)):
             return run(choose(seed, **settings))
+    except StopIteration as error:  # it would end the loop over the outcomes of a pool, as if all seeds were done
+        raise RuntimeError(f"seed {seed} raised StopIteration") from error
     finally:
         gc.enable()
+
+
+def try_seed(seed: int, how: dict[str, Any]) -> SeedOutcome:
+    """The same for many seeds: an error fails this seed alone, and the others go on."""
+    try:
+        return run_seed(seed, how)
+    except Exception as error:  # noqa: BLE001 - told as the outcome of the seed
+        violation = Violation("a run raises no error", "", "".join(traceback.format_exception(error)))
+        return SeedOutcome(seed, violation, 0, 0.0, 0, 0, 0, "")
 
 
 def _run(world: World, faults: FaultPlan, settings: Settings) -> int:

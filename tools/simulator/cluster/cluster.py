@@ -127,15 +127,14 @@ class SimulatedCluster:
         return max(known, key=lambda metadata: metadata.applied, default=None)
 
     def keepers(self, group: str) -> tuple[int, ...]:
-        """The brokers that are to keep a replica."""
+        """The brokers that are to keep a replica; none while no living broker knows of the partition."""
         metadata = self.metadata()
         if group == METADATA or metadata is None:
             return tuple(self.brokers)
-        return next(
-            partition.replicas
-            for topic, number, partition in metadata.partitions()
-            if group_name(topic.name, number, topic.id) == group
-        )
+        for topic, number, partition in metadata.partitions():
+            if group_name(topic.name, number, topic.id) == group:
+                return partition.replicas
+        return ()
 
     def controllers(self) -> list[RaftActor]:
         found = [self.replica(METADATA, broker) for broker in self.living]
