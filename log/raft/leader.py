@@ -580,6 +580,7 @@ class Leader(Role):
         if self.successor is None or (state.watermark < state.log.end_offset and state.watermark != self.stalled_at):
             return
         progress = self.progress.get(self.successor)
-        is_able = progress is not None and progress.online and progress.eligible
-        if is_able and progress.match >= state.log.end_offset:
+        if progress is None or not progress.online or not progress.eligible:
+            return
+        if progress.match >= state.log.end_offset:
             state.send(self.successor, TimeoutNow(state.term, state.broker, state.watermark))
