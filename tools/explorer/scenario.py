@@ -40,6 +40,8 @@ class Scenario:
     """flush.messages=1: only what is on disk is acknowledged. Else a power loss makes a replica ineligible."""
     timers: int = NO_BOUND
     """So many timers fire, of all replicas together."""
+    stalls: bool = False
+    """A leader may find that it has committed nothing for long, and transfer its leadership."""
     slow_votes: bool = False
     """A replica goes on while its vote is on its way to the disk. Else it is there at once."""
     elections_only: bool = False

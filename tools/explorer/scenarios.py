@@ -51,6 +51,10 @@ def _crashes_and_faults() -> Iterator[Scenario]:
         "3 replicas, 2 terms, 1 batch, 3 timers, 1 crash, acknowledged before flushed",
         brokers=3, terms=2, batches=1, timers=3, crashes=1, flush=False,
     )  # fmt: skip
+    yield Scenario(
+        "3 replicas, 2 terms, 1 batch, 2 timers, 1 crash, a leader that commits nothing gives way",
+        brokers=3, terms=2, batches=1, timers=2, crashes=1, flush=False, stalls=True,
+    )  # fmt: skip
 
 
 def _moves() -> Iterator[Scenario]:

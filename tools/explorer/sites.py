@@ -263,7 +263,7 @@ class Sites:
                 timers.append((self.move(site, ("give_up",)), False))
             if mine.owes_word and is_answered:
                 timers.append((self.move(site, ("resend",)), True))
-            if mine.may_stall and is_answered:
+            if self._scenario.stalls and mine.may_stall and is_answered:
                 timers.append((self.move(site, ("stall",)), True))
         return timers
 
