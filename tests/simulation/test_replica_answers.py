@@ -56,7 +56,7 @@ class Asker(Actor):
     def __init__(self) -> None:
         super().__init__()
         self.answers: list[Any] = []
-        self.moved: list[int] = []
+        self.moved: list[LogMoved] = []
 
     @handles(_Ask)
     def put(self, message: _Ask) -> None:
@@ -67,7 +67,7 @@ class Asker(Actor):
 
     @handles(LogMoved)
     def log_moved(self, message: LogMoved) -> None:
-        self.moved.append(message.number)
+        self.moved.append(message)
 
 
 class Partition:
@@ -319,12 +319,79 @@ def test_two_who_watch_on_one_connection_are_both_told() -> None:
     partition = Partition(min_insync_replicas=2)
     watcher = partition.asker_at(partition.leader)
     for number in (7, 8, 9):
-        partition.replica.watch_log(WatchLog(watcher.address, number, 0, read_committed=False))
+        partition.replica.watch_log(watch(watcher, number=number))
     partition.replica.unwatch_log(UnwatchLog(watcher.address, 9))
     partition.append()
     partition.run(0.1)
-    assert watcher.moved == [7, 8]
-    assert not partition.replica._reads.watches
+    assert [message.number for message in watcher.moved] == [7, 8]
+    assert not partition.replica._reads.waits
+
+
+def watch(watcher: Asker, *, number: int = 1, offset: int = 0, lacks: int = 1, wanted: int = 1) -> WatchLog:
+    return WatchLog(watcher.address, number, 0, offset, False, lacks, wanted)
+
+
+def test_a_watcher_is_told_once_when_all_the_bytes_are_there_that_it_lacks() -> None:
+    partition = Partition(min_insync_replicas=2)
+    watcher, size = partition.asker_at(partition.leader), len(build_batch([Record(0, 1, None, b"value", ())]))
+    partition.append()
+    partition.run(0.1)
+    partition.replica.watch_log(watch(watcher, offset=1, lacks=2 * size + 1, wanted=2 * size + 1))
+    for _ in range(2):
+        partition.append()
+        partition.run(0.1)
+    assert not watcher.moved, "one byte is missing"
+    partition.append()
+    partition.append()
+    partition.run(0.1)
+    assert [(message.end, message.size) for message in watcher.moved] in ([(4, 3 * size)], [(5, 4 * size)])
+
+
+def test_a_watcher_of_a_log_that_has_moved_already_is_told_at_once() -> None:
+    partition = Partition(min_insync_replicas=2)
+    watcher, size = partition.asker_at(partition.leader), len(build_batch([Record(0, 1, None, b"value", ())]))
+    for _ in range(2):
+        partition.append()
+    partition.run(0.1)
+    partition.replica.watch_log(watch(watcher, offset=1, lacks=1000))
+    partition.run(0.1)
+    assert watcher.moved == [LogMoved(1, 0, 2, size)]
+
+
+def test_a_watcher_of_records_beyond_the_high_watermark_is_not_told_of_those_below() -> None:
+    partition = Partition(min_insync_replicas=2)
+    watcher = partition.asker_at(partition.leader)
+    partition.replica.watch_log(watch(watcher, offset=1))
+    partition.append()
+    partition.run(0.1)
+    assert not watcher.moved
+    partition.append()
+    partition.run(0.1)
+    assert [message.end for message in watcher.moved] == [2]
+
+
+def test_a_watcher_is_told_when_the_replica_leads_no_longer() -> None:
+    partition = Partition(min_insync_replicas=2)
+    watcher = partition.asker_at(partition.leader)
+    partition.replica.watch_log(watch(watcher, lacks=1000, wanted=1000))
+    partition.ask(TransferLeadership(partition.followers[0]))
+    partition.run(1.0)
+    partition.replica.watch_log(watch(watcher, number=2))
+    partition.run(0.1)
+    assert [(message.number, message.end) for message in watcher.moved] == [(1, -1), (2, -1)]
+
+
+def test_watchers_of_deleted_records_are_told() -> None:
+    """There is nothing to count from their offset on: they learn the reason when they read."""
+    partition = Partition(min_insync_replicas=2)
+    watcher = partition.asker_at(partition.leader)
+    for _ in range(2):
+        partition.append()
+    partition.run(0.1)
+    partition.replica.member.log.raise_log_start(2)
+    partition.replica.watch_log(watch(watcher, lacks=1000, wanted=1000))
+    partition.run(0.1)
+    assert [message.end for message in watcher.moved] == [2]
 
 
 def test_a_marker_that_is_refused_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,9 +85,11 @@ class Call(Generic[Q]):
 class Waiting(Protocol):
     """A fetch that waits for more to read."""
 
-    def more(self) -> None: ...
+    def moved(self, message: LogMoved, /) -> None: ...
 
     def expired(self) -> None: ...
+
+    def abandon(self) -> None: ...
 
 
 class ServedApis(Protocol):
@@ -139,7 +141,7 @@ class KafkaConnection(Connection):
     def log_moved(self, message: LogMoved) -> None:
         fetch = self._waiting.get(message.number)
         if fetch is not None:
-            fetch.more()
+            fetch.moved(message)
 
     @handles(FetchExpired)
     def fetch_expired(self, message: FetchExpired) -> None:
@@ -152,6 +154,19 @@ class KafkaConnection(Connection):
         super().all_was_heard(message)
         for fetch in list(self._waiting.values()):
             fetch.expired()
+
+    def on_stop(self) -> None:
+        super().on_stop()
+        self._abandon_fetches()
+
+    def on_failure(self, *why: Any) -> None:
+        super().on_failure(*why)
+        self._abandon_fetches()
+
+    def _abandon_fetches(self) -> None:
+        """No replica keeps a watch for a connection that is gone."""
+        for fetch in self._waiting.values():
+            fetch.abandon()
 
     # -- inside --------------------------------------------------------------------------------------------------
 
