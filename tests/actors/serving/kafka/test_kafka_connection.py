@@ -191,7 +191,7 @@ def test_a_client_that_does_not_take_its_answers_is_not_read_any_more(
     cluster: Cluster, begun: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("actors.serving.answers.UNSENT_BYTES_MAX", 1 << 16)
-    monkeypatch.setattr("actors.serving.outlet.SOCKET_BUFFER_BYTES", 1 << 12)
+    monkeypatch.setattr("actors.runtime.loop.outbox.SOCKET_BUFFER_BYTES", 1 << 12)
     cluster.admin.create_topic("orders", partitions=100, replication_factor=1)
     with WireClient(cluster) as client:
         client.until_led("orders")
