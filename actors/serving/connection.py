@@ -136,23 +136,23 @@ class Connection(Actor):
 
     def _call(self, call: LongCall) -> None:
         """Have another thread do this when it is this connection's turn, and go on then."""
-        services = self.serving.services
+        context = self.serving.context
 
         def submit() -> None:
-            services.codecs.submit(call.run, lambda _error: self._go_on_in_background())
+            context.codecs.submit(call.run, lambda _error: self._go_on_in_background())
 
         self.answers.is_busy = True
         if self._has_turn:
             submit()
             return
         self._has_turn = True
-        if services.long_calls.begin(str(self.address), submit):
+        if context.long_calls.begin(str(self.address), submit):
             submit()
 
     def _give_up_turn(self) -> None:
         if self._has_turn:
             self._has_turn = False
-            self.serving.services.long_calls.ended(str(self.address))
+            self.serving.context.long_calls.ended(str(self.address))
 
     def _pause(self) -> None:
         """Go on when sockets and other actors had their turn, or when enough was answered."""

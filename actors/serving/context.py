@@ -42,7 +42,7 @@ class Serving:
     """One per broker, and read by all of its connections: on one thread, so nothing changes within a turn."""
 
     node: Node
-    services: BrokerContext
+    context: BrokerContext
     facts: ClusterFacts
     sessions: FetchSessions
     traced: frozenset[str] = frozenset()
@@ -62,7 +62,7 @@ class Serving:
 
     @property
     def metadata(self) -> Metadata:
-        return self.services.metadata
+        return self.context.metadata
 
     @property
     def broker(self) -> int:
@@ -83,7 +83,7 @@ class Serving:
         if self.alive(broker):
             self._seen_at[broker] = now
             return True
-        last = max(self._since, self._seen_at.get(broker, 0.0), self.services.heard.get(broker, 0.0))
+        last = max(self._since, self._seen_at.get(broker, 0.0), self.context.heard.get(broker, 0.0))
         return now - last < SESSION_SECONDS
 
     def note_refused(self, replica: Address, batches: Payload, answer: Future[AppendResult]) -> None:
@@ -98,7 +98,7 @@ class Serving:
             header = read_header(batches)
         except ProtocolError:
             return  # it is rejected when it comes again
-        self.services.refusals.note(replica.name, header, self.node.scheduler.clock.now())
+        self.context.refusals.note(replica.name, header, self.node.scheduler.clock.now())
 
     def replica(self, topic: Topic, partition: int) -> Address:
         """The replica of a partition on this broker."""
@@ -112,7 +112,7 @@ class Serving:
 
     def led(self, topic: Topic, partition: int) -> Led | None:
         """The leader of a partition, as far as this broker knows."""
-        return self.services.leadership.of(group_name(topic.name, partition, topic.id))
+        return self.context.leadership.of(group_name(topic.name, partition, topic.id))
 
     def make_topic(self, name: str) -> None:
         """A client wants a topic that is not there, and such topics are made here. No request waits for it."""

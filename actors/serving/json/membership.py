@@ -79,7 +79,7 @@ class GroupMembership:
         self.topics = topics
         self._poll_seconds_max = poll_seconds_max
         self._changed = changed
-        self.member_id = str(uuid.UUID(int=connection.serving.services.rng.getrandbits(128), version=4))
+        self.member_id = str(uuid.UUID(int=connection.serving.context.rng.getrandbits(128), version=4))
         self.epoch = JOINS
         self.owned: dict[Where, Owned] = {}
         self.error: tuple[ErrorCode, str] | None = None

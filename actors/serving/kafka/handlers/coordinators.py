@@ -50,7 +50,7 @@ def ask_once(call: Call[Any], topic: str, key: str, request: object, then: Then)
         then(ErrorCode.NOT_COORDINATOR)
         return
     number = partition_of(key, len(known.partitions))
-    group, leadership = serving.replica(known, number).name, serving.services.leadership
+    group, leadership = serving.replica(known, number).name, serving.context.leadership
 
     def ask() -> None:
         led = leadership.of(group)

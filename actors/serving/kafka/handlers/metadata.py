@@ -90,7 +90,7 @@ def _answer(call: Call[MetadataRequest]) -> Generator[None, None, MetadataRespon
 
 
 def controller_id(serving: Serving) -> int:
-    led = serving.services.leadership.of(GROUP)
+    led = serving.context.leadership.of(GROUP)
     return -1 if led is None or led.broker is None or not serving.alive(led.broker) else led.broker
 
 

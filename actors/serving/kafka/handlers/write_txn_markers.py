@@ -35,8 +35,8 @@ SECONDS = 15.0
 def handle(call: Call[WriteTxnMarkersRequest]) -> Generator[None, None, None]:
     response = WriteTxnMarkersResponse()
     gather = Gather(partial(call.answer, response))
-    services = call.serving.services
-    epoch_max = max(highest_epoch(services.metadata, services.leadership, TRANSACTIONS_TOPIC), 0)
+    context = call.serving.context
+    epoch_max = max(highest_epoch(context.metadata, context.leadership, TRANSACTIONS_TOPIC), 0)
     for marker in call.request.markers:
         result = WritableTxnMarkerResult(producer_id=marker.producer_id)
         response.markers.append(result)
