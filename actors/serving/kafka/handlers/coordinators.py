@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.messages.coordinator import Coordinate, CoordinatedBytes, coordinator_address, partition_of
 from actors.runtime import Address, Future, Gather
@@ -32,6 +32,7 @@ SUCCESSOR_SECONDS = 1.0
 PERSIST_SECONDS = 10.0
 GROUP_OPERATIONS = 0b1101_0100_1000  # read, delete, describe, describe and alter configs
 
+R = TypeVar("R")
 Refused = Callable[[ErrorCode], object]
 """The response to a request that could not be put to its coordinator."""
 Then = Callable[[object], None]
@@ -126,6 +127,37 @@ class PerKey:
         here = (coordinator_address(topic, at, call.serving.broker) for at in range(count))
         asks = (partial(_ask_here, call, address, call.request) for address in here)
         cls.__new__(cls)._begin(call, asks, count, respond)
+
+    @classmethod
+    def one_by_one(
+        cls,
+        call: Call[Any],
+        topic: str,
+        parts: Sequence[tuple[str, object]],
+        response: R,
+        entries: Callable[[Any], list[Any]],
+        refused: Callable[[int, ErrorCode], Any],
+        ask: Ask = ask_once,
+        *,
+        operations: int | None = None,
+    ) -> None:
+        """Make this response of one entry for each part: its coordinator's response has one, or it is refused.
+
+        `entries` is the list of entries in a response, and `refused` the entry of the part with this number.
+        `operations` are those that a client may do, if each entry has to name them.
+        """
+
+        def respond(answers: list[Any]) -> Generator[None, None, R]:
+            made = entries(response)
+            for at, answer in enumerate(answers):
+                entry = refused(at, answer) if isinstance(answer, ErrorCode) else entries(answer)[0]
+                if operations is not None:
+                    entry.authorized_operations = operations
+                made.append(entry)
+                yield
+            return response
+
+        cls(call, topic, parts, respond, ask)
 
     def _begin(
         self,

@@ -7,10 +7,28 @@ its answer was lost, or because another broker has become the controller, it is 
 from __future__ import annotations
 
 import uuid
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from actors.messages.controller import Outcome
+    from actors.runtime import Gather
 
 SECONDS = 15.0
 """For requests that do not say how long they wait. Longer than a controller waits for another one."""
 _SAID_CHARS_MAX = 300
+
+
+class Result(Protocol):
+    """What a response says of one topic, partition or resource."""
+
+    error_code: int
+    error_message: str | None
+
+
+def note_outcome(gather: Gather, result: Result, outcome: Outcome) -> None:
+    """An operation is done."""
+    result.error_code, result.error_message = outcome.error, outcome.error_message
+    gather.done()
 
 
 def said(name: str) -> str:
