@@ -1,7 +1,7 @@
-"""A question to the coordinator of a group, on whichever broker, asked again until it is answered or its time is up.
+"""A question to the coordinator of a group, on any broker, asked again until it is answered or its time is up.
 
-The internal topic is created if it was not needed before. A question that must not take effect twice says so itself:
-heartbeats and commits of a group's members carry epochs.
+The internal topic is created if it was not needed before. A question must be safe to repeat: heartbeats and
+commits of a group's members carry epochs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class AtCoordinator:
         read: Callable[[Any], tuple[Any, ErrorCode]],
         then: Then,
     ) -> None:
-        """`read(what came)` gives the answer, or an error; some of these go away if it is asked again."""
+        """`read(response)` gives the answer, or an error. After a retriable error the question is asked again."""
         self._connection = connection
         self._group = group
         self._message = message
@@ -120,7 +120,7 @@ def ask_coordinator(
     *,
     client_id: str,
 ) -> None:
-    """Put a request of Kafka's protocol to a group's coordinator. `error_in(response)` is the error that it tells."""
+    """Put a request of Kafka's protocol to a group's coordinator. `error_in(response)` is the error in a response."""
 
     def read(told: CoordinatedBytes) -> tuple[Any, ErrorCode]:
         if told.error != ErrorCode.NONE:
@@ -135,7 +135,7 @@ def ask_coordinator(
 def tell_coordinator(
     connection: Connection, group: str, api: Api, version: int, request: object, *, client_id: str
 ) -> None:
-    """The same, without an answer; lost if the coordinator is not where it was."""
+    """Send such a request without waiting for an answer. It is lost if the coordinator has moved."""
     address = coordinator_now(connection, group)
     if address is not None:
         connection.send(address, message_of(connection, api, version, request, client_id))

@@ -1,7 +1,7 @@
-"""What goes out to a client: buffers, and slices of files, which the kernel sends without showing them to us.
+"""The output to a client: buffers, and slices of files, which the kernel sends without a copy in this process.
 
-A slice is sent in pieces, since reading it may have to wait for a disk; the kernel is told ahead of what will be sent,
-so that the disk works while the client takes what is there.
+A slice is sent in pieces, since reading it may have to wait for a disk. The kernel is advised of the next pieces, so
+that the disk reads them while the client takes those before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CAN_READ_AHEAD = hasattr(os, "posix_fadvise")
 
 @define(slots=True, eq=False)
 class _Rest:
-    """What is left to send of a slice."""
+    """The part of a slice that is not sent yet."""
 
     slice: Slice
     position: int
@@ -36,7 +36,7 @@ class _Rest:
     """The buffers between this slice and the next one."""
 
     def read_ahead(self) -> None:
-        """Have the disk bring the next pieces, twice as far as it is looked at, so that it never waits for us."""
+        """Have the disk read the next pieces, twice as far as is checked here, so that the disk never pauses."""
         end = self.position + self.size
         if self.read_ahead_to < end and self.position + _READ_AHEAD_BYTES > self.read_ahead_to:
             start, self.read_ahead_to = self.read_ahead_to, min(self.position + 2 * _READ_AHEAD_BYTES, end)
@@ -93,7 +93,7 @@ class Outlet(Outbox):
             self._break()
 
     def _send_slice(self, rest: _Rest) -> bool:
-        """A piece of it; false if the socket took less."""
+        """Send a piece of it. False if the socket took less."""
         if _CAN_READ_AHEAD:
             rest.read_ahead()
         wanted = min(rest.size, _SENDFILE_BYTES)

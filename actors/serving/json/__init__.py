@@ -7,7 +7,7 @@ handlers      the other operations, a module for each subject
 at_leader     a question to the leader of a partition, repeated until it is answered
 lanes         the order of batches to one partition, and their producer ids
 fetch_gate    how many fetches of a connection are under way
-reading       the records in what a leader sends that a client may be told, a slice at a time
+reading       the records of a leader's answer that a client may get, in slices
 topic_search  topics by name, also those of which this broker has not heard yet
 membership    a connection as a member of a consumer group
 group_reader  the records that a member's polls are answered with

@@ -1,7 +1,7 @@
 """A question to the leader of a partition, on any broker, asked again until it is answered or its time is up.
 
-The leader is soft state, so it may be out of date, and a leader may die with the question in its hands. A question that
-must not take effect twice says so itself: batches have sequences (lanes.py).
+The leader is soft state, so it may be out of date, and a leader may die with the question in its hands. A question must
+be safe to repeat: batches have sequences (lanes.py).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GRACE_SECONDS = 0.5
 
 
 class AtLeader:
-    """`then(self)` once there is `result`, or an error that will not go away, or no time."""
+    """Calls `then(self)` once it has a `result`, or an error that is not retriable, or no time."""
 
     __slots__ = (
         "_connection", "_deadline", "_group", "_message_for", "_number", "_pause", "_then", "_topic",
@@ -59,11 +59,11 @@ class AtLeader:
         self._then = then
         self._pause = PAUSE_SECONDS_MIN
         self.result: Any = None
-        """The answer, whatever it says."""
+        """The last answer."""
         self.error: int = ErrorCode.LEADER_NOT_AVAILABLE
         self.message = f"nobody leads {topic.name}-{number}"
         self.in_doubt = False
-        """May it have taken effect without our knowing?"""
+        """May it have taken effect though no answer says so?"""
         self._ask()
 
     def _ask(self) -> None:

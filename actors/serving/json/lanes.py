@@ -1,12 +1,12 @@
 """The records of one connection on their way to the leaders of their partitions.
 
-There is a lane for each partition, and in a lane one batch at a time is under way. The next one goes when it is
+There is a lane for each partition, and in a lane one batch at a time is under way. The next one is sent when it is
 answered, so a batch that has to be sent again is never overtaken. Every batch has the connection's producer id and the
-lane's next sequence, by which a leader knows one that it has already: it answers where that is. What happens if a batch
-is given up (its time is over):
+lane's next sequence, by which a leader recognises a batch that it has already: it answers with its offset. What happens
+if a batch is given up (its time is over):
 
-- it was certainly not written: the next batch has its sequence;
-- nobody knows: the lane goes on with a new producer id, under which every sequence is good.
+- it was certainly not written: the next batch gets its sequence;
+- it may have been written: the lane goes on with a new producer id, under which every sequence is valid.
 
 A client that wants to send again over another connection brings its own producer id and sequences.
 """
@@ -180,22 +180,22 @@ class _Lane:
                 self._sequence = (self._sequence + len(batch.records)) % _SEQUENCES
             elif asked.error in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH):
                 # An earlier batch, which its leader alone had acknowledged (acks 1), died with it.
-                self._begin_anew()
+                self._retire_producer_id()
                 self._write(batch)
                 return
             elif asked.in_doubt:
-                self._begin_anew()
+                self._retire_producer_id()
         base = asked.result.base_offset if asked.error == ErrorCode.NONE else -1
         self._written(asked.error, asked.message, base)
         self._go_on()
 
-    def _begin_anew(self) -> None:
+    def _retire_producer_id(self) -> None:
         assert self._producer_id is not None
         self._lanes.give_up_producer_id(self._producer_id)
         self._producer_id = None
 
     def _send_and_forget(self, batch: Batch) -> None:
-        """acks 0: at most once, and the outcome is not told."""
+        """acks 0: at most once, and no answer has the outcome."""
         topic, number = self._topic, self._number
         led = self._connection.serving.led(topic, number)
         if led is None or led.broker is None:

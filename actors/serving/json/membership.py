@@ -1,8 +1,8 @@
 """A connection as a member of a group: what it is assigned, and how far it has read.
 
 It is a member by Kafka's newer protocol (KIP-848): the broker heartbeats for it, and the coordinator says what it owns.
-Partitions come and go between two polls; what goes is given back at once, what comes is read from where the group had
-committed. A client that does not poll for too long is taken out, as one that is gone.
+Partitions come and go between two polls; one that goes is given back at once, one that comes is read from the group's
+committed offset. A client that does not poll for too long leaves the group, as one that is gone.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class GroupMembership:
         self.epoch = JOINS
         self.owned: dict[Where, Owned] = {}
         self.error: tuple[ErrorCode, str] | None = None
-        """Why it is a member no longer."""
+        """Why the connection is a member no longer."""
         self.joined = False
-        """Has the coordinator told what is assigned, be it nothing?"""
+        """Has the coordinator sent an assignment, be it empty?"""
         self._told_owned: tuple[Where, ...] | None = None
         self._asking = False
         self._beats = 0
@@ -101,7 +101,7 @@ class GroupMembership:
         self._ask(self._farewell, lambda _answer, _error: then())
 
     def abandon(self) -> None:
-        """The client is gone: tell the coordinator, if it can be reached at once. Else it finds out by itself."""
+        """The client is gone: tell the coordinator, if it can be reached at once. Otherwise the session expires."""
         if self.error is None:
             self.error = (ErrorCode.UNKNOWN_MEMBER_ID, "this connection is gone")
             tell_coordinator(
@@ -203,7 +203,7 @@ class GroupMembership:
         came = []
         for where in sorted(wanted - self.owned.keys()):
             topic = self._connection.serving.metadata.topics.get(where[0])
-            if topic is not None:  # else this broker has not heard of it, or it is gone: told again with the next word
+            if topic is not None:  # else this broker does not know it (yet): the next answer has it again
                 self.owned[where] = Owned(topic.name, where[1])
                 came.append(where)
         if came:

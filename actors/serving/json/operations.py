@@ -55,7 +55,7 @@ class Operation:
     request: Callable[..., Any]
     fields: Fields
     facts: Callable[[Facts], Facts] = dict
-    """What of the controller's answer is told."""
+    """The part of the controller's answer that the client gets."""
 
     def begin(self, call: JsonCall, given: Facts) -> None:
         """Let this broker's controller do it, and answer when it has."""
@@ -73,7 +73,7 @@ class Operation:
         controller.ask(asked, ANSWER_SECONDS, done)
 
     def answer(self, outcome: Outcome) -> Facts:
-        """What the client is told once the controller has answered, or has not."""
+        """The answer to the client once the controller has answered, or has not."""
         if outcome.error == ErrorCode.NONE:
             return self.facts({"warnings": outcome.warnings, **outcome.facts})
         message = outcome.message

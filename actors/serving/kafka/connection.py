@@ -57,7 +57,7 @@ class Call(Generic[Q]):
         self._send(self.connection.protocol.respond(self.head, response))
 
     def go_on(self, work: Generator[Any, None, object]) -> None:
-        """Do this in slices, and send what it gives, unless that is None."""
+        """Do this work in slices, and send the response that it returns, unless that is None."""
         self.connection.in_slices(self.answering_with(work))
 
     def answering(self, response: object) -> Generator[Any, None, None]:
@@ -129,7 +129,7 @@ class KafkaConnection(Connection):
     # -- fetches that wait ---------------------------------------------------------------------------------------
 
     def wait_for_more(self, fetch: Waiting) -> int:
-        """A number for this fetch, under which replicas tell it that there is more to read."""
+        """A number for this fetch, under which replicas report."""
         number = next(self._numbers)
         self._waiting[number] = fetch
         return number
@@ -164,7 +164,7 @@ class KafkaConnection(Connection):
         self._abandon_fetches()
 
     def _abandon_fetches(self) -> None:
-        """No replica keeps a watch for a connection that is gone."""
+        """Leave no watch behind in the replicas."""
         for fetch in self._waiting.values():
             fetch.abandon()
 

@@ -1,6 +1,6 @@
 """AlterPartitionReassignments: partitions move to other brokers, or, with null, back to where they were.
 
-It is answered when the move is noted; how far it is, ListPartitionReassignments tells.
+It is answered when the move is noted. ListPartitionReassignments reports the progress.
 """
 
 from __future__ import annotations

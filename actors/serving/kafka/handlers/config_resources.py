@@ -43,14 +43,14 @@ def unknown_type(resource_type: int) -> str:
 
 
 def broker_problem(serving: Serving, name: str) -> str | None:
-    """What is wrong with asking this broker for the configs of the one that is called so."""
+    """Why this broker cannot answer for the configs of the broker with this name."""
     if name == str(serving.broker):
         return None
     return f"this is broker {serving.broker}, and {said(name)!r} is asked for; ask that broker itself"
 
 
 def _refusal(serving: Serving, resource: Resource, configs: Sequence[Named], times: int) -> Refusal | None:
-    """Why this resource may not be altered so, if that can be told without a controller."""
+    """Why this resource may not be altered so, as far as is known without a controller."""
     if times > 1:
         return ErrorCode.INVALID_REQUEST, "the request has this resource twice"
     twice = [name for name, count in Counter(config.name for config in configs).items() if count > 1]

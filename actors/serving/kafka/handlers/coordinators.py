@@ -1,7 +1,8 @@
 """Requests that coordinators answer.
 
 A client sends them to the broker that coordinates their key. If the coordinator of the key works on another broker, the
-client is told NOT_COORDINATOR and looks for it. There are two exceptions, for any broker can reach any coordinator:
+answer is NOT_COORDINATOR, and the client looks for it. Any broker can reach any coordinator, so there are two
+exceptions:
 
 - A broker that coordinated the key until a moment ago passes the request on, once. Nothing is lost by the handover.
   JoinGroup and InitProducerId are not passed on: if the client has looked for the coordinator meanwhile and asked again
@@ -36,7 +37,7 @@ R = TypeVar("R")
 Refused = Callable[[ErrorCode], object]
 """The response to a request that could not be put to its coordinator."""
 Then = Callable[[object], None]
-"""Is given the response, or the ErrorCode that says why there is none."""
+"""Called with the response, or with the ErrorCode that says why there is none."""
 Ask = Callable[["Call[Any]", str, str, object, Then], None]
 """Puts a request to the coordinator of a topic's key."""
 Response = Generator[None, None, object]
@@ -74,7 +75,7 @@ def ask_once(call: Call[Any], topic: str, key: str, request: object, then: Then)
 def ask_persistently(call: Call[Any], _topic: str, group: str, request: object, then: Then) -> None:
     """Ask the coordinator of this group, wherever it works, until it answers.
 
-    A client that is refused at last asks the same broker again: it is told that the coordinator is loading.
+    When the time is up, the answer is that the coordinator is loading, so that the client asks this broker again.
     """
 
     def answered(response: Any, error: ErrorCode) -> None:

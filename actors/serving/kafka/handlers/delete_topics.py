@@ -48,7 +48,7 @@ def handle(call: Call[DeleteTopicsRequest]) -> Generator[None, None, None]:
 
 
 def _identity(call: Call[DeleteTopicsRequest], one: DeleteTopicState) -> object:
-    """The topic that is meant, however it is called."""
+    """The topic that is meant, by name or by id."""
     topic = call.serving.topic_by(one.name or "", one.topic_id)
     return (one.name, one.topic_id) if topic is None else topic.id
 

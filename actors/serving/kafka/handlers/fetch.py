@@ -1,14 +1,10 @@
-"""Fetch: what is committed of some partitions, held back until there is enough of it or the time is up.
+"""Fetch: committed records of some partitions. The response waits until they are enough, or the time is up.
 
 The records are slices of files, which the kernel sends. Every partition is read at once, and once only, however often
-a request names it; where together they are more than was asked for, those at the end are left for the next request. The
+a request names it; if together they have more than was asked for, those at the end are left for the next request. The
 first batch may be larger than any limit, or it could never be read. While slices that wait to be sent hold too many
-files open, only one partition of a request gets records, as a copy in memory.
-
-A fetch that lacks bytes has every replica report when more can be read (WatchLog, LogMoved). It adds up the reported
-bytes, and when they are all that it lacked, it reads the partitions that moved again. A replica reports once, and is
-asked again while the fetch lacks bytes; if the fetch has one partition, the second report comes when all of these bytes
-are there. So a fetch whose time is up knows which partitions moved, and reads these again before it is answered.
+files open, only one partition of a request gets records, as a copy in memory. While bytes are lacking, the replicas are
+asked to report more.
 
 Left out: fetching by followers, which replicate in another way, and preferred read replicas.
 """
@@ -56,8 +52,8 @@ ZSTD_FROM = 10
 LOOKED_AT_BYTES_MAX = 256 << 10
 """Of one partition, for clients so old that every batch has to be looked at for zstd, unless one batch is larger."""
 FILES_MAX = 256
-"""Slices of files in one answer. Each may hold a descriptor until it is sent; other partitions are told to have no
-records, and their turn comes with the next request."""
+"""Slices of files in one answer. Each may hold a descriptor until it is sent; other partitions get
+no records, and their turn comes with the next request."""
 PAUSE_EVERY = 16
 """So many partitions are soon done with, and most requests name fewer: a pause costs as much as the work."""
 ABORTED_AT_ONCE_MAX = 100
@@ -100,7 +96,14 @@ class _Read:
 
 
 class _Fetch:
-    """One request until it is answered. Whatever takes time for each partition is done in slices."""
+    """One request until it is answered. Work on many partitions is done in slices.
+
+    A fetch that lacks bytes has every replica report when more can be read (WatchLog, LogMoved). It adds up the
+    reported bytes, and when they are all that it lacked, it reads the partitions that moved again. A replica reports
+    once, and is asked again while the fetch lacks bytes; if the fetch has one partition, the second report comes when
+    all of these bytes are there. So a fetch whose time is up knows which partitions moved, and reads these again before
+    it is answered.
+    """
 
     __slots__ = (
         "_call", "_deadline", "_files", "_gather", "_is_committed", "_is_waiting", "_is_watching", "_lacks", "_moved",
@@ -278,7 +281,7 @@ class _Fetch:
         read.is_watched = True
         if not connection.send(self._replica(read), watch):
             read.is_watched = False
-            self._note_more(read, self._call.request.min_bytes)  # reading it again tells why
+            self._note_more(read, self._call.request.min_bytes)  # the next read gets the error
 
     def _note_more(self, read: _Read, size: int) -> None:
         self._moved[read.place] = read

@@ -1,8 +1,8 @@
 """Metadata: brokers that are alive or were just now, topics, and their leaders. A topic that is missing may be made.
 
-A broker that has just been started and is still catching up knows neither all topics nor all brokers, and clients would
-believe it: they would fail what waits for such a topic, and forget such brokers. So it says nothing until it knows
-again what it knew before; if that takes long, it hangs up, and others are asked.
+A broker that was just started and is catching up knows neither all topics nor all brokers. Clients would believe it:
+they would fail requests for missing topics, and forget missing brokers. So it does not answer until it has applied what
+it knew before. If that takes long, it closes the connection, and the client asks another broker.
 """
 
 from __future__ import annotations

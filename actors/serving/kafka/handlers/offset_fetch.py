@@ -46,8 +46,8 @@ def _identity(at: int, one: OffsetFetchRequestGroup) -> object:
 
 
 def _refused(call: Call[OffsetFetchRequest], error: ErrorCode) -> OffsetFetchResponse:
-    """Told for every partition too, which Apache Kafka does only where there is no other place. aiokafka looks at
-    nothing else: it takes a group whose coordinator is just moving for one that has read nothing."""
+    """Every partition has the error too, in Apache Kafka only if the version has no other field. aiokafka looks at
+    nothing else: it would take a group whose coordinator is moving for one that has committed nothing."""
     return OffsetFetchResponse(
         error_code=error if call.version >= ERROR_FROM else ErrorCode.NONE,
         topics=[

@@ -1,7 +1,8 @@
 """What several handlers of admin requests share.
 
-The wire has no ids of requests that would outlive a connection, so every operation gets one here: asked again because
-its answer was lost, or because another broker has become the controller, it is done once (actors/control/client.py).
+Kafka's protocol has no ids of requests that would outlive a connection, so every operation gets one here. If it is
+asked again because its answer was lost, or because another broker leads the controllers now, it is done once
+(actors/control/client.py).
 """
 
 from __future__ import annotations

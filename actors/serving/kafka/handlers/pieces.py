@@ -1,7 +1,7 @@
 """Requests about very many partitions of one group, put to its coordinator in pieces.
 
 A coordinator decides on a whole request in one turn, which takes it about 10 µs for a partition. A piece is decided on
-and written as a request of its own: where one fails, those of its partitions are told so.
+and written as a request of its own: if one fails, its partitions get the error.
 """
 
 from __future__ import annotations
