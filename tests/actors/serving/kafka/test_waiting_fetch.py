@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import deque
 from collections.abc import Callable, Generator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -210,3 +212,101 @@ def test_a_fetch_that_is_abandoned_leaves_no_watch_behind() -> None:
     fetched.fetch.abandon()
     assert not fetched._watched
     assert not fetched.answers
+
+
+class Interleaved(Fetched):
+    """The same, but everything happens in an order of chance: only messages between the same two keep theirs."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.partitions = rng.randint(1, 4)
+        self.min_bytes = rng.choice([1, SIZE + 1, 5 * SIZE, 9 * SIZE])
+        super().__init__(partitions=self.partitions, min_bytes=self.min_bytes)
+        self._rng = rng
+        self._work: deque[Generator[None, None, None]] = deque()
+        self._to_replica: list[deque[Callable[[], None]]] = [deque() for _ in range(self.partitions)]
+        self._to_fetch: list[deque[Callable[[], None]]] = [deque() for _ in range(self.partitions)]
+
+    @property
+    def size(self) -> int:
+        return sum(self._ends) * SIZE
+
+    def append(self, number: int = 0) -> None:
+        self._ends[number] += 1
+        self._look(number)
+
+    def depose(self, number: int = 0) -> None:
+        """The replica leads again when it is read."""
+        watch = self._watched.pop(number, None)
+        if watch is not None:
+            moved = LogMoved(watch.number, watch.place, -1, 0)
+            self._to_fetch[number].append(lambda: self.fetch.moved(moved))
+
+    def step(self) -> bool:
+        """False if there is nothing more to do."""
+        queues = [queue for queue in (*self._to_replica, *self._to_fetch) if queue]
+        at = self._rng.randrange(len(queues) + bool(self._work)) if queues or self._work else -1
+        if at < 0:
+            return False
+        if at < len(queues):
+            queues[at].popleft()()
+        elif next(self._work[0], self) is self:
+            self._work.popleft()
+        return True
+
+    def settle(self) -> None:
+        while self.step():
+            pass
+
+    def _in_slices(self, work: Generator[None, None, None]) -> None:
+        self._work.append(work)
+
+    def _ask(self, replica: Address, message: ReadSlice, then: Callable[[Future[Any]], None]) -> None:
+        number = int(replica.name.rpartition("-")[2])
+        self._to_replica[number].append(lambda: super(Interleaved, self)._ask(replica, message, later))
+
+        def later(future: Future[Any]) -> None:
+            self._to_fetch[number].append(lambda: then(future))
+
+    def _send(self, replica: Address, message: object) -> bool:
+        number = int(replica.name.rpartition("-")[2])
+        self._to_replica[number].append(lambda: self._heard(number, message))
+        return True
+
+    def _heard(self, number: int, message: object) -> None:
+        self.sent.append((number, message))
+        if isinstance(message, WatchLog):
+            self._watched[number] = message
+            self._look(number)
+        else:
+            self._watched.pop(number, None)
+
+    def _look(self, number: int) -> None:
+        watch, end = self._watched.get(number), self._ends[number]
+        if watch is not None and (end - watch.offset) * SIZE >= watch.wanted:
+            del self._watched[number]
+            moved = LogMoved(watch.number, watch.place, end, (end - watch.offset) * SIZE)
+            self._to_fetch[number].append(lambda: self.fetch.moved(moved))
+
+
+@pytest.mark.parametrize("seed", [*range(300), 610, 1074, 1141])  # the last: more moves while some is read again
+def test_a_fetch_is_answered_once_with_enough_or_when_its_time_is_up(seed: int) -> None:
+    rng = random.Random(seed)
+    fetched = Interleaved(rng)
+    fetched.begin()
+    for _ in range(rng.randrange(40)):
+        number = rng.randrange(fetched.partitions)
+        if rng.random() < 0.5:
+            fetched.append(number)
+        else:
+            fetched.depose(number)
+        for _ in range(rng.randrange(12)):
+            fetched.step()
+    fetched.settle()
+    assert len(fetched.answers) == (fetched.size >= fetched.min_bytes)
+    if not fetched.answers:
+        fetched.expire()
+        fetched.settle()
+        assert sum(map(len, fetched.answered[0])) == fetched.size
+    assert len(fetched.answers) == 1
+    assert sum(map(len, fetched.answered[0])) >= min(fetched.min_bytes, fetched.size)
+    assert not fetched._watched
