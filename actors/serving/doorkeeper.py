@@ -52,7 +52,6 @@ class Doorkeeper(trio.abc.Listener[trio.SocketStream]):
 
     def __init__(self, listener: trio.SocketListener, wanted_max: int, per_ip_max: int, says: Seldom) -> None:
         self._listener = listener
-        self._wanted_max = wanted_max
         self._per_ip_max = per_ip_max
         self._says = says
         self._open = 0

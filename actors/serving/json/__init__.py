@@ -4,7 +4,7 @@ connection    the actor: a slot for each request, and the operation that answers
 call          one request, and its answer
 operations    the operations that the controllers carry out
 handlers      the other operations, a module for each subject
-at_leader     a question to the leader of a partition, repeated until it is answered
+at_leader     a question to the leader of a partition
 lanes         the order of batches to one partition, and their producer ids
 fetch_gate    how many fetches of a connection are under way
 reading       the records of a leader's answer that a client may get, in slices

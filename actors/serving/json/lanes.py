@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 from actors.messages.replica import AppendRecords, group_name, replica_address
 from actors.runtime import Payload
-from actors.serving.json.at_leader import PAUSE_SECONDS_MAX, AtLeader
+from actors.serving.json.at_leader import AtLeader
+from actors.serving.question import PAUSE_SECONDS_MAX
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import define
 from protocol.records.batches import build_batch

@@ -73,14 +73,13 @@ def _write(
         marker.coordinator_epoch,
         marker.transaction_version,
     )
-    address, message = serving.replica(topic, number), append
     gather.begin()
     then = partial(_written, gather, answer)
     if name == GROUPS_TOPIC:
         address = coordinator_address(name, number, serving.broker)
         call.connection.ask(address, EndTransaction(append), then, timeout=SECONDS)
     else:
-        call.connection.ask(address, message, then, timeout=SECONDS)
+        call.connection.ask(serving.replica(topic, number), append, then, timeout=SECONDS)
 
 
 def _written(gather: Gather, answer: WritableTxnMarkerPartitionResult, future: Future[Any]) -> None:
