@@ -76,13 +76,13 @@ class Connection(Actor):
         self.serving = serving
         self.peer = peer
         self.ending = ""
-        """Why this connection is about to end, if it is."""
+        """Why this connection is about to end; empty if it is not."""
         self.heard_all = False
         self._work: deque[Work] = deque()
         self._is_stalled = False
         """Does the work wait for answers of other actors?"""
         self._has_turn = False
-        """Is it this connection's turn to make long calls, or does it wait for that?"""
+        """Does this connection have its turn to make long calls, or wait for it?"""
 
     def end(self, reason: str) -> None:
         """Close the connection because of what the client did. Answers that are ready go out if possible."""
@@ -135,7 +135,7 @@ class Connection(Actor):
         self.answers.not_busy()
 
     def _call(self, call: LongCall) -> None:
-        """Have another thread do this when it is this connection's turn, and go on then."""
+        """Have another thread make this call when it is this connection's turn, and then go on."""
         context = self.serving.context
 
         def submit() -> None:
@@ -192,7 +192,7 @@ class Connection(Actor):
         return "/" + self.peer.rpartition(":")[0]
 
     def later(self, seconds: float, function: Callable[[], None]) -> None:
-        """Go on with this after a while, in a turn of this connection, unless the client is gone by then."""
+        """Call this function after so many seconds, in a turn of this connection, unless the client is gone by then."""
         self.after(seconds, _Later(function))
 
     @handles(_Later)

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): a client names its partitions once, and afterwards only says and hears what has changed.
+"""Fetch sessions (KIP-227): a client names its partitions once; later requests and responses have only what changed.
 
 Sessions belong to a broker, not to a connection: a client may go on over another one. There are so many at a time; a
 new one takes the place of the one that was not used for longest, if that was not used for two minutes.
@@ -62,9 +62,9 @@ class FetchSession:
 
     id: int
     epoch: int = INITIAL_EPOCH
-    """The one that the client's next request must have."""
+    """The epoch that the client's next request must have."""
     by_id: bool = False
-    """Does it have ids of topics? Then it has no names."""
+    """Does it name topics by id? Then it has no names of them."""
     partitions: OrderedDict[Key, Wanted] = Factory(OrderedDict)
     used_at: float = 0.0
 

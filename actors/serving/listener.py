@@ -188,7 +188,7 @@ class _Edge:
             first = self._sock.recv(LOOKED_AT, socket.MSG_PEEK)
             if not first:
                 return "closed by the client"
-            if self._serving.node.ending:  # its actors have been told to stop: one more would not hear of it
+            if self._serving.node.ending:  # its actors are stopping already, and a new one would not be stopped
                 return "the broker stops"
             speaks_json = dialect_of(first[0]) is Dialect.JSON_LINES
             cutter: Cutter = LineCutter() if speaks_json else FrameCutter()

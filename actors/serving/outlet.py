@@ -70,7 +70,7 @@ class Outlet(Outbox):
                 self._tail.append(part)
 
     def end(self) -> None:
-        """Send what the socket takes at once, then no more: the task that reads it sees its end."""
+        """Send what the socket takes at once, and shut it down, so that the task that reads it sees its end."""
         self._join()
         self._send()
         self._break()

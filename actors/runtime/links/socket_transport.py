@@ -141,7 +141,7 @@ class _Reading:
         self._count = 0
         self.ended = False
         self.is_behind = False
-        """Was there not time enough in the turn for everything that it brought?"""
+        """Was the time of the turn too short for all that was read?"""
 
     def read(self) -> bool:
         """False once this takes more than reading on."""
@@ -188,4 +188,4 @@ async def _write_until_closed(transport: SocketTransport) -> None:
     try:
         await transport.write_rest()
     except trio.ClosedResourceError:
-        return  # the reader, or whoever lost the link, closed the socket: it reports why
+        return  # the code that closed the socket reports why

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 READ_BYTES = 256 << 10
 KEPT_BYTES_MAX = 1 << 20
 KEPT_RECORDS_MAX = 10_000
-"""What a partition has ready for the next polls. Few compressed bytes may be very many of both."""
+"""The most records and bytes that a partition keeps ready for polls. Few compressed bytes may contain many of both."""
 READS_AT_ONCE_MAX = 16
 ANSWER_SECONDS = 10.0
 CROWDED_WAIT_MS = 20
@@ -52,7 +52,7 @@ class Poll:
 
 @define(slots=True, eq=False)
 class _Lane:
-    """One partition: what was read of it and not yet polled."""
+    """One partition, with the records that were read of it and not yet polled."""
 
     owned: Owned
     records: deque[Record] = field(factory=deque)

@@ -42,7 +42,7 @@ Taken = Callable[[int | None], None]
 
 @define(slots=True, eq=False)
 class Batch:
-    """Records for one partition. `producer` and `sequence`: the client's own, or none."""
+    """Records for one partition. `producer` and `sequence` are the client's own, if it has any."""
 
     records: list[Record]
     acks: int
@@ -54,7 +54,7 @@ class Batch:
 
 
 class Lanes:
-    """All of one connection."""
+    """The lanes of one connection."""
 
     __slots__ = ("_connection", "_lanes", "_producer_id", "_takers", "_turns")
 
@@ -66,7 +66,7 @@ class Lanes:
         self._turns = int(connection.address.name)  # so that connections do not all begin with the same partition
 
     def next_partition(self, topic: Topic) -> int:
-        """For records that belong nowhere: another one each time, if possible one that has a leader."""
+        """The partition of records that name none: another one each time, if possible one with a leader."""
         there = len(topic.partitions)
         for _ in range(there):
             self._turns += 1
@@ -86,7 +86,7 @@ class Lanes:
         lane.put(batch)
 
     def take_producer_id(self, then: Taken) -> None:
-        """The connection's, or None if no controller gives one now."""
+        """The producer id of the connection, or None if no controller gives one now."""
         if self._producer_id is not None:
             then(self._producer_id)
             return
@@ -106,14 +106,14 @@ class Lanes:
 
 
 def _give(producer_id: int | None, takers: list[Taken]) -> Slices[None]:
-    """Each of those that wait, perhaps thousands, sends its first batch with it."""
+    """Each of the lanes that wait, perhaps thousands, sends its first batch with this id."""
     for then in takers:
         yield None
         then(producer_id)
 
 
 class _Lane:
-    """One partition's."""
+    """The lane of one partition."""
 
     __slots__ = ("_batches", "_connection", "_lanes", "_number", "_producer_id", "_sequence", "_topic", "is_busy")
 

@@ -130,7 +130,7 @@ class GroupMembership:
         self._asking = True
         joins = self.epoch == JOINS
         owned = () if joins else tuple(sorted(self.owned))
-        # All of it, every time: then the answer says what is assigned, whatever answer was lost before.
+        # All fields, every time: then the answer has the assignment, even if an earlier answer was lost.
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group,
             member_id=self.member_id,
@@ -262,7 +262,7 @@ class GroupMembership:
     # -- commits ---------------------------------------------------------------------------------------------------
 
     def commit(self, offsets: Offsets, then: Committed) -> None:
-        """Note that the group has read topics and partitions up to these offsets; `then` with what became of each.
+        """Note that the group has read topics and partitions up to these offsets. `then` gets the outcome for each.
 
         Only of what is assigned to this member, from now until it is done: another may have read further by then.
         """

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from actors.serving.json.connection import JsonCall
 
 ANSWER_SECONDS = 15.0
-"""Longer than a controller waits for another one."""
+"""It is longer than a controller waits for another one."""
 REQUEST_ID_CHARS_MAX = 100
 
 
@@ -94,7 +94,7 @@ def _topics(told: Facts) -> Facts:
 
 
 def _brokers_told(told: Facts) -> Facts:
-    """The brokers, and what each has to do: `replicas` counts those that it keeps, while they move away too."""
+    """The brokers with the numbers of partitions that each leads and keeps, also of those that are moving away."""
     counted = {one["broker"]: {**one, "leads": 0, "replicas": 0} for one in told["brokers"]}
     for topic in told["topics"]:
         for partition in topic["partitions"]:
@@ -164,4 +164,4 @@ RECOVER = Operation(
         heard=Field(whole),
     ),
 )
-"""Once the replicas have said what they have (json_handlers/recovery.py)."""
+"""Once the replicas have said what they have (json/handlers/recovery.py)."""

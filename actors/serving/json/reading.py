@@ -119,5 +119,5 @@ def size_of(record: Record) -> int:
 
 
 def _weight(record: Record, size: int) -> int:
-    """As how many records it counts: a kilobyte, or a dozen headers, take as long as one."""
+    """The number of records as which it counts: a kilobyte, or a dozen headers, take as long as one."""
     return 1 + (size >> 10) + len(record.headers) // 12

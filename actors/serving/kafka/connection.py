@@ -49,11 +49,11 @@ class Call(Generic[Q]):
         return self.connection.serving
 
     def answer(self, response: object) -> None:
-        """Send this. Once. It is encoded in slices, since it may have many elements."""
+        """Send this response, once. It is encoded in slices, since it may have many elements."""
         self.connection.in_slices(self.answering(response))
 
     def answer_at_once(self, response: object) -> None:
-        """Send this, which has few elements. Once."""
+        """Send this response, which has few elements, once."""
         self._send(self.connection.protocol.respond(self.head, response))
 
     def go_on(self, work: Generator[Any, None, object]) -> None:

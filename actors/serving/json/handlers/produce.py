@@ -63,7 +63,7 @@ _FIELDS = Fields(
 
 
 class _Handler:
-    """Apart from others because a null is no value that was left out."""
+    """It differs from other handlers: a field that is null is not a field that was left out."""
 
     fields = _FIELDS
 

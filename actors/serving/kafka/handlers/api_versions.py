@@ -1,4 +1,4 @@
-"""ApiVersions: what is spoken here, and which features: transactions in their second version (KIP-890)."""
+"""ApiVersions: the APIs and their versions, and the features: transactions in their second version (KIP-890)."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def ask_persistently(call: Call[Any], _topic: str, group: str, request: object, 
 
 
 def at_coordinator(call: Call[Any], topic: str, key: str, refused: Refused, ask: Ask = ask_once) -> None:
-    """Put the request to the coordinator of this key, and answer what it says."""
+    """Put the request to the coordinator of this key, and answer with its response."""
 
     def answered(answer: object) -> None:
         call.answer(refused(answer) if isinstance(answer, ErrorCode) else answer)
@@ -113,7 +113,7 @@ class PerKey:
         respond: Callable[[list[Any]], Response],
         ask: Ask = ask_once,
     ) -> None:
-        """`parts` are keys, and what each one's coordinator is asked. An answer may be an ErrorCode instead.
+        """`parts` are keys, each with the request to its coordinator. An answer may be an ErrorCode instead.
 
         `respond` makes the response of all answers, with a pause after each.
         """

@@ -1,4 +1,4 @@
-"""DescribeTransactions: what transactional ids are up to."""
+"""DescribeTransactions: the state of transactional ids, and the partitions of their transactions."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def _refuse(result: PartitionResult, error: ErrorCode, text: str) -> None:
 def _look_until(
     connection: KafkaConnection, condition: Callable[[], bool], seconds: float, then: Callable[[], None]
 ) -> None:
-    """Go on once this holds, or after so many seconds. Looks less and less often: many may wait for the same."""
+    """Go on once the condition holds, or after so many seconds. The pauses double, since many may wait at once."""
     _look(connection, condition, connection.now + seconds, then, LOOK_SECONDS)
 
 

@@ -35,7 +35,7 @@ _THROTTLES = {
     ),
     TOPIC: frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}),
 }
-"""What kafka-reassign-partitions.sh deletes after every move. While brokers run, none of it is ever set here."""
+"""Configs that kafka-reassign-partitions.sh deletes after every move. They are never set here while brokers run."""
 
 
 def handle(call: Call[IncrementalAlterConfigsRequest]) -> Generator[None, None, None]:
@@ -51,7 +51,7 @@ def handle(call: Call[IncrementalAlterConfigsRequest]) -> Generator[None, None, 
 
 
 def _to_alter(resource: AlterConfigsResource) -> list[AlterableConfig]:
-    """All but throttles that are deleted: to delete what is not set is to do nothing."""
+    """All configs but deleted throttles: these are not set, so nothing has to be done."""
     throttles = _THROTTLES.get(resource.resource_type, frozenset())
     return [one for one in resource.configs if one.config_operation != _DELETE or one.name not in throttles]
 

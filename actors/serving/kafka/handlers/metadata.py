@@ -78,7 +78,7 @@ def _answer(call: Call[MetadataRequest]) -> Generator[None, None, MetadataRespon
                 response.topics.append(
                     MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=wanted.name or "")
                 )
-            elif wanted.name is None or any(wanted.topic_id):  # beside an id Java sends the name ""
+            elif wanted.name is None or any(wanted.topic_id):  # beside an id, the Java client sends the name ""
                 response.topics.append((yield from _by_id(serving, wanted.topic_id)))
             else:
                 may_make = request.allow_auto_topic_creation

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from actors.runtime import Gather
 
 SECONDS = 15.0
-"""For requests that do not say how long they wait. Longer than a controller waits for another one."""
+"""The time-out of requests that have none. It is longer than a controller waits for another one."""
 _SAID_CHARS_MAX = 300
 
 
@@ -27,13 +27,13 @@ class Result(Protocol):
 
 
 def note_outcome(gather: Gather, result: Result, outcome: Outcome) -> None:
-    """An operation is done."""
+    """Put the outcome of an operation into its result."""
     result.error_code, result.error_message = outcome.error, outcome.error_message
     gather.done()
 
 
 def said(name: str) -> str:
-    """A name as it came, short enough for a message: it may be as long as a string can be."""
+    """A name from a client, cut to a length that suits a message: it may have 32 KiB."""
     return name[:_SAID_CHARS_MAX]
 
 

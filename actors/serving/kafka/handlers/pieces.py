@@ -70,7 +70,7 @@ def _with(request: Any, topics: list[Any]) -> Any:
 
 
 def _join(told: list[Any], more: list[Any]) -> None:
-    """Add answers behind these. A topic that was cut is whole again."""
+    """Append the topics of the next answer. A topic that was split over two pieces is joined."""
     if told and more and told[-1].name == more[0].name and _id_of(told[-1]) == _id_of(more[0]):
         told[-1].partitions += more[0].partitions
         more = more[1:]
