@@ -81,6 +81,8 @@ class _Read:
     wanted: Wanted
     topic: Topic | None
     answer: PartitionData
+    replica: Address | None = None
+    """The replica on this broker, if the partition exists."""
     is_of_file: bool = False
     """Was a slice of a file read for the answer?"""
     beyond: int = 0
@@ -180,8 +182,8 @@ class _Fetch:
             asked.fetch_offset, self._limit(asked), self._is_committed, asked.current_leader_epoch,
             asked.last_fetched_epoch, copied,
         )  # fmt: skip
-        replica = self._call.serving.replica(topic, asked.partition)
-        self._call.connection.ask(replica, message, partial(self._was_read, read))
+        read.replica = self._call.serving.replica(topic, asked.partition)
+        self._call.connection.ask(read.replica, message, partial(self._was_read, read))
 
     def _limit(self, asked: FetchPartition) -> int:
         limit = min(asked.partition_max_bytes, self._call.request.max_bytes, BYTES_MAX)
@@ -279,7 +281,8 @@ class _Fetch:
             connection.address, self._number, read.place, read.end, self._is_committed, max(self._lacks, 1), wanted
         )
         read.is_watched = True
-        if not connection.send(self._replica(read), watch):
+        assert read.replica is not None
+        if not connection.send(read.replica, watch):
             read.is_watched = False
             self._note_more(read, self._call.request.min_bytes)  # the next read gets the error
 
@@ -287,10 +290,6 @@ class _Fetch:
         self._moved[read.place] = read
         read.more += size
         self._lacks -= size
-
-    def _replica(self, read: _Read) -> Address:
-        assert read.topic is not None
-        return self._call.serving.replica(read.topic, read.wanted.partition.partition)
 
     def moved(self, message: LogMoved) -> None:
         """A replica has more to read, or leads no longer."""
@@ -321,7 +320,8 @@ class _Fetch:
         for read in self._reads:
             if read.is_watched:
                 read.is_watched = False
-                connection.send(self._replica(read), UnwatchLog(connection.address, self._number))
+                assert read.replica is not None
+                connection.send(read.replica, UnwatchLog(connection.address, self._number))
             yield
 
     def abandon(self) -> None:
