@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import deque
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 from attrs import evolve, frozen
 
+from actors.cluster_file.facts import ClusterFacts
 from actors.messages.coordinator import GROUPS_TOPIC
 from actors.messages.replica import (
     ALL,
@@ -31,8 +34,18 @@ from actors.messages.replica import (
 from actors.partition import transaction_gate
 from actors.partition.replica import Replica
 from actors.runtime import Actor, Address, Future, Payload, handles
+from actors.serving.answers import Answers
+from actors.serving.connection import Received
+from actors.serving.context import Serving
+from actors.serving.fetch_sessions import FetchSessions
+from actors.serving.kafka import handlers as apis
+from actors.serving.kafka.connection import KafkaConnection
+from protocol.apis import FETCH
 from protocol.error_codes import ErrorCode
+from protocol.framing import ClientConnection
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.records.batches import ControlType, Record, build_batch, check_batches, end_txn_marker
+from tests.actors.serving.test_answers import Taken
 from tools.simulator.cluster.settled import unsettled
 from tools.simulator.record.report import TraceKeeper
 from tools.simulator.settings.layout import CLIENT_NODES
@@ -392,6 +405,26 @@ def test_watchers_of_deleted_records_are_told() -> None:
     partition.replica.watch_log(watch(watcher, lacks=1000, wanted=1000))
     partition.run(0.1)
     assert [message.end for message in watcher.moved] == [2]
+
+
+def test_a_connection_that_ends_leaves_no_watch_behind() -> None:
+    """Its client is cut off, and the log does not move any more."""
+    partition = Partition(min_insync_replicas=2)
+    node, context = partition.world.sim.nodes[partition.leader], partition.replica.services
+    (topic,) = context.metadata.topics.values()
+    wanted = FetchTopic(topic=topic.name, partitions=[FetchPartition(partition_max_bytes=1000)])
+    fetch = FetchRequest(max_wait_ms=1 << 30, min_bytes=1, topics=[wanted])
+    frame = b"".join(ClientConnection("test").send(FETCH, fetch, 12))[4:]
+    serving = Serving(node, context, ClusterFacts((1,), (), "host", 1), FetchSessions(random.Random(1)))
+    answers: Any = Answers(Taken(), node.scheduler)  # type: ignore[arg-type]
+    address = Address("connection", "1", partition.leader)
+    connection = node.spawn(KafkaConnection, answers, serving, "peer", apis, address=address)
+    connection.tell(Received(deque([memoryview(frame)])))
+    partition.run(0.1)
+    assert len(partition.replica._reads.waits) == 1
+    connection.stop(block=False)
+    partition.run(0.1)
+    assert not partition.replica._reads.waits
 
 
 def test_a_marker_that_is_refused_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
