@@ -253,20 +253,27 @@ class SliceRead:
 
 @frozen(slots=True)
 class WatchLog:
-    """To a replica on this broker: tell `watcher` LogMoved once there is more to read than up to `end`, or it is over.
+    """To a replica on this broker: send `watcher` one LogMoved when `wanted` bytes can be read from `offset` on.
 
-    Watching again replaces what the same watcher watched here under the same number.
+    It is sent also when this replica leads no longer. A second watch of the same watcher under the same number replaces
+    the first.
     """
 
     watcher: Address
     number: int
-    end: int
+    """Of the fetch, among those of its connection."""
+    place: int
+    """Of the partition, in the fetch."""
+    offset: int
     read_committed: bool
+    lacks: int
+    """Bytes that the whole fetch lacks. If it lacks more than one, LogMoved counts them."""
+    wanted: int
 
 
 @frozen(slots=True)
 class UnwatchLog:
-    """To a replica on this broker: nobody waits under this number any more."""
+    """To a replica on this broker: the fetch with this number waits no longer."""
 
     watcher: Address
     number: int
@@ -274,14 +281,21 @@ class UnwatchLog:
 
 @frozen(slots=True)
 class LogMoved:
-    """What was watched under this number has more to read, or is not here any more."""
+    """From a replica to a connection: the log of this partition of this fetch can be read up to `end` now.
+
+    `size` counts the bytes from the offset of the watch on, and is at least 1. `end` is -1 if the replica leads no
+    longer.
+    """
 
     number: int
+    place: int
+    end: int
+    size: int
 
 
 @frozen(slots=True)
 class FetchExpired:
-    """To a connection, from itself: whoever asked under this number has waited long enough."""
+    """From a connection to itself: the fetch with this number has waited long enough."""
 
     number: int
 

@@ -1,12 +1,16 @@
 """What a replica shows of its log: records below the high watermark, and where offsets, times and epochs are in it.
 
-A request for more than there is waits here: a reader until its time is up, a watcher (a connection that has other
-partitions to look at, too) until the log has moved.
+A reader that lacks bytes waits here (LogWait) until so many more can be read, or until this replica leads no longer.
+There are two kinds of readers, and they differ only in how they are woken:
+
+    ReadRecords    newline JSON, perhaps from another broker: the read is answered, at the latest when its time is up
+    WatchLog       a Kafka Fetch on this broker, which may wait for many partitions at once: it is sent LogMoved
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -23,17 +27,18 @@ from actors.messages.replica import (
     ReadResult,
     ReadSlice,
     SliceRead,
+    UnwatchLog,
     WatchLog,
 )
-from actors.runtime import Address, Payload
+from actors.runtime import Payload
 from log.disk.slice import EMPTY, Slice
-from log.errors import OffsetOutOfRange
+from log.errors import LogError, OffsetOutOfRange
 from log.segment.transaction_index import AbortedTransaction
 from protocol.error_codes import ErrorCode
-from protocol.late_attrs import frozen
+from protocol.late_attrs import define
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from actors.partition.actions import Actions
     from actors.partition.authority import Authority
@@ -44,18 +49,26 @@ if TYPE_CHECKING:
     from log.raft.node import RaftNode
 
 WAITING_MAX = 100_000
+ANY_BYTES = 1 << 62
 COPIED_BYTES_MAX = 64 << 10
 """What a reader gets in memory where it cannot have a slice of a file, unless the first batch is larger."""
 _first_offset = attrgetter("first_offset")
 
 
-@frozen(slots=True)
-class WaitingRead:
-    """A reader that wants more than there is."""
+@define(slots=True, eq=False)
+class LogWait:
+    """A reader that waits until `wanted` bytes can be read from an offset on."""
 
-    request: ReadRecords
-    reply: Future[ReadResult]
-    deadline: float
+    end: int
+    """The offset up to which bytes are counted. First it is the offset from which they are."""
+    read_committed: bool
+    wanted: int
+    is_counted: bool
+    """Are the bytes counted? If not, it wants one, and any batch is enough."""
+    wake: Callable[[int, int], object]
+    """Wake the reader with the end of what can be read and its bytes. The end is -1 if this replica leads no longer."""
+    deadline: float = math.inf
+    size: int = 0
 
 
 class LogReads:
@@ -69,8 +82,7 @@ class LogReads:
         "_log",
         "_node",
         "by_time",
-        "waiting",
-        "watches",
+        "waits",
     )  # fmt: skip
 
     def __init__(
@@ -91,19 +103,24 @@ class LogReads:
         self._handles = handles
         self._expire_by = expire_by
         self.by_time = by_time
-        self.waiting: list[WaitingRead] = []
-        self.watches: dict[tuple[Address, int], WatchLog] = {}
+        self.waits: dict[Hashable, LogWait] = {}
+        """By watcher and number, or by the future of the answer."""
 
     # -- records -------------------------------------------------------------------------------------------------
 
     def read_or_wait(self, request: ReadRecords) -> ReadResult | None:
-        """What there is, or None: then it waits until that is enough."""
+        """The records that can be read, or None: then the answer waits until they are enough."""
         result = self.read(request)
-        enough = result.error != ErrorCode.NONE or len(result.batches) >= request.min_bytes
-        if enough or request.wait_ms <= 0 or len(self.waiting) >= WAITING_MAX:
+        lacks = request.min_bytes - len(result.batches)
+        if result.error != ErrorCode.NONE or lacks <= 0 or request.wait_ms <= 0 or len(self.waits) >= WAITING_MAX:
             return result
+        reply: Future[ReadResult] = self._actions.defer()
+        readable = result.last_stable_offset if request.read_committed else result.high_watermark
         deadline = self._actions.now() + request.wait_ms / 1000
-        self.waiting.append(WaitingRead(request, self._actions.defer(), deadline))
+        self.waits[reply] = LogWait(
+            max(readable, request.offset), request.read_committed, lacks, lacks > 1,
+            lambda _end, _size: reply.set(self.read(request)), deadline,
+        )  # fmt: skip
         self._expire_by(deadline)
         return None
 
@@ -187,49 +204,66 @@ class LogReads:
             return epoch, log.end_offset
         return log.epochs.end_of(epoch, log.end_offset)
 
-    # -- requests that wait --------------------------------------------------------------------------------------
+    # -- readers that wait ---------------------------------------------------------------------------------------
 
     def watch(self, request: WatchLog) -> None:
-        if self._has_moved(request):
-            self._actions.send(request.watcher, LogMoved(request.number))
+        wait = LogWait(
+            request.offset, request.read_committed, request.wanted, request.lacks > 1, partial(self._moved, request)
+        )
+        if not self._node.leads:
+            wait.wake(-1, 0)
+        elif self._is_enough(wait, {}):
+            wait.wake(wait.end, wait.size)
         else:
-            self.watches[request.watcher, request.number] = request
+            self.waits[request.watcher, request.number] = wait
+
+    def _moved(self, request: WatchLog, end: int, size: int) -> None:
+        self._actions.send(request.watcher, LogMoved(request.number, request.place, end, size))
+
+    def unwatch(self, request: UnwatchLog) -> None:
+        self.waits.pop((request.watcher, request.number), None)
 
     def go_on(self) -> None:
-        """More is committed."""
-        if self.waiting:
-            waiting, self.waiting = self.waiting, []
-            for one in waiting:
-                result = self.read(one.request)
-                if result.error != ErrorCode.NONE or len(result.batches) >= one.request.min_bytes:
-                    one.reply.set(result)
-                else:
-                    self.waiting.append(one)
-        if self.watches:
-            moved = [watch for watch in self.watches.values() if self._has_moved(watch)]
-            for watch in moved:
-                del self.watches[watch.watcher, watch.number]
-                self._actions.send(watch.watcher, LogMoved(watch.number))
+        """More is committed: wake the readers for which that is enough."""
+        if self.waits:
+            sizes: dict[tuple[int, int], int] = {}
+            for key in [key for key, wait in self.waits.items() if self._is_enough(wait, sizes)]:
+                wait = self.waits.pop(key)
+                wait.wake(wait.end, wait.size)
 
     def expire(self, now: float) -> None:
-        """Answer the readers whose time is up with what there is."""
-        for one in [one for one in self.waiting if one.deadline <= now]:
-            self.waiting.remove(one)
-            one.reply.set(self.read(one.request))
+        """Answer the readers whose time is up with what can be read."""
+        for key in [key for key, wait in self.waits.items() if wait.deadline <= now]:
+            wait = self.waits.pop(key)
+            wait.wake(wait.end, wait.size)
 
     @property
     def next_deadline(self) -> float:
-        return min((one.deadline for one in self.waiting), default=math.inf)
+        return min((wait.deadline for wait in self.waits.values()), default=math.inf)
 
     def send_away(self) -> None:
-        """Another replica leads, or nothing can be read here any more: answer every request that waits."""
-        waiting, self.waiting = self.waiting, []
-        for one in waiting:
-            one.reply.set(self.read(one.request))
-        watches, self.watches = self.watches, {}
-        for watch in watches.values():
-            self._actions.send(watch.watcher, LogMoved(watch.number))
+        """Another replica leads, or nothing can be read here any more: wake every reader that waits."""
+        waits, self.waits = self.waits, {}
+        for wait in waits.values():
+            wait.wake(-1, 0)
 
-    def _has_moved(self, watch: WatchLog) -> bool:
-        readable = self._log.last_stable_offset if watch.read_committed else self._node.watermark
-        return readable > watch.end or not self._node.leads
+    def _is_enough(self, wait: LogWait, sizes: dict[tuple[int, int], int]) -> bool:
+        """Count what can be read since the last time. `sizes` keeps what was measured for readers in the same place."""
+        end = self._log.last_stable_offset if wait.read_committed else self._node.watermark
+        if end > wait.end:
+            if wait.is_counted:
+                span = wait.end, end
+                if span not in sizes:
+                    sizes[span] = self._size_of(*span)
+                wait.size += sizes[span]
+            else:
+                wait.size = 1
+            wait.end = end
+        return wait.size >= wait.wanted
+
+    def _size_of(self, start: int, end: int) -> int:
+        try:
+            found = self._log.read(start, ANY_BYTES, up_to=end)
+        except (LogError, OSError):  # records were deleted, say: the reader is woken, and its read meets the error
+            return ANY_BYTES
+        return found.size + found.beyond

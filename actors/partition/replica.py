@@ -418,7 +418,7 @@ class Replica(RaftActor):
 
     @handles(UnwatchLog)
     def unwatch_log(self, request: UnwatchLog) -> None:
-        self._reads.watches.pop((request.watcher, request.number), None)
+        self._reads.unwatch(request)
 
     @handles(FindOffset)
     def find_offset(self, request: FindOffset) -> OffsetFound | None:

@@ -9,7 +9,8 @@ answers         the answers of one connection, in the order of their requests
 outlet          the bytes and slices of files that wait for the socket
 context         what all connections of a broker share
 fetch_sessions  Kafka's incremental fetch sessions
-at_coordinator  a question to a coordinator, repeated until it is answered
+question        a question to another actor, repeated until it is answered
+at_coordinator  such a question to a coordinator
 seldom          log lines about clients, at a bounded rate
 kafka           Kafka's binary protocol
 json            newline JSON

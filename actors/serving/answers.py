@@ -1,8 +1,8 @@
 """The answers of one connection, in the order of their requests, shared by its actor and by the task that reads it.
 
 A request is begun as it comes and does not wait for those before it; an answer that is early waits in its slot. While
-too many requests are in flight, too much is answered that waits for an earlier answer, or the client does not take what
-it is sent, the reader waits, and the client's own socket fills up.
+too many requests are in flight, too many bytes wait for an earlier answer, or the client does not read, the task that
+reads its socket waits, and the client's own socket fills up.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Answers:
     def __init__(self, outlet: Outlet, scheduler: Scheduler) -> None:
         self.outlet = outlet
         self.changed = Parking()
-        """The reader waits here until some of this is done."""
+        """The task that reads the socket waits here until some of this is done."""
         self.requests = 0
         self._scheduler = scheduler
         self.early_bytes = 0
@@ -58,7 +58,7 @@ class Answers:
 
     @property
     def are_many(self) -> bool:
-        """Should the reader wait before it reads on?"""
+        """Should the task that reads the socket wait before it reads on?"""
         return (
             self.is_busy
             or self._request_bytes > REQUEST_BYTES_MAX
@@ -78,7 +78,7 @@ class Answers:
         return bool(self._slots or self.outlet.queued_bytes)
 
     def begin(self, request_bytes: int) -> Slot:
-        """A request has come: its answer's place is behind those of the requests before it."""
+        """Make the slot of a request that has come, behind those of earlier requests."""
         self.requests += 1
         slot = Slot(request_bytes)
         self._slots.append(slot)
@@ -86,7 +86,7 @@ class Answers:
         return slot
 
     def fill(self, slot: Slot, parts: list[Buffer | Slice]) -> None:
-        """This is its answer; nothing, if none is to be sent."""
+        """Give the answer of a slot: an empty list if the client gets none."""
         slot.parts = parts
         slots = self._slots
         if not slots or slots[0] is not slot:
@@ -104,13 +104,13 @@ class Answers:
             self._scheduler.flush_later(self)
 
     def not_busy(self) -> None:
-        """Whatever was worked on in slices is done."""
+        """The work that was done in slices is over."""
         if self.is_busy:
             self.is_busy = False
             self.changed.wake_if_waiting()
 
     def end(self) -> None:
-        """Nothing is answered any more; what was before goes out, if the client takes it at once."""
+        """Take no more answers. Those that are ready go out, as far as the socket takes them at once."""
         self._slots.clear()
         self._request_bytes = self.early_bytes = 0
         self.is_busy = False

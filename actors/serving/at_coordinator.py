@@ -1,7 +1,7 @@
-"""A question to the coordinator of a group, on whichever broker, asked again until it is answered or its time is up.
+"""A question to the coordinator of a group, on any broker, asked again until it is answered or its time is up.
 
-The internal topic is created if it was not needed before. A question that must not take effect twice says so itself:
-heartbeats and commits of a group's members carry epochs.
+The internal topic is created if it was not needed before. The question must be safe to repeat: heartbeats and commits
+of a group's members carry epochs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from actors.messages.coordinator import (
     partition_of,
 )
 from actors.runtime import Address, Future, Payload
+from actors.serving.question import GRACE_SECONDS, PAUSE_SECONDS_MIN, Question
 from protocol.apis import Api
 from protocol.error_codes import ErrorCode
 from protocol.schema.codec import decode, encode
@@ -32,17 +33,14 @@ RETRIABLE = frozenset(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     }
 )
-PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.005, 0.1
-GRACE_SECONDS = 0.5
-"""The coordinator should be the first to say that the time is up: it knows the reason."""
 
 Then = Callable[[Any, ErrorCode], None]
 
 
-class AtCoordinator:
+class AtCoordinator(Question):
     """`then(answer, NONE)`, or `then(None, error)` once the time is up."""
 
-    __slots__ = ("_connection", "_deadline", "_group", "_message", "_pause", "_read", "_then")
+    __slots__ = ("_group", "_message", "_read", "_then")
 
     def __init__(
         self,
@@ -53,14 +51,12 @@ class AtCoordinator:
         read: Callable[[Any], tuple[Any, ErrorCode]],
         then: Then,
     ) -> None:
-        """`read(what came)` gives the answer, or an error; some of these go away if it is asked again."""
-        self._connection = connection
+        """`read(response)` gives the answer, or an error. After a retriable error the question is asked again."""
+        super().__init__(connection, deadline)
         self._group = group
         self._message = message
-        self._deadline = deadline
         self._read = read
         self._then = then
-        self._pause = PAUSE_SECONDS_MIN
         self._ask()
 
     def _ask(self) -> None:
@@ -88,13 +84,8 @@ class AtCoordinator:
         else:
             self._then(answer, error)
 
-    def _ask_later(self) -> None:
-        connection = self._connection
-        if connection.now + self._pause >= self._deadline:
-            connection.later(0.0, lambda: self._then(None, ErrorCode.COORDINATOR_NOT_AVAILABLE))
-            return
-        connection.later(self._pause, self._ask)
-        self._pause = min(2 * self._pause, PAUSE_SECONDS_MAX)
+    def _end(self) -> None:
+        self._then(None, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def coordinator_now(connection: Connection, group: str) -> Address | None:
@@ -120,7 +111,7 @@ def ask_coordinator(
     *,
     client_id: str,
 ) -> None:
-    """Put a request of Kafka's protocol to a group's coordinator. `error_in(response)` is the error that it tells."""
+    """Put a request of Kafka's protocol to a group's coordinator. `error_in(response)` is the error in a response."""
 
     def read(told: CoordinatedBytes) -> tuple[Any, ErrorCode]:
         if told.error != ErrorCode.NONE:
@@ -135,7 +126,7 @@ def ask_coordinator(
 def tell_coordinator(
     connection: Connection, group: str, api: Api, version: int, request: object, *, client_id: str
 ) -> None:
-    """The same, without an answer; lost if the coordinator is not where it was."""
+    """Send such a request without waiting for an answer. It is lost if the coordinator has moved."""
     address = coordinator_now(connection, group)
     if address is not None:
         connection.send(address, message_of(connection, api, version, request, client_id))

@@ -1,6 +1,6 @@
 """A client's connection, as an actor. It lives and dies with its socket, which a task reads for it (listener.py).
 
-The first byte that comes tells the dialect: kafka_connection.py, json_connection.py.
+The first byte that comes selects the dialect: kafka/connection.py or json/connection.py.
 
 A request with many elements is done in slices: its work is a generator that pauses after each element, and goes on in
 later turns of the scheduler when its few milliseconds are over. So other clients, links and timers never wait for a
@@ -34,7 +34,7 @@ SLICE_SECONDS = 0.003
 ASKS_MAX = 1000
 """The open questions of one connection to other actors. One client must not fill the mailboxes that all share."""
 Work = Generator[Any, None, None]
-"""Something long, that pauses often. What it yields is of no interest."""
+"""Long work that pauses often. The yielded values have no meaning, but for a LongCall."""
 
 
 @frozen(slots=True)
@@ -49,23 +49,23 @@ class Received:
 
 @frozen(slots=True)
 class HeardAll:
-    """The client sends no more requests: it is gone, or has shut down its side and waits for what is due."""
+    """The client sends no more requests: it is gone, or has shut down its side and waits for the last answers."""
 
 
 @frozen(slots=True)
 class _Later:
-    """A connection tells itself to go on with this."""
+    """From a connection to itself: call this function."""
 
     function: Callable[[], None]
 
 
 @frozen(slots=True)
 class NextSlice:
-    """A connection tells itself to go on with what is done in slices."""
+    """From a connection to itself: go on with the work that is done in slices."""
 
 
 class Connection(Actor):
-    """What both dialects have in common."""
+    """The part of a connection that both dialects share."""
 
     restart = None
     mailbox_capacity: ClassVar[int] = 1 << 14
@@ -76,24 +76,24 @@ class Connection(Actor):
         self.serving = serving
         self.peer = peer
         self.ending = ""
-        """Why this connection is about to end, if it is."""
+        """Why this connection is about to end; empty if it is not."""
         self.heard_all = False
         self._work: deque[Work] = deque()
         self._is_stalled = False
-        """Does the work wait for answers of those that were asked?"""
+        """Does the work wait for answers of other actors?"""
         self._has_turn = False
-        """Is it this connection's turn to make long calls, or does it wait for that?"""
+        """Does this connection have its turn to make long calls, or wait for it?"""
 
     def end(self, reason: str) -> None:
-        """The client did what it may not. What was answered before goes out, if the client takes it."""
+        """Close the connection because of what the client did. Answers that are ready go out if possible."""
         if not self.ending:
             self.ending = reason
             self.serving.says.info("closed", "connection: %s closed: %s", self.peer, reason)
             self.answers.end()
 
     def in_slices(self, work: Work) -> None:
-        """Do this a few milliseconds at a time, after what was given here before. No request is begun meanwhile, so
-        what requests ask of others is asked in their order."""
+        """Do this work a few milliseconds at a time, after earlier work. No request is begun meanwhile, so requests
+        ask other actors in their order."""
         self._work.append(work)
         if len(self._work) == 1:
             self.next_slice(NextSlice())
@@ -135,39 +135,39 @@ class Connection(Actor):
         self.answers.not_busy()
 
     def _call(self, call: LongCall) -> None:
-        """Have another thread do this when it is this connection's turn, and go on then."""
-        services = self.serving.services
+        """Have another thread make this call when it is this connection's turn, and then go on."""
+        context = self.serving.context
 
         def submit() -> None:
-            services.codecs.submit(call.run, lambda _error: self._go_on_in_background())
+            context.codecs.submit(call.run, lambda _error: self._go_on_in_background())
 
         self.answers.is_busy = True
         if self._has_turn:
             submit()
             return
         self._has_turn = True
-        if services.long_calls.begin(str(self.address), submit):
+        if context.long_calls.begin(str(self.address), submit):
             submit()
 
     def _give_up_turn(self) -> None:
         if self._has_turn:
             self._has_turn = False
-            self.serving.services.long_calls.ended(str(self.address))
+            self.serving.context.long_calls.ended(str(self.address))
 
     def _pause(self) -> None:
-        """Go on when sockets and other actors had their turn, or when enough was answered."""
+        """Go on after sockets and other actors had their turn, or once enough questions are answered."""
         self.answers.is_busy = True
         self._is_stalled = self.answers.asks >= ASKS_MAX
         if not self._is_stalled:
             self._go_on_in_background()
 
     def _go_on_in_background(self) -> None:
-        """All connections that work in slices take turns: the others notice little of however many."""
+        """Connections that work in slices take turns, so that many of them hardly delay the others."""
         self.in_background(NextSlice())
 
     @handles(Received)
     def received(self, message: Received) -> None:
-        """Begin what came, but not for long at a time: a heap of requests must not keep other clients waiting."""
+        """Begin requests, but not for long at a time: many requests of one client must not keep others waiting."""
         requests, now = message.requests, self.node.scheduler.clock.now
         stop_at = now() + BUSY_SECONDS
         while requests and not self._work:
@@ -183,7 +183,7 @@ class Connection(Actor):
 
     @property
     def controller(self) -> ControllerClient:
-        """The way to the controllers. Made anew each time: kept, it would be in a cycle with this connection."""
+        """The way to the controllers. One is made for each use: a kept one would form a reference cycle."""
         return ControllerClient(self, self.serving.controller)
 
     @property
@@ -192,7 +192,7 @@ class Connection(Actor):
         return "/" + self.peer.rpartition(":")[0]
 
     def later(self, seconds: float, function: Callable[[], None]) -> None:
-        """Go on with this after a while, in a turn of this connection, unless the client is gone by then."""
+        """Call this function after so many seconds, in a turn of this connection, unless the client is gone by then."""
         self.after(seconds, _Later(function))
 
     @handles(_Later)
@@ -201,7 +201,7 @@ class Connection(Actor):
 
     @abstractmethod
     def begin(self, request: memoryview) -> None:
-        """Do this, or have it done; its answer has its place among the others from now on."""
+        """Begin this request. From now on its answer has its place in the order of the requests."""
 
     @handles(HeardAll)
     def all_was_heard(self, _message: HeardAll) -> None:

@@ -42,7 +42,7 @@ class Serving:
     """One per broker, and read by all of its connections: on one thread, so nothing changes within a turn."""
 
     node: Node
-    services: BrokerContext
+    context: BrokerContext
     facts: ClusterFacts
     sessions: FetchSessions
     traced: frozenset[str] = frozenset()
@@ -62,7 +62,7 @@ class Serving:
 
     @property
     def metadata(self) -> Metadata:
-        return self.services.metadata
+        return self.context.metadata
 
     @property
     def broker(self) -> int:
@@ -70,27 +70,27 @@ class Serving:
 
     @property
     def controller(self) -> Address:
-        """This broker's, which hands on what it cannot do itself."""
+        """This broker's controller, which passes on what only the leader of the metadata can do."""
         return Address("controller", "", self.node.broker)
 
     def alive(self, broker: int) -> bool:
         return broker == self.node.broker or (broker in self.node.links and broker != LAUNCHER_ID)
 
     def listed(self, broker: int) -> bool:
-        """Are clients told of this broker? Those that are gone are kept for a while, as Kafka keeps them until their
-        session ends: librdkafka drops a broker that it is not told of, and may wait for it for ever all the same."""
+        """Do responses list this broker? One that is gone is listed for a while, as in Kafka until its session ends:
+        librdkafka drops a broker that is not listed, and may wait for it for ever all the same."""
         now = self.node.scheduler.clock.now()
         if self.alive(broker):
             self._seen_at[broker] = now
             return True
-        last = max(self._since, self._seen_at.get(broker, 0.0), self.services.heard.get(broker, 0.0))
+        last = max(self._since, self._seen_at.get(broker, 0.0), self.context.heard.get(broker, 0.0))
         return now - last < SESSION_SECONDS
 
     def note_refused(self, replica: Address, batches: Payload, answer: Future[AppendResult]) -> None:
-        """The replica has not answered these batches: have it refuse what the producer sent behind them (refusals.py).
+        """If the replica did not take these batches, have it refuse the producer's next ones (refusals.py).
 
-        That is so while its mailbox is full, and while it is restarted. To be called at the moment of the failure: the
-        next batches may be delivered in the same turn.
+        It takes none while its mailbox is full, and while it is restarted. This is called at the moment of the failure,
+        because the next batches may be delivered in the same turn.
         """
         if answer.exception is None:
             return
@@ -98,7 +98,7 @@ class Serving:
             header = read_header(batches)
         except ProtocolError:
             return  # it is rejected when it comes again
-        self.services.refusals.note(replica.name, header, self.node.scheduler.clock.now())
+        self.context.refusals.note(replica.name, header, self.node.scheduler.clock.now())
 
     def replica(self, topic: Topic, partition: int) -> Address:
         """The replica of a partition on this broker."""
@@ -112,10 +112,10 @@ class Serving:
 
     def led(self, topic: Topic, partition: int) -> Led | None:
         """The leader of a partition, as far as this broker knows."""
-        return self.services.leadership.of(group_name(topic.name, partition, topic.id))
+        return self.context.leadership.of(group_name(topic.name, partition, topic.id))
 
     def make_topic(self, name: str) -> None:
-        """A client wants a topic that is not there, and such topics are made here. No request waits for it."""
+        """Have a topic created that a client has named and that does not exist. No request waits for it."""
         if name in self._making or len(self._making) >= _MAKING_MAX:
             return
 

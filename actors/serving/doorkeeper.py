@@ -52,7 +52,6 @@ class Doorkeeper(trio.abc.Listener[trio.SocketStream]):
 
     def __init__(self, listener: trio.SocketListener, wanted_max: int, per_ip_max: int, says: Seldom) -> None:
         self._listener = listener
-        self._wanted_max = wanted_max
         self._per_ip_max = per_ip_max
         self._says = says
         self._open = 0
@@ -80,7 +79,7 @@ class Doorkeeper(trio.abc.Listener[trio.SocketStream]):
         return stream
 
     def admit(self, ip: str) -> bool:
-        """May this address have one more? Whatever the answer, `left` has to be told when the connection is closed."""
+        """May this address have one more? In either case `left` is called when the connection is closed."""
         self._by_ip[ip] += 1
         if self._by_ip[ip] <= self._per_ip_max:
             return True

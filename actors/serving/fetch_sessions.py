@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): a client names its partitions once, and afterwards only says and hears what has changed.
+"""Fetch sessions (KIP-227): a client names its partitions once; later requests and responses have only what changed.
 
 Sessions belong to a broker, not to a connection: a client may go on over another one. There are so many at a time; a
 new one takes the place of the one that was not used for longest, if that was not used for two minutes.
@@ -33,7 +33,7 @@ Key = tuple[str, bytes, int]
 
 @define(slots=True, eq=False)
 class Wanted:
-    """A partition that a client reads, and what it was last told of it."""
+    """A partition that a client reads, and what the last response said of it."""
 
     topic: str
     topic_id: bytes
@@ -46,11 +46,11 @@ class Wanted:
         return self.topic, self.topic_id, self.partition.partition
 
     def is_news(self, answer: PartitionData) -> bool:
-        """Must the client be told this? Noted as told."""
+        """Must the response have this? It is noted as sent."""
         told = (self.high_watermark, self.log_start_offset)
         self.high_watermark, self.log_start_offset = answer.high_watermark, answer.log_start_offset
         if answer.error_code != ErrorCode.NONE:
-            self.high_watermark = -1  # that it is over is news too
+            self.high_watermark = -1  # the end of the error is news, too
             return True
         changed = told != (answer.high_watermark, answer.log_start_offset)
         return changed or bool(answer.records) or answer.diverging_epoch is not None
@@ -62,9 +62,9 @@ class FetchSession:
 
     id: int
     epoch: int = INITIAL_EPOCH
-    """The one that the client's next request must have."""
+    """The epoch that the client's next request must have."""
     by_id: bool = False
-    """Does it have ids of topics? Then it has no names."""
+    """Does it name topics by id? Then it has no names of them."""
     partitions: OrderedDict[Key, Wanted] = Factory(OrderedDict)
     used_at: float = 0.0
 
@@ -102,7 +102,7 @@ class FetchSessions:
     def update(self, session: FetchSession, request: FetchRequest) -> Generator[None, None, bool]:
         """Note what a request adds, changes and forgets, with a pause after each partition.
 
-        A session that gets too many partitions is over, and False: the client begins another.
+        False if the session got too many partitions: it is closed, and the client begins another.
         """
         known, before = session.partitions, len(session.partitions)
         for wanted in partitions_of(request):

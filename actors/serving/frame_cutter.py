@@ -9,7 +9,7 @@ from protocol.errors import MalformedFrame
 from protocol.framing import FRAME_SIZE_MAX
 
 TRUSTED_BYTES = 4 << 20
-"""What is kept ready for a frame because its size says so. For a larger one room is made as its bytes come."""
+"""The most space that the size field of a frame alone allocates. A larger frame gets space as its bytes come."""
 _SIZE = struct.Struct(">i")
 
 
@@ -18,7 +18,7 @@ class FrameCutter(ReadBuffer):
     only a promise: four bytes must not cost a hundred megabytes.
     """
 
-    is_lost = False  # a stream that has no meaning any more raises
+    is_lost = False  # for a stream that makes no sense, `received` raises
 
     def received(self, count: int) -> list[memoryview]:
         """`count` bytes were put into `space`; gives every frame that is now complete, without its size."""

@@ -1,9 +1,9 @@
 """The port of a broker: every connection that comes in becomes an actor, fed by a task that reads its socket.
 
-The first byte that a client sends tells which dialect it speaks. What one read brought is handed over in a turn that
-runs on the spot, so nothing stands between a request and its handler. What the connection has no time or room for waits
-here until others had their turn, and until less is to be answered. When the client has said all it wants to say (it
-shut down its side), it still gets the answers that are due.
+The first byte that a client sends selects its dialect. The requests of one read are handed over in a turn that runs at
+once, so nothing stands between a request and its handler. Requests for which the connection has no time or room wait
+here until others had their turn, and until fewer answers are due. A client that has shut down its side still gets the
+answers that are due.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Port:
         self._memory = RequestMemory(serving.facts.request_bytes_max, self._edges, clock)
 
     async def accepted(self, stream: trio.SocketStream) -> None:
-        """Serve one connection to its end. Whatever that is, it is the end of this connection and no other."""
+        """Serve one connection to its end. A failure ends this connection and no other."""
         sock = socket.socket(fileno=stream.socket.detach())
         ip = _name_of(sock).rpartition(":")[0]
         try:
@@ -181,14 +181,14 @@ class _Edge:
             log.debug("connection: %s disconnected after %d requests: %s", peer, self._answers.requests, reason)
 
     async def _serve(self, peer: str) -> str:
-        """Feed the connection's actor until there is nothing to read any more, and give why."""
+        """Feed the connection's actor until nothing can be read any more. Gives the reason."""
         if not await self._readable():
             return "closed by the client"
         with suppress(OSError):
             first = self._sock.recv(LOOKED_AT, socket.MSG_PEEK)
             if not first:
                 return "closed by the client"
-            if self._serving.node.ending:  # its actors have been told to stop: one more would not hear of it
+            if self._serving.node.ending:  # its actors are stopping already, and a new one would not be stopped
                 return "the broker stops"
             speaks_json = dialect_of(first[0]) is Dialect.JSON_LINES
             cutter: Cutter = LineCutter() if speaks_json else FrameCutter()

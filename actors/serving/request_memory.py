@@ -1,7 +1,7 @@
 """How much memory requests may take of one broker: `queued.max.request.bytes`.
 
-What counts is what came and is not answered, of requests that are still coming too. While it is too much, connections
-that hold more than a little are not read; the one that has waited longest is, so that its request comes to its end.
+The bytes count that came and are not answered, also those of incomplete requests. While they are too many, connections
+that hold more than a little are not read, but for the one that has waited longest, so that its request is completed.
 Small requests are never kept waiting: a full broker still answers heartbeats.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 LITTLE_BYTES = 64 << 10
 LOOK_SECONDS = 0.01
-"""For so long a sum over all connections is good."""
+"""How long a sum over all connections is used."""
 STALLED_SECONDS = 10.0
 """A request that others wait for is given up when nothing of it came for so long."""
 
@@ -39,7 +39,7 @@ class RequestMemory:
         self._waiting: dict[Holder, None] = {}
 
     def must_wait(self, holder: Holder) -> bool:
-        """Must this one be read no further for now?"""
+        """Must this connection not be read for now?"""
         if holder.held_bytes <= LITTLE_BYTES or not self.is_full:
             self._waiting.pop(holder, None)
             return False
@@ -56,7 +56,7 @@ class RequestMemory:
 
     @property
     def first(self) -> Holder | None:
-        """The one that has waited longest, which may go on."""
+        """The connection that has waited longest, which is read."""
         return next(iter(self._waiting), None)
 
     @property
@@ -64,5 +64,5 @@ class RequestMemory:
         return len(self._waiting) > 1
 
     def leave(self, holder: Holder) -> None:
-        """This one is gone."""
+        """The connection is gone."""
         self._waiting.pop(holder, None)

@@ -1,4 +1,4 @@
-"""Log lines about what clients do, at a bounded rate: a client that does it all day must not fill the log."""
+"""Log lines about what clients do, at a bounded rate: so that no client can fill the log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Seldom:
         self._say(logging.INFO, kind, message, *args)
 
     def _say(self, level: int, kind: str, message: str, *args: object) -> None:
-        """`kind` is one of a few words of the program's own, never of a client's."""
+        """`kind` is one of a few words of this program, and never contains text from a client."""
         now, lines = self._clock.now(), self._lines.get(kind, 0)
         if kind not in self._begun_at or now >= self._begun_at[kind] + SECONDS:
             left_out = f" ({lines - LINES} more such lines were left out)" if lines > LINES else ""

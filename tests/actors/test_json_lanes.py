@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from actors.serving.json.at_leader import PAUSE_SECONDS_MAX
 from actors.serving.json.lanes import Batch, Lanes
+from actors.serving.question import PAUSE_SECONDS_MAX
 from log.slices import finish
 from protocol.error_codes import ErrorCode
 from protocol.records.batches import Record

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import deque
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 from attrs import evolve, frozen
 
+from actors.cluster_file.facts import ClusterFacts
 from actors.messages.coordinator import GROUPS_TOPIC
 from actors.messages.replica import (
     ALL,
@@ -31,8 +34,18 @@ from actors.messages.replica import (
 from actors.partition import transaction_gate
 from actors.partition.replica import Replica
 from actors.runtime import Actor, Address, Future, Payload, handles
+from actors.serving.answers import Answers
+from actors.serving.connection import Received
+from actors.serving.context import Serving
+from actors.serving.fetch_sessions import FetchSessions
+from actors.serving.kafka import handlers as apis
+from actors.serving.kafka.connection import KafkaConnection
+from protocol.apis import FETCH
 from protocol.error_codes import ErrorCode
+from protocol.framing import ClientConnection
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.records.batches import ControlType, Record, build_batch, check_batches, end_txn_marker
+from tests.actors.serving.test_answers import Taken
 from tools.simulator.cluster.settled import unsettled
 from tools.simulator.record.report import TraceKeeper
 from tools.simulator.settings.layout import CLIENT_NODES
@@ -56,7 +69,7 @@ class Asker(Actor):
     def __init__(self) -> None:
         super().__init__()
         self.answers: list[Any] = []
-        self.moved: list[int] = []
+        self.moved: list[LogMoved] = []
 
     @handles(_Ask)
     def put(self, message: _Ask) -> None:
@@ -67,7 +80,7 @@ class Asker(Actor):
 
     @handles(LogMoved)
     def log_moved(self, message: LogMoved) -> None:
-        self.moved.append(message.number)
+        self.moved.append(message)
 
 
 class Partition:
@@ -319,12 +332,99 @@ def test_two_who_watch_on_one_connection_are_both_told() -> None:
     partition = Partition(min_insync_replicas=2)
     watcher = partition.asker_at(partition.leader)
     for number in (7, 8, 9):
-        partition.replica.watch_log(WatchLog(watcher.address, number, 0, read_committed=False))
+        partition.replica.watch_log(watch(watcher, number=number))
     partition.replica.unwatch_log(UnwatchLog(watcher.address, 9))
     partition.append()
     partition.run(0.1)
-    assert watcher.moved == [7, 8]
-    assert not partition.replica._reads.watches
+    assert [message.number for message in watcher.moved] == [7, 8]
+    assert not partition.replica._reads.waits
+
+
+def watch(watcher: Asker, *, number: int = 1, offset: int = 0, lacks: int = 1, wanted: int = 1) -> WatchLog:
+    return WatchLog(watcher.address, number, 0, offset, False, lacks, wanted)
+
+
+def test_a_watcher_is_told_once_when_all_the_bytes_are_there_that_it_lacks() -> None:
+    partition = Partition(min_insync_replicas=2)
+    watcher, size = partition.asker_at(partition.leader), len(build_batch([Record(0, 1, None, b"value", ())]))
+    partition.append()
+    partition.run(0.1)
+    partition.replica.watch_log(watch(watcher, offset=1, lacks=2 * size + 1, wanted=2 * size + 1))
+    for _ in range(2):
+        partition.append()
+        partition.run(0.1)
+    assert not watcher.moved, "one byte is missing"
+    partition.append()
+    partition.append()
+    partition.run(0.1)
+    assert [(message.end, message.size) for message in watcher.moved] in ([(4, 3 * size)], [(5, 4 * size)])
+
+
+def test_a_watcher_of_a_log_that_has_moved_already_is_told_at_once() -> None:
+    partition = Partition(min_insync_replicas=2)
+    watcher, size = partition.asker_at(partition.leader), len(build_batch([Record(0, 1, None, b"value", ())]))
+    for _ in range(2):
+        partition.append()
+    partition.run(0.1)
+    partition.replica.watch_log(watch(watcher, offset=1, lacks=1000))
+    partition.run(0.1)
+    assert watcher.moved == [LogMoved(1, 0, 2, size)]
+
+
+def test_a_watcher_of_records_beyond_the_high_watermark_is_not_told_of_those_below() -> None:
+    partition = Partition(min_insync_replicas=2)
+    watcher = partition.asker_at(partition.leader)
+    partition.replica.watch_log(watch(watcher, offset=1))
+    partition.append()
+    partition.run(0.1)
+    assert not watcher.moved
+    partition.append()
+    partition.run(0.1)
+    assert [message.end for message in watcher.moved] == [2]
+
+
+def test_a_watcher_is_told_when_the_replica_leads_no_longer() -> None:
+    partition = Partition(min_insync_replicas=2)
+    watcher = partition.asker_at(partition.leader)
+    partition.replica.watch_log(watch(watcher, lacks=1000, wanted=1000))
+    partition.ask(TransferLeadership(partition.followers[0]))
+    partition.run(1.0)
+    partition.replica.watch_log(watch(watcher, number=2))
+    partition.run(0.1)
+    assert [(message.number, message.end) for message in watcher.moved] == [(1, -1), (2, -1)]
+
+
+def test_watchers_of_deleted_records_are_told() -> None:
+    """There is nothing to count from their offset on: they learn the reason when they read."""
+    partition = Partition(min_insync_replicas=2)
+    watcher = partition.asker_at(partition.leader)
+    for _ in range(2):
+        partition.append()
+    partition.run(0.1)
+    partition.replica.member.log.raise_log_start(2)
+    partition.replica.watch_log(watch(watcher, lacks=1000, wanted=1000))
+    partition.run(0.1)
+    assert [message.end for message in watcher.moved] == [2]
+
+
+def test_a_connection_that_ends_leaves_no_watch_behind() -> None:
+    """Its client is cut off, and the log does not move any more."""
+    partition = Partition(min_insync_replicas=2)
+    node, context = partition.world.sim.nodes[partition.leader], partition.replica.services
+    (topic,) = context.metadata.topics.values()
+    wanted = FetchTopic(topic=topic.name, partitions=[FetchPartition(partition_max_bytes=1000)])
+    fetch = FetchRequest(max_wait_ms=1 << 30, min_bytes=1, topics=[wanted])
+    frame = b"".join(ClientConnection("test").send(FETCH, fetch, 12))[4:]
+    serving = Serving(node, context, ClusterFacts((1,), (), "host", 1), FetchSessions(random.Random(1)))
+    answers: Any = Answers(Taken(), node.scheduler)  # type: ignore[arg-type]
+    address = Address("connection", "1", partition.leader)
+    connection = node.spawn(KafkaConnection, answers, serving, "peer", apis, address=address)
+    connection.tell(Received(deque([memoryview(frame)])))
+    partition.run(0.1)
+    assert len(partition.replica._reads.waits) == 1
+    connection.stop(block=False)
+    partition.run(0.1)
+    assert not partition.replica._reads.waits
 
 
 def test_a_marker_that_is_refused_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

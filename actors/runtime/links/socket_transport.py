@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import trio
@@ -22,6 +20,7 @@ from actors.runtime.errors import FrameError, HandshakeRefused
 from actors.runtime.links.frames import LINK_VERSION, Frame, FrameKind, LinkFrameReader, header
 from actors.runtime.links.link import Link
 from actors.runtime.loop import readers
+from actors.runtime.loop.outbox import JOIN_BELOW, SOCKET_BUFFER_BYTES, Outbox
 from actors.runtime.loop.trio_loop import caught_up
 from protocol.late_attrs import frozen
 
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from actors.runtime.node import Node
 
 HANDSHAKE_SECONDS = 5.0
-SOCKET_BUFFER_BYTES = 1 << 20
-_JOIN_BELOW = 16 << 10
-_IOV_MAX = 512
 _READER_PATIENCE_TURNS = 5  # then it reads on beside a busy actor; mailboxes bound what that can bring
 _MAGIC = b"BRNB"
 _HELLO = struct.Struct(">4sHiQ")
@@ -64,84 +60,24 @@ class Hello:
         return cls(bytes(frame.body[_HELLO.size :]).decode(errors="replace"), broker, incarnation)
 
 
-class SocketTransport:
-    """The output side of a connected, non-blocking stream socket."""
+class SocketTransport(Outbox):
+    """The output side of a link's socket."""
 
     def __init__(self, sock: socket.socket) -> None:
-        sock.setblocking(False)
-        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-            sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
-        self.sock = sock
-        self.queued_bytes = 0
-        self._queue: deque[Buffer] = deque()
-        self._small: list[bytes] = []
-        self._blocked: trio.Event | None = None
-        self._closed = False
+        super().__init__(sock)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BUFFER_BYTES)
 
     def write(self, head: bytes, payload: Buffer) -> None:
-        if self._closed:
+        """Send this frame at the end of the turn. A large payload stays where it is until it is sent."""
+        if self.closed:
             return
         self.queued_bytes += len(head) + len(payload)
         self._small.append(head)
-        if len(payload) < _JOIN_BELOW:
-            if payload:
-                self._small.append(bytes(payload))
-        else:
-            self._queue.append(b"".join(self._small))
+        if len(payload) >= JOIN_BELOW:
+            self._tail += (b"".join(self._small), memoryview(payload))
             self._small.clear()
-            self._queue.append(memoryview(payload))
-
-    def flush(self) -> None:
-        if self._small:
-            self._queue.append(b"".join(self._small) if len(self._small) > 1 else self._small[0])
-            self._small.clear()
-        if self._closed or (self._blocked is not None and self._blocked.is_set()):
-            return  # the writer task is already at it
-        self._send()
-        if self._queue and self._blocked is not None:
-            self._blocked.set()
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._queue.clear()
-            self._small.clear()
-            self.queued_bytes = 0
-            readers.notify_closing(self.sock)
-            self.sock.close()
-
-    async def write_rest(self) -> None:
-        """Send what the socket would not take at once. Runs until the connection ends."""
-        while not self._closed:
-            if not self._queue:
-                self._blocked = trio.Event()
-                await self._blocked.wait()
-            if self.sock.fileno() < 0:
-                return  # closed before we got to it
-            await trio.lowlevel.wait_writable(self.sock)
-            self._send()
-
-    def _send(self) -> None:
-        """Send until all is gone or the socket is full. A broken socket is left to the reader to report."""
-        queue = self._queue
-        while queue:
-            try:
-                one = len(queue) == 1
-                sent = self.sock.send(queue[0]) if one else self.sock.sendmsg(list(islice(queue, _IOV_MAX)))
-            except BlockingIOError:
-                return
-            except OSError:
-                self._queue.clear()
-                self.queued_bytes = 0
-                with suppress(OSError):  # a frame may be half sent: the reader must see an end, whatever went wrong
-                    self.sock.shutdown(socket.SHUT_RDWR)
-                return
-            self.queued_bytes -= sent
-            while queue and sent >= len(queue[0]):
-                sent -= len(queue.popleft())
-            if sent:
-                queue[0] = memoryview(queue[0])[sent:]
-                return
+        elif payload:
+            self._small.append(bytes(payload))
 
 
 async def run_link(node: Node, sock: socket.socket, hello: Hello, welcome: Callable[[Hello], None]) -> str:
@@ -205,7 +141,7 @@ class _Reading:
         self._count = 0
         self.ended = False
         self.is_behind = False
-        """Was there not time enough in the turn for everything that it brought?"""
+        """Was the time of the turn too short for all that was read?"""
 
     def read(self) -> bool:
         """False once this takes more than reading on."""
@@ -252,4 +188,4 @@ async def _write_until_closed(transport: SocketTransport) -> None:
     try:
         await transport.write_rest()
     except trio.ClosedResourceError:
-        return  # the reader, or whoever lost the link, closed the socket: it reports why
+        return  # the code that closed the socket reports why

@@ -2,5 +2,6 @@
 
 trio_loop  the tasks that keep a scheduler going
 readers    sockets read without waking a task for each message
+outbox     what goes out on a socket
 garbage    garbage in cycles, collected a little at a time
 """

@@ -1,7 +1,6 @@
 """A question to the leader of a partition, on any broker, asked again until it is answered or its time is up.
 
-The leader is soft state, so it may be out of date, and a leader may die with the question in its hands. A question that
-must not take effect twice says so itself: batches have sequences (lanes.py).
+It must be safe to repeat: batches have sequences (lanes.py).
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import group_name, replica_address
 from actors.runtime import Future, MailboxFull
+from actors.serving.question import GRACE_SECONDS, Question
 from protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -27,18 +27,13 @@ RETRIABLE = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
-PAUSE_SECONDS_MIN = 0.005
-PAUSE_SECONDS_MAX = 0.1
-GRACE_SECONDS = 0.5
-"""The leader should be the first to say that the time is up: it knows the reason."""
 
 
-class AtLeader:
-    """`then(self)` once there is `result`, or an error that will not go away, or no time."""
+class AtLeader(Question):
+    """Calls `then(self)` once it has a `result`, or an error that is not retriable, or no time."""
 
     __slots__ = (
-        "_connection", "_deadline", "_group", "_message_for", "_number", "_pause", "_then", "_topic",
-        "error", "in_doubt", "message", "result",
+        "_group", "_message_for", "_number", "_then", "_topic", "error", "in_doubt", "message", "result",
     )  # fmt: skip
 
     def __init__(
@@ -51,19 +46,17 @@ class AtLeader:
         then: Callable[[AtLeader], None],
     ) -> None:
         """`message_for(milliseconds that are left)` is what is asked. An answer has an `error`, Kafka's code."""
-        self._connection = connection
+        super().__init__(connection, deadline)
         self._topic, self._number = topic, number
         self._group = group_name(topic.name, number, topic.id)
-        self._deadline = deadline
         self._message_for = message_for
         self._then = then
-        self._pause = PAUSE_SECONDS_MIN
         self.result: Any = None
-        """The answer, whatever it says."""
+        """The last answer."""
         self.error: int = ErrorCode.LEADER_NOT_AVAILABLE
         self.message = f"nobody leads {topic.name}-{number}"
         self.in_doubt = False
-        """May it have taken effect without our knowing?"""
+        """May it have taken effect though no answer says so?"""
         self._ask()
 
     def _ask(self) -> None:
@@ -103,14 +96,5 @@ class AtLeader:
         else:
             self._then(self)
 
-    def _ask_later(self) -> None:
-        connection = self._connection
-        if connection.now + self._pause >= self._deadline:
-            connection.later(0.0, self._end)
-            return
-        connection.later(self._pause, self._ask)
-        self._pause = min(2 * self._pause, PAUSE_SECONDS_MAX)
-
     def _end(self) -> None:
-        """In a turn of its own: a caller that asks the next question from `then` does not go deeper and deeper."""
         self._then(self)

@@ -33,11 +33,11 @@ class LineCall(Generic[C]):
         return self.connection.serving
 
     def answer(self, facts: Facts) -> None:
-        """Send this. Once."""
+        """Send these facts. It is called once."""
         self._send([write_answer(self.id, facts)])
 
     def answer_long(self, facts: Facts, name: str, pieces: list[bytes]) -> None:
-        """Send this and a list whose elements are written already. Once."""
+        """Send these facts and a list whose elements are written already. It is called once."""
         self._send([*write_long_answer(self.id, facts, name, pieces)])
 
     def refuse(self, code: int, message: str) -> None:

@@ -30,7 +30,7 @@ class JsonConnection(Connection):
     """`connection/17@1`."""
 
     def __init__(self, answers: Answers, serving: Serving, peer: str, operations: Mapping[str, Served]) -> None:
-        """`operations` are those of the dialect, by name."""
+        """`operations`: the operations of the dialect, by name."""
         super().__init__(answers, serving, peer)
         self._operations = operations
         self.lanes = Lanes(self)
@@ -67,10 +67,10 @@ JsonCall = LineCall[JsonConnection]
 
 
 class Served(Protocol):
-    """What a connection needs to know of an operation."""
+    """An operation, as far as a connection needs it."""
 
     @property
     def fields(self) -> Fields: ...
 
     def begin(self, call: JsonCall, given: Facts, /) -> None:
-        """Answer the call, now or later; BadField if these fields are no request."""
+        """Answer the call, now or later. BadField if a field is missing, unknown or wrong."""

@@ -1,10 +1,10 @@
 """What a connection reads as a member of a group: records of the partitions that are assigned to it, for its polls.
 
-A poll begins a read of every partition of which nothing lies here, at its leader, and is answered with what is there
-first. What comes later lies here until the next poll. A partition that was given away takes what was read of it along.
+A poll begins a read of every partition without records here, at its leader, and is answered with the first that come.
+What comes later lies here until the next poll. A partition that was given away takes what was read of it along.
 
-Records are chosen from a read, and told to a poll, in slices. What a poll is told is taken at once, together with the
-assignment at that moment: partitions may come and go before all of it is written.
+Records are chosen from a read, and written for a poll, in slices. The records of an answer are taken at once, together
+with the assignment at that moment: partitions may come and go before all of it is written.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 READ_BYTES = 256 << 10
 KEPT_BYTES_MAX = 1 << 20
 KEPT_RECORDS_MAX = 10_000
-"""What a partition has ready for the next polls. Few compressed bytes may be very many of both."""
+"""The most records and bytes that a partition keeps ready for polls. Few compressed bytes may contain many of both."""
 READS_AT_ONCE_MAX = 16
 ANSWER_SECONDS = 10.0
 CROWDED_WAIT_MS = 20
@@ -52,7 +52,7 @@ class Poll:
 
 @define(slots=True, eq=False)
 class _Lane:
-    """One partition: what was read of it and not yet polled."""
+    """One partition, with the records that were read of it and not yet polled."""
 
     owned: Owned
     records: deque[Record] = field(factory=deque)
@@ -80,17 +80,17 @@ class GroupReader:
         self._read_committed = read_committed
         self._lanes: dict[Where, _Lane] = {}
         self._polls: deque[Poll | Callable[[], None]] = deque()
-        """And what is to be done once those before it are answered."""
+        """And functions that are called once the polls before them are answered."""
         self._subscribing: list[LineCall[Any]] = []
         self._told_assignment: tuple[Where, ...] | None = None
         self.polled: Offsets = {}
-        """The offset after what was last told, of every partition that is still assigned."""
+        """The offset after the last record that was returned, of every partition that is still assigned."""
         self.membership = GroupMembership(connection, group, topics, poll_seconds_max, self._changed)
 
     # -- requests --------------------------------------------------------------------------------------------------
 
     def subscribed(self, call: LineCall[Any]) -> None:
-        """Answer once it is known what is assigned."""
+        """Answer once the assignment is known."""
         self._subscribing.append(call)
         self._changed()
 
@@ -107,7 +107,7 @@ class GroupReader:
         self._serve()
 
     def assignment(self) -> list[Facts]:
-        """As it is told."""
+        """As answers have it."""
         topics: dict[str, list[int]] = {}
         for _, owned in sorted(self.membership.owned.items()):
             topics.setdefault(owned.topic, []).append(owned.number)
@@ -139,7 +139,7 @@ class GroupReader:
         self._serve()
 
     def _news(self) -> Facts:
-        """What is assigned, if that is another thing than was told last."""
+        """The assignment, if it differs from the one that was returned last."""
         now = tuple(sorted(self.membership.owned))
         if now == self._told_assignment:
             return {}
@@ -147,7 +147,7 @@ class GroupReader:
         return {"assignment": self.assignment()}
 
     def _serve(self) -> None:
-        """Answer polls as far as there is something to tell, and read on for the others, or for the next poll."""
+        """Answer the polls for which records are here, and read on for the others, or for the next poll."""
         had_nothing = False
         while self._polls:
             poll = self._polls[0]
@@ -171,7 +171,7 @@ class GroupReader:
             self._read()
 
     def _take(self, poll: Poll) -> list[tuple[Facts, Record]]:
-        """What lies here, of one partition after the other; the next time another is first."""
+        """Take the records that are here, of one partition after the other; the next time another is first."""
         taken: list[tuple[Facts, Record]] = []
         for where in list(self._lanes):
             lane = self._lanes[where]

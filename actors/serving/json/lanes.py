@@ -1,12 +1,12 @@
 """The records of one connection on their way to the leaders of their partitions.
 
-There is a lane for each partition, and in a lane one batch at a time is under way. The next one goes when it is
+There is a lane for each partition, and in a lane one batch at a time is under way. The next one is sent when it is
 answered, so a batch that has to be sent again is never overtaken. Every batch has the connection's producer id and the
-lane's next sequence, by which a leader knows one that it has already: it answers where that is. What happens if a batch
-is given up (its time is over):
+lane's next sequence, by which a leader recognises a batch that it has already: it answers with its offset. What happens
+if a batch is given up (its time is over):
 
-- it was certainly not written: the next batch has its sequence;
-- nobody knows: the lane goes on with a new producer id, under which every sequence is good.
+- it was certainly not written: the next batch gets its sequence;
+- it may have been written: the lane goes on with a new producer id, under which every sequence is valid.
 
 A client that wants to send again over another connection brings its own producer id and sequences.
 """
@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 from actors.messages.replica import AppendRecords, group_name, replica_address
 from actors.runtime import Payload
-from actors.serving.json.at_leader import PAUSE_SECONDS_MAX, AtLeader
+from actors.serving.json.at_leader import AtLeader
+from actors.serving.question import PAUSE_SECONDS_MAX
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import define
 from protocol.records.batches import build_batch
@@ -41,7 +42,7 @@ Taken = Callable[[int | None], None]
 
 @define(slots=True, eq=False)
 class Batch:
-    """Records for one partition. `producer` and `sequence`: the client's own, or none."""
+    """Records for one partition. `producer` and `sequence` are the client's own, if it has any."""
 
     records: list[Record]
     acks: int
@@ -53,7 +54,7 @@ class Batch:
 
 
 class Lanes:
-    """All of one connection."""
+    """The lanes of one connection."""
 
     __slots__ = ("_connection", "_lanes", "_producer_id", "_takers", "_turns")
 
@@ -65,7 +66,7 @@ class Lanes:
         self._turns = int(connection.address.name)  # so that connections do not all begin with the same partition
 
     def next_partition(self, topic: Topic) -> int:
-        """For records that belong nowhere: another one each time, if possible one that has a leader."""
+        """The partition of records that name none: another one each time, if possible one with a leader."""
         there = len(topic.partitions)
         for _ in range(there):
             self._turns += 1
@@ -85,7 +86,7 @@ class Lanes:
         lane.put(batch)
 
     def take_producer_id(self, then: Taken) -> None:
-        """The connection's, or None if no controller gives one now."""
+        """The producer id of the connection, or None if no controller gives one now."""
         if self._producer_id is not None:
             then(self._producer_id)
             return
@@ -105,14 +106,14 @@ class Lanes:
 
 
 def _give(producer_id: int | None, takers: list[Taken]) -> Slices[None]:
-    """Each of those that wait, perhaps thousands, sends its first batch with it."""
+    """Each of the lanes that wait, perhaps thousands, sends its first batch with this id."""
     for then in takers:
         yield None
         then(producer_id)
 
 
 class _Lane:
-    """One partition's."""
+    """The lane of one partition."""
 
     __slots__ = ("_batches", "_connection", "_lanes", "_number", "_producer_id", "_sequence", "_topic", "is_busy")
 
@@ -180,22 +181,22 @@ class _Lane:
                 self._sequence = (self._sequence + len(batch.records)) % _SEQUENCES
             elif asked.error in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH):
                 # An earlier batch, which its leader alone had acknowledged (acks 1), died with it.
-                self._begin_anew()
+                self._retire_producer_id()
                 self._write(batch)
                 return
             elif asked.in_doubt:
-                self._begin_anew()
+                self._retire_producer_id()
         base = asked.result.base_offset if asked.error == ErrorCode.NONE else -1
         self._written(asked.error, asked.message, base)
         self._go_on()
 
-    def _begin_anew(self) -> None:
+    def _retire_producer_id(self) -> None:
         assert self._producer_id is not None
         self._lanes.give_up_producer_id(self._producer_id)
         self._producer_id = None
 
     def _send_and_forget(self, batch: Batch) -> None:
-        """acks 0: at most once, and the outcome is not told."""
+        """acks 0: at most once, and no answer has the outcome."""
         topic, number = self._topic, self._number
         led = self._connection.serving.led(topic, number)
         if led is None or led.broker is None:

@@ -1,8 +1,8 @@
 """A connection as a member of a group: what it is assigned, and how far it has read.
 
 It is a member by Kafka's newer protocol (KIP-848): the broker heartbeats for it, and the coordinator says what it owns.
-Partitions come and go between two polls; what goes is given back at once, what comes is read from where the group had
-committed. A client that does not poll for too long is taken out, as one that is gone.
+Partitions come and go between two polls; one that goes is given back at once, one that comes is read from the group's
+committed offset. A client that does not poll for too long leaves the group, as one that is gone.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ class GroupMembership:
         self.topics = topics
         self._poll_seconds_max = poll_seconds_max
         self._changed = changed
-        self.member_id = str(uuid.UUID(int=connection.serving.services.rng.getrandbits(128), version=4))
+        self.member_id = str(uuid.UUID(int=connection.serving.context.rng.getrandbits(128), version=4))
         self.epoch = JOINS
         self.owned: dict[Where, Owned] = {}
         self.error: tuple[ErrorCode, str] | None = None
-        """Why it is a member no longer."""
+        """Why the connection is a member no longer."""
         self.joined = False
-        """Has the coordinator told what is assigned, be it nothing?"""
+        """Has the coordinator sent an assignment, be it empty?"""
         self._told_owned: tuple[Where, ...] | None = None
         self._asking = False
         self._beats = 0
@@ -101,7 +101,7 @@ class GroupMembership:
         self._ask(self._farewell, lambda _answer, _error: then())
 
     def abandon(self) -> None:
-        """The client is gone: tell the coordinator, if it can be reached at once. Else it finds out by itself."""
+        """The client is gone: tell the coordinator, if it can be reached at once. Otherwise the session expires."""
         if self.error is None:
             self.error = (ErrorCode.UNKNOWN_MEMBER_ID, "this connection is gone")
             tell_coordinator(
@@ -130,7 +130,7 @@ class GroupMembership:
         self._asking = True
         joins = self.epoch == JOINS
         owned = () if joins else tuple(sorted(self.owned))
-        # All of it, every time: then the answer says what is assigned, whatever answer was lost before.
+        # All fields, every time: then the answer has the assignment, even if an earlier answer was lost.
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group,
             member_id=self.member_id,
@@ -203,7 +203,7 @@ class GroupMembership:
         came = []
         for where in sorted(wanted - self.owned.keys()):
             topic = self._connection.serving.metadata.topics.get(where[0])
-            if topic is not None:  # else this broker has not heard of it, or it is gone: told again with the next word
+            if topic is not None:  # else this broker does not know it (yet): the next answer has it again
                 self.owned[where] = Owned(topic.name, where[1])
                 came.append(where)
         if came:
@@ -262,7 +262,7 @@ class GroupMembership:
     # -- commits ---------------------------------------------------------------------------------------------------
 
     def commit(self, offsets: Offsets, then: Committed) -> None:
-        """Note that the group has read topics and partitions up to these offsets; `then` with what became of each.
+        """Note that the group has read topics and partitions up to these offsets. `then` gets the outcome for each.
 
         Only of what is assigned to this member, from now until it is done: another may have read further by then.
         """

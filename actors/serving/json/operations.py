@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from actors.serving.json.connection import JsonCall
 
 ANSWER_SECONDS = 15.0
-"""Longer than a controller waits for another one."""
+"""It is longer than a controller waits for another one."""
 REQUEST_ID_CHARS_MAX = 100
 
 
@@ -55,7 +55,7 @@ class Operation:
     request: Callable[..., Any]
     fields: Fields
     facts: Callable[[Facts], Facts] = dict
-    """What of the controller's answer is told."""
+    """The part of the controller's answer that the client gets."""
 
     def begin(self, call: JsonCall, given: Facts) -> None:
         """Let this broker's controller do it, and answer when it has."""
@@ -73,7 +73,7 @@ class Operation:
         controller.ask(asked, ANSWER_SECONDS, done)
 
     def answer(self, outcome: Outcome) -> Facts:
-        """What the client is told once the controller has answered, or has not."""
+        """The answer to the client once the controller has answered, or has not."""
         if outcome.error == ErrorCode.NONE:
             return self.facts({"warnings": outcome.warnings, **outcome.facts})
         message = outcome.message
@@ -94,7 +94,7 @@ def _topics(told: Facts) -> Facts:
 
 
 def _brokers_told(told: Facts) -> Facts:
-    """The brokers, and what each has to do: `replicas` counts those that it keeps, while they move away too."""
+    """The brokers with the numbers of partitions that each leads and keeps, also of those that are moving away."""
     counted = {one["broker"]: {**one, "leads": 0, "replicas": 0} for one in told["brokers"]}
     for topic in told["topics"]:
         for partition in topic["partitions"]:
@@ -164,4 +164,4 @@ RECOVER = Operation(
         heard=Field(whole),
     ),
 )
-"""Once the replicas have said what they have (json_handlers/recovery.py)."""
+"""Once the replicas have said what they have (json/handlers/recovery.py)."""

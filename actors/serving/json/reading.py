@@ -1,7 +1,7 @@
-"""What was read of a log, as it is answered: which of its records, and how they are told, in slices.
+"""The records of a read as they are answered: which of them a client gets, and how they are written, in slices.
 
 A read may have a hundred thousand batches, and a batch a hundred thousand records. So all of this pauses often, after
-so many records or kilobytes. A large batch is decompressed, and a large record told, in a LongCall.
+so many records or kilobytes. A large batch is decompressed, and a large record written, in a LongCall.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from protocol.records.record import Record
 
 PAUSE_AFTER = 100
-"""Records and kilobytes, together: half a millisecond's work, or a few milliseconds' where values are told as JSON."""
+"""Records and kilobytes, together: half a millisecond's work, or a few milliseconds' if values are written as JSON."""
 LARGE_BYTES = 256 << 10
-"""A record that is larger is told in a LongCall: to check how deep a megabyte of JSON is takes 80 ms."""
+"""A larger record is written in a LongCall: to check the depth of a megabyte of JSON takes 80 ms."""
 
 
 def chosen(result: ReadResult, first_offset: int, records_max: int, bytes_max: int) -> Slices[tuple[list[Record], int]]:
@@ -59,7 +59,7 @@ def chosen(result: ReadResult, first_offset: int, records_max: int, bytes_max: i
 
 
 def readable(result: ReadResult) -> Iterator[tuple[BatchHeader, memoryview | None]]:
-    """Every batch, without bytes if its records are not told: those of a control batch, or aborted ones."""
+    """Every batch, without bytes if its records are not returned: those of a control batch, or aborted ones."""
     data, at = memoryview(result.batches), 0
     to_come, aborting = list(reversed(result.aborted)), set[int]()
     while at < len(data):
@@ -119,5 +119,5 @@ def size_of(record: Record) -> int:
 
 
 def _weight(record: Record, size: int) -> int:
-    """As how many records it counts: a kilobyte, or a dozen headers, take as long as one."""
+    """The number of records as which it counts: a kilobyte, or a dozen headers, take as long as one."""
     return 1 + (size >> 10) + len(record.headers) // 12

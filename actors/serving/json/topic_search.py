@@ -1,4 +1,4 @@
-"""Topics by name. A broker may hear of a topic later than the client that was told it is made.
+"""Topics by name. A broker may learn of a topic later than the client to which its creation was confirmed.
 
 So a name that is not known here is no mistake yet: this broker first applies everything that is committed
 (SyncMetadata), or has the controller make the topic and waits until it has applied that. Requests for one topic wait in
@@ -99,7 +99,7 @@ class TopicSearch:
             self._refuse(name, refusal(error, text))
 
     def _look(self, name: str, otherwise: Callable[[str], None]) -> None:
-        """What this broker knows now is what there is, unless it took too long to hear of it."""
+        """Go on with the topic if this broker knows it now."""
         topic = self._connection.serving.metadata.topic(name)
         if topic is None:
             otherwise(name)
@@ -115,7 +115,7 @@ class TopicSearch:
             self._connection.later(RETRY_SECONDS, partial(self._ask, name))
 
     def _without_makers(self, name: str) -> None:
-        """There is no such topic: requests that would not make it are refused, up to the first one that would."""
+        """The topic does not exist: refuse the requests that would not make it, up to the first one that would."""
         waiting = self._names[name]
         first_maker = next((at for at, one in enumerate(waiting) if one.makes), len(waiting))
         unknown = refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")

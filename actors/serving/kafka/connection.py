@@ -49,15 +49,15 @@ class Call(Generic[Q]):
         return self.connection.serving
 
     def answer(self, response: object) -> None:
-        """Send this. Once. It is encoded in slices, since it may have many elements."""
+        """Send this response, once. It is encoded in slices, since it may have many elements."""
         self.connection.in_slices(self.answering(response))
 
     def answer_at_once(self, response: object) -> None:
-        """Send this, which has few elements. Once."""
+        """Send this response, which has few elements, once."""
         self._send(self.connection.protocol.respond(self.head, response))
 
     def go_on(self, work: Generator[Any, None, object]) -> None:
-        """Do this in slices, and send what it gives, unless that is None."""
+        """Do this work in slices, and send the response that it returns, unless that is None."""
         self.connection.in_slices(self.answering_with(work))
 
     def answering(self, response: object) -> Generator[Any, None, None]:
@@ -85,9 +85,11 @@ class Call(Generic[Q]):
 class Waiting(Protocol):
     """A fetch that waits for more to read."""
 
-    def more(self) -> None: ...
+    def moved(self, message: LogMoved, /) -> None: ...
 
     def expired(self) -> None: ...
+
+    def abandon(self) -> None: ...
 
 
 class ServedApis(Protocol):
@@ -127,7 +129,7 @@ class KafkaConnection(Connection):
     # -- fetches that wait ---------------------------------------------------------------------------------------
 
     def wait_for_more(self, fetch: Waiting) -> int:
-        """A number for this fetch, under which replicas tell it that there is more to read."""
+        """A number for this fetch, under which replicas report."""
         number = next(self._numbers)
         self._waiting[number] = fetch
         return number
@@ -139,7 +141,7 @@ class KafkaConnection(Connection):
     def log_moved(self, message: LogMoved) -> None:
         fetch = self._waiting.get(message.number)
         if fetch is not None:
-            fetch.more()
+            fetch.moved(message)
 
     @handles(FetchExpired)
     def fetch_expired(self, message: FetchExpired) -> None:
@@ -152,6 +154,19 @@ class KafkaConnection(Connection):
         super().all_was_heard(message)
         for fetch in list(self._waiting.values()):
             fetch.expired()
+
+    def on_stop(self) -> None:
+        super().on_stop()
+        self._abandon_fetches()
+
+    def on_failure(self, *why: Any) -> None:
+        super().on_failure(*why)
+        self._abandon_fetches()
+
+    def _abandon_fetches(self) -> None:
+        """Leave no watch behind in the replicas."""
+        for fetch in self._waiting.values():
+            fetch.abandon()
 
     # -- inside --------------------------------------------------------------------------------------------------
 

@@ -118,10 +118,10 @@ class Edge:
         self.node: Node = Node(1, self.scheduler, incarnation=1) if beside is None else beside.node
         self.answers = Answers(Taken(), self.scheduler)  # type: ignore[arg-type]
         self.waiting = deque(memoryview(request) for request in requests)
-        self.services: Any = (
-            SimpleNamespace(codecs=Thread(), long_calls=ExclusiveWork()) if beside is None else (beside.services)
+        self.context: Any = (
+            SimpleNamespace(codecs=Thread(), long_calls=ExclusiveWork()) if beside is None else (beside.context)
         )
-        serving: Any = SimpleNamespace(says=Seldom(self.node.log, self.clock), services=self.services)
+        serving: Any = SimpleNamespace(says=Seldom(self.node.log, self.clock), context=self.context)
         address = Address("connection", str(len(self.node.addresses)), 1)
         self.ref: Ref[Begins] = self.node.spawn(kind, self.answers, serving, "peer", address=address)
 
@@ -249,11 +249,11 @@ def test_another_thread_does_what_cannot_be_divided_and_the_reader_waits_meanwhi
     turns(edge)
     assert begun == []
     assert edge.answers.are_many, "the reader waits meanwhile"
-    edge.services.codecs.run()
+    edge.context.codecs.run()
     turns(edge)
     assert begun == [b"1", b"1."]
     edge.turn()
-    edge.services.codecs.run()
+    edge.context.codecs.run()
     turns(edge)
     assert begun == [b"1", b"1.", b"2", b"2."]
     assert not edge.answers.are_many
@@ -267,7 +267,7 @@ def test_what_came_of_a_long_call_is_used_up_before_another_connection_makes_one
     others = [Edge(name, kind=Calls, beside=first) for name in (b"2", b"3", b"4")]
     for edge in (first, *others):
         edge.turn()
-    thread = first.services.codecs
+    thread = first.context.codecs
     thread.run()
     assert (begun, thread.given) == ([b"1"], [])
     others[1].ref.stop(block=False)  # its client is gone
@@ -280,4 +280,4 @@ def test_what_came_of_a_long_call_is_used_up_before_another_connection_makes_one
     turns(first)
     assert begun == [b"1", b"1.", b"2", b"4", b"4."]
     assert thread.given == []
-    assert first.services.long_calls._under_way is None
+    assert first.context.long_calls._under_way is None

@@ -15,6 +15,7 @@ import trio.testing
 from actors.serving.outlet import Outlet
 from log.disk.filesystem import DiskFilesystem
 from log.disk.slice import Slice
+from protocol.schema.declaration import Buffer
 
 NUMBERS = bytes(range(256)) * 16
 MUCH = 8 << 20  # more than any socket takes at once
@@ -66,6 +67,36 @@ def test_buffers_and_slices_of_files_keep_their_order(pair: tuple[Outlet, socket
         data += received(client)
     assert data == b"head" + NUMBERS[100:2100] + b"between" + large + b"tail"
     assert outlet.sent_bytes == size == len(data)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_is_written_while_the_socket_is_full_keeps_its_order(
+    pair: tuple[Outlet, socket.socket], tmp_path: Path, seed: int
+) -> None:
+    outlet, client = pair
+    rng = random.Random(seed)
+    data = rng.randbytes(3 << 20)
+    (tmp_path / "large").write_bytes(data)
+    expected, taken, slices_max = bytearray(), bytearray(), 0
+    with closing(DiskFilesystem().open(str(tmp_path / "large"))) as file:
+        for _ in range(30):
+            parts: list[Buffer | Slice] = []
+            for _ in range(rng.randrange(1, 6)):
+                size, at = rng.choice([0, 1, 20_000, 700_000, 700_000]), rng.randrange(1 << 20)
+                expected += data[at : at + size]
+                is_slice = size and rng.random() < 0.5
+                parts.append(Slice(file, at, size, 1) if is_slice else data[at : at + size])
+            outlet.write(parts)
+            outlet.flush()
+            slices_max = max(slices_max, outlet.queued_slices)
+            if rng.random() < 0.1:
+                taken += received(client)
+        assert slices_max > 1, "the socket was never full"
+        while outlet.queued_bytes:
+            taken += received(client)
+            outlet.flush()
+    assert bytes(taken + received(client)) == expected
+    assert (outlet.queued_slices, outlet.sent_bytes) == (0, len(expected))
 
 
 def test_what_the_socket_does_not_take_waits_for_the_writer(pair: tuple[Outlet, socket.socket]) -> None:

@@ -46,8 +46,8 @@ def node(sim: Simulation) -> Node:
 
 @pytest.fixture
 def serving(node: Node) -> Serving:
-    services: Any = None
-    return Serving(node, services, ClusterFacts((1,), (), "host", 1), FetchSessions(random.Random(1)))
+    context: Any = None
+    return Serving(node, context, ClusterFacts((1,), (), "host", 1), FetchSessions(random.Random(1)))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from time import perf_counter
 
 import trio
 
-from actors.runtime.links.socket_transport import SOCKET_BUFFER_BYTES
+from actors.runtime.loop.outbox import SOCKET_BUFFER_BYTES
 
 MB = 1 << 20
 _HEAD_BYTES = 5  # length, and 1 if the client waits for a follower

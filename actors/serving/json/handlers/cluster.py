@@ -1,4 +1,4 @@
-"""What a broker answers of what it knows itself: status, versions, metadata, describe_topic; and ids for producers."""
+"""Operations that this broker answers alone: status, versions, metadata, describe_topic; and ids for producers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STATUS = Handler(Fields({}), _status)
 
 
 def versions(served: Mapping[str, Served]) -> Handler:
-    """Tells what there is of all this."""
+    """The operations, limits and Kafka APIs of this broker."""
 
     def handle(call: JsonCall) -> None:
         call.answer(

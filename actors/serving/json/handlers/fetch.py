@@ -2,9 +2,9 @@
 
     {"op":"fetch","topic":"orders","partition":0,"offset":17,"max_records":100,"wait_ms":1000,"as":"json"}
 
-`offset` may be "earliest" or "latest" too. If nothing is there, the answer waits up to `wait_ms` for it. Control
-records are never told; records of aborted transactions are not told to a reader of committed ones. `next_offset`, where
-to go on, leads past them. `max_bytes` is what all keys, values and headers take together, but for the first record.
+`offset` may be "earliest" or "latest" too. If no record is there, the answer waits up to `wait_ms` for one. The
+answer has no control records, and for a reader of committed records none of aborted transactions. `next_offset`, where
+to go on, leads past them. `max_bytes` limits all keys, values and headers together, but for the first record.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class _Fetch:
             self._refuse(error.code, f"{self._topic.name}-{self._number} at offset {self._offset}: {error}")
             return
         if not read and next_offset > self._offset:
-            self._read(next_offset)  # nothing to tell was there, but there may be more behind it
+            self._read(next_offset)  # none of the records may be returned, but more may follow
             return
         pieces = yield from reading.told((({}, record) for record in read), self._told)
         facts = {

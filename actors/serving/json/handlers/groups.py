@@ -4,9 +4,9 @@
     {"op":"poll","wait_ms":5000}
     {"op":"commit"}
 
-A poll that waits is answered when records come, or when partitions come or go: `assignment` is told when it has
-changed. `commit` notes what the last poll told, or the `offsets` that are given. A connection that ends leaves its
-group.
+A poll that waits is answered when records come, or when partitions come or go: the answer has the `assignment` if it
+has changed. `commit` commits the offsets after the records of all polls, or the given `offsets`. A connection that ends
+leaves its group.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ TIMEOUT_MS_DEFAULT = 10_000
 WAIT_MS_MAX = 600_000
 TIMEOUT_MS = Field(within(1, WAIT_MS_MAX), TIMEOUT_MS_DEFAULT)
 ISOLATION = Field(one_of({"read_uncommitted": False, "read_committed": True}), False)
-"""Is only what was committed wanted?"""
+"""Does the reader want committed records only?"""
 
 
 @frozen(slots=True)

@@ -63,7 +63,7 @@ _FIELDS = Fields(
 
 
 class _Handler:
-    """Apart from others because a null is no value that was left out."""
+    """It differs from other handlers: a field that is null is not a field that was left out."""
 
     fields = _FIELDS
 
@@ -142,7 +142,7 @@ class _Produce:
         self._call.connection.in_slices(self._send(batch, topic))
 
     def _send(self, batch: partial[Batch], topic: Topic) -> Slices[None]:
-        now = self._call.serving.services.wall_ms()
+        now = self._call.serving.context.wall_ms()
         records: dict[int, list[Record]] = {}
         places: dict[int, list[int]] = {}
         keyless, there = None, len(topic.partitions)

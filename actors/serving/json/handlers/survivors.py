@@ -48,7 +48,7 @@ def ask_survivors(call: JsonCall, name: str, number: int, then: Told) -> None:
 
 
 def _survivors(call: JsonCall, name: str, number: int, _request_id: str) -> None:
-    """It may be sent again: nothing is changed."""
+    """The request id has no meaning: nothing is changed."""
 
     def tell(partition: PartitionState, told: list[SurvivorFacts]) -> None:
         present = {one.broker for one in told}

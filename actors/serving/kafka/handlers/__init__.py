@@ -1,7 +1,7 @@
-"""What this broker does for each of Kafka's APIs, one module per API, imported when it is first asked for.
+"""What this broker does for each of Kafka's APIs: one module per API, imported at its first request.
 
-A module's `handle(call)` gives the response, or None and answers later. One that may have many elements to deal with is
-a generator that pauses after each of them, so that others are served in between (actors/serving/connection.py).
+`handle(call)` of a module returns the response, or None and answers later. A handler that may have many elements is a
+generator that pauses after each of them, so that others are served in between (actors/serving/connection.py).
 
 Only what is listed here is advertised; a version that Kafka calls unstable (InitProducerId 6, of two-phase commit) only
 where the cluster's settings say so.
@@ -122,7 +122,7 @@ _SERVED_WITH_TWO_PHASE_COMMIT = tuple(
 
 
 def served(settings: TransactionConfig) -> tuple[Api, ...]:
-    """What is advertised, and so taken, by a broker with these settings."""
+    """The APIs that a broker with these settings advertises and accepts, with their versions."""
     return _SERVED_WITH_TWO_PHASE_COMMIT if settings.transaction_two_phase_commit_enable else SERVED
 
 

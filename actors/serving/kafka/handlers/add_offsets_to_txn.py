@@ -31,7 +31,7 @@ def handle(call: Call[AddOffsetsToTxnRequest]) -> None:
         else:
             call.answer(_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
-    def made(outcome: Outcome) -> None:  # by this request or by another one: the metadata tells
+    def made(outcome: Outcome) -> None:  # by this request or by another one: the metadata has it
         call.connection.controller.await_applied(outcome, SECONDS, go_on)
 
     if is_known():

@@ -5,8 +5,8 @@ Up to version 3 one transaction, from a client; from 4 on several.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from actors.messages.coordinator import TRANSACTIONS_TOPIC
 from actors.serving.kafka.handlers.coordinators import PerKey, at_coordinator
@@ -39,20 +39,14 @@ def handle(call: Call[AddPartitionsToTxnRequest]) -> None:
         )
         return
 
-    def respond(answers: list[Any]) -> Generator[None, None, AddPartitionsToTxnResponse]:
-        response = AddPartitionsToTxnResponse()
-        for asked, answer in zip(request.transactions, answers, strict=True):
-            if isinstance(answer, ErrorCode):
-                refused = _refused(asked.topics, answer)
-                told = AddPartitionsToTxnResult(transactional_id=asked.transactional_id, topic_results=refused)
-            else:
-                told = answer.results_by_transaction[0]
-            response.results_by_transaction.append(told)
-            yield
-        return response
+    def refused(at: int, error: ErrorCode) -> AddPartitionsToTxnResult:
+        asked = request.transactions[at]
+        results = _refused(asked.topics, error)
+        return AddPartitionsToTxnResult(transactional_id=asked.transactional_id, topic_results=results)
 
     parts = [(one.transactional_id, AddPartitionsToTxnRequest(transactions=[one])) for one in request.transactions]
-    PerKey(call, TRANSACTIONS_TOPIC, parts, respond)
+    results = attrgetter("results_by_transaction")
+    PerKey.one_by_one(call, TRANSACTIONS_TOPIC, parts, AddPartitionsToTxnResponse(), results, refused)
 
 
 def _refused(topics: list[AddPartitionsToTxnTopic], error: ErrorCode) -> list[AddPartitionsToTxnTopicResult]:

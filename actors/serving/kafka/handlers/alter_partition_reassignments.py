@@ -1,6 +1,6 @@
 """AlterPartitionReassignments: partitions move to other brokers, or, with null, back to where they were.
 
-It is answered when the move is noted; how far it is, ListPartitionReassignments tells.
+It is answered when the move is noted. ListPartitionReassignments reports the progress.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from actors.messages.controller import Outcome
 from actors.runtime import Gather
-from actors.serving.kafka.handlers.operations import new_id
+from actors.serving.kafka.handlers.operations import new_id, note_outcome
 from log.machines.metadata.plans import MoveReplicas
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_partition_reassignments import (
@@ -49,7 +49,7 @@ def handle(call: Call[AlterPartitionReassignmentsRequest]) -> Generator[None, No
                 result.error_code, result.error_message = ErrorCode.INVALID_REPLICA_ASSIGNMENT, text
             else:
                 gather.begin()
-                _move(call, topic.name, one, partial(_noted, gather, result))
+                _move(call, topic.name, one, partial(note_outcome, gather, result))
     gather.done()
 
 
@@ -63,8 +63,3 @@ def _move(
     replicas = tuple(one.replicas or ())
     operation = MoveReplicas(new_id(), name, one.partition_index, replicas, request.allow_replication_factor_change)
     call.connection.controller.operate(operation, request.timeout_ms / 1000, then)
-
-
-def _noted(gather: Gather, result: ReassignablePartitionResponse, outcome: Outcome) -> None:
-    result.error_code, result.error_message = outcome.error, outcome.error_message
-    gather.done()

@@ -1,4 +1,4 @@
-"""ApiVersions: what is spoken here, and which features: transactions in their second version (KIP-890)."""
+"""ApiVersions: the APIs and their versions, and the features: transactions in their second version (KIP-890)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TRANSACTION_VERSION = ("transaction.version", 2)
 MIN_ZERO_FROM = 4
-"""Older clients take a feature that begins with 0 for a mistake, so it is not told to them."""
+"""Older clients reject a feature whose lowest version is 0, so responses to them do not list it."""
 
 
 def handle(call: Call[ApiVersionsRequest]) -> ApiVersionsResponse:

@@ -76,7 +76,7 @@ def broker_entries(serving: Serving) -> list[Entry]:
     given = _given(serving)
     entries = [_broker_entry(row.name, given, row.kind.type, row.documentation) for row in BROKER_SETTINGS.values()]
     me = serving.metadata.brokers.get(serving.broker)
-    known = {"node.id": str(serving.broker), "log.dirs": serving.services.data_dir}
+    known = {"node.id": str(serving.broker), "log.dirs": serving.context.data_dir}
     if me is not None:
         known["listeners"] = f"PLAINTEXT://{me.host}:{me.port}"
     return [*entries, *(_broker_entry(name, known, *_OF_ONE_BROKER[name]) for name in known)]

@@ -1,15 +1,16 @@
-"""What may have configs, as requests name it, and how those of a topic are altered."""
+"""The resources that have configs, as requests name them, and how the configs of topics are altered."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from actors.cluster_file.config import SETTINGS
-from actors.messages.controller import Outcome
-from actors.serving.kafka.handlers.operations import SECONDS, new_id, said
+from actors.runtime import Gather
+from actors.serving.kafka.handlers.operations import SECONDS, new_id, note_outcome, said
 from log.machines.metadata.plans import AlterConfigs
 from protocol.error_codes import ErrorCode
 
@@ -32,7 +33,8 @@ class Named(Protocol):
     name: str
 
 
-R = TypeVar("R", bound=Resource)
+C = TypeVar("C", bound=Named)
+Refusal = tuple[ErrorCode, str]
 
 
 def unknown_type(resource_type: int) -> str:
@@ -41,14 +43,14 @@ def unknown_type(resource_type: int) -> str:
 
 
 def broker_problem(serving: Serving, name: str) -> str | None:
-    """What is wrong with asking this broker for the configs of the one that is called so."""
+    """Why this broker cannot answer for the configs of the broker with this name."""
     if name == str(serving.broker):
         return None
     return f"this is broker {serving.broker}, and {said(name)!r} is asked for; ask that broker itself"
 
 
-def refusal(serving: Serving, resource: Resource, configs: Sequence[Named], times: int) -> tuple[ErrorCode, str] | None:
-    """Why this resource may not be altered so, if that can be told without a controller."""
+def _refusal(serving: Serving, resource: Resource, configs: Sequence[Named], times: int) -> Refusal | None:
+    """Why this resource may not be altered so, as far as is known without a controller."""
     if times > 1:
         return ErrorCode.INVALID_REQUEST, "the request has this resource twice"
     twice = [name for name, count in Counter(config.name for config in configs).items() if count > 1]
@@ -61,7 +63,7 @@ def refusal(serving: Serving, resource: Resource, configs: Sequence[Named], time
     return None
 
 
-def _broker_refusal(serving: Serving, name: str, configs: Sequence[Named]) -> tuple[ErrorCode, str] | None:
+def _broker_refusal(serving: Serving, name: str, configs: Sequence[Named]) -> Refusal | None:
     problem = broker_problem(serving, name) if name else None
     if problem is not None:
         return ErrorCode.INVALID_REQUEST, problem
@@ -75,20 +77,36 @@ def _broker_refusal(serving: Serving, name: str, configs: Sequence[Named]) -> tu
     return ErrorCode.NONE, ""
 
 
-def times_of(resources: Iterable[Resource]) -> Counter[tuple[int, str]]:
-    """How often the request has each resource."""
-    return Counter((one.resource_type, one.resource_name) for one in resources)
-
-
-def alter_topic(
+def alter(
     call: Call[Any],
-    name: str,
-    configs: tuple[tuple[str, ...], ...],
-    then: Callable[[Outcome], None],
+    response: Any,
+    result_type: Callable[..., Any],
+    configs_of: Callable[[Any], Sequence[C]],
+    problem_of: Callable[[Sequence[C]], Refusal | None],
+    change: Callable[[C], tuple[str, ...]],
     *,
-    validate_only: bool,
     replace: bool,
-) -> None:
-    """Have the configs of a topic altered."""
-    operation = AlterConfigs(new_id(), name, configs, validate_only, replace)
-    call.connection.controller.operate(operation, SECONDS, then)
+) -> Generator[None, None, None]:
+    """Alter the configs of each resource that a request names, and answer with the results.
+
+    `configs_of` gives the configs of a resource that are to be altered, `problem_of` what is wrong with them, and
+    `change` one of them as the controllers take it.
+    """
+    gather = Gather(partial(call.answer, response))
+    resources: Sequence[Resource] = call.request.resources
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    last = {(resource.resource_type, resource.resource_name): resource for resource in resources}
+    for identity, resource in last.items():
+        yield
+        configs = configs_of(resource)
+        result = result_type(resource_type=identity[0], resource_name=identity[1], error_message=None)
+        response.responses.append(result)
+        refused = _refusal(call.serving, resource, configs, times[identity]) or problem_of(configs)
+        if refused is not None:
+            result.error_code, result.error_message = refused[0], refused[1] or None
+            continue
+        gather.begin()
+        changes = tuple(change(config) for config in configs)
+        operation = AlterConfigs(new_id(), resource.resource_name, changes, call.request.validate_only, replace)
+        call.connection.controller.operate(operation, SECONDS, partial(note_outcome, gather, result))
+    gather.done()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from actors.messages.coordinator import GROUPS_TOPIC
 from actors.serving.kafka.handlers.coordinators import GROUP_OPERATIONS, PerKey
@@ -19,17 +19,14 @@ if TYPE_CHECKING:
 
 
 def handle(call: Call[ConsumerGroupDescribeRequest]) -> None:
-    request, keys = call.request, list(dict.fromkeys(call.request.group_ids))
+    groups = list(dict.fromkeys(call.request.group_ids))
 
-    def respond(answers: list[Any]) -> Generator[None, None, ConsumerGroupDescribeResponse]:
-        response = ConsumerGroupDescribeResponse()
-        for group, answer in zip(keys, answers, strict=True):
-            refused = isinstance(answer, ErrorCode)
-            told = DescribedGroup(group_id=group, error_code=answer) if refused else answer.groups[0]
-            if request.include_authorized_operations:
-                told.authorized_operations = GROUP_OPERATIONS
-            response.groups.append(told)
-            yield
-        return response
+    def refused(at: int, error: ErrorCode) -> DescribedGroup:
+        return DescribedGroup(group_id=groups[at], error_code=error)
 
-    PerKey(call, GROUPS_TOPIC, [(group, ConsumerGroupDescribeRequest(group_ids=[group])) for group in keys], respond)
+    parts = [(group, ConsumerGroupDescribeRequest(group_ids=[group])) for group in groups]
+    operations = GROUP_OPERATIONS if call.request.include_authorized_operations else None
+    entries = attrgetter("groups")
+    PerKey.one_by_one(
+        call, GROUPS_TOPIC, parts, ConsumerGroupDescribeResponse(), entries, refused, operations=operations
+    )

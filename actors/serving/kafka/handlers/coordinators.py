@@ -1,7 +1,8 @@
 """Requests that coordinators answer.
 
 A client sends them to the broker that coordinates their key. If the coordinator of the key works on another broker, the
-client is told NOT_COORDINATOR and looks for it. There are two exceptions, for any broker can reach any coordinator:
+answer is NOT_COORDINATOR, and the client looks for it. Any broker can reach any coordinator, so there are two
+exceptions:
 
 - A broker that coordinated the key until a moment ago passes the request on, once. Nothing is lost by the handover.
   JoinGroup and InitProducerId are not passed on: if the client has looked for the coordinator meanwhile and asked again
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.messages.coordinator import Coordinate, CoordinatedBytes, coordinator_address, partition_of
 from actors.runtime import Address, Future, Gather
@@ -32,10 +33,11 @@ SUCCESSOR_SECONDS = 1.0
 PERSIST_SECONDS = 10.0
 GROUP_OPERATIONS = 0b1101_0100_1000  # read, delete, describe, describe and alter configs
 
+R = TypeVar("R")
 Refused = Callable[[ErrorCode], object]
 """The response to a request that could not be put to its coordinator."""
 Then = Callable[[object], None]
-"""Is given the response, or the ErrorCode that says why there is none."""
+"""Called with the response, or with the ErrorCode that says why there is none."""
 Ask = Callable[["Call[Any]", str, str, object, Then], None]
 """Puts a request to the coordinator of a topic's key."""
 Response = Generator[None, None, object]
@@ -50,7 +52,7 @@ def ask_once(call: Call[Any], topic: str, key: str, request: object, then: Then)
         then(ErrorCode.NOT_COORDINATOR)
         return
     number = partition_of(key, len(known.partitions))
-    group, leadership = serving.replica(known, number).name, serving.services.leadership
+    group, leadership = serving.replica(known, number).name, serving.context.leadership
 
     def ask() -> None:
         led = leadership.of(group)
@@ -73,7 +75,7 @@ def ask_once(call: Call[Any], topic: str, key: str, request: object, then: Then)
 def ask_persistently(call: Call[Any], _topic: str, group: str, request: object, then: Then) -> None:
     """Ask the coordinator of this group, wherever it works, until it answers.
 
-    A client that is refused at last asks the same broker again: it is told that the coordinator is loading.
+    When the time is up, the answer is that the coordinator is loading, so that the client asks this broker again.
     """
 
     def answered(response: Any, error: ErrorCode) -> None:
@@ -90,7 +92,7 @@ def ask_persistently(call: Call[Any], _topic: str, group: str, request: object, 
 
 
 def at_coordinator(call: Call[Any], topic: str, key: str, refused: Refused, ask: Ask = ask_once) -> None:
-    """Put the request to the coordinator of this key, and answer what it says."""
+    """Put the request to the coordinator of this key, and answer with its response."""
 
     def answered(answer: object) -> None:
         call.answer(refused(answer) if isinstance(answer, ErrorCode) else answer)
@@ -111,7 +113,7 @@ class PerKey:
         respond: Callable[[list[Any]], Response],
         ask: Ask = ask_once,
     ) -> None:
-        """`parts` are keys, and what each one's coordinator is asked. An answer may be an ErrorCode instead.
+        """`parts` are keys, each with the request to its coordinator. An answer may be an ErrorCode instead.
 
         `respond` makes the response of all answers, with a pause after each.
         """
@@ -126,6 +128,37 @@ class PerKey:
         here = (coordinator_address(topic, at, call.serving.broker) for at in range(count))
         asks = (partial(_ask_here, call, address, call.request) for address in here)
         cls.__new__(cls)._begin(call, asks, count, respond)
+
+    @classmethod
+    def one_by_one(
+        cls,
+        call: Call[Any],
+        topic: str,
+        parts: Sequence[tuple[str, object]],
+        response: R,
+        entries: Callable[[Any], list[Any]],
+        refused: Callable[[int, ErrorCode], Any],
+        ask: Ask = ask_once,
+        *,
+        operations: int | None = None,
+    ) -> None:
+        """Make this response of one entry for each part: its coordinator's response has one, or it is refused.
+
+        `entries` is the list of entries in a response, and `refused` the entry of the part with this number.
+        `operations` are those that a client may do, if each entry has to name them.
+        """
+
+        def respond(answers: list[Any]) -> Generator[None, None, R]:
+            made = entries(response)
+            for at, answer in enumerate(answers):
+                entry = refused(at, answer) if isinstance(answer, ErrorCode) else entries(answer)[0]
+                if operations is not None:
+                    entry.authorized_operations = operations
+                made.append(entry)
+                yield
+            return response
+
+        cls(call, topic, parts, respond, ask)
 
     def _begin(
         self,

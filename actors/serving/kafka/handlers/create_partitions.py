@@ -10,9 +10,8 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors.messages.controller import Outcome
 from actors.runtime import Gather
-from actors.serving.kafka.handlers.operations import new_id
+from actors.serving.kafka.handlers.operations import new_id, note_outcome
 from log.machines.metadata.plans import CreatePartitions
 from protocol.error_codes import ErrorCode
 from protocol.messages.create_partitions import (
@@ -39,10 +38,5 @@ def handle(call: Call[CreatePartitionsRequest]) -> Generator[None, None, None]:
         assignment = tuple(tuple(one.broker_ids) for one in topic.assignments or ())
         gather.begin()
         operation = CreatePartitions(new_id(), topic.name, topic.count, assignment, request.validate_only)
-        call.connection.controller.operate(operation, request.timeout_ms / 1000, partial(_made, gather, result))
-    gather.done()
-
-
-def _made(gather: Gather, result: CreatePartitionsTopicResult, outcome: Outcome) -> None:
-    result.error_code, result.error_message = outcome.error, outcome.error_message
+        call.connection.controller.operate(operation, request.timeout_ms / 1000, partial(note_outcome, gather, result))
     gather.done()

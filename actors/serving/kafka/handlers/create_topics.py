@@ -1,4 +1,4 @@
-"""CreateTopics: each topic is an operation of its own, and all of them are answered gather, once they have leaders.
+"""CreateTopics: each topic is an operation of its own, and all of them are answered together, once they have leaders.
 
 Left out: quotas on making partitions.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from actors.messages.controller import Outcome, TopicCreated
 from actors.runtime import Gather
 from actors.serving.kafka.handlers.config_entries import Entry, topic_entries, usual_topic_entries
-from actors.serving.kafka.handlers.operations import new_id, said
+from actors.serving.kafka.handlers.operations import new_id, note_outcome, said
 from log.machines.metadata.plans import CreateTopic
 from log.machines.metadata.topic_ids import id_bytes
 from protocol.error_codes import ErrorCode
@@ -88,7 +88,6 @@ def _made(
     result: CreatableTopicResult,
     outcome: Outcome,
 ) -> None:
-    result.error_code, result.error_message = outcome.error, outcome.error_message
     if outcome.error == ErrorCode.NONE:
         created = outcome.facts_as(TopicCreated)
         result.num_partitions, result.replication_factor = created.partitions, created.replication_factor
@@ -99,7 +98,7 @@ def _made(
         result.configs = [
             _config(entry) if entry.name in own else usual[entry.name] for entry in topic_entries(call.serving, own)
         ]
-    gather.done()
+    note_outcome(gather, result, outcome)
 
 
 @lru_cache(maxsize=16)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from actors.messages.coordinator import GROUPS_TOPIC
 from actors.serving.kafka.handlers.coordinators import PerKey
@@ -15,15 +15,10 @@ if TYPE_CHECKING:
 
 
 def handle(call: Call[DeleteGroupsRequest]) -> None:
-    names = list(dict.fromkeys(call.request.groups_names))
+    groups = list(dict.fromkeys(call.request.groups_names))
 
-    def respond(answers: list[Any]) -> Generator[None, None, DeleteGroupsResponse]:
-        response = DeleteGroupsResponse()
-        for name, answer in zip(names, answers, strict=True):
-            refused = isinstance(answer, ErrorCode)
-            told = DeletableGroupResult(group_id=name, error_code=answer) if refused else answer.results[0]
-            response.results.append(told)
-            yield
-        return response
+    def refused(at: int, error: ErrorCode) -> DeletableGroupResult:
+        return DeletableGroupResult(group_id=groups[at], error_code=error)
 
-    PerKey(call, GROUPS_TOPIC, [(name, DeleteGroupsRequest(groups_names=[name])) for name in names], respond)
+    parts = [(group, DeleteGroupsRequest(groups_names=[group])) for group in groups]
+    PerKey.one_by_one(call, GROUPS_TOPIC, parts, DeleteGroupsResponse(), attrgetter("results"), refused)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from actors.messages.controller import Outcome, TopicDeleted
 from actors.runtime import Gather
-from actors.serving.kafka.handlers.operations import new_id
+from actors.serving.kafka.handlers.operations import new_id, note_outcome
 from log.machines.metadata.plans import DeleteTopic
 from log.machines.metadata.topic_ids import id_bytes, id_text
 from protocol.error_codes import ErrorCode
@@ -48,7 +48,7 @@ def handle(call: Call[DeleteTopicsRequest]) -> Generator[None, None, None]:
 
 
 def _identity(call: Call[DeleteTopicsRequest], one: DeleteTopicState) -> object:
-    """The topic that is meant, however it is called."""
+    """The topic that is meant, by name or by id."""
     topic = call.serving.topic_by(one.name or "", one.topic_id)
     return (one.name, one.topic_id) if topic is None else topic.id
 
@@ -64,8 +64,7 @@ def _problem(one: DeleteTopicState, times: int) -> str | None:
 
 
 def _deleted(gather: Gather, result: DeletableTopicResult, outcome: Outcome) -> None:
-    result.error_code, result.error_message = outcome.error, outcome.error_message
     if outcome.error == ErrorCode.NONE:
         deleted = outcome.facts_as(TopicDeleted)
         result.name, result.topic_id = deleted.name, id_bytes(deleted.topic_id)
-    gather.done()
+    note_outcome(gather, result, outcome)

@@ -45,7 +45,7 @@ def handle(call: Call[DescribeConfigsRequest]) -> Generator[None, None, Describe
 
 
 class _Told:
-    """Configs as this request wants them told. What many topics have in common is made once, and freed once."""
+    """The entries of the response. Those that many topics have in common are made once, and freed once."""
 
     def __init__(self, call: Call[DescribeConfigsRequest]) -> None:
         self._request = call.request
@@ -83,7 +83,7 @@ def _entries(serving: Serving, resource: DescribeConfigsResource) -> list[Entry]
     name = resource.resource_name
     if resource.resource_type == BROKER:
         if not name:
-            return []  # what brokers have in common and may change while they run: there is nothing of that kind
+            return []  # configs of all brokers that may change while they run: there are none
         problem = broker_problem(serving, name)
         if problem is not None:
             raise _Refused(ErrorCode.INVALID_REQUEST, problem)

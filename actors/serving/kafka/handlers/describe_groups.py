@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from actors.messages.coordinator import GROUPS_TOPIC
 from actors.serving.kafka.handlers.coordinators import GROUP_OPERATIONS, PerKey
@@ -15,17 +15,12 @@ if TYPE_CHECKING:
 
 
 def handle(call: Call[DescribeGroupsRequest]) -> None:
-    request, keys = call.request, list(dict.fromkeys(call.request.groups))
+    groups = list(dict.fromkeys(call.request.groups))
 
-    def respond(answers: list[Any]) -> Generator[None, None, DescribeGroupsResponse]:
-        response = DescribeGroupsResponse()
-        for group, answer in zip(keys, answers, strict=True):
-            refused = isinstance(answer, ErrorCode)
-            told = DescribedGroup(group_id=group, error_code=answer) if refused else answer.groups[0]
-            if request.include_authorized_operations:
-                told.authorized_operations = GROUP_OPERATIONS
-            response.groups.append(told)
-            yield
-        return response
+    def refused(at: int, error: ErrorCode) -> DescribedGroup:
+        return DescribedGroup(group_id=groups[at], error_code=error)
 
-    PerKey(call, GROUPS_TOPIC, [(group, DescribeGroupsRequest(groups=[group])) for group in keys], respond)
+    parts = [(group, DescribeGroupsRequest(groups=[group])) for group in groups]
+    operations = GROUP_OPERATIONS if call.request.include_authorized_operations else None
+    entries = attrgetter("groups")
+    PerKey.one_by_one(call, GROUPS_TOPIC, parts, DescribeGroupsResponse(), entries, refused, operations=operations)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def handle(call: Call[DescribeLogDirsRequest]) -> Generator[None, None, None]:
     request, serving = call.request, call.serving
-    directory = serving.services.data_dir
+    directory = serving.context.data_dir
     total, usable = _room(directory)
     result = DescribeLogDirsResult(log_dir=directory, total_bytes=total, usable_bytes=usable)
     gather = Gather(partial(call.answer, DescribeLogDirsResponse(results=[result])))

@@ -1,9 +1,9 @@
-"""DescribeTransactions: what transactional ids are up to."""
+"""DescribeTransactions: the state of transactional ids, and the partitions of their transactions."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from actors.messages.coordinator import TRANSACTIONS_TOPIC
 from actors.serving.kafka.handlers.coordinators import PerKey
@@ -20,17 +20,10 @@ if TYPE_CHECKING:
 
 def handle(call: Call[DescribeTransactionsRequest]) -> None:
     ids = list(dict.fromkeys(call.request.transactional_ids))
+    states = attrgetter("transaction_states")
 
-    def respond(answers: list[Any]) -> Generator[None, None, DescribeTransactionsResponse]:
-        response = DescribeTransactionsResponse()
-        for one, answer in zip(ids, answers, strict=True):
-            refused = isinstance(answer, ErrorCode)
-            told = (
-                TransactionState(transactional_id=one, error_code=answer) if refused else answer.transaction_states[0]
-            )
-            response.transaction_states.append(told)
-            yield
-        return response
+    def refused(at: int, error: ErrorCode) -> TransactionState:
+        return TransactionState(transactional_id=ids[at], error_code=error)
 
     parts = [(one, DescribeTransactionsRequest(transactional_ids=[one])) for one in ids]
-    PerKey(call, TRANSACTIONS_TOPIC, parts, respond)
+    PerKey.one_by_one(call, TRANSACTIONS_TOPIC, parts, DescribeTransactionsResponse(), states, refused)

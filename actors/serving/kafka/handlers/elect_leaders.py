@@ -103,7 +103,7 @@ class _ElectLeaders:
             _refuse(result, ErrorCode.ELECTION_NOT_NEEDED, f"broker {leader} leads it")
 
     def _try(self, topic: Topic, preferred: int, result: PartitionResult) -> None:
-        """Whatever was answered: the leader now tells whether it worked, and whether there is something to try."""
+        """Look at the present leader: has the transfer succeeded, and if not, can it be tried (again)?"""
         led, left = self._call.serving.led(topic, result.partition_id), self._deadline - self._now
         if led is not None and led.broker == preferred:
             self._gather.done()
@@ -135,7 +135,7 @@ def _refuse(result: PartitionResult, error: ErrorCode, text: str) -> None:
 def _look_until(
     connection: KafkaConnection, condition: Callable[[], bool], seconds: float, then: Callable[[], None]
 ) -> None:
-    """Go on once this holds, or after so many seconds. Looks less and less often: many may wait for the same."""
+    """Go on once the condition holds, or after so many seconds. The pauses double, since many may wait at once."""
     _look(connection, condition, connection.now + seconds, then, LOOK_SECONDS)
 
 

@@ -1,23 +1,24 @@
-"""Fetch: what is committed of some partitions, held back until there is enough of it or the time is up.
+"""Fetch: committed records of some partitions. The response waits until they are enough, or the time is up.
 
 The records are slices of files, which the kernel sends. Every partition is read at once, and once only, however often
-a request names it; where together they are more than was asked for, those at the end are left for the next request. The
-first batch may be larger than any limit, or it could never be read. While nothing is there, the replicas are asked to
-say when that changes. While slices that wait to be sent hold too many files open, only one partition of a request gets
-records, as a copy in memory.
+a request names it; if together they have more than was asked for, those at the end are left for the next request. The
+first batch may be larger than any limit, or it could never be read. While slices that wait to be sent hold too many
+files open, only one partition of a request gets records, as a copy in memory. While bytes are lacking, the replicas are
+asked to report more.
 
 Left out: fetching by followers, which replicate in another way, and preferred read replicas.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
-from actors.messages.replica import FetchExpired, ReadSlice, SliceRead, UnwatchLog, WatchLog
+from actors.messages.replica import FetchExpired, LogMoved, ReadSlice, SliceRead, UnwatchLog, WatchLog
 from actors.runtime import Future, Gather
 from actors.serving.fetch_sessions import INITIAL_EPOCH, FetchSession, Key, Wanted, partitions_of
 from actors.serving.kafka.handlers.leaders import endpoints
@@ -39,6 +40,7 @@ from protocol.records.batches import parse_batches
 from protocol.records.compression import Codec
 
 if TYPE_CHECKING:
+    from actors.runtime import Address
     from actors.runtime.timers import Timer
     from actors.serving.kafka.connection import Call
     from log.machines.metadata.metadata import Topic
@@ -50,8 +52,8 @@ ZSTD_FROM = 10
 LOOKED_AT_BYTES_MAX = 256 << 10
 """Of one partition, for clients so old that every batch has to be looked at for zstd, unless one batch is larger."""
 FILES_MAX = 256
-"""Slices of files in one answer. Each may hold a descriptor until it is sent; other partitions are told to have no
-records, and their turn comes with the next request."""
+"""Slices of files in one answer. Each may hold a descriptor until it is sent; other partitions get
+no records, and their turn comes with the next request."""
 PAUSE_EVERY = 16
 """So many partitions are soon done with, and most requests name fewer: a pause costs as much as the work."""
 ABORTED_AT_ONCE_MAX = 100
@@ -74,33 +76,59 @@ def handle(call: Call[FetchRequest]) -> FetchResponse | Generator[None, None, No
 class _Read:
     """One partition of one fetch."""
 
+    place: int
+    """Among the partitions of its fetch."""
     wanted: Wanted
     topic: Topic | None
     answer: PartitionData
+    replica: Address | None = None
+    """The replica on this broker, if the partition exists."""
+    is_of_file: bool = False
+    """Was a slice of a file read for the answer?"""
     beyond: int = 0
     """Bytes of the next segments: an answer has one segment's records, but min_bytes counts what is there."""
     withheld: bool = False
     """Is there more, which is not given now because slices hold too many files open?"""
+    end: int = -1
+    """Where the replica begins to count more bytes, once this was read."""
+    more: int = 0
+    """Bytes that the replica has reported since this was read."""
+    is_watched: bool = False
+    """Will its replica report more?"""
 
 
 class _Fetch:
-    """One request until it is answered. Whatever takes time for each partition is done in slices."""
+    """One request until it is answered. Work on many partitions is done in slices.
+
+    A fetch that lacks bytes has every replica report when more can be read (WatchLog, LogMoved). It adds up the
+    reported bytes, and when they are all that it lacked, it reads the partitions that moved again. A replica reports
+    once, and is asked again while the fetch lacks bytes; if the fetch has one partition, the second report comes when
+    all of these bytes are there. So a fetch whose time is up knows which partitions moved, and reads these again before
+    it is answered.
+    """
 
     __slots__ = (
-        "_call", "_deadline", "_files", "_gather", "_is_waiting", "_moved", "_number", "_reads", "_session", "_timer",
+        "_call", "_deadline", "_files", "_gather", "_is_committed", "_is_waiting", "_is_watching", "_lacks", "_moved",
+        "_number", "_reads", "_session", "_timer",
     )  # fmt: skip
 
     def __init__(self, call: Call[FetchRequest], session: FetchSession | None) -> None:
         self._call = call
         self._session = session
+        self._is_committed = call.request.isolation_level == READ_COMMITTED
+        """Does the client read committed records only?"""
         self._reads: list[_Read] = []
         self._number = 0
         self._timer: Timer | None = None
         self._deadline = call.serving.node.scheduler.clock.now() + call.request.max_wait_ms / 1000
+        self._lacks = 0
+        """How many bytes it lacks, after all that was read or reported."""
+        self._moved: dict[int, _Read] = {}
+        """The partitions of which more was reported than was read, by place."""
+        self._is_watching = False
+        """Is everything read, and too little found? Then every replica is asked to report more."""
         self._is_waiting = False
-        """Is everything read, too little found, and every replica asked to say when that changes?"""
-        self._moved = False
-        """Did some replica say so before all were asked?"""
+        """Has every replica been asked?"""
         self._gather: Gather
         """Counts the reads that are under way."""
         self._files = 0
@@ -120,19 +148,17 @@ class _Fetch:
         else:
             yield from self._call.answering(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
             return
-        for count, one in enumerate(list(named.values()), 1):
-            self._reads.append(_Read(one, serving.topic_by(one.topic, one.topic_id), _nothing(one)))
-            if not count % PAUSE_EVERY:
+        for place, one in enumerate(list(named.values())):
+            self._reads.append(_Read(place, one, serving.topic_by(one.topic, one.topic_id), _nothing(one)))
+            if not (place + 1) % PAUSE_EVERY:
                 yield
-        yield from self._read_all()
+        yield from self._read(self._reads)
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def _read_all(self) -> Slices:
-        self._moved = False
-        self._files = 0
+    def _read(self, reads: list[_Read]) -> Slices:
         self._gather = Gather(self._all_answered)
-        for read in self._reads:
+        for read in reads:
             wanted, topic, number = read.wanted, read.topic, read.wanted.partition.partition
             if topic is None:
                 by_id = any(wanted.topic_id)
@@ -141,21 +167,23 @@ class _Fetch:
             elif not 0 <= number < len(topic.partitions):
                 read.answer = _failed(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
-                read.answer = _nothing(wanted)  # what was read before goes first, and its file with it
                 self._ask(read, topic)
             yield
         self._gather.done()
 
     def _ask(self, read: _Read, topic: Topic, *, copied: bool = False) -> None:
         self._gather.begin()
-        read.beyond, read.withheld = 0, False
+        if read.end >= 0:  # the slice of an earlier read goes first, and its file with it
+            self._files -= read.is_of_file
+            read.answer = _nothing(read.wanted)
+            read.beyond, read.withheld, read.is_of_file = 0, False, False
         asked = read.wanted.partition
         message = ReadSlice(
-            asked.fetch_offset, self._limit(asked), self._call.request.isolation_level == READ_COMMITTED,
-            asked.current_leader_epoch, asked.last_fetched_epoch, copied,
+            asked.fetch_offset, self._limit(asked), self._is_committed, asked.current_leader_epoch,
+            asked.last_fetched_epoch, copied,
         )  # fmt: skip
-        replica = self._call.serving.replica(topic, asked.partition)
-        self._call.connection.ask(replica, message, partial(self._was_read, read))
+        read.replica = self._call.serving.replica(topic, asked.partition)
+        self._call.connection.ask(read.replica, message, partial(self._was_read, read))
 
     def _limit(self, asked: FetchPartition) -> int:
         limit = min(asked.partition_max_bytes, self._call.request.max_bytes, BYTES_MAX)
@@ -168,9 +196,13 @@ class _Fetch:
             found: SliceRead = future.get()
             if found.slice.file is not None and self._files >= FILES_MAX:
                 found = evolve(found, slice=found.slice.withheld(), withheld=True)
-            self._files += found.slice.file is not None
+            read.is_of_file = found.slice.file is not None
+            self._files += read.is_of_file
             read.answer, read.beyond = _answer(read.wanted, found), found.slice.beyond
             read.withheld = found.withheld
+            readable = found.last_stable_offset if self._is_committed else found.high_watermark
+            read.end, read.more = max(readable, read.wanted.partition.fetch_offset), 0
+            self._moved.pop(read.place, None)
         self._gather.done()
 
     def _all_answered(self) -> None:
@@ -187,14 +219,9 @@ class _Fetch:
         if (yield from self._is_enough()) or self._is_over():
             yield from self._answer()
             return
-        if not self._moved:
-            yield from self._watch()
-        if self._moved:
-            yield from self._read_all()
-        elif self._is_over():  # while this was asked
-            yield from self._answer()
-        else:
-            self._is_waiting = True
+        yield from self._watch()
+        self._is_waiting = True
+        self._go_on()
 
     def _first_withheld(self) -> Generator[None, None, _Read | None]:
         """A partition of which something must be given, in memory: else the client would ask in vain, and again."""
@@ -217,54 +244,90 @@ class _Fetch:
         request = self._call.request
         if request.max_wait_ms <= 0 or not self._reads:
             return True
-        size = 0
+        lacks = request.min_bytes
         for count, read in enumerate(self._reads, 1):
             answer = read.answer
             if answer.error_code != ErrorCode.NONE or answer.diverging_epoch is not None:
                 return True
-            size += len(answer.records or b"") + read.beyond
+            lacks -= len(answer.records or b"") + read.beyond
             if not count % PAUSE_EVERY:
                 yield
-        return size >= request.min_bytes
+        self._lacks = lacks
+        for read in self._moved.values():
+            self._lacks -= read.more
+        return lacks <= 0
 
     # -- waiting -----------------------------------------------------------------------------------------------
 
     def _watch(self) -> Slices:
-        """Nothing, or not enough, is there: have every replica say when it has more."""
-        connection, serving = self._call.connection, self._call.serving
+        """Have every replica report when it has more, unless enough is reported meanwhile."""
+        connection = self._call.connection
+        self._is_watching = True
         if self._timer is None:
             self._number = connection.wait_for_more(self)
-            left = self._deadline - serving.node.scheduler.clock.now()
+            left = self._deadline - self._call.serving.node.scheduler.clock.now()
             self._timer = connection.after(max(left, 0.0), FetchExpired(self._number))
-        committed = self._call.request.isolation_level == READ_COMMITTED
         for read in self._reads:
-            assert read.topic is not None
-            end = read.answer.last_stable_offset if committed else read.answer.high_watermark
-            watch = WatchLog(connection.address, self._number, end, committed)
-            if not connection.send(serving.replica(read.topic, read.wanted.partition.partition), watch):
-                self._moved = True
+            if self._lacks <= 0:
+                return
+            if not read.is_watched:
+                self._watch_one(read)
             yield
 
-    def _unwatch(self) -> Slices:
-        connection, serving = self._call.connection, self._call.serving
-        for read in self._reads:
-            assert read.topic is not None
-            address = serving.replica(read.topic, read.wanted.partition.partition)
-            connection.send(address, UnwatchLog(connection.address, self._number))
-            yield
+    def _watch_one(self, read: _Read) -> None:
+        connection = self._call.connection
+        wanted = self._lacks if read.more and len(self._reads) == 1 else 1
+        watch = WatchLog(
+            connection.address, self._number, read.place, read.end, self._is_committed, max(self._lacks, 1), wanted
+        )
+        read.is_watched = True
+        assert read.replica is not None
+        if not connection.send(read.replica, watch):
+            read.is_watched = False
+            self._note_more(read, self._call.request.min_bytes)  # the next read gets the error
 
-    def more(self) -> None:
-        """Some replica has more to read, or is gone."""
-        if self._is_waiting:
-            self._is_waiting = False
-            self._call.connection.in_slices(self._read_all())
-        else:
-            self._moved = True
+    def _note_more(self, read: _Read, size: int) -> None:
+        self._moved[read.place] = read
+        read.more += size
+        self._lacks -= size
+
+    def moved(self, message: LogMoved) -> None:
+        """A replica has more to read, or leads no longer."""
+        read = self._reads[message.place]
+        read.is_watched = False
+        if message.end < 0:
+            self._note_more(read, self._call.request.min_bytes)
+        elif message.end > read.end:
+            self._note_more(read, message.size)
+            read.end = message.end
+        if self._is_watching and self._lacks > 0:
+            self._watch_one(read)
+        self._go_on()
 
     def expired(self) -> None:
-        if self._is_waiting:  # else what is being read is the answer
-            self._is_waiting = False
-            self._call.connection.in_slices(self._answer())
+        self._deadline = -math.inf
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Once enough is reported or the time is up, read the partitions that moved again; answer if none has."""
+        if self._is_waiting and (self._lacks <= 0 or self._is_over()):
+            self._is_watching = self._is_waiting = False
+            moved = list(self._moved.values())
+            self._call.connection.in_slices(self._read(moved) if moved else self._answer())
+
+    def _unwatch(self) -> Slices:
+        connection = self._call.connection
+        for read in self._reads:
+            if read.is_watched:
+                read.is_watched = False
+                assert read.replica is not None
+                connection.send(read.replica, UnwatchLog(connection.address, self._number))
+            yield
+
+    def abandon(self) -> None:
+        """The connection ends."""
+        for _ in self._unwatch():
+            pass
 
     # -- answering ---------------------------------------------------------------------------------------------
 
@@ -272,8 +335,8 @@ class _Fetch:
         call, serving, request = self._call, self._call.serving, self._call.request
         if self._timer is not None:
             self._timer.cancel()
-            call.connection.wait_no_longer(self._number)
             yield from self._unwatch()
+            call.connection.wait_no_longer(self._number)
         yield from self._keep_within(request.max_bytes)
         if call.version < ZSTD_FROM:
             yield from self._keep_from_zstd()

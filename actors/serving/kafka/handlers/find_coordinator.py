@@ -45,7 +45,7 @@ def handle(call: Call[FindCoordinatorRequest]) -> None:
         if outcome.error == ErrorCode.INVALID_REPLICATION_FACTOR:
             text = f"{topic} cannot be made: {outcome.message}"
             call.go_on(_answer(call, (_refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text) for key in keys)))
-        else:  # whether this request made it or another one did, the metadata tells
+        else:  # this request or another one made it: the metadata has it
             call.connection.controller.await_applied(outcome, SECONDS, look)
 
     if serving.metadata.topic(topic) is not None:

@@ -5,13 +5,10 @@ Left out: configs of brokers, which are set in cluster.toml.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from functools import partial
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from actors.messages.controller import Outcome
-from actors.runtime import Gather
-from actors.serving.kafka.handlers.config_resources import BROKER, TOPIC, alter_topic, refusal, times_of
+from actors.serving.kafka.handlers.config_resources import BROKER, TOPIC, Refusal, alter
 from actors.serving.kafka.handlers.operations import said
 from log.machines.metadata.plans import APPEND, SUBTRACT
 from protocol.error_codes import ErrorCode
@@ -38,38 +35,28 @@ _THROTTLES = {
     ),
     TOPIC: frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}),
 }
-"""What kafka-reassign-partitions.sh deletes after every move. While brokers run, none of it is ever set here."""
+"""Configs that kafka-reassign-partitions.sh deletes after every move. They are never set here while brokers run."""
 
 
 def handle(call: Call[IncrementalAlterConfigsRequest]) -> Generator[None, None, None]:
-    request, response = call.request, IncrementalAlterConfigsResponse()
-    gather, times = Gather(partial(call.answer, response)), times_of(request.resources)
-    for resource in {(one.resource_type, one.resource_name): one for one in request.resources}.values():
-        yield
-        result = AlterConfigsResourceResponse(
-            resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
-        )
-        response.responses.append(result)
-        count = times[resource.resource_type, resource.resource_name]
-        configs = _to_alter(resource)
-        refused = refusal(call.serving, resource, configs, count) or _bad_operation(configs)
-        if refused is not None:
-            result.error_code, result.error_message = refused[0], refused[1] or None
-            continue
-        gather.begin()
-        changes = tuple(_change(config) for config in configs)
-        then = partial(_altered, gather, result)
-        alter_topic(call, resource.resource_name, changes, then, validate_only=request.validate_only, replace=False)
-    gather.done()
+    return alter(
+        call,
+        IncrementalAlterConfigsResponse(),
+        AlterConfigsResourceResponse,
+        _to_alter,
+        _problem,
+        _change,
+        replace=False,
+    )
 
 
 def _to_alter(resource: AlterConfigsResource) -> list[AlterableConfig]:
-    """All but throttles that are deleted: to delete what is not set is to do nothing."""
+    """All configs but deleted throttles: these are not set, so nothing has to be done."""
     throttles = _THROTTLES.get(resource.resource_type, frozenset())
     return [one for one in resource.configs if one.config_operation != _DELETE or one.name not in throttles]
 
 
-def _bad_operation(configs: list[AlterableConfig]) -> tuple[ErrorCode, str] | None:
+def _problem(configs: Sequence[AlterableConfig]) -> Refusal | None:
     for config in configs:
         if config.config_operation not in (_SET, _DELETE, _APPEND, _SUBTRACT):
             text = f"{said(config.name)}: operation {config.config_operation}; set is 0, delete 1, append 2, subtract 3"
@@ -87,8 +74,3 @@ def _change(config: AlterableConfig) -> tuple[str, ...]:
     if config.config_operation == _SET:
         return (config.name, config.value)
     return (config.name, config.value, _CHANGES[config.config_operation])
-
-
-def _altered(gather: Gather, result: AlterConfigsResourceResponse, outcome: Outcome) -> None:
-    result.error_code, result.error_message = outcome.error, outcome.error_message
-    gather.done()

@@ -22,7 +22,7 @@ def handle(call: Call[ListGroupsRequest]) -> None:
             yield
             if not isinstance(answer, ErrorCode):
                 groups += answer.groups
-            elif answer != ErrorCode.NOT_COORDINATOR:  # else another broker tells of them
+            elif answer != ErrorCode.NOT_COORDINATOR:  # else another broker lists them
                 error = answer
         return ListGroupsResponse(error_code=error, groups=groups)
 

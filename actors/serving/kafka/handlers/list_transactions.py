@@ -23,7 +23,7 @@ def handle(call: Call[ListTransactionsRequest]) -> None:
                 response.transaction_states += answer.transaction_states
                 response.unknown_state_filters = answer.unknown_state_filters
                 response.error_code = response.error_code or answer.error_code
-            elif answer != ErrorCode.NOT_COORDINATOR:  # else another broker tells of them
+            elif answer != ErrorCode.NOT_COORDINATOR:  # else another broker lists them
                 response.error_code = answer
         return response
 

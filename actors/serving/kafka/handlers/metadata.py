@@ -1,8 +1,8 @@
 """Metadata: brokers that are alive or were just now, topics, and their leaders. A topic that is missing may be made.
 
-A broker that has just been started and is still catching up knows neither all topics nor all brokers, and clients would
-believe it: they would fail what waits for such a topic, and forget such brokers. So it says nothing until it knows
-again what it knew before; if that takes long, it hangs up, and others are asked.
+A broker that was just started and is catching up knows neither all topics nor all brokers. Clients would believe it:
+they would fail requests for missing topics, and forget missing brokers. So it does not answer until it has applied what
+it knew before. If that takes long, it closes the connection, and the client asks another broker.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _answer(call: Call[MetadataRequest]) -> Generator[None, None, MetadataRespon
                 response.topics.append(
                     MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=wanted.name or "")
                 )
-            elif wanted.name is None or any(wanted.topic_id):  # beside an id Java sends the name ""
+            elif wanted.name is None or any(wanted.topic_id):  # beside an id, the Java client sends the name ""
                 response.topics.append((yield from _by_id(serving, wanted.topic_id)))
             else:
                 may_make = request.allow_auto_topic_creation
@@ -90,7 +90,7 @@ def _answer(call: Call[MetadataRequest]) -> Generator[None, None, MetadataRespon
 
 
 def controller_id(serving: Serving) -> int:
-    led = serving.services.leadership.of(GROUP)
+    led = serving.context.leadership.of(GROUP)
     return -1 if led is None or led.broker is None or not serving.alive(led.broker) else led.broker
 
 

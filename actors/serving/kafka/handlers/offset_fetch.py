@@ -3,8 +3,8 @@ coordinate the group asks the one that does."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from actors.messages.coordinator import GROUPS_TOPIC
 from actors.serving.kafka.handlers.coordinators import PerKey, ask_persistently, at_coordinator
@@ -32,17 +32,12 @@ def handle(call: Call[OffsetFetchRequest]) -> None:
 
     wanted = list({_identity(at, one): one for at, one in enumerate(request.groups)}.values())
 
-    def respond(answers: list[Any]) -> Generator[None, None, OffsetFetchResponse]:
-        response = OffsetFetchResponse()
-        for one, answer in zip(wanted, answers, strict=True):
-            refused = isinstance(answer, ErrorCode)
-            told = OffsetFetchResponseGroup(group_id=one.group_id, error_code=answer) if refused else answer.groups[0]
-            response.groups.append(told)
-            yield
-        return response
+    def refused(at: int, error: ErrorCode) -> OffsetFetchResponseGroup:
+        return OffsetFetchResponseGroup(group_id=wanted[at].group_id, error_code=error)
 
     parts = [(one.group_id, OffsetFetchRequest(groups=[one], require_stable=request.require_stable)) for one in wanted]
-    PerKey(call, GROUPS_TOPIC, parts, respond, ask_persistently)
+    groups = attrgetter("groups")
+    PerKey.one_by_one(call, GROUPS_TOPIC, parts, OffsetFetchResponse(), groups, refused, ask_persistently)
 
 
 def _identity(at: int, one: OffsetFetchRequestGroup) -> object:
@@ -51,8 +46,8 @@ def _identity(at: int, one: OffsetFetchRequestGroup) -> object:
 
 
 def _refused(call: Call[OffsetFetchRequest], error: ErrorCode) -> OffsetFetchResponse:
-    """Told for every partition too, which Apache Kafka does only where there is no other place. aiokafka looks at
-    nothing else: it takes a group whose coordinator is just moving for one that has read nothing."""
+    """Every partition has the error too, in Apache Kafka only if the version has no other field. aiokafka looks at
+    nothing else: it would take a group whose coordinator is moving for one that has committed nothing."""
     return OffsetFetchResponse(
         error_code=error if call.version >= ERROR_FROM else ErrorCode.NONE,
         topics=[

@@ -1,7 +1,7 @@
 """Requests about very many partitions of one group, put to its coordinator in pieces.
 
 A coordinator decides on a whole request in one turn, which takes it about 10 µs for a partition. A piece is decided on
-and written as a request of its own: where one fails, those of its partitions are told so.
+and written as a request of its own: if one fails, its partitions get the error.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _with(request: Any, topics: list[Any]) -> Any:
 
 
 def _join(told: list[Any], more: list[Any]) -> None:
-    """Add answers behind these. A topic that was cut is whole again."""
+    """Append the topics of the next answer. A topic that was split over two pieces is joined."""
     if told and more and told[-1].name == more[0].name and _id_of(told[-1]) == _id_of(more[0]):
         told[-1].partitions += more[0].partitions
         more = more[1:]

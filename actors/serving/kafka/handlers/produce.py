@@ -1,7 +1,7 @@
 """Produce: record batches go to the replicas that lead their partitions, all at once, and are answered together.
 
-The bytes of the batches are not touched here. What may not be sent is refused by the replica, which holds the log that
-they would go into (log/partition/admission.py).
+The bytes of the batches are not touched here. The replica refuses batches that its log may not have
+(log/partition/admission.py).
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class _Produce:
     def _answer(self) -> None:
         call, response = self._call, self._response
         if call.request.acks == 0:
-            self._answer_nobody()
+            self._answer_nothing()
             return
         if self._leaders:
             response.node_endpoints = [
@@ -133,8 +133,8 @@ class _Produce:
             ]
         call.answer(response)
 
-    def _answer_nobody(self) -> None:
-        """The client waits for no answer; that something went wrong it can only see by losing its connection."""
+    def _answer_nothing(self) -> None:
+        """The client waits for no answer. Of an error it learns only by losing its connection."""
         failed = [one for topic in self._response.responses for one in topic.partition_responses if one.error_code]
         self._call.answer_nothing()
         if failed:

@@ -35,8 +35,8 @@ SECONDS = 15.0
 def handle(call: Call[WriteTxnMarkersRequest]) -> Generator[None, None, None]:
     response = WriteTxnMarkersResponse()
     gather = Gather(partial(call.answer, response))
-    services = call.serving.services
-    epoch_max = max(highest_epoch(services.metadata, services.leadership, TRANSACTIONS_TOPIC), 0)
+    context = call.serving.context
+    epoch_max = max(highest_epoch(context.metadata, context.leadership, TRANSACTIONS_TOPIC), 0)
     for marker in call.request.markers:
         result = WritableTxnMarkerResult(producer_id=marker.producer_id)
         response.markers.append(result)
@@ -73,14 +73,13 @@ def _write(
         marker.coordinator_epoch,
         marker.transaction_version,
     )
-    address, message = serving.replica(topic, number), append
     gather.begin()
     then = partial(_written, gather, answer)
     if name == GROUPS_TOPIC:
         address = coordinator_address(name, number, serving.broker)
         call.connection.ask(address, EndTransaction(append), then, timeout=SECONDS)
     else:
-        call.connection.ask(address, message, then, timeout=SECONDS)
+        call.connection.ask(serving.replica(topic, number), append, then, timeout=SECONDS)
 
 
 def _written(gather: Gather, answer: WritableTxnMarkerPartitionResult, future: Future[Any]) -> None:

@@ -6,10 +6,15 @@ import json
 import socket
 import struct
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from actors.harness import Cluster
+from actors.messages.replica import FetchExpired, LogMoved
+from actors.runtime import Address, Node, Scheduler
+from actors.runtime.clock import VirtualClock
 from actors.serving.connection import Connection
 from actors.serving.json.connection import JsonConnection
 from actors.serving.kafka import connection as kafka_connection
@@ -74,6 +79,46 @@ def test_a_fetch_is_answered_when_its_client_has_said_all(cluster: Cluster) -> N
         client.end_of_requests()
         ((answer,),) = (topic.partitions for topic in client.next(FetchResponse).responses)
         assert answer.error_code == ErrorCode.NONE
+
+
+class Abandoned(Exception):
+    pass
+
+
+class WaitingFetch:
+    """Notes what becomes of it."""
+
+    def __init__(self) -> None:
+        self.became: list[str] = []
+
+    def moved(self, _message: LogMoved) -> None:
+        self.became.append("moved")
+
+    def expired(self) -> None:
+        raise Abandoned
+
+    def abandon(self) -> None:
+        self.became.append("abandoned")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_fetch_that_waits_is_abandoned_with_its_connection(*, fails: bool) -> None:
+    node = Node(1, Scheduler(VirtualClock()), incarnation=1)
+    serving: Any = SimpleNamespace(facts=SimpleNamespace(transactions=None))
+    kinds: Any = SimpleNamespace(served=lambda _settings: ())
+    answers: Any = SimpleNamespace(end=lambda: None)
+    address = Address("connection", "1", 1)
+    ref = node.spawn(KafkaConnection, answers, serving, "peer", kinds, address=address)
+    connection = node.actor(address)
+    assert isinstance(connection, KafkaConnection)
+    waiting, answered = WaitingFetch(), WaitingFetch()
+    numbers = [connection.wait_for_more(fetch) for fetch in (waiting, answered)]
+    connection.wait_no_longer(numbers[1])
+    if fails:
+        node.scheduler.turn(lambda: ref.tell(FetchExpired(numbers[0])))
+    else:
+        node.scheduler.turn(lambda: ref.stop(block=False))
+    assert (waiting.became, answered.became) == (["abandoned"], [])
 
 
 # -- much at once ------------------------------------------------------------------------------------------------------
@@ -146,7 +191,7 @@ def test_a_client_that_does_not_take_its_answers_is_not_read_any_more(
     cluster: Cluster, begun: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("actors.serving.answers.UNSENT_BYTES_MAX", 1 << 16)
-    monkeypatch.setattr("actors.serving.outlet.SOCKET_BUFFER_BYTES", 1 << 12)
+    monkeypatch.setattr("actors.runtime.loop.outbox.SOCKET_BUFFER_BYTES", 1 << 12)
     cluster.admin.create_topic("orders", partitions=100, replication_factor=1)
     with WireClient(cluster) as client:
         client.until_led("orders")

@@ -39,7 +39,7 @@ class Broker:
         leadership = SimpleNamespace(of=lambda _group: None, led_since=lambda _group, _time: False)
         serving = SimpleNamespace(
             metadata=self.world.metadata, broker=1, controller=CONTROLLER, facts=facts, node=self.node,
-            services=SimpleNamespace(leadership=leadership),
+            context=SimpleNamespace(leadership=leadership),
             replica=lambda _topic, number: Address("replica", str(number), 1),
         )  # fmt: skip
         call = SimpleNamespace(
