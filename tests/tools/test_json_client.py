@@ -14,9 +14,16 @@ import pytest
 from actors.harness import Cluster
 from protocol.partitioner import partition_for_key
 from tests.actors.json_lines import Lines, wait_until_registered
-from tools.client import json_conversation
-from tools.client.json_client import JsonClient
-from tools.client.json_conversation import ClientError, ConnectionBroken, NotABroker, Refused, Unreachable, Written
+from tools.client import json_client
+from tools.client.json_client import (
+    ClientError,
+    ConnectionBroken,
+    JsonClient,
+    NotABroker,
+    Refused,
+    Unreachable,
+    Written,
+)
 
 LOSES = Callable[[dict[str, Any]], bool]
 
@@ -128,7 +135,7 @@ def test_whoever_gives_up_goes_on_as_another_producer(cluster: Cluster, monkeypa
     before = end_of(cluster, 0)
     with lossy(cluster, first_of("produce")) as where, JsonClient(where) as client:
         with monkeypatch.context() as patch:
-            patch.setattr(json_conversation, "RETRY_SECONDS", 0.0)
+            patch.setattr(json_client, "RETRY_SECONDS", 0.0)
             with pytest.raises(ConnectionBroken):
                 client.produce("orders", "perhaps", partition=0)
         assert client.produce("orders", "surely", partition=0) == Written(0, before + 1)

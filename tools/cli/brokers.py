@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 
 from tools.cli import output
+from tools.client.addresses import shown
 from tools.client.json_client import JsonClient
-from tools.client.json_conversation import shown
 
 HELP = "list the brokers, what each keeps and leads"
 

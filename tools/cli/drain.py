@@ -7,8 +7,7 @@ import time
 from typing import Any
 
 from tools.cli import output
-from tools.client.json_client import JsonClient
-from tools.client.json_conversation import ClientError
+from tools.client.json_client import ClientError, JsonClient
 
 HELP = "move everything away from a broker"
 _LOOK_SECONDS = 0.2

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import orjson
 
-from tools.client.json_client import JsonClient
-from tools.client.json_conversation import BOOTSTRAP_DEFAULT, AddressPair, ClientError, Refused, addresses
+from tools.client.addresses import BOOTSTRAP_DEFAULT, Address, addresses
+from tools.client.json_client import ClientError, JsonClient, Refused
 
 BAD_STYLE = "yellow"
 Row = Sequence[object]
@@ -141,7 +141,7 @@ def _bar(title: str) -> Iterator[Progress]:
         yield show
 
 
-def _bootstrap(text: str) -> list[AddressPair]:
+def _bootstrap(text: str) -> list[Address]:
     try:
         return addresses(text)
     except ValueError as error:

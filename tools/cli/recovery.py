@@ -9,8 +9,7 @@ from typing import Any
 import orjson
 
 from tools.cli import output
-from tools.client.json_client import JsonClient
-from tools.client.json_conversation import Refused
+from tools.client.json_client import JsonClient, Refused
 
 HELP = "show what is left of partitions without leader, and go on without the lost replicas"
 _COLUMNS = (

@@ -11,8 +11,7 @@ from typing import Any
 
 from log.settings import unclean
 from tools.cli import output, recovery
-from tools.client.json_client import JsonClient
-from tools.client.json_conversation import Refused
+from tools.client.json_client import JsonClient, Refused
 
 HELP = "list, describe, make, change and delete topics"
 Parsers = Any  # argparse's own class for subparsers is private

@@ -45,10 +45,11 @@ from protocol.messages.delete_records import DeleteRecordsPartitionResult
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tools.client.addresses import Address
 from tools.client.administration.groups import Groups
 from tools.client.administration.transactions import TransactionAdmin
 from tools.client.errors import KafkaError, NotSupported
-from tools.client.metadata import Address, Topic, TopicPartition, View
+from tools.client.metadata import Topic, TopicPartition, View
 from tools.client.network.broker import Patience
 from tools.client.network.cluster import Bootstrap, Cluster
 from tools.client.offsets import LATEST, OffsetAt, list_offsets

@@ -9,8 +9,7 @@ from attrs import Factory, evolve, frozen
 
 from protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from protocol.schema.declaration import NO_UUID
-
-Address = tuple[str, int]
+from tools.client.addresses import Address
 
 
 class TopicPartition(NamedTuple):

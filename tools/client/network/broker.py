@@ -6,8 +6,8 @@ import random
 
 from attrs import frozen
 
+from tools.client.addresses import Address
 from tools.client.errors import ClientError
-from tools.client.metadata import Address
 from tools.client.network.connection import Ask, Connection, State
 from tools.client.network.loop import Loop, Timer
 

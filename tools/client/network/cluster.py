@@ -19,9 +19,9 @@ from attrs import evolve
 from protocol.apis import METADATA, Api
 from protocol.error_codes import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tools.client.addresses import Address, addresses
 from tools.client.errors import ClientError, ConnectionLost, ErrorClass, KafkaError, TimedOut
-from tools.client.json_conversation import addresses
-from tools.client.metadata import Address, Topic, TopicPartition, View
+from tools.client.metadata import Topic, TopicPartition, View
 from tools.client.network.broker import Broker, Patience
 from tools.client.network.connection import Ask, Then
 from tools.client.network.loop import Loop, Timer

@@ -25,8 +25,8 @@ from protocol.errors import ProtocolError
 from protocol.framing import CLOSED, NEED_DATA, ClientConnection, Response
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.schema.declaration import Buffer, Versions
+from tools.client.addresses import Address, shown
 from tools.client.errors import ClientError, ConnectionLost, KafkaError, NotSupported, RequestTimedOut
-from tools.client.metadata import Address
 from tools.client.network.loop import READ, WRITE, Loop, Timer
 
 RECEIVE_BYTES = 1 << 20
@@ -35,11 +35,6 @@ SOFTWARE_NAME, SOFTWARE_VERSION = "barnabas", "0.1.0"
 _IOV_MAX = 512
 Then = Callable[[Any], None]
 """Is given the response's message or a ClientError."""
-
-
-def shown(address: Address) -> str:
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class State(enum.Enum):

@@ -11,8 +11,8 @@ from attrs import frozen
 from protocol.apis import FIND_COORDINATOR, Api
 from protocol.error_codes import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tools.client.addresses import Address
 from tools.client.errors import ClientError, ConnectionLost, ErrorClass, KafkaError, TimedOut
-from tools.client.metadata import Address
 from tools.client.network.broker import Broker
 from tools.client.network.cluster import Cluster
 from tools.client.network.connection import Ask, Then
