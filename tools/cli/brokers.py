@@ -25,17 +25,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _brokers(client: JsonClient, options: argparse.Namespace) -> int:
     answer = client.call("brokers")
-    if options.json:
-        output.tell(options, answer, "")
-        return 0
     rows = [
         (one["broker"], shown((one["host"], one["port"])), one["alive"], one["broker"] == answer["controller"],
          one["draining"], one["replicas"], one["leads"])
         for one in answer["brokers"]
     ]  # fmt: skip
-    output.table(("broker", "address", "alive", "controller", "draining", "replicas", "leads"), rows, bad=_is_dead)
-    return 0
-
-
-def _is_dead(row: output.Row) -> bool:
-    return not row[2]
+    columns = ("broker", "address", "alive", "controller", "draining", "replicas", "leads")
+    return output.listing(options, answer, columns, rows, bad=lambda row: not row[2])

@@ -13,7 +13,7 @@ import os
 import string
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import orjson
@@ -72,8 +72,7 @@ def run(options: argparse.Namespace) -> int:
         with Consumer(options.bootstrap, isolation=isolation, block=_SECONDS, client_id="barnabas-cli") as consumer:
             return _consume(consumer, options)
     except (ClientError, ValueError) as error:
-        print(" ".join(str(error).split()), file=sys.stderr)
-        return 1
+        return output.failed(error)
 
 
 def _consume(consumer: Consumer, options: argparse.Namespace) -> int:
@@ -122,9 +121,9 @@ def _shower(options: argparse.Namespace) -> Show:
     if options.json:
         return _as_json
     if options.format is not None:
-        return lambda where, record: _formatted(options.format, where, record)
+        return partial(_formatted, options.format)
     if sys.stdout.isatty():
-        return _coloured if "NO_COLOR" not in os.environ else _uncoloured
+        return partial(_readable, *((_DIM, _KEY, _PLAIN) if "NO_COLOR" not in os.environ else ("", "", "")))
     return _value_alone
 
 
@@ -132,19 +131,12 @@ def _value_alone(_: TopicPartition, record: Record) -> bytes:
     return (record.value or b"") + b"\n"
 
 
-def _coloured(where: TopicPartition, record: Record) -> bytes:
+def _readable(dim: str, colour: str, plain: str, where: TopicPartition, record: Record) -> bytes:
     fields = _fields(where, record)
-    place = f"{_DIM}{where.partition}:{record.offset} {fields['time']}{_PLAIN}"
-    key = "" if record.key is None else f" {_KEY}{_visible(fields['key'])}{_PLAIN}"
-    value = f"{_DIM}null{_PLAIN}" if record.value is None else _visible(fields["value"])
+    place = f"{dim}{where.partition}:{record.offset} {fields['time']}{plain}"
+    key = "" if record.key is None else f" {colour}{_visible(fields['key'])}{plain}"
+    value = f"{dim}null{plain}" if record.value is None else _visible(fields["value"])
     return f"{place}{key} {value}\n".encode("utf-8", "replace")
-
-
-def _uncoloured(where: TopicPartition, record: Record) -> bytes:
-    fields = _fields(where, record)
-    key = "" if record.key is None else f" {_visible(fields['key'])}"
-    value = "null" if record.value is None else _visible(fields["value"])
-    return f"{where.partition}:{record.offset} {fields['time']}{key} {value}\n".encode("utf-8", "replace")
 
 
 def _visible(text: str) -> str:
@@ -171,10 +163,9 @@ def _fields(where: TopicPartition, record: Record) -> dict[str, Any]:
 
 def _time(timestamp_ms: int) -> str:
     try:
-        moment = datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC).astimezone()
+        return output.time_of(timestamp_ms)
     except (ValueError, OverflowError, OSError):
         return str(timestamp_ms)
-    return moment.isoformat(sep=" ", timespec="milliseconds")[:23]
 
 
 def _text(data: bytes | None) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from struct import Struct
+from typing import TypeVar
 
 from attrs import Factory, define
 from crc32c import crc32c
@@ -24,6 +25,7 @@ from log.segment.transaction_index import decode_transactions
 from protocol.errors import ProtocolError
 from protocol.records.batches import HEADER, BatchHeader, control_type, read_header, records
 
+T = TypeVar("T")
 HELP = "print and check the files of a log"
 CRC_FROM = 21
 DECOMPRESSED_BYTES_MAX = 256 << 20
@@ -85,8 +87,7 @@ class Dump:
 
     def file(self, path: Path) -> None:
         self.files += 1
-        if self.show:
-            print(f"Dumping {path}")
+        self._print(f"Dumping {path}")
         match path.suffix:
             case ".log":
                 self._segment(path)
@@ -197,35 +198,34 @@ class Dump:
             last_timestamp, last_offset = timestamp, relative
 
     def _transaction_index(self, path: Path) -> None:
-        try:
-            for entry in decode_transactions(path.read_bytes(), str(path)):
-                if self.show:
-                    print(
-                        f"producerId: {entry.producer_id} firstOffset: {entry.first_offset} "
-                        f"lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}"
-                    )
-        except LogError as error:
-            self.problems.append(str(error))
+        for entry in self._decoded(path, decode_transactions):
+            self._print(
+                f"producerId: {entry.producer_id} firstOffset: {entry.first_offset} "
+                f"lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}"
+            )
 
     def _snapshot(self, path: Path) -> None:
-        try:
-            for producer in ProducerStates.decode(path.read_bytes(), str(path)):
-                if self.show:
-                    print(
-                        f"producerId: {producer.id} producerEpoch: {producer.epoch} "
-                        f"lastSequence: {producer.last_sequence} batches: {len(producer.batches)} "
-                        f"coordinatorEpoch: {producer.coordinator_epoch} transactionStart: {producer.transaction_start}"
-                    )
-        except LogError as error:
-            self.problems.append(f"{error} (Apache Kafka's own snapshots have another form)")
+        for producer in self._decoded(path, ProducerStates.decode, " (Apache Kafka's own snapshots have another form)"):
+            self._print(
+                f"producerId: {producer.id} producerEpoch: {producer.epoch} "
+                f"lastSequence: {producer.last_sequence} batches: {len(producer.batches)} "
+                f"coordinatorEpoch: {producer.coordinator_epoch} transactionStart: {producer.transaction_start}"
+            )
 
     def _epochs(self, path: Path) -> None:
+        for entry in self._decoded(path, EpochCache.decode):
+            self._print(f"epoch: {entry.epoch} startOffset: {entry.start_offset}")
+
+    def _decoded(self, path: Path, decode: Callable[[bytes, str], Iterable[T]], hint: str = "") -> Iterator[T]:
+        """The entries of a small file; damage is a problem."""
         try:
-            for entry in EpochCache.decode(path.read_bytes(), str(path)):
-                if self.show:
-                    print(f"epoch: {entry.epoch} startOffset: {entry.start_offset}")
+            yield from decode(path.read_bytes(), str(path))
         except LogError as error:
-            self.problems.append(str(error))
+            self.problems.append(f"{error}{hint}")
+
+    def _print(self, line: str) -> None:
+        if self.show:
+            print(line)
 
     def _entries(self, path: Path, form: Struct) -> Iterator[tuple[int, int]]:
         """The entries of an index file, without the zeros that Apache Kafka keeps behind those of an active one."""

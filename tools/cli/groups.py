@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Collection
-from datetime import UTC, datetime
+from collections.abc import Collection
 from typing import Any
 
-import orjson
 from attrs import asdict
 
 from protocol.error_codes import ErrorCode
@@ -26,29 +24,28 @@ from tools.client.metadata import Topic, TopicPartition
 from tools.client.offsets import EARLIEST, LATEST
 
 HELP = "list, describe, reset and delete consumer groups"
-_SECONDS = 15.0
-Act = Callable[[Admin, argparse.Namespace], int]
-Parsers = Any  # argparse's own class for subparsers is private
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = "example:\n  python -m tools.cli groups describe billing"
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    _add(actions, "list", "every group, its kind and state", "groups list", _list)
-    describe = _add(
+    output.add_action(actions, "list", "every group, its kind and state", "groups list", _list)
+    describe = output.add_action(
         actions, "describe", "members, what they have, and how far they are", "groups describe g", _describe
     )
     describe.add_argument("group", metavar="GROUP")
     describe.add_argument("--committed", action="store_true", help="ends as readers of committed records see them")
-    history = _add(actions, "rebalances", "why it rebalanced, the last times", "groups rebalances billing", None)
+    history = output.add_action(
+        actions, "rebalances", "why it rebalanced, the last times", "groups rebalances billing", _rebalances
+    )
     history.add_argument("group", metavar="GROUP")
     _add_reset(actions)
-    delete = _add(
+    delete = output.add_action(
         actions, "delete", "delete groups that have no members, with their offsets", "groups delete g", _delete
     )
     delete.add_argument("groups", metavar="GROUP", nargs="+")
-    forget = _add(
+    forget = output.add_action(
         actions, "delete-offsets", "forget what was committed of topics that nobody in the group reads",
         "groups delete-offsets billing orders", _delete_offsets,
     )  # fmt: skip
@@ -56,19 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     forget.add_argument("topics", metavar="TOPIC[:PARTITION,…]", type=_topic, nargs="+")
 
 
-def _add(actions: Parsers, name: str, help_text: str, example: str, act: Act | None) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=help_text, description=help_text.capitalize() + ".")
-    parser.set_defaults(act=act)
-    output.add_connection_arguments(parser, example)
-    return parser
-
-
-def _add_reset(actions: Parsers) -> None:
+def _add_reset(actions: output.Parsers) -> None:
     example = (
         "groups reset billing --topic orders --to-time 2026-01-31T12:00\n"
         "  python -m tools.cli groups reset billing --topic orders:0,3 --shift -100 --execute"
     )
-    parser = _add(actions, "reset", "let a group without members begin elsewhere", example, _reset)
+    parser = output.add_action(actions, "reset", "let a group without members begin elsewhere", example, _reset)
     parser.add_argument("group", metavar="GROUP")
     parser.add_argument(
         "--topic", metavar="TOPIC[:PARTITION,…]", dest="topics", type=_topic, action="append", default=[],
@@ -92,17 +82,9 @@ def _add_reset(actions: Parsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.act is None:
+    if options.act is _rebalances:
         return output.run_with_client(_rebalances, options)
-    try:
-        with Admin(options.bootstrap, seconds=_SECONDS, client_id="barnabas-cli") as admin:
-            act: Act = options.act
-            return act(admin, options)
-    except ClientError as error:
-        if options.json and isinstance(error, KafkaError):
-            print(orjson.dumps({"error": {"code": error.number, "name": error.name, "message": str(error)}}).decode())
-        print(" ".join(str(error).split()), file=sys.stderr)
-        return 1
+    return output.run_with_admin(options.act, options)
 
 
 # -- what there is -----------------------------------------------------------------------------------------------------
@@ -110,12 +92,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _list(admin: Admin, options: argparse.Namespace) -> int:
     listed = admin.groups.list()
-    if options.json:
-        output.tell(options, {"groups": [asdict(one, recurse=False) for one in listed]}, "")
-        return 0
+    answer = {"groups": [asdict(one, recurse=False) for one in listed]}
     rows = [(one.group_id, one.type or "-", one.state or "-", one.protocol_type or "-") for one in listed]
-    output.table(("group", "kind", "state", "protocol"), rows, bad=lambda row: str(row[2]).endswith("Rebalance"))
-    return 0
+    columns = ("group", "kind", "state", "protocol")
+    return output.listing(options, answer, columns, rows, bad=lambda row: str(row[2]).endswith("Rebalance"))
 
 
 def _describe(admin: Admin, options: argparse.Namespace) -> int:
@@ -180,23 +160,12 @@ def _progress(admin: Admin, group: DescribedGroup, *, committed_only: bool) -> l
 
 def _rebalances(client: JsonClient, options: argparse.Namespace) -> int:
     answer = client.call("rebalances", group=options.group)
-    if options.json:
-        output.tell(options, answer, "")
-        return 0
     rows = [
-        (
-            _time(one["began_ms"]), one["duration_ms"], one["generation"], len(one["members"]), one["slowest"] or None,
-            one["cause"],
-        )
+        (output.time_of(one["began_ms"]), one["duration_ms"], one["generation"], len(one["members"]),
+         one["slowest"] or None, one["cause"])
         for one in answer["rebalances"]
     ]  # fmt: skip
-    output.table(("began", "took ms", "generation", "members", "slowest", "cause"), rows)
-    return 0
-
-
-def _time(timestamp_ms: int) -> str:
-    moment = datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC).astimezone()
-    return moment.isoformat(sep=" ", timespec="milliseconds")[:23]
+    return output.listing(options, answer, ("began", "took ms", "generation", "members", "slowest", "cause"), rows)
 
 
 # -- what is changed ---------------------------------------------------------------------------------------------------
@@ -252,14 +221,12 @@ def _logs(admin: Admin, wheres: Collection[TopicPartition], options: argparse.Na
 
 def _show(options: argparse.Namespace, moves: list[Move], count: int) -> None:
     done = "reset" if options.execute else "would be reset"
+    partitions = [{**move.where._asdict(), "from": move.before, "to": move.after, "note": move.note} for move in moves]
+    answer = {"group": options.group, "executed": options.execute, "partitions": partitions}
+    rows = [tuple(one.values()) for one in partitions]
+    output.listing(options, answer, ("topic", "partition", "from", "to", ""), rows, bad=lambda row: row[2] != row[3])
     if options.json:
-        told = [
-            {**move.where._asdict(), "from": move.before, "to": move.after, "note": move.note} for move in moves
-        ]  # fmt: skip
-        output.tell(options, {"group": options.group, "executed": options.execute, "partitions": told}, "")
         return
-    rows = [(move.where.topic, move.where.partition, move.before, move.after, move.note) for move in moves]
-    output.table(("topic", "partition", "from", "to", ""), rows, bad=lambda row: row[2] != row[3])
     more = "" if options.execute or not count else "; --execute does it"
     print(f"{_counted(count, 'partition')} {done}{more}", file=sys.stderr)
 
@@ -329,7 +296,7 @@ def _topic(text: str) -> tuple[str, list[int] | None]:
     name, colon, numbers = text.partition(":")
     if not name or (colon and not numbers):
         raise argparse.ArgumentTypeError(f"{text!r} is neither a topic nor topic:partition,…")
-    return name, output.numbers(numbers) if colon else None
+    return name, output.partitions(numbers) if colon else None
 
 
 def _number(text: str) -> int:

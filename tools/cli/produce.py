@@ -48,8 +48,7 @@ def run(options: argparse.Namespace) -> int:
         ) as producer:
             return _produce(producer, options)
     except (ClientError, ValueError) as error:
-        print(" ".join(str(error).split()), file=sys.stderr)
-        return 1
+        return output.failed(error)
 
 
 def _produce(producer: Producer, options: argparse.Namespace) -> int:

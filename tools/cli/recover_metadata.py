@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _show(config: ClusterConfig, copies: list[MetadataCopy], formed: Formation) -> None:
     rows: list[output.Row] = [
-        (one.voter.broker, one.path, one.last_epoch, one.end_offset, "yes" if one.is_complete else "no", one.generation,
+        (one.voter.broker, one.path, one.last_epoch, one.end_offset, one.is_complete, one.generation,
          one.membership.brokers, "" if one.keeps_log(formed) else "was given up before")
         for one in copies
     ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from tools.cli import output
-from tools.client.json_client import JsonClient, Refused
+from tools.client.json_client import JsonClient
 
 HELP = "show what is left of partitions without leader, and go on without the lost replicas"
 _COLUMNS = (
@@ -64,8 +64,7 @@ def _partitions(client: JsonClient, options: argparse.Namespace) -> Iterator[tup
         return
     topics = client.call("topics")["topics"]
     if options.name is not None and options.name not in {topic["name"] for topic in topics}:
-        message = f"there is no topic {options.name!r}"
-        raise Refused({"error": {"code": 3, "name": "UNKNOWN_TOPIC_OR_PARTITION", "message": message}})
+        raise output.unknown_topic(options.name)
     for topic in topics:
         if options.name in (None, topic["name"]):
             for one in topic["partitions"]:
@@ -83,8 +82,8 @@ def _show(options: argparse.Namespace, found: list[dict[str, Any]]) -> None:
         for each in one["survivors"]:
             problem = f"leads: {partition} needs no recovery" if each["leads"] else each["waits_for"]
             rows.append(
-                (partition, each["broker"], _yes(each["is_voter"]), each["last_epoch"], each["log_start_offset"],
-                 each["end_offset"], each["high_watermark"], _yes(each["is_complete"]), each["generation"], problem)
+                (partition, each["broker"], each["is_voter"], each["last_epoch"], each["log_start_offset"],
+                 each["end_offset"], each["high_watermark"], each["is_complete"], each["generation"], problem)
             )  # fmt: skip
         rows += [(partition, broker, *[""] * 7, "cannot be reached") for broker in one["missing"]]
     output.table(_COLUMNS, rows, kind="survivor")
@@ -93,7 +92,3 @@ def _show(options: argparse.Namespace, found: list[dict[str, Any]]) -> None:
         " the one with the highest epoch and the longest log leads, and what the others alone have is lost, also if"
         " they come back"
     )
-
-
-def _yes(value: bool) -> str:  # noqa: FBT001 - a column
-    return "yes" if value else "no"
