@@ -42,13 +42,13 @@ from protocol.messages import (
     list_partition_reassignments,
 )
 from protocol.messages.delete_records import DeleteRecordsPartitionResult
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tools.client.addresses import Address
 from tools.client.administration.groups import Groups
 from tools.client.administration.transactions import TransactionAdmin
-from tools.client.errors import KafkaError, NotSupported
+from tools.client.errors import KafkaError, NotSupported, check
 from tools.client.metadata import Topic, TopicPartition, View
 from tools.client.network.broker import Patience
 from tools.client.network.cluster import Bootstrap, Cluster
@@ -147,22 +147,12 @@ class Admin:
             topics=[topic], timeout_ms=self._timeout_ms, validate_only=validate_only
         )
 
-        def attempt() -> None:
-            response: create_topics.CreateTopicsResponse = self._ask_controller(CREATE_TOPICS, request)
-            for told in response.topics:
-                _check(told.error_code, f"topic {told.name}", told.error_message)
-
-        self._persist(attempt)
+        self._change(CREATE_TOPICS, request, f"topic {name}", lambda response: response.topics, final=None)
 
     def delete_topic(self, name: str) -> None:
         request = DeleteTopicsRequest(topic_names=[name], timeout_ms=self._timeout_ms)
 
-        def attempt() -> None:
-            response: DeleteTopicsResponse = self._ask_controller(DELETE_TOPICS, request, _BY_NAME)
-            for told in response.responses:
-                _check(told.error_code, f"topic {name}", told.error_message)
-
-        self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._change(DELETE_TOPICS, request, f"topic {name}", lambda response: response.responses, _BY_NAME)
 
     def create_partitions(
         self, topic: str, count: int, *, assignment: Sequence[Sequence[int]] | None = None, validate_only: bool = False
@@ -179,12 +169,7 @@ class Admin:
             topics=[wanted], timeout_ms=self._timeout_ms, validate_only=validate_only
         )
 
-        def attempt() -> None:
-            response: create_partitions.CreatePartitionsResponse = self._ask_controller(CREATE_PARTITIONS, request)
-            for told in response.results:
-                _check(told.error_code, f"topic {told.name}", told.error_message)
-
-        self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._change(CREATE_PARTITIONS, request, f"topic {topic}", lambda response: response.results)
 
     def list_topics(self) -> dict[str, Topic]:
         return dict(self._metadata(None).topics)
@@ -196,7 +181,7 @@ class Admin:
     def describe_topic(self, name: str) -> Topic:
         def attempt() -> Topic:
             view = self._metadata([name])
-            _check(view.errors.get(name, 0), f"topic {name}", None)
+            check(view.errors.get(name, 0), f"topic {name}")
             return view.topics[name]
 
         return self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -210,7 +195,7 @@ class Admin:
             except NotSupported:
                 view = self._cluster.refreshed(self._seconds)
                 return ClusterDescription(view.cluster_id or "", view.controller, dict(view.brokers))
-            _check(response.error_code, "the cluster", response.error_message)
+            check(response.error_code, "the cluster", response.error_message)
             return ClusterDescription(
                 response.cluster_id,
                 response.controller_id if response.controller_id >= 0 else None,
@@ -244,14 +229,7 @@ class Admin:
             resources=[resource], validate_only=validate_only
         )
 
-        def attempt() -> None:
-            response: incremental_alter_configs.IncrementalAlterConfigsResponse = self._ask_controller(
-                INCREMENTAL_ALTER_CONFIGS, request
-            )
-            for told in response.responses:
-                _check(told.error_code, f"the configs of {topic}", told.error_message)
-
-        self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._change(INCREMENTAL_ALTER_CONFIGS, request, f"the configs of {topic}", lambda response: response.responses)
 
     def _describe_configs(self, kind: int, name: str, broker: int | None) -> dict[str, Config]:
         resource = describe_configs.DescribeConfigsResource(
@@ -264,7 +242,7 @@ class Admin:
                 self._known()
             response: describe_configs.DescribeConfigsResponse = self._ask(DESCRIBE_CONFIGS, request, broker)
             (told,) = response.results
-            _check(told.error_code, f"the configs of {name}", told.error_message)
+            check(told.error_code, f"the configs of {name}", told.error_message)
             return {
                 one.name: Config(one.value, one.config_source, one.read_only, one.is_sensitive) for one in told.configs
             }
@@ -294,7 +272,7 @@ class Admin:
                 by_leader.setdefault(known.leader, {})[where] = offset
             for leader, asked in by_leader.items():
                 for where, told in self._delete_records(leader, asked).items():
-                    _check(told.error_code, f"records of {where}", None)
+                    check(told.error_code, f"records of {where}")
                     begins[where] = told.low_watermark
                     del left[where]
             return begins
@@ -345,7 +323,7 @@ class Admin:
 
         def attempt() -> dict[TopicPartition, KafkaError | None]:
             response: elect_leaders.ElectLeadersResponse = self._ask_controller(ELECT_LEADERS, request)
-            _check(response.error_code, "an election", None)
+            check(response.error_code, "an election")
             told: dict[TopicPartition, KafkaError | None] = {}
             for topic in response.replica_election_results:
                 for one in topic.partition_result:
@@ -379,10 +357,10 @@ class Admin:
             response: alter_partition_reassignments.AlterPartitionReassignmentsResponse = self._ask_controller(
                 ALTER_PARTITION_REASSIGNMENTS, request
             )
-            _check(response.error_code, "a move", response.error_message)
+            check(response.error_code, "a move", response.error_message)
             for topic in response.responses:
                 for one in topic.partitions:
-                    _check(one.error_code, f"a move of {topic.name}-{one.partition_index}", one.error_message)
+                    check(one.error_code, f"a move of {topic.name}-{one.partition_index}", one.error_message)
 
         self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -394,7 +372,7 @@ class Admin:
             response: list_partition_reassignments.ListPartitionReassignmentsResponse = self._ask_controller(
                 LIST_PARTITION_REASSIGNMENTS, request
             )
-            _check(response.error_code, "the moves", response.error_message)
+            check(response.error_code, "the moves", response.error_message)
             return {
                 TopicPartition(topic.name, one.partition_index): Reassignment(
                     tuple(one.replicas), tuple(one.adding_replicas), tuple(one.removing_replicas)
@@ -419,7 +397,7 @@ class Admin:
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         response: MetadataResponse = self._persist(lambda: self._ask(METADATA, request))
-        _check(response.error_code, "metadata", None)
+        check(response.error_code, "metadata")
         return View().updated(response)
 
     def _ask(self, api: Api, request: object, broker: int | None = None, version_max: int | None = None) -> Any:
@@ -429,14 +407,27 @@ class Admin:
         """Whoever is named as the controller; in newer clusters that is any broker, which passes it on."""
         return self._ask(api, request, self._known().controller, version_max)
 
+    def _change(
+        self,
+        api: Api,
+        request: object,
+        what: str,
+        results: Callable[[Any], Iterable[Any]],
+        version_max: int | None = None,
+        *,
+        final: ErrorCode | None = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ) -> None:
+        """Let the controller change something; each of its results says whether that was done."""
+
+        def attempt() -> None:
+            for result in results(self._ask_controller(api, request, version_max)):
+                check(result.error_code, what, result.error_message)
+
+        self._persist(attempt, final)
+
     def _persist(self, attempt: Callable[[], T], final: ErrorCode | None = None) -> T:
         """Until it is done, refused or late. One error may be final here, though it passes elsewhere."""
         return self._cluster.persist(attempt, self._seconds, final)
-
-
-def _check(number: int, what: str, message: str | None) -> None:
-    if number:
-        raise KafkaError(number, what, message)
 
 
 def _by_topic(wanted: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:

@@ -121,6 +121,12 @@ class KafkaError(ClientError):
         super().__init__(f"{what}: {self.name}" + (f": {message}" if message else ""))
 
 
+def check(number: int, what: str, message: str | None = None) -> None:
+    """Raise the KafkaError of an error code in an answer; 0 is none."""
+    if number:
+        raise KafkaError(number, what, message)
+
+
 class ConnectionLost(ClientError):
     """A broker cannot be reached, or went away before it answered. Then nobody knows whether it did what was asked."""
 

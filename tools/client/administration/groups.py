@@ -9,8 +9,8 @@ Every question goes to whoever coordinates the group at that moment, and again i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from attrs import frozen
 
@@ -19,7 +19,6 @@ from protocol.apis import (
     CONSUMER_GROUP_DESCRIBE,
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
-    FIND_COORDINATOR,
     LEAVE_GROUP,
     LIST_GROUPS,
     OFFSET_COMMIT,
@@ -39,7 +38,8 @@ from protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from tools.client.errors import KafkaError, NotSupported
+from tools.client.administration.questions import Questions
+from tools.client.errors import KafkaError, NotSupported, check
 from tools.client.group_offsets import (
     NAMES_VERSION,
     Committed,
@@ -50,10 +50,8 @@ from tools.client.group_offsets import (
 )
 from tools.client.membership.member import Identity, by_topic
 from tools.client.metadata import TopicPartition
-from tools.client.network.cluster import Cluster
-from tools.client.network.coordinator import find_request, found
+from tools.client.network.coordinator import GROUP
 
-T = TypeVar("T")
 Where = tuple[str, int]
 DEAD = "Dead"
 _FILTERS_VERSION, _TYPES_VERSION = 4, 5  # of ListGroups
@@ -96,12 +94,8 @@ class DescribedGroup:
     epoch: int = -1
 
 
-class Groups:
+class Groups(Questions):
     """Every method waits for its answer, for at most the admin's `seconds`."""
-
-    def __init__(self, cluster: Cluster, seconds: float) -> None:
-        self._cluster = cluster
-        self._seconds = seconds
 
     def list(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
         """All groups of all brokers, in the order of their names; or those in some states, or of some types."""
@@ -118,7 +112,7 @@ class Groups:
             listed: dict[str, ListedGroup] = {}
             for broker in self._cluster.refreshed(self._seconds).brokers:
                 response: ListGroupsResponse = self._call(LIST_GROUPS, message, broker)
-                _check(response.error_code, f"the groups of broker {broker}")
+                check(response.error_code, f"the groups of broker {broker}")
                 for one in response.groups:
                     listed[one.group_id] = ListedGroup(
                         one.group_id, one.protocol_type, one.group_state, one.group_type.lower()
@@ -131,7 +125,7 @@ class Groups:
         """State and members, of either kind. A group that is not there is refused with GROUP_ID_NOT_FOUND."""
 
         def attempt() -> DescribedGroup:
-            coordinator = self._find(group_id)
+            coordinator = self._find(group_id, GROUP)
             try:
                 return self._describe_consumer_group(group_id, coordinator)
             except NotSupported:
@@ -150,7 +144,7 @@ class Groups:
             request = DeleteGroupsRequest(groups_names=[group_id])
             response: DeleteGroupsResponse = self._ask(group_id, DELETE_GROUPS, request)
             for one in response.results:
-                _check(one.error_code, f"group {group_id}")
+                check(one.error_code, f"group {group_id}")
 
         self._persist(attempt)
 
@@ -200,10 +194,10 @@ class Groups:
 
         def attempt() -> None:
             response: OffsetDeleteResponse = self._ask(group_id, OFFSET_DELETE, request)
-            _check(response.error_code, f"group {group_id}")
+            check(response.error_code, f"group {group_id}")
             for topic in response.topics:
                 for one in topic.partitions:
-                    _check(one.error_code, f"the offset of {topic.name}-{one.partition_index}")
+                    check(one.error_code, f"the offset of {topic.name}-{one.partition_index}")
 
         self._persist(attempt)
 
@@ -219,9 +213,9 @@ class Groups:
 
         def attempt() -> None:
             response: LeaveGroupResponse = self._ask(group_id, LEAVE_GROUP, request)
-            _check(response.error_code, f"group {group_id}")
+            check(response.error_code, f"group {group_id}")
             for one in response.members:
-                _check(one.error_code, f"member {one.group_instance_id or one.member_id} of group {group_id}")
+                check(one.error_code, f"member {one.group_instance_id or one.member_id} of group {group_id}")
 
         self._persist(attempt)
 
@@ -233,7 +227,7 @@ class Groups:
             CONSUMER_GROUP_DESCRIBE, request, coordinator
         )
         (told,) = response.groups
-        _check(told.error_code, f"group {group_id}", told.error_message)
+        check(told.error_code, f"group {group_id}", told.error_message)
         members = tuple(
             DescribedMember(
                 one.member_id,
@@ -259,27 +253,14 @@ class Groups:
         request = describe_groups.DescribeGroupsRequest(groups=[group_id])
         response: describe_groups.DescribeGroupsResponse = self._call(DESCRIBE_GROUPS, request, coordinator)
         (told,) = response.groups
-        _check(told.error_code, f"group {group_id}", told.error_message)
+        check(told.error_code, f"group {group_id}", told.error_message)
         if told.group_state == DEAD:  # as older brokers say that there is none
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id}")
         members = tuple(_classic_member(told.protocol_type, one) for one in told.members)
         return DescribedGroup(group_id, "classic", told.group_state, told.protocol_data, coordinator, members)
 
-    def _find(self, group_id: str) -> int:
-        """Who coordinates the group now."""
-        response = self._call(FIND_COORDINATOR, lambda version: find_request(group_id, version), None)
-        node, address = found(f"group {group_id}", response)
-        self._cluster.loop.soon(self._cluster.broker_named, node, address)
-        return node
-
     def _ask(self, group_id: str, api: Api, message: Any, version_max: int | None = None) -> Any:
-        return self._call(api, message, self._find(group_id), version_max)
-
-    def _call(self, api: Api, message: Any, broker: int | None, version_max: int | None = None) -> Any:
-        return self._cluster.call(api, message, broker=broker, seconds=self._seconds, version_max=version_max)
-
-    def _persist(self, attempt: Callable[[], T]) -> T:
-        return self._cluster.persist(attempt, self._seconds, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self._call(api, message, self._find(group_id, GROUP), version_max)
 
 
 def _classic_member(protocol_type: str, told: describe_groups.DescribedGroupMember) -> DescribedMember:
@@ -297,8 +278,3 @@ def _classic_member(protocol_type: str, told: describe_groups.DescribedGroupMemb
         except ProtocolError:  # another kind of member: it has what it has
             partitions, topics = (), ()
     return DescribedMember(told.member_id, told.group_instance_id, told.client_id, told.client_host, partitions, topics)
-
-
-def _check(number: int, what: str, message: str | None = None) -> None:
-    if number:
-        raise KafkaError(number, what, message)

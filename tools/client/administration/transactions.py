@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
 
 from attrs import frozen
 
@@ -18,10 +17,8 @@ from log.machines.transaction.transaction import NO_TIMEOUT
 from protocol.apis import (
     DESCRIBE_PRODUCERS,
     DESCRIBE_TRANSACTIONS,
-    FIND_COORDINATOR,
     LIST_TRANSACTIONS,
     WRITE_TXN_MARKERS,
-    Api,
 )
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
@@ -33,14 +30,13 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from tools.client.errors import ClientError, KafkaError, TimedOut
+from tools.client.administration.questions import Questions
+from tools.client.errors import ClientError, KafkaError, TimedOut, check
 from tools.client.membership.member import by_topic
 from tools.client.metadata import TopicPartition
-from tools.client.network.cluster import Cluster
-from tools.client.network.coordinator import TRANSACTION, find_request, found
+from tools.client.network.coordinator import TRANSACTION
 from tools.client.writing.transaction_coordinator import Transactional, Transactions
 
-T = TypeVar("T")
 OPEN = "Ongoing"
 ENDING = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 _LATE_SECONDS = 30.0
@@ -87,12 +83,8 @@ class Hanging:
     reason: str
 
 
-class TransactionAdmin:
+class TransactionAdmin(Questions):
     """Every method waits for its answer, for at most the admin's `seconds`."""
-
-    def __init__(self, cluster: Cluster, seconds: float) -> None:
-        self._cluster = cluster
-        self._seconds = seconds
 
     def list(self, *, states: Iterable[str] = ()) -> list[ListedTransaction]:
         """All transactional ids of all coordinators, in their order; or those in some states."""
@@ -102,7 +94,7 @@ class TransactionAdmin:
             listed: dict[str, ListedTransaction] = {}
             for broker in self._cluster.refreshed(self._seconds).brokers:
                 response: ListTransactionsResponse = self._call(LIST_TRANSACTIONS, request, broker)
-                _check(response.error_code, f"the transactions of broker {broker}")
+                check(response.error_code, f"the transactions of broker {broker}")
                 if response.unknown_state_filters:
                     raise ClientError(f"there is no such state: {', '.join(response.unknown_state_filters)}")
                 for one in response.transaction_states:
@@ -117,13 +109,11 @@ class TransactionAdmin:
         """One that is not there is refused with TRANSACTIONAL_ID_NOT_FOUND."""
 
         def attempt() -> DescribedTransaction:
-            answer = self._call(FIND_COORDINATOR, lambda version: find_request(transactional_id, version, TRANSACTION))
-            node, address = found(f"transactional id {transactional_id}", answer)
-            self._cluster.loop.soon(self._cluster.broker_named, node, address)
+            node = self._find(transactional_id, TRANSACTION)
             request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
             response: DescribeTransactionsResponse = self._call(DESCRIBE_TRANSACTIONS, request, node)
             (told,) = response.transaction_states
-            _check(told.error_code, f"transactional id {transactional_id}")
+            check(told.error_code, f"transactional id {transactional_id}")
             partitions = [TopicPartition(topic.topic, number) for topic in told.topics for number in topic.partitions]
             return DescribedTransaction(
                 transactional_id, told.transaction_state, told.producer_id, told.producer_epoch,
@@ -183,7 +173,7 @@ class TransactionAdmin:
             for marker in response.markers:
                 for topic in marker.topics:
                     for one in topic.partitions:
-                        _check(one.error_code, f"the end of a transaction in {where}")
+                        check(one.error_code, f"the end of a transaction in {where}")
 
         self._persist(attempt)
 
@@ -234,21 +224,10 @@ class TransactionAdmin:
         for topic in response.topics:
             for partition in topic.partitions:
                 where = TopicPartition(topic.name, partition.partition_index)
-                _check(partition.error_code, f"the producers of {where}", partition.error_message)
+                check(partition.error_code, f"the producers of {where}", partition.error_message)
                 for one in partition.active_producers:
                     if one.current_txn_start_offset >= 0:
                         yield OpenTransaction(
                             where, one.producer_id, one.producer_epoch, one.current_txn_start_offset,
                             one.last_timestamp, one.coordinator_epoch,
                         )  # fmt: skip
-
-    def _call(self, api: Api, message: Any, broker: int | None = None) -> Any:
-        return self._cluster.call(api, message, broker=broker, seconds=self._seconds)
-
-    def _persist(self, attempt: Callable[[], T]) -> T:
-        return self._cluster.persist(attempt, self._seconds, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-
-def _check(number: int, what: str, message: str | None = None) -> None:
-    if number:
-        raise KafkaError(number, what, message)

@@ -110,17 +110,24 @@ class Cluster:
         self, api: Api, message: object, *, broker: int | None = None, seconds: float, version_max: int | None = None
     ) -> Any:
         """The answer of a broker, or of any. Tried once."""
-        done: Future[Any] = Future()
 
-        def ask() -> None:
+        def ask(then: Then) -> None:
             way = self.anybody() if broker is None else self.way(broker)
             if way is None:
-                done.set_result(ConnectionLost(f"broker {broker} is not known to be alive"))
+                then(ConnectionLost(f"broker {broker} is not known to be alive"))
             else:
-                way.ask(Ask(api, message, done.set_result, self.loop.now() + seconds, version_max))
+                way.ask(Ask(api, message, then, self.loop.now() + seconds, version_max))
 
-        self.loop.soon(ask)
-        answer = done.result()
+        return self.answer(ask)
+
+    def answer(self, ask: Callable[[Then], object], seconds: float | None = None, asked: str = "") -> Any:
+        """The answer to a question that `ask` asks on the loop's thread. Raises the error that is its answer."""
+        done: Future[Any] = Future()
+        self.loop.soon(ask, done.set_result)
+        try:
+            answer = done.result(seconds)
+        except TimeoutError:
+            raise TimedOut(f"{asked} gave no answer") from None
         if isinstance(answer, ClientError):
             raise answer
         return answer

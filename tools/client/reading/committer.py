@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future
 from typing import Any
 
 from protocol.apis import OFFSET_COMMIT, OFFSET_FETCH
 from protocol.error_codes import ErrorCode
-from tools.client.errors import ClientError, CommitFailed, ErrorClass, KafkaError, TimedOut
+from tools.client.errors import ClientError, CommitFailed, ErrorClass, KafkaError
 from tools.client.group_offsets import (
     NAMES_VERSION,
     Committed,
@@ -98,15 +97,8 @@ class Committer:
         deadline = time.monotonic() + seconds
 
         def attempt() -> Any:
-            done: Future[Any] = Future()
-            self._loop.soon(ask, done.set_result)
-            try:
-                answer = done.result(max(deadline - time.monotonic(), 0.0))
-            except TimeoutError:
-                raise TimedOut(f"the coordinator of group {self._coordinator.group_id} gave no answer") from None
-            if isinstance(answer, ClientError):
-                raise answer
-            return answer
+            left = max(deadline - time.monotonic(), 0.0)
+            return self._cluster.answer(ask, left, f"the coordinator of {self._coordinator.what}")
 
         return self._cluster.persist(attempt, seconds, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -129,7 +121,7 @@ class Committer:
             else:
                 then(self._why_failed(list(commit_errors(view, response, offsets).values())))
 
-        request = commit_request(view, self._coordinator.group_id, identity, offsets)
+        request = commit_request(view, self._coordinator.key, identity, offsets)
         most = version_max(view, offsets)
         self._coordinator.ask(OFFSET_COMMIT, request, answered, lane=_LANE, version_max=most)
 
@@ -139,7 +131,7 @@ class Committer:
             return CommitFailed(f"{self._under_way} commits are under way; wait for some of them")
         if self.session is None:
             return None
-        group_id = self._coordinator.group_id
+        group_id = self._coordinator.key
         if self.session.identity is None:
             return CommitFailed(f"this consumer is no member of group {group_id} now; what it had may be another's")
         strange = offsets.keys() - self.session.owned
@@ -182,7 +174,7 @@ class Committer:
                 return
             then(told)
 
-        request = fetch_request(view, self._coordinator.group_id, identity, wheres, stable=self._stable)
+        request = fetch_request(view, self._coordinator.key, identity, wheres, stable=self._stable)
         most = NAMES_VERSION if wheres is None else version_max(view, asked)
         self._coordinator.ask(OFFSET_FETCH, request, answered, lane=_LANE, version_max=most)
 

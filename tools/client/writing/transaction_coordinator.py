@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 from attrs import frozen
@@ -39,14 +39,14 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from tools.client.errors import ClientError, KafkaError, TimedOut
+from tools.client.errors import ClientError, KafkaError, TimedOut, check
 from tools.client.group_offsets import Committed
 from tools.client.membership.member import Identity as Member
 from tools.client.membership.member import by_topic
 from tools.client.metadata import TopicPartition
 from tools.client.network.cluster import Cluster
 from tools.client.network.connection import SOFTWARE_NAME, SOFTWARE_VERSION
-from tools.client.network.coordinator import Coordinator, TransactionCoordinator
+from tools.client.network.coordinator import TRANSACTION, Coordinator
 from tools.client.writing.partition_queue import NOBODY, Identity
 from tools.client.writing.transaction import V2_FROM, PreparedTransaction, Transaction, speaks_v2, verdict
 
@@ -78,7 +78,7 @@ class Transactions:
         self._cluster = cluster
         self._loop = cluster.loop
         self._changed = changed
-        self._coordinator = TransactionCoordinator(cluster, settings.transactional_id)
+        self._coordinator = Coordinator(cluster, settings.transactional_id, TRANSACTION)
         self._groups: dict[str, Coordinator] = {}
         self._is_adding = False
         self._failures = 0
@@ -218,18 +218,9 @@ class Transactions:
             version_min, most = (V2_FROM[api], None) if self.transaction.is_v2 else (0, V2_FROM[api] - 1)
 
         def attempt() -> T:
-            done: Future[Any] = Future()
-
-            def ask() -> None:
-                asked.ask(api, message, done.set_result, lane=_LANE, version_max=most, version_min=version_min)
-
-            self._loop.soon(ask)
-            try:
-                answer = done.result(max(deadline - time.monotonic(), 0.0))
-            except TimeoutError:
-                raise TimedOut(f"the coordinator of {asked.noun} {asked.group_id} gave no answer") from None
-            if isinstance(answer, ClientError):
-                raise answer
+            ask = partial(asked.ask, api, message, lane=_LANE, version_max=most, version_min=version_min)
+            left = max(deadline - time.monotonic(), 0.0)
+            answer = self._cluster.answer(ask, left, f"the coordinator of {asked.what}")
             try:
                 return read(answer)
             except ClientError as error:
@@ -290,8 +281,7 @@ class Transactions:
 
 def _checked(what: str) -> Callable[[Any], Any]:
     def read(response: Any) -> Any:
-        if response.error_code:
-            raise KafkaError(response.error_code, what)
+        check(response.error_code, what)
         return response
 
     return read
