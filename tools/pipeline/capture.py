@@ -17,7 +17,6 @@ import json
 import os
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from hashlib import sha256
@@ -29,18 +28,14 @@ from attrs import frozen
 
 from protocol.partitioner import partition_for_key
 from protocol.records.record import Record
-from tools.client.consumer import Consumer
-from tools.client.errors import ProducerFenced, TimedOut, TransactionFailed
+from tools.client.errors import ProducerFenced, TransactionFailed
 from tools.client.producer import Producer
 from tools.spark.last_record import last_record
 
 SOURCE, POSITION = "capture.source", "capture.position"
 _IDLE = 0.2
-_LOOK = 0.05
 _AT_ONCE = 5_000
 """Records in a transaction, so that none takes long."""
-_PATIENCE = 90.0
-"""Longer than a transaction may be open."""
 
 
 class CaptureError(Exception):
@@ -139,16 +134,12 @@ class Capture:
 
     def position(self, partition: int) -> Any:
         """Where the last record of this source in the partition ends; None if there is none."""
-        where = (self.topic, partition)
         source = self.source.name.encode()
 
         def is_of_source(record: Record) -> bool:
             return dict(record.headers).get(SOURCE) == source
 
-        with Consumer(self.bootstrap, client_id="barnabas-capture", isolation="read_committed") as consumer:
-            self._wait_for_others(consumer, where)
-            found = last_record(consumer, where, is_of_source)
-            (begin,) = consumer.beginning_offsets([where]).values()
+        found, begin = last_record(self.bootstrap, (self.topic, partition), is_of_source, client_id="barnabas-capture")
         if found is not None:
             return json.loads(dict(found.headers)[POSITION] or b"null")
         if begin > 0:
@@ -157,16 +148,6 @@ class Capture:
                 "was; capture into a topic that keeps its records (retention.ms=-1)"
             )
         return None
-
-    def _wait_for_others(self, consumer: Consumer, where: tuple[str, int]) -> None:
-        """Records behind a transaction of another source that is still open are not seen, and ours may be there."""
-        with Consumer(self.bootstrap, client_id="barnabas-capture") as uncommitted:
-            (end,) = uncommitted.end_offsets([where]).values()
-        deadline = time.monotonic() + _PATIENCE
-        while (seen := next(iter(consumer.end_offsets([where]).values()))) < end:
-            if time.monotonic() > deadline:
-                raise TimedOut(f"{where[0]}-{where[1]}: a transaction has been open at offset {seen} for too long")
-            time.sleep(_LOOK)
 
     @property
     def _id(self) -> str:

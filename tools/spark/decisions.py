@@ -11,7 +11,6 @@ looks for a decision then: what the other has decided by then is seen, and what 
 from __future__ import annotations
 
 import json
-import time
 from typing import Self
 
 from attrs import frozen
@@ -19,19 +18,14 @@ from attrs import frozen
 from protocol.error_codes import ErrorCode
 from protocol.records.record import Record
 from tools.client.admin import Admin
-from tools.client.consumer import Consumer
 from tools.client.errors import KafkaError, TransactionFailed
-from tools.client.metadata import TopicPartition
-from tools.client.offsets import LATEST
 from tools.client.producer import Producer
 from tools.client.writing.transaction import PreparedTransaction
 from tools.spark.last_record import last_record
 
 TOPIC = "barnabas.spark.decisions"
-_WHERE = (TOPIC, 0)
 _CLIENT = "barnabas-spark"
 _OPEN_MAX = 10.0
-_PAUSE = 0.01
 
 
 @frozen
@@ -52,23 +46,11 @@ def last_decision(bootstrap: str, query: str) -> Decision | None:
     with Admin(bootstrap, client_id=_CLIENT) as admin:
         if TOPIC not in admin.describe_topics([TOPIC]):
             return None
-    with Consumer(bootstrap, isolation="read_committed", client_id=_CLIENT) as consumer:
-        _wait_for_others(bootstrap, consumer)
-        found = last_record(consumer, _WHERE, is_of_query)
+    found, _ = last_record(bootstrap, (TOPIC, 0), is_of_query, client_id=_CLIENT)
     if found is None or found.value is None:
         return None
     said = json.loads(found.value)
     return Decision(said["batch"], tuple(PreparedTransaction.from_json(one) for one in said["prepared"]))
-
-
-def _wait_for_others(bootstrap: str, consumer: Consumer) -> None:
-    """Everything that is written by now is to be seen. A decision that somebody is just writing hides those behind it:
-    for a moment, or if he died, until his transaction is timed out.
-    """
-    with Admin(bootstrap, client_id=_CLIENT) as admin:
-        (end,) = (at.offset for at in admin.list_offsets({_WHERE: LATEST}, committed=False).values())
-    while consumer.end_offsets([_WHERE])[TopicPartition(*_WHERE)] < end:
-        time.sleep(_PAUSE)
 
 
 class Decider:

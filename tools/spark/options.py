@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from attrs import evolve, frozen
 
@@ -113,6 +114,12 @@ class SinkOptions:
     batch_bytes: int = 256 << 10
     delivery: float = 120.0
     client_id: str = "barnabas-spark"
+
+    @property
+    def producer_settings(self) -> dict[str, Any]:
+        """Arguments of every producer, whatever it promises."""
+        names = ("compression", "linger", "batch_bytes", "delivery", "client_id")
+        return {name: getattr(self, name) for name in names}
 
 
 class Options:

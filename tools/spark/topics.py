@@ -45,37 +45,30 @@ class Topics:
 
     def first_partitions(self) -> set[TopicPartition]:
         """Those that are there when a query begins. What was named must be there within a while."""
-        found, missing = self._awaited()
+        found, missing = self._named()
         if missing:
             raise OptionError(f"the cluster has no {', '.join(missing)}")
         return found
 
     def awaited_partitions(self) -> set[TopicPartition]:
         """Those that are there when a query begins or goes on. What was named may be gone by then."""
-        return self._awaited()[0]
+        return self._named()[0]
 
-    def _awaited(self) -> tuple[set[TopicPartition], list[str]]:
+    def _named(self) -> tuple[set[TopicPartition], list[str]]:
         selection = self._options.selection
-        deadline = time.monotonic() + min(self._options.patience, GONE_AFTER)
-        while True:
+
+        def look() -> tuple[set[TopicPartition], list[str]]:
             found = self._selected()
             if selection.partitions is not None:
-                missing = sorted(str(where) for where in selection.partitions - found)
-            else:
-                missing = sorted((selection.topics or frozenset()) - {where.topic for where in found})
-            if not missing or time.monotonic() > deadline:
-                return found, missing
-            time.sleep(_PAUSE)
+                return found, sorted(str(where) for where in selection.partitions - found)
+            return found, sorted((selection.topics or frozenset()) - {where.topic for where in found})
+
+        return _awaited(look, lambda found: not found[1], min(self._options.patience, GONE_AFTER))
 
     def partitions(self, known: Iterable[TopicPartition] = ()) -> set[TopicPartition]:
         """Those that are there now. One that was known is missing only when it still is after a while."""
         before = set(known)
-        deadline = time.monotonic() + GONE_AFTER
-        while True:
-            found = self._selected()
-            if before <= found or time.monotonic() > deadline:
-                return found
-            time.sleep(_PAUSE)
+        return _awaited(self._selected, lambda found: before <= found)
 
     def _selected(self) -> set[TopicPartition]:
         selection = self._options.selection
@@ -103,14 +96,11 @@ class Topics:
         a leader that has just been elected may not know yet how far its records are committed.
         """
         wanted = dict.fromkeys(wheres, LATEST)
-        deadline = time.monotonic() + GONE_AFTER
-        while True:
-            found = _offsets(self._at(wanted))
-            if all(found[where] >= offset for where, offset in (known or {}).items() if where in found):
-                return found
-            if time.monotonic() > deadline:
-                return found
-            time.sleep(_PAUSE)
+
+        def is_as_far(found: Offsets) -> bool:
+            return all(found[where] >= offset for where, offset in (known or {}).items() if where in found)
+
+        return _awaited(lambda: _offsets(self._at(wanted)), is_as_far)
 
     def at(self, position: Position, wheres: Iterable[TopicPartition], default: AtEnd) -> Offsets:
         """Offsets of a position. What it does not name is at the default; a time that nothing matches is looked at
@@ -172,6 +162,14 @@ class Topics:
                 _log.warning("the brokers are asked again: %s", error)
                 time.sleep(self._options.offset_retry_interval)
         raise AssertionError("the last try gives an answer or raises")
+
+
+def _awaited(look: Callable[[], T], is_complete: Callable[[T], bool], seconds: float = GONE_AFTER) -> T:
+    """What is found once it is complete, or after these seconds."""
+    deadline = time.monotonic() + seconds
+    while not is_complete(found := look()) and time.monotonic() <= deadline:
+        time.sleep(_PAUSE)
+    return found
 
 
 def _all_partitions(topics: Iterable[Topic]) -> set[TopicPartition]:

@@ -36,6 +36,10 @@ _log = logging.getLogger(__name__)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Spark keeps the offsets in its checkpoint. There is no `commit`: Spark calls it when the next batch is built,
+    which is too late for the group's offsets.
+    """
+
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._topics: Topics | None = None
@@ -138,9 +142,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read(partition.value, self._options)
 
     # -- the end -------------------------------------------------------------------------------------------------------
-
-    def commit(self, end: Stored) -> None:
-        """Spark keeps the offsets. For the group this would be late: it is called when the next batch is built."""
 
     def stop(self) -> None:
         if self._topics is not None:

@@ -72,23 +72,12 @@ class TwoPhaseWriter:
             return Prepared(batch.writer, None)
         run = (task.getLocalProperty(_RUN) or "").replace("-", "")
         transactional_id = f"{_prefix(batch.writer)}-{run}-{task.partitionId()}-{task.attemptNumber()}"
-        with self._producer(transactional_id) as producer:
+        settings = self._options.producer_settings
+        with _two_phase_producer(self._bootstrap, transactional_id, **settings) as producer:
             producer.begin()
             self._rows.send_rows(producer, rows)
             prepared = producer.prepare()
         return Prepared(batch.writer, None if prepared.is_empty else prepared)
-
-    def _producer(self, transactional_id: str) -> Producer:
-        options = self._options
-        return _two_phase_producer(
-            options.bootstrap,
-            transactional_id,
-            compression=options.compression,
-            linger=options.linger,
-            batch_bytes=options.batch_bytes,
-            delivery=options.delivery,
-            client_id=options.client_id,
-        )
 
     # -- on the driver -----------------------------------------------------------------------------------------------
 

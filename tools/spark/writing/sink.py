@@ -49,15 +49,7 @@ class RowWriter:
     def write_rows(self, batches: Iterator[pa.RecordBatch]) -> Written:
         """Write rows outside of any transaction."""
         options = self._options
-        with Producer(
-            options.bootstrap,
-            acks=options.acks,
-            compression=options.compression,
-            linger=options.linger,
-            batch_bytes=options.batch_bytes,
-            delivery=options.delivery,
-            client_id=options.client_id,
-        ) as producer:
+        with Producer(options.bootstrap, acks=options.acks, **options.producer_settings) as producer:
             return Written(self.send_rows(producer, batches))
 
     def send_rows(self, producer: Producer, batches: Iterator[pa.RecordBatch]) -> int:
@@ -104,35 +96,26 @@ class RowWriter:
 
 
 class BatchSink(DataSourceArrowWriter):
-    """`df.write.format("barnabas").mode("append")`."""
+    """`df.write.format("barnabas").mode("append")`.
+
+    There is nothing to commit, and nothing to abort: what a task has written can be read at once.
+    """
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._writer = RowWriter(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._writer.write_rows(iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What the tasks wrote can be read already."""
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What the tasks wrote cannot be taken back: that is what at least once means."""
 
 
 class StreamSink(DataSourceStreamArrowWriter):
-    """`df.writeStream.format("barnabas")`."""
+    """`df.writeStream.format("barnabas")`. As with BatchSink there is nothing to commit or to abort."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._writer = RowWriter(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._writer.write_rows(iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  Spark's name
-        """What the tasks wrote can be read already."""
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  Spark's name
-        """What the tasks wrote cannot be taken back: that is what at least once means."""
 
 
 def _must_be_records(schema: StructType, options: SinkOptions) -> None:
