@@ -7,9 +7,12 @@ used as they come, with their defaults, but for what a test asks for.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple, Protocol
+
+from attrs import frozen
 
 from protocol.error_codes import ErrorCode
 
@@ -47,7 +50,18 @@ class Delivery(Protocol):
         """Wait until it is written and give where; whatever the client makes up with acks=0. Raises Refused."""
 
 
-class Producer(Protocol):
+class Outgoing(NamedTuple):
+    """A record as a test gives it."""
+
+    topic: str
+    partition: int
+    value: bytes | None
+    key: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    timestamp: int | None
+
+
+class Producer(ABC):
     def send(
         self,
         place: Place,
@@ -56,8 +70,13 @@ class Producer(Protocol):
         key: bytes | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp: int | None = None,
-    ) -> Delivery: ...
+    ) -> Delivery:
+        return self.send_record(Outgoing(*place, value, key, headers, timestamp))
 
+    @abstractmethod
+    def send_record(self, record: Outgoing) -> Delivery: ...
+
+    @abstractmethod
     def flush(self) -> None: ...
 
 
@@ -102,21 +121,48 @@ class Admin(Protocol):
         """Where they are, as the cluster tells it."""
 
 
-class Client(Protocol):
-    def producer(
-        self,
-        bootstrap: str,
-        *,
-        acks: int = -1,
-        idempotent: bool = False,
-        codec: str = "none",
-        batch_bytes: int = 16384,
-        patience_ms: int = 30_000,
-    ) -> AbstractContextManager[Producer]: ...
+@frozen
+class Sending:
+    """How a producer sends."""
 
+    acks: int = -1
+    idempotent: bool = False
+    codec: str = "none"
+    batch_bytes: int = 16384
+    patience_ms: int = 30_000
+
+
+class Client(ABC):
+    def producer(self, bootstrap: str, **sending: Any) -> AbstractContextManager[Producer]:
+        """With the fields of Sending as options."""
+        return self.make_producer(bootstrap, Sending(**sending))
+
+    @abstractmethod
+    def make_producer(self, bootstrap: str, sending: Sending) -> AbstractContextManager[Producer]: ...
+
+    @abstractmethod
     def consumer(self, bootstrap: str, *places: Place, max_wait_ms: int = 500) -> AbstractContextManager[Consumer]: ...
 
+    @abstractmethod
     def admin(self, bootstrap: str) -> AbstractContextManager[Admin]: ...
+
+
+def messages(polled: Iterable[Iterable[Any]]) -> list[Message]:
+    """Records as the Python clients give them, by partition."""
+    return [
+        Message(one.topic, one.partition, one.offset, one.timestamp, one.key, one.value, tuple(one.headers))
+        for records in polled
+        for one in records
+    ]
+
+
+@contextmanager
+def refusals(kind: type[Exception], code: Callable[[Any], int]) -> Iterator[None]:
+    """Raises Refused for errors of this kind, which a client raises for what a broker refused."""
+    try:
+        yield
+    except kind as error:
+        raise Refused(code(error), str(error)) from error
 
 
 def read(consumer: Consumer, count: int) -> list[Message]:
