@@ -4,9 +4,9 @@
         admin.create_topic("orders", partitions=6, replication_factor=3, configs={"retention.ms": "86400000"})
         admin.describe_topic("orders").partitions[0].leader
 
-What a cluster refuses is raised as a KafkaError with Kafka's name and the broker's message. What it cannot do just now
-(it has no controller, say) is tried again until the time is over; it may then have been done twice, so that a topic
-that was made can be answered with TOPIC_ALREADY_EXISTS, as with Kafka's own clients.
+A refused request raises a KafkaError with Kafka's name and the broker's message. A request that fails for the
+moment (there is no controller, for example) is retried until the time is over. The cluster may then have executed it
+twice: creating a topic can end with TOPIC_ALREADY_EXISTS although this client created it, as with Kafka's own clients.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ from tools.client.offsets import LATEST, OffsetAt, list_offsets
 T = TypeVar("T")
 Where = tuple[str, int]
 TOPIC, BROKER = 2, 4
-"""What has configs."""
+"""The resource types of configs."""
 _SET, _DELETE = 0, 1
-_BY_NAME = 5  # the last version of DeleteTopics that knows no ids
+_BY_NAME = 5  # the last version of DeleteTopics that names topics
 _HIGH_WATERMARK = -1
 
 
@@ -86,7 +86,7 @@ class Config:
 
 @frozen
 class Reassignment:
-    """A move under way."""
+    """A reassignment of a partition that has not ended."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -94,7 +94,7 @@ class Reassignment:
 
 
 class Admin:
-    """Every method waits for its answer, for at most `seconds`."""
+    """Every method blocks until its answer is there, for at most `seconds`."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Admin:
         configs: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """−1 is the cluster's default. An assignment names the brokers of each partition, and takes their place."""
+        """−1 is the cluster's default. An assignment names the brokers of each partition and replaces both numbers."""
         topic = create_topics.CreatableTopic(
             name=name,
             num_partitions=-1 if assignment else partitions,
@@ -157,7 +157,7 @@ class Admin:
     def create_partitions(
         self, topic: str, count: int, *, assignment: Sequence[Sequence[int]] | None = None, validate_only: bool = False
     ) -> None:
-        """Let a topic have so many partitions. An assignment names the brokers of each new one."""
+        """Raise the number of partitions to `count`. An assignment names the brokers of each new partition."""
         wanted = create_partitions.CreatePartitionsTopic(
             name=topic,
             count=count,
@@ -175,7 +175,7 @@ class Admin:
         return dict(self._metadata(None).topics)
 
     def describe_topics(self, names: Iterable[str]) -> dict[str, Topic]:
-        """Those of these topics that there are."""
+        """Describe those of these topics that exist."""
         return dict(self._metadata(sorted(names)).topics)
 
     def describe_topic(self, name: str) -> Topic:
@@ -187,7 +187,7 @@ class Admin:
         return self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def describe_cluster(self) -> ClusterDescription:
-        """Who the brokers are. One that is too old to be asked (before Kafka 2.8) says it in its metadata."""
+        """The brokers and the controller. From brokers before Kafka 2.8, which lack DescribeCluster, by Metadata."""
 
         def attempt() -> ClusterDescription:
             try:
@@ -207,14 +207,14 @@ class Admin:
     # -- configs -----------------------------------------------------------------------------------------------------
 
     def describe_configs(self, topic: str) -> dict[str, Config]:
-        """Of a topic, with the defaults."""
+        """All configs of a topic, with the defaults."""
         return self._describe_configs(TOPIC, topic, None)
 
     def describe_broker_configs(self, broker: int) -> dict[str, Config]:
         return self._describe_configs(BROKER, str(broker), broker)
 
     def alter_configs(self, topic: str, configs: Mapping[str, str | None], *, validate_only: bool = False) -> None:
-        """Set these configs of a topic; None takes one back to its default. All others stay."""
+        """Set these configs of a topic; None resets one to its default. All others stay."""
         resource = incremental_alter_configs.AlterConfigsResource(
             resource_type=TOPIC,
             resource_name=topic,
@@ -252,12 +252,12 @@ class Admin:
     # -- records -----------------------------------------------------------------------------------------------------
 
     def list_offsets(self, times: Mapping[Where, int], *, committed: bool = False) -> dict[TopicPartition, OffsetAt]:
-        """The first record that is not older than a time in milliseconds, or EARLIEST, LATEST, MAX_TIMESTAMP."""
+        """Offsets by time: in milliseconds, or EARLIEST, LATEST, MAX_TIMESTAMP. See OffsetAt."""
         wanted = {TopicPartition(*where): time for where, time in times.items()}
         return list_offsets(self._cluster, wanted, committed=committed, seconds=self._seconds)
 
     def delete_records(self, before: Mapping[Where, int]) -> dict[TopicPartition, int]:
-        """Delete what is before these offsets (LATEST: everything). Gives where each partition begins then."""
+        """Delete the records before these offsets (LATEST: all records). Returns the new log start offsets."""
         left = {TopicPartition(*where): offset for where, offset in before.items()}
         begins: dict[TopicPartition, int] = {}
         for topic in {where.topic for where in left}:
@@ -307,9 +307,9 @@ class Admin:
     def elect_leaders(
         self, wheres: Iterable[Where] | None = None, *, unclean: bool = False
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Let preferred replicas lead, of these partitions or of all. Gives for each why it did not, if it did not.
+        """Elect the preferred replicas of these partitions, or of all. Returns the error of each, or None.
 
-        ELECTION_NOT_NEEDED is no failure: the preferred replica leads already.
+        ELECTION_NOT_NEEDED is no error: the preferred replica is the leader already.
         """
         topics = None
         if wheres is not None:
@@ -335,7 +335,7 @@ class Admin:
         return self._persist(attempt)
 
     def reassign(self, replicas: Mapping[Where, Sequence[int] | None]) -> None:
-        """Let these brokers keep these partitions, the preferred leader first; None takes a move back."""
+        """Move partitions to these brokers, the preferred leader first; None cancels a move."""
         wanted = {TopicPartition(*where): brokers for where, brokers in replicas.items()}
         topics = [
             alter_partition_reassignments.ReassignableTopic(
@@ -365,7 +365,7 @@ class Admin:
         self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def list_reassignments(self) -> dict[TopicPartition, Reassignment]:
-        """The moves that are under way."""
+        """The reassignments that have not ended."""
         request = list_partition_reassignments.ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms)
 
         def attempt() -> dict[TopicPartition, Reassignment]:
@@ -383,7 +383,7 @@ class Admin:
 
         return self._persist(attempt)
 
-    # -- how ---------------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     @property
     def _timeout_ms(self) -> int:
@@ -404,7 +404,7 @@ class Admin:
         return self._cluster.call(api, request, broker=broker, seconds=self._seconds, version_max=version_max)
 
     def _ask_controller(self, api: Api, request: object, version_max: int | None = None) -> Any:
-        """Whoever is named as the controller; in newer clusters that is any broker, which passes it on."""
+        """Ask the broker that Metadata names as the controller; in a new cluster any broker, which forwards it."""
         return self._ask(api, request, self._known().controller, version_max)
 
     def _change(
@@ -417,7 +417,7 @@ class Admin:
         *,
         final: ErrorCode | None = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ) -> None:
-        """Let the controller change something; each of its results says whether that was done."""
+        """Send a change to the controller. Each of its results has an error code."""
 
         def attempt() -> None:
             for result in results(self._ask_controller(api, request, version_max)):
@@ -426,7 +426,7 @@ class Admin:
         self._persist(attempt, final)
 
     def _persist(self, attempt: Callable[[], T], final: ErrorCode | None = None) -> T:
-        """Until it is done, refused or late. One error may be final here, though it passes elsewhere."""
+        """Retry until the attempt succeeds, is refused, or is late. `final` is an error that is not retried."""
         return self._cluster.persist(attempt, self._seconds, final)
 
 

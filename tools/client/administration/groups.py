@@ -1,10 +1,10 @@
-"""Administration of groups: who is in them, how far they have read, and changing that. Reached as `Admin.groups`.
+"""Administration of groups: their members and committed offsets, and how to change them. Reached as `Admin.groups`.
 
     with Admin("127.0.0.1:9092") as admin:
         for group in admin.groups.list():
             print(group.group_id, group.state, admin.groups.offsets(group.group_id))
 
-Every question goes to whoever coordinates the group at that moment, and again if that was another one.
+Every request goes to the group's coordinator, and is retried when the coordinator has moved.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _FILTERS_VERSION, _TYPES_VERSION = 4, 5  # of ListGroups
 
 @frozen
 class ListedGroup:
-    """`state` and `type` are empty where the broker is too old to tell."""
+    """`state` and `type` are empty where the broker's version of ListGroups has no such field."""
 
     group_id: str
     protocol_type: str
@@ -69,7 +69,7 @@ class ListedGroup:
 
 @frozen
 class DescribedMember:
-    """Who it is, and what it has. `epoch` is −1 in classic groups, where all have the generation."""
+    """A member and its partitions. `epoch` is −1 in classic groups."""
 
     member_id: str
     instance_id: str | None
@@ -83,7 +83,7 @@ class DescribedMember:
 
 @frozen
 class DescribedGroup:
-    """`epoch` is −1 for classic groups, which do not tell their generation."""
+    """A group and its members. `epoch` is −1 for classic groups, whose generation DescribeGroups does not contain."""
 
     group_id: str
     type: str
@@ -98,7 +98,7 @@ class Groups(Questions):
     """Every method waits for its answer, for at most the admin's `seconds`."""
 
     def list(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
-        """All groups of all brokers, in the order of their names; or those in some states, or of some types."""
+        """All groups of all brokers by name; or only groups in these states, of these types."""
         wanted_states, wanted_types = list(states), list(types)
 
         def message(version: int) -> ListGroupsRequest:
@@ -122,7 +122,7 @@ class Groups(Questions):
         return self._persist(attempt)
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """State and members, of either kind. A group that is not there is refused with GROUP_ID_NOT_FOUND."""
+        """State and members of a group of either type. An unknown group is refused with GROUP_ID_NOT_FOUND."""
 
         def attempt() -> DescribedGroup:
             coordinator = self._find(group_id, GROUP)
@@ -138,7 +138,7 @@ class Groups(Questions):
         return self._persist(attempt)
 
     def delete(self, group_id: str) -> None:
-        """With its offsets. A group that has members is refused with NON_EMPTY_GROUP."""
+        """Delete a group and its offsets. A group that has members is refused with NON_EMPTY_GROUP."""
 
         def attempt() -> None:
             request = DeleteGroupsRequest(groups_names=[group_id])
@@ -151,7 +151,7 @@ class Groups(Questions):
     # -- offsets -----------------------------------------------------------------------------------------------------
 
     def offsets(self, group_id: str, *, stable: bool = False) -> dict[TopicPartition, Committed]:
-        """What the group has committed. `stable`: nothing that an open transaction may change."""
+        """The group's committed offsets. `stable`: wait for open transactions that may change them."""
 
         def attempt() -> dict[TopicPartition, Committed]:
             request = fetch_request(self._cluster.view, group_id, Identity(), None, stable=stable)
@@ -165,7 +165,7 @@ class Groups(Questions):
         return self._persist(attempt)
 
     def alter_offsets(self, group_id: str, offsets: Mapping[Where, int | Committed]) -> None:
-        """Let the group begin elsewhere. Refused with UNKNOWN_MEMBER_ID while it has members."""
+        """Set the group's committed offsets. Refused with UNKNOWN_MEMBER_ID while it has members."""
         wanted = {
             TopicPartition(*where): one if isinstance(one, Committed) else Committed(one)
             for where, one in offsets.items()
@@ -180,7 +180,7 @@ class Groups(Questions):
         self._persist(attempt)
 
     def delete_offsets(self, group_id: str, wheres: Iterable[Where]) -> None:
-        """Refused with GROUP_SUBSCRIBED_TO_TOPIC while a member reads the topic."""
+        """Delete committed offsets. Refused with GROUP_SUBSCRIBED_TO_TOPIC while a member reads the topic."""
         grouped = by_topic(TopicPartition(*where) for where in wheres)
         request = OffsetDeleteRequest(
             group_id=group_id,
@@ -206,7 +206,7 @@ class Groups(Questions):
     def remove_members(
         self, group_id: str, *, member_ids: Iterable[str] = (), instance_ids: Iterable[str] = ()
     ) -> None:
-        """Let these members leave; one that lives joins again."""
+        """Remove these members from the group. A member that is still running joins again."""
         members = [MemberIdentity(member_id=one, reason="removed by an administrator") for one in member_ids]
         members += [MemberIdentity(group_instance_id=one, reason="removed by an administrator") for one in instance_ids]
         request = LeaveGroupRequest(group_id=group_id, members=members)
@@ -219,7 +219,7 @@ class Groups(Questions):
 
         self._persist(attempt)
 
-    # -- how ---------------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     def _describe_consumer_group(self, group_id: str, coordinator: int) -> DescribedGroup:
         request = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=[group_id])
@@ -254,7 +254,7 @@ class Groups(Questions):
         response: describe_groups.DescribeGroupsResponse = self._call(DESCRIBE_GROUPS, request, coordinator)
         (told,) = response.groups
         check(told.error_code, f"group {group_id}", told.error_message)
-        if told.group_state == DEAD:  # as older brokers say that there is none
+        if told.group_state == DEAD:  # the answer of older brokers for an unknown group
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id}")
         members = tuple(_classic_member(told.protocol_type, one) for one in told.members)
         return DescribedGroup(group_id, "classic", told.group_state, told.protocol_data, coordinator, members)
@@ -264,7 +264,7 @@ class Groups(Questions):
 
 
 def _classic_member(protocol_type: str, told: describe_groups.DescribedGroupMember) -> DescribedMember:
-    """What it has and wants can be read where the members are consumers."""
+    """A member; its partitions and topics are only known if it is a consumer."""
     partitions: tuple[TopicPartition, ...] = ()
     topics: tuple[str, ...] = ()
     if protocol_type == PROTOCOL_TYPE:
@@ -275,6 +275,6 @@ def _classic_member(protocol_type: str, told: describe_groups.DescribedGroupMemb
                 for number in one.partitions
             )
             topics = tuple(decode_subscription(told.member_metadata).topics) if told.member_metadata else ()
-        except ProtocolError:  # another kind of member: it has what it has
+        except ProtocolError:  # the member's client uses another format
             partitions, topics = (), ()
     return DescribedMember(told.member_id, told.group_instance_id, told.client_id, told.client_host, partitions, topics)

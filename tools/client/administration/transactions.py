@@ -1,8 +1,8 @@
-"""Administration of transactions: which there are, which hang and why, and ending those. It is `Admin.transactions`.
+"""Administration of transactions: list, describe, find hanging ones and abort them. Reached as `Admin.transactions`.
 
-A transaction hangs if a partition waits for its end and nobody will write that: readers of committed records stop
-before it for ever. The coordinator's word is held against what partitions say themselves, and partitions are asked
-once more at last, for what ended meanwhile is no finding.
+A transaction hangs if it is open in a partition and its coordinator will never write the marker that ends it:
+read_committed consumers stop before it. The coordinator's state is compared with the state of the partitions. At last
+the partitions are asked again, to leave out transactions that have ended in the meantime.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tools.client.writing.transaction_coordinator import Transactional, Transact
 OPEN = "Ongoing"
 ENDING = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 _LATE_SECONDS = 30.0
-"""A coordinator looks for what timed out now and then: only what is older than this besides was overlooked."""
+"""Coordinators look for timed-out transactions periodically: one that is open for this much longer is hanging."""
 
 
 @frozen
@@ -52,7 +52,7 @@ class ListedTransaction:
 
 @frozen
 class DescribedTransaction:
-    """`start_ms` is −1 before the first one."""
+    """A transactional id and its transaction. `start_ms` is −1 before the first transaction."""
 
     transactional_id: str
     state: str
@@ -66,7 +66,7 @@ class DescribedTransaction:
 
 @frozen
 class OpenTransaction:
-    """As a partition knows it: by its producer, not by its transactional id."""
+    """An open transaction as its partition knows it: by producer id, without the transactional id."""
 
     where: TopicPartition
     producer_id: int
@@ -87,7 +87,7 @@ class TransactionAdmin(Questions):
     """Every method waits for its answer, for at most the admin's `seconds`."""
 
     def list(self, *, states: Iterable[str] = ()) -> list[ListedTransaction]:
-        """All transactional ids of all coordinators, in their order; or those in some states."""
+        """All transactional ids of all coordinators, sorted; or only those in these states."""
         request = ListTransactionsRequest(state_filters=list(states))
 
         def attempt() -> list[ListedTransaction]:
@@ -106,7 +106,7 @@ class TransactionAdmin(Questions):
         return self._persist(attempt)
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
-        """One that is not there is refused with TRANSACTIONAL_ID_NOT_FOUND."""
+        """The state of a transactional id. An unknown one is refused with TRANSACTIONAL_ID_NOT_FOUND."""
 
         def attempt() -> DescribedTransaction:
             node = self._find(transactional_id, TRANSACTION)
@@ -123,7 +123,7 @@ class TransactionAdmin(Questions):
         return self._persist(attempt)
 
     def open_in(self, wheres: Iterable[TopicPartition]) -> tuple[OpenTransaction, ...]:
-        """The transactions that are open in partitions, as those know them."""
+        """The transactions that are open in these partitions."""
         wanted = sorted(wheres)
 
         def attempt() -> tuple[OpenTransaction, ...]:
@@ -136,7 +136,7 @@ class TransactionAdmin(Questions):
         return self._persist(attempt)
 
     def find_hanging(self, wheres: Iterable[TopicPartition], older_than: float = 0.0) -> tuple[Hanging, ...]:
-        """Those that nobody will end, and why. `older_than`: in which nothing was written for so many seconds."""
+        """The hanging transactions and the reasons. `older_than`: only those without a write for so many seconds."""
         before_ms = time.time() * 1000 - older_than * 1000
         open_ones = [one for one in self.open_in(wheres) if one.last_ms <= before_ms]
         if not open_ones:
@@ -154,7 +154,7 @@ class TransactionAdmin(Questions):
         )
 
     def abort_hanging(self, transaction: OpenTransaction) -> None:
-        """Write the marker that nobody else will. One that its coordinator knows is ended with `fence` instead."""
+        """Write the abort marker in place of the coordinator. If the coordinator knows the transaction, use `fence`."""
         where = transaction.where
         request = WriteTxnMarkersRequest(
             markers=[
@@ -178,10 +178,10 @@ class TransactionAdmin(Questions):
         self._persist(attempt)
 
     def fence(self, transactional_id: str) -> None:
-        """Take the transactional id from whoever has it: he can write no more, and what he left open is aborted."""
+        """Take the transactional id over: its producer is fenced, and its open transaction is aborted."""
         Transactions(self._cluster, Transactional(transactional_id), threading.Condition()).init(self._seconds)
 
-    # -- how ---------------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     def _why_hanging(self, one: OpenTransaction, name: str | None) -> str | None:
         if name is None:
@@ -201,7 +201,7 @@ class TransactionAdmin(Questions):
         if one.epoch > known.epoch:
             return f"its coordinator knows only epoch {known.epoch} of {name}, and it is of {one.epoch}"
         if known.timeout_ms == NO_TIMEOUT:
-            return None  # prepared in two phases: it is open until somebody decides
+            return None  # a prepared two-phase transaction has no timeout
         over_ms = time.time() * 1000 - known.start_ms - known.timeout_ms
         if over_ms > _LATE_SECONDS * 1000:
             return f"it is open for {over_ms / 1000:.0f} s longer than its timeout, and its coordinator does not end it"

@@ -1,8 +1,8 @@
-"""A cluster as a client sees it: a picture of it that is kept up to date, and the ways to its brokers.
+"""A cluster as a client sees it: metadata that is kept up to date, and the ways to its brokers.
 
-The picture (`view`) is replaced as a whole, so any thread may look at it. It is asked for anew when somebody met an
-error that says it is old, and every few minutes. Whoever answers is asked: a broker that is connected, else one that is
-known, else one of the bootstrap list; so a cluster that moved away altogether is found again by its first addresses.
+The metadata (`view`) is replaced as a whole, so any thread may read it. It is refreshed after an error that says it is
+old, and every few minutes. The request goes to a connected broker, else to a known one, else to one of the bootstrap
+list; so a cluster whose brokers have all moved is found again by its bootstrap addresses.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Bootstrap = str | Sequence[Address]
 
 
 class Cluster:
-    """Started at once; `close` ends it. Methods marked so are for the loop's thread alone."""
+    """Started at once; `close` ends it. The sections below say which thread may call a method."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Cluster:
         self.loop = Loop(client_id)
         self.view = View()
         self.error: ClientError | None = None
-        """Why the last try to learn something about the cluster failed; None if it did not."""
+        """The error of the last Metadata request; None if it succeeded."""
         self._client_id = client_id
         self._allow_auto_create = allow_auto_create
         known = addresses(bootstrap) if isinstance(bootstrap, str) else list(bootstrap)
@@ -72,7 +72,7 @@ class Cluster:
     # -- for any thread ------------------------------------------------------------------------------------------
 
     def topic(self, name: str, seconds: float) -> Topic:
-        """A topic with its partitions, once it is known."""
+        """A topic with its partitions; waits until it is known."""
         known = self.view.topics.get(name)
         if known is not None:
             return known
@@ -95,7 +95,7 @@ class Cluster:
                 self._updated.wait(left)
 
     def refreshed(self, seconds: float) -> View:
-        """The picture, from now on."""
+        """Metadata that is requested after this call."""
         done: Future[None] = Future()
         self.loop.soon(self.refresh, lambda: done.set_result(None))
         try:
@@ -109,7 +109,7 @@ class Cluster:
     def call(
         self, api: Api, message: object, *, broker: int | None = None, seconds: float, version_max: int | None = None
     ) -> Any:
-        """The answer of a broker, or of any. Tried once."""
+        """The answer of this broker, or of any. One attempt."""
 
         def ask(then: Then) -> None:
             way = self.anybody() if broker is None else self.way(broker)
@@ -121,7 +121,7 @@ class Cluster:
         return self.answer(ask)
 
     def answer(self, ask: Callable[[Then], object], seconds: float | None = None, asked: str = "") -> Any:
-        """The answer to a question that `ask` asks on the loop's thread. Raises the error that is its answer."""
+        """Call `ask` on the loop's thread and wait for its answer. Raises the answer if it is an error."""
         done: Future[Any] = Future()
         self.loop.soon(ask, done.set_result)
         try:
@@ -133,7 +133,7 @@ class Cluster:
         return answer
 
     def persist(self, attempt: Callable[[], T], seconds: float, final: ErrorCode | None = None) -> T:
-        """What an attempt gives, tried again as long as its error says that this can help, and is not `final`."""
+        """The result of an attempt, which is retried while its error is retriable and is not `final`."""
         deadline = time.monotonic() + seconds
         failures = 0
         while True:
@@ -151,42 +151,42 @@ class Cluster:
                 if error.kind is ErrorClass.REFRESH:
                     try:
                         self.refreshed(max(left - pause, 0.001))
-                    except TimedOut:  # what was refused says more than that there was no time left to look around
+                    except TimedOut:  # the attempt's error says more than the refresh's
                         raise TimedOut(f"not within {seconds:g} s: {error}") from error
                 failures += 1
 
     # -- for the loop's thread -----------------------------------------------------------------------------------
 
     def listen(self, call: Callable[[], object]) -> None:
-        """What to call whenever there is a new picture."""
+        """Call this whenever there is new metadata."""
         self._listeners.append(call)
 
     def unlisten(self, call: Callable[[], object]) -> None:
         self._listeners.remove(call)
 
     def want(self, topics: Sequence[str]) -> None:
-        """Know these topics from now on. While one is not known or not led, that is asked again and again."""
+        """Keep the metadata of these topics. While one is unknown or has no leader, it is requested again and again."""
         if not self._wanted.issuperset(topics):
             self._wanted.update(topics)
             self._is_stale = True
             self.refresh()
 
     def want_all(self) -> None:
-        """Know all topics from now on."""
+        """Keep the metadata of all topics."""
         if not self._wants_all:
             self._wants_all = self._is_stale = True
             self.refresh()
 
     def broker_named(self, broker: int, address: Address) -> None:
-        """Somebody named a broker that may be newer than this picture."""
+        """Add a broker from an answer, which may be newer than the metadata."""
         if broker not in self.view.brokers:
             self.view = evolve(self.view, brokers={**self.view.brokers, broker: address})
 
     def refresh(self, then: Callable[[], object] | None = None) -> None:
-        """Ask for the cluster anew, unless that is under way."""
+        """Request metadata, unless a request is under way. `then` is called with metadata newer than this call."""
         if then is not None:
             self._waiting.append(then)
-            self._is_stale = True  # what is under way may be older than this call
+            self._is_stale = True  # the request under way may be older than this call
         if self._closed is not None:
             self._told()
         elif not self._is_asking:
@@ -194,7 +194,7 @@ class Cluster:
             self._ask()
 
     def way(self, broker: int, lane: str = "") -> Broker | None:
-        """To a broker, over a connection of its own for each lane: behind a fetch that waits, nothing else moves."""
+        """A broker, over a separate connection for each lane: a waiting Fetch blocks the requests behind it."""
         address = self.view.brokers.get(broker)
         if address is None:
             return None
@@ -208,7 +208,7 @@ class Cluster:
         return made
 
     def leader_named(self, where: TopicPartition, leader: int, epoch: int, address: Address | None) -> bool:
-        """A broker said who leads in its place. True if that was news."""
+        """A broker named another leader in its refusal. True if that changes the metadata."""
         view = self.view.with_leader(where, leader, epoch, address)
         if view is self.view:
             return False
@@ -245,7 +245,7 @@ class Cluster:
             self.error = response
             self._tries += 1
             everybody = len(self._bootstrap) + len(self.view.brokers)
-            # The next one at once; a pause when all of them have been tried.
+            # The next broker at once; a pause after all of them have failed.
             pause = 0.0 if self._tries % everybody else self.patience.pause(self._tries // everybody)
             self._timer = self.loop.after(pause, self._ask)
             with self._updated:
@@ -267,7 +267,7 @@ class Cluster:
         self._told()
 
     def _age_max(self) -> float:
-        """How long this picture will do: not for long, if there is something wanted that is not in it."""
+        """The time to the next refresh: short while a wanted topic is incomplete."""
         if all(self._is_led(name) for name in self._wanted):
             self._incomplete = 0
             return self.patience.metadata_age
@@ -275,7 +275,7 @@ class Cluster:
         return self.patience.pause(self._incomplete - 1)
 
     def _is_led(self, name: str) -> bool:
-        """Is every partition of a topic led by a broker that can be found?"""
+        """Has every partition of a topic a leader with a known address?"""
         topic = self.view.topics.get(name)
         return topic is not None and all(
             one is not None and one.leader in self.view.brokers for one in topic.partitions

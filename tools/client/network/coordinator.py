@@ -18,7 +18,7 @@ from tools.client.network.cluster import Cluster
 from tools.client.network.connection import Ask, Then
 from tools.client.network.loop import Timer
 
-KEYS_VERSION = 4  # from which on FindCoordinator is asked for several
+KEYS_VERSION = 4  # the first version of FindCoordinator that takes several keys
 GROUP, TRANSACTION = 0, 1
 _NOUNS = {GROUP: "group", TRANSACTION: "transactional id"}
 ELSEWHERE = {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
@@ -52,7 +52,7 @@ class _Waiting:
 
 
 class Coordinator:
-    """Every question is answered once. After an answer that names another coordinator the next question looks it up."""
+    """Every request is answered once. After a NOT_COORDINATOR the next request looks the coordinator up again."""
 
     def __init__(self, cluster: Cluster, key: str, key_type: int = GROUP) -> None:
         self.key = key
@@ -78,7 +78,7 @@ class Coordinator:
         version_max: int | None = None,
         version_min: int = 0,
     ) -> None:
-        """Ask, once it is known who. `seconds` are what it may take the coordinator by the request itself."""
+        """Ask as soon as the coordinator is known. `seconds`: how long the request lets it hold its answer back."""
         deadline = self._loop.now() + self._cluster.patience.request
         self._ask(_Waiting(api, message, then, seconds, lane, version_max, version_min, deadline))
 
@@ -103,11 +103,11 @@ class Coordinator:
         way.ask(Ask(one.api, one.message, answered, deadline, one.version_max, one.version_min))
 
     def lost(self) -> None:
-        """It is another one, or none: look for it before the next question."""
+        """The coordinator has moved or is gone: look it up before the next request."""
         self.node = None
 
     def refused(self, error: ClientError) -> None:
-        """Somebody was answered with an error: look for another, if it says so."""
+        """An answer was this error: look the coordinator up again if it has moved."""
         if isinstance(error, KafkaError) and error.code in ELSEWHERE:
             self.lost()
 
@@ -139,7 +139,7 @@ class Coordinator:
             self._ask(one)
 
     def _failed(self, error: ClientError) -> None:
-        """Try again, as long as somebody waits and has time."""
+        """Look up again, while a request waits whose deadline has not passed."""
         now = self._loop.now()
         is_hopeless = not error.kind.is_retriable
         late = [one for one in self._waiting if is_hopeless or one.deadline <= now]
@@ -167,6 +167,6 @@ class _Late(TimedOut):
 
 
 def _late(what: str, error: ClientError) -> TimedOut:
-    late = _Late(f"nobody coordinates {what}: {error}")
+    late = _Late(f"no coordinator of {what} was found: {error}")
     late.__cause__ = error
     return late

@@ -1,7 +1,7 @@
-"""Commits offsets of a group and asks for those that are committed, at the group's coordinator.
+"""Commits offsets of a group and fetches committed ones, at the group's coordinator.
 
-A commit that nobody waits for is tried once: sent again after a newer one it would take the group back. One that is
-waited for is tried again, in the generation of that moment, as long as the partitions are still this member's.
+An asynchronous commit is tried once: repeated after a newer commit, it would move the group back. A synchronous commit
+is retried, in the generation at that time, while the member still owns the partitions.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _FENCED = {
 
 
 class Rebalancing(CommitFailed):
-    """Not now: the group is between two generations."""
+    """Retriable: the group rebalances."""
 
     kind = ErrorClass.RETRIABLE
 
 
 class Behind(CommitFailed):
-    """Not now: this member will hear of its epoch with its next heartbeat."""
+    """Retriable: this member gets its new epoch with its next heartbeat."""
 
     kind = ErrorClass.RETRIABLE
 
@@ -57,7 +57,7 @@ _PASSING = {ErrorCode.REBALANCE_IN_PROGRESS: Rebalancing, ErrorCode.STALE_MEMBER
 
 
 class Committer:
-    """Of one group. `session` is set while its consumer subscribes; without, it commits as nobody's member."""
+    """Of one group. Without a `session`, which is set while the consumer subscribes, it commits without a member."""
 
     def __init__(self, cluster: Cluster, coordinator: Coordinator, *, stable: bool) -> None:
         self.session: GroupSession | None = None
@@ -70,11 +70,11 @@ class Committer:
     # -- for the user's thread -----------------------------------------------------------------------------------
 
     def commit(self, offsets: Offsets, seconds: float) -> None:
-        """Raises CommitFailed if they are not taken from us, and whatever else kept them from being committed."""
+        """Raises CommitFailed if the group refuses these offsets, or the last error."""
         self._persist(lambda then: self._commit(offsets, then), seconds)
 
     def commit_at_last(self, offsets: Offsets, seconds: float) -> None:
-        """Before the partitions are given up. A group that waits for that is not kept waiting by another try."""
+        """Commit before a revocation. Without a retry while the group rebalances, because it waits for this."""
 
         def ask(then: Callable[[Any], object]) -> None:
             def answered(error: ClientError | None) -> None:
@@ -89,7 +89,7 @@ class Committer:
         self._loop.soon(self._commit, offsets, then)
 
     def committed(self, wheres: Collection[TopicPartition] | None, seconds: float) -> dict[TopicPartition, Committed]:
-        """What is committed; those of which nothing is are left out. Without partitions, of all."""
+        """The committed offsets of these partitions, or of all; partitions without one are left out."""
         told: Told = self._persist(lambda then: self.ask(wheres, then), seconds)
         return {where: one for where, one in told.items() if isinstance(one, Committed)}
 
@@ -126,7 +126,7 @@ class Committer:
         self._coordinator.ask(OFFSET_COMMIT, request, answered, lane=_LANE, version_max=most)
 
     def _refusal(self, offsets: Offsets) -> CommitFailed | None:
-        """Why these are not ours to commit."""
+        """Why this member must not commit these offsets; None if it may."""
         if self._under_way >= UNDER_WAY_MAX:
             return CommitFailed(f"{self._under_way} commits are under way; wait for some of them")
         if self.session is None:
@@ -155,7 +155,7 @@ class Committer:
         return made
 
     def ask(self, wheres: Collection[TopicPartition] | None, then: Callable[[Told | ClientError], object]) -> None:
-        """For what is committed. An error of one partition is the answer, if it passes: what is asked again is all."""
+        """Fetch committed offsets. The error of one partition is the answer for all: the whole request is retried."""
         view = self._cluster.view
         identity = (self.session.identity if self.session is not None else None) or Identity()
         asked: Iterable[TopicPartition] = wheres or ()
@@ -180,7 +180,7 @@ class Committer:
 
     @staticmethod
     def _passing(error: ClientError) -> ClientError:
-        """A member that is behind hears of it with its next heartbeat."""
+        """Errors of the member's epoch are retriable: it gets the new epoch with its next heartbeat."""
         if isinstance(error, KafkaError) and error.code in (*_PASSING, *_FENCED):
             passing = Behind(str(error))
             passing.__cause__ = error
