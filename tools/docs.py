@@ -1,7 +1,7 @@
-"""Pages of docs/ that are made from the code:  python -m tools.docs apis configuration
+"""Generates the pages of docs/ that are made from the code:  python -m tools.docs apis configuration
 
-What each API does and what it leaves out is said where it is done, in the docstring of its handler; what each setting
-does is said in the table of settings, log/settings/table.py.
+The docstring of an API's handler says what it does and what it leaves out; the table of settings,
+log/settings/table.py, says what each setting does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEFT_OUT = "Left out:"
 
 
 def apis() -> str:
-    """Every API that is served, with its versions."""
+    """The page of all APIs that are served, with their versions."""
     lines = [
         "# The APIs of Kafka's protocol that are served",
         "",
@@ -47,7 +47,7 @@ def _versions(api: Api) -> str:
 
 
 def _told(api: Api) -> tuple[str, str]:
-    """What the handler's docstring says: what it does, and what it leaves out."""
+    """The two parts of the handler's docstring: what it does, and what it leaves out."""
     module = import_module(handler_of(api).__module__)
     text = " ".join((module.__doc__ or "").split()).replace("|", "\\|")
     does, _, leaves_out = text.removeprefix(f"{api.name}: ").partition(_LEFT_OUT)
@@ -81,7 +81,7 @@ FILE_KEYS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
 
 
 def configuration() -> str:
-    """Every key of cluster.toml and every config of topics."""
+    """The page of all keys of cluster.toml and all configs of topics."""
     lines = [
         "# Configuration",
         "",

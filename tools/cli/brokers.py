@@ -1,4 +1,4 @@
-"""The brokers of a cluster, and what each of them keeps and leads.
+"""List the brokers of a cluster, with their replicas and leaderships.
 
 In a pipe: a line per broker, its columns (broker, address, alive, controller, draining, replicas, leads) separated by
 tabs, without a heading.
@@ -12,7 +12,7 @@ from tools.cli import output
 from tools.client.addresses import shown
 from tools.client.json_client import JsonClient
 
-HELP = "list the brokers, what each keeps and leads"
+HELP = "list the brokers, with their replicas and leaderships"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

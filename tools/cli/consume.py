@@ -1,8 +1,9 @@
 """Print the records of a topic of any Kafka cluster, and follow it. Ctrl-C ends.
 
-With `--group` its partitions are shared with the group's other members, and what was printed is committed.
+With `--group` its partitions are shared with the group's other members, and the printed records are committed.
 
-In a pipe: a line per record, its value alone, byte for byte. In a terminal: its place, time and key too, in colours.
+In a pipe: a line per record, its value alone, byte for byte. In a terminal: also partition, offset, time and key, in
+colours.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--max", metavar="N", type=_count, help="end after so many records")
     parser.add_argument("--exit", action="store_true", help="end where the topic ended at the start")
-    parser.add_argument("--committed", action="store_true", help="leave out what is not or never will be committed")
+    parser.add_argument("--committed", action="store_true", help="read only committed records (read_committed)")
     parser.add_argument(
         "--format", metavar="TEXT", type=_format, help=f"how to print a record, out of {{{'}, {'.join(_FIELDS)}}}"
     )
@@ -105,12 +106,14 @@ def _consume(consumer: Consumer, options: argparse.Namespace) -> int:
 
 
 def _reset(options: argparse.Namespace) -> str:
-    """Where a group begins that has committed nothing."""
+    """Where a group begins without committed offsets."""
     if options.partition is not None:
-        raise ValueError("--partition and --group do not go together: the group shares all partitions out")
+        raise ValueError("--partition and --group do not go together: the group assigns all partitions")
     kind, number = options.start
     if kind != "offset" or number not in (EARLIEST, LATEST):
-        raise ValueError("--group goes on where it stopped, or --from beginning or end; `groups reset` sets it")
+        raise ValueError(
+            "--group continues at its committed offsets, or --from beginning or end; `groups reset` changes them"
+        )
     return "earliest" if number == EARLIEST else "latest"
 
 
@@ -140,7 +143,7 @@ def _readable(dim: str, colour: str, plain: str, where: TopicPartition, record: 
 
 
 def _visible(text: str) -> str:
-    """A terminal shall not do what a record says."""
+    """Text without control characters, which a terminal would execute."""
     return text.translate(_VISIBLE)
 
 
@@ -189,7 +192,7 @@ def _as_json(where: TopicPartition, record: Record) -> bytes:
 
 
 def _json_text(data: bytes | None) -> str | dict[str, str] | None:
-    """Text as text; what is not text as its base64."""
+    """UTF-8 as text, other bytes as base64."""
     if data is None:
         return None
     try:

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Dump what PATH names; gives the exit code."""
+    """Dump PATH; returns the exit code."""
     dump = Dump(show=not options.verify, show_records=options.records, decode=options.records or options.verify)
     try:
         paths = _files_of(options.path)
@@ -75,7 +75,7 @@ def _files_of(path: Path) -> list[Path]:
 
 @define
 class Dump:
-    """Prints one file after the other and gathers what is wrong with them."""
+    """Prints one file after the other and collects their problems."""
 
     show: bool
     show_records: bool
@@ -127,7 +127,7 @@ class Dump:
                 self._records(path, where, header, batch)
 
     def _batches(self, path: Path) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """Every batch of the file, whole; damage ends it."""
+        """Every whole batch of the file, up to the first damage."""
         from rich.console import Console  # noqa: PLC0415  other commands should start fast
         from rich.progress import Progress  # noqa: PLC0415
 
@@ -165,7 +165,7 @@ class Dump:
         except ProtocolError as error:
             self._problem(path, f"{where}: {error}")
 
-    # -- the files beside it -----------------------------------------------------------------------------------
+    # -- the files beside it ---------------------------------------------------------------------------------
 
     def _offset_index(self, path: Path) -> None:
         base_offset, batches = _base_offset(path), self._batches_beside(path)
@@ -245,7 +245,7 @@ class Dump:
             return None
         known = len(self.problems)
         batches = {position: header for position, header, _ in self._batches(log)}
-        del self.problems[known:]  # told when the log itself is dumped
+        del self.problems[known:]  # reported when the log itself is dumped
         return batches
 
     def _problem(self, path: Path, text: str) -> None:

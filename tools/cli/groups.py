@@ -1,7 +1,7 @@
-"""List, describe, reset and delete consumer groups of any Kafka cluster, and ask ours why they rebalanced.
+"""List, describe, reset and delete consumer groups of any Kafka cluster; with Barnabas, show why they rebalanced.
 
-In a pipe, columns are separated by tabs and have no heading. `describe` begins each line with group, member or
-partition: what it is about. `reset` only says what it would do unless it is told to `--execute`.
+In a pipe, columns are separated by tabs and have no heading. Each line of `describe` begins with its subject: group,
+member or partition. Without `--execute`, `reset` changes nothing and shows the new offsets.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     output.add_action(actions, "list", "every group, its kind and state", "groups list", _list)
     describe = output.add_action(
-        actions, "describe", "members, what they have, and how far they are", "groups describe g", _describe
+        actions, "describe", "members, their partitions, committed offsets and lag", "groups describe g", _describe
     )
     describe.add_argument("group", metavar="GROUP")
     describe.add_argument("--committed", action="store_true", help="ends as readers of committed records see them")
     history = output.add_action(
-        actions, "rebalances", "why it rebalanced, the last times", "groups rebalances billing", _rebalances
+        actions, "rebalances", "the group's last rebalances and their causes", "groups rebalances billing", _rebalances
     )
     history.add_argument("group", metavar="GROUP")
     _add_reset(actions)
     delete = output.add_action(
-        actions, "delete", "delete groups that have no members, with their offsets", "groups delete g", _delete
+        actions, "delete", "delete groups without members, with their offsets", "groups delete g", _delete
     )
     delete.add_argument("groups", metavar="GROUP", nargs="+")
     forget = output.add_action(
-        actions, "delete-offsets", "forget what was committed of topics that nobody in the group reads",
+        actions, "delete-offsets", "delete committed offsets of topics that no member reads",
         "groups delete-offsets billing orders", _delete_offsets,
     )  # fmt: skip
     forget.add_argument("group", metavar="GROUP")
@@ -58,11 +58,13 @@ def _add_reset(actions: output.Parsers) -> None:
         "groups reset billing --topic orders --to-time 2026-01-31T12:00\n"
         "  python -m tools.cli groups reset billing --topic orders:0,3 --shift -100 --execute"
     )
-    parser = output.add_action(actions, "reset", "let a group without members begin elsewhere", example, _reset)
+    parser = output.add_action(
+        actions, "reset", "set the committed offsets of a group without members", example, _reset
+    )
     parser.add_argument("group", metavar="GROUP")
     parser.add_argument(
         "--topic", metavar="TOPIC[:PARTITION,…]", dest="topics", type=_topic, action="append", default=[],
-        help="of which topic or partitions; repeatable (default: all that the group has committed)",
+        help="the topic or partitions; repeatable (default: all that the group has committed)",
     )  # fmt: skip
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--to-earliest", dest="wish", action="store_const", const=offset_plan.to_earliest)
@@ -78,7 +80,7 @@ def _add_reset(actions: output.Parsers) -> None:
         "--shift", metavar="N", dest="wish", type=lambda text: offset_plan.shift(_number(text)), help="−N goes back"
     )
     where.add_argument("--from-file", metavar="FILE", type=_file, help="topic,partition,offset in each line")
-    parser.add_argument("--execute", action="store_true", help="do it; without this it is only said")
+    parser.add_argument("--execute", action="store_true", help="change the offsets; without this they are only shown")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -87,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     return output.run_with_admin(options.act, options)
 
 
-# -- what there is -----------------------------------------------------------------------------------------------------
+# -- list and describe -------------------------------------------------------------------------------------------------
 
 
 def _list(admin: Admin, options: argparse.Namespace) -> int:
@@ -134,7 +136,7 @@ def _describe(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _progress(admin: Admin, group: DescribedGroup, *, committed_only: bool) -> list[dict[str, Any]]:
-    """How far the group is in every partition that it has committed, or that one of its members has."""
+    """Committed offset, end and lag of every partition that is committed or assigned."""
     committed = admin.groups.offsets(group.group_id)
     owners = {where: member for member in group.members for where in member.partitions}
     wheres = sorted({*committed, *owners})
@@ -168,7 +170,7 @@ def _rebalances(client: JsonClient, options: argparse.Namespace) -> int:
     return output.listing(options, answer, ("began", "took ms", "generation", "members", "slowest", "cause"), rows)
 
 
-# -- what is changed ---------------------------------------------------------------------------------------------------
+# -- change ------------------------------------------------------------------------------------------------------------
 
 
 def _reset(admin: Admin, options: argparse.Namespace) -> int:
@@ -259,7 +261,7 @@ def _delete_offsets(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _members(admin: Admin, group: str) -> int:
-    """How many it has; a group that is not there has none."""
+    """The number of members; 0 for an unknown group."""
     try:
         return len(admin.groups.describe(group).members)
     except KafkaError as error:

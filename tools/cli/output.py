@@ -44,7 +44,7 @@ def add_action(
 
 
 def add_connection_arguments(parser: argparse.ArgumentParser, example: str) -> None:
-    """The options of every command that asks a cluster, and the example that ends its help."""
+    """Add the options of every command that connects to a cluster, and the example at the end of its help."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = f"example:\n  python -m tools.cli {example}"
     parser.add_argument(
@@ -121,7 +121,7 @@ def table(
     bad: Callable[[Row], object] = lambda _row: False,
     kind: str = "",
 ) -> None:
-    """Rows under their columns, those that are `bad` in another colour. In a pipe rows alone, after their `kind`."""
+    """Print rows under their columns, the `bad` ones in another colour. In a pipe rows alone, after their `kind`."""
     if not sys.stdout.isatty():
         for row in rows:
             print("\t".join(map(_cell, (kind, *row) if kind else row)))
@@ -155,7 +155,7 @@ class Progress(Protocol):
 
 @contextmanager
 def progress(options: argparse.Namespace, title: str) -> Iterator[Progress]:
-    """Shows how much is left as that becomes less: a bar in a terminal, a line per change in a pipe."""
+    """Shows the remaining number: a bar in a terminal, a line per change in a pipe."""
     if options.json:
         yield lambda _left: None
     elif sys.stdout.isatty():

@@ -1,4 +1,4 @@
-"""`topics recover`: what is left of partitions without leader, and the order to go on with it."""
+"""`topics recover`: show the surviving replicas of partitions without leader, and let them continue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 from tools.cli import output
 from tools.client.json_client import JsonClient
 
-HELP = "show what is left of partitions without leader, and go on without the lost replicas"
+HELP = "show what is left of partitions without leader, and continue without the lost replicas"
 _COLUMNS = (
     "partition", "broker", "votes", "epoch", "log start", "log end", "high watermark", "complete", "generation",
     "problems",
@@ -27,17 +27,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--survivors",
         metavar="BROKERS",
         type=output.brokers,
-        help="the replicas that go on, as 1,2 (default: every voter that answers)",
+        help="the replicas that continue, as 1,2 (default: every voter that answers)",
     )
     parser.add_argument(
         "--accept-loss",
         action="store_true",
-        help="give up the other replicas, with the records that they alone have, also if they come back",
+        help="give the other replicas up, with the records that only they have, even if they return",
     )
 
 
 def run(client: JsonClient, options: argparse.Namespace) -> int:
-    """Without --accept-loss nothing is changed."""
+    """Without --accept-loss, change nothing and show the survivors."""
     partitions = list(_partitions(client, options))
     if not partitions:
         output.tell(options, {"partitions": []}, "every partition has a leader; nothing has to be given up")

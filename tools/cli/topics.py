@@ -1,7 +1,7 @@
-"""List, describe, make, change and delete topics.
+"""List, describe, create, change and delete topics.
 
-In a pipe, columns are separated by tabs and have no heading. `list` gives a line per topic: name, partitions, replicas,
-problems. `describe` begins each line with topic, config or partition: what it is about.
+In a pipe, columns are separated by tabs and have no heading. `list` prints a line per topic: name, partitions,
+replicas, problems. Each line of `describe` begins with its subject: topic, config or partition.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ from log.settings import unclean
 from tools.cli import output, recovery
 from tools.client.json_client import JsonClient
 
-HELP = "list, describe, make, change and delete topics"
+HELP = "list, describe, create, change and delete topics"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = "example:\n  python -m tools.cli topics create orders --partitions 6 --replication-factor 3"
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    output.add_action(actions, "list", "every topic and what is wrong with it", "topics list", _list)
+    output.add_action(actions, "list", "every topic and its problems", "topics list", _list)
     describe = output.add_action(
         actions, "describe", "a topic's configs and partitions", "topics describe orders", _describe
     )
     describe.add_argument("name", metavar="NAME")
     _add_create(actions)
-    delete = output.add_action(actions, "delete", "delete a topic and what is in it", "topics delete orders", _delete)
+    delete = output.add_action(actions, "delete", "delete a topic and its records", "topics delete orders", _delete)
     delete.add_argument("name", metavar="NAME")
     more = output.add_action(
-        actions, "add-partitions", "let a topic have more partitions", "topics add-partitions orders 12", _more
+        actions, "add-partitions", "add partitions to a topic", "topics add-partitions orders 12", _more
     )
     more.add_argument("name", metavar="NAME")
-    more.add_argument("count", metavar="COUNT", type=int, help="how many it has then")
+    more.add_argument("count", metavar="COUNT", type=int, help="the new number of partitions")
     more.add_argument("--assignment", type=output.assignment, help="the brokers of each new partition: 1,2,3/2,3,1")
-    more.add_argument("--dry-run", action="store_true", help="only say whether that would work")
+    more.add_argument("--dry-run", action="store_true", help="only check whether that would work")
     example = "topics config orders retention.ms=60000 cleanup.policy="
-    change = output.add_action(actions, "config", "set configs of a topic, or take them back", example, _config)
+    change = output.add_action(actions, "config", "set or reset configs of a topic", example, _config)
     change.add_argument("name", metavar="NAME")
     change.add_argument(
-        "configs", metavar="KEY=VALUE", nargs="+", type=output.config, help="KEY= takes it back to its default"
+        "configs", metavar="KEY=VALUE", nargs="+", type=output.config, help="KEY= resets it to its default"
     )
-    change.add_argument("--dry-run", action="store_true", help="only say whether that would work")
+    change.add_argument("--dry-run", action="store_true", help="only check whether that would work")
     example = "topics recover orders --accept-loss"
     recover = output.add_action(actions, "recover", recovery.HELP, example, recovery.run)
     recovery.add_arguments(recover)
-    elect = output.add_action(actions, "elect", "let preferred replicas lead", "topics elect orders", _elect)
+    elect = output.add_action(actions, "elect", "elect the preferred leaders", "topics elect orders", _elect)
     elect.add_argument("name", metavar="NAME", nargs="?", help="one topic alone (default: all)")
 
 
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _add_create(actions: output.Parsers) -> None:
     example = "topics create orders --partitions 6 --replication-factor 3 --config retention.ms=60000"
-    parser = output.add_action(actions, "create", "make a topic", example, _create)
+    parser = output.add_action(actions, "create", "create a topic", example, _create)
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("--partitions", type=int, metavar="N", help="(default: the cluster's num.partitions)")
     parser.add_argument("--replication-factor", type=int, metavar="N", help="replicas of each (default: the cluster's)")
@@ -63,7 +63,7 @@ def _add_create(actions: output.Parsers) -> None:
     parser.add_argument(
         "--assignment", type=output.assignment, help="instead of both: the brokers of each partition, as 1,2,3/2,3,1"
     )
-    parser.add_argument("--dry-run", action="store_true", help="only say whether that would work")
+    parser.add_argument("--dry-run", action="store_true", help="only check whether that would work")
 
 
 # -- actions -----------------------------------------------------------------------------------------------------
@@ -148,11 +148,11 @@ def _elect(client: JsonClient, options: argparse.Namespace) -> int:
     return 0
 
 
-# -- how a topic stands ------------------------------------------------------------------------------------------
+# -- the state of a topic ----------------------------------------------------------------------------------------
 
 
 def _topic_named(client: JsonClient, name: str) -> dict[str, Any]:
-    """The topic as a broker describes it; Refused, as a broker would, if there is none."""
+    """The topic as a broker describes it. Raises Refused if there is none."""
     for topic in client.call("topics")["topics"]:
         if topic["name"] == name:
             found: dict[str, Any] = topic

@@ -1,7 +1,7 @@
-"""List, describe and abort transactions of any Kafka cluster, and find those that hang: that nobody will end.
+"""List, describe and abort transactions of any Kafka cluster, and find hanging ones, which no coordinator will end.
 
-In a pipe, columns are separated by tabs and have no heading. `describe` begins each line with transaction or partition:
-what it is about. `find-hanging` ends with 1 if it found any.
+In a pipe, columns are separated by tabs and have no heading. Each line of `describe` begins with its subject:
+transaction or partition. The exit code of `find-hanging` is 1 if it finds any.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tools.client.administration.transactions import OPEN, Hanging
 from tools.client.errors import ClientError
 from tools.client.metadata import TopicPartition
 
-HELP = "list, describe and abort transactions, and find those that hang"
+HELP = "list, describe and abort transactions, and find hanging ones"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,18 +31,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     listed.add_argument("--state", dest="states", action="append", default=[], help="only those in it; repeatable")
     describe = output.add_action(
-        actions, "describe", "who has a transactional id, and what is in its transaction", "transactions describe till",
+        actions, "describe", "the producer of a transactional id, and its transaction", "transactions describe till",
         _describe,
     )  # fmt: skip
     describe.add_argument("transactional_id", metavar="ID")
     hanging = output.add_action(
-        actions, "find-hanging", "transactions that partitions wait for and that nobody will end, and why",
+        actions, "find-hanging", "transactions that no coordinator will end, and why",
         "transactions find-hanging --topic orders", _find_hanging,
     )  # fmt: skip
     hanging.add_argument("--topic", dest="topics", action="append", default=[], help="repeatable (default: all)")
     hanging.add_argument(
         "--older-than", type=float, default=900.0, metavar="SECONDS",
-        help="in which nothing was written for so long (default: %(default)g)",
+        help="without a write for so long (default: %(default)g)",
     )  # fmt: skip
     _add_abort(actions)
 
@@ -55,7 +55,7 @@ def _add_abort(actions: output.Parsers) -> None:
     abort = output.add_action(
         actions, "abort", "fence a transactional id; or end a hanging transaction in one partition", example, _abort
     )
-    abort.add_argument("transactional_id", metavar="ID", nargs="?", help="its producer can write no more")
+    abort.add_argument("transactional_id", metavar="ID", nargs="?", help="its producer is fenced")
     abort.add_argument("--topic")
     abort.add_argument("--partition", type=int)
     abort.add_argument("--start-offset", type=int, help="where it began, as find-hanging says")
