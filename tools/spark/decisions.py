@@ -1,11 +1,12 @@
-"""Which micro-batch of a query is committed: one record in a compacted topic, written before anything is committed.
+"""The committed micro-batch of a query: one record in a compacted topic, written before the first commit.
 
-The record names every prepared transaction of the batch. Once it is written the batch is decided, whatever dies: a
-driver that comes back finds it, lets its tasks write nothing, and commits what is named there, as often as it takes.
+The record names every prepared transaction of the batch. Once it is written the batch is decided, even if the driver
+dies: the next driver finds the record, its tasks write nothing, and it commits the named transactions; repeating a
+commit does no harm.
 
-Two runs of one query may be at their commit at once: the one that Spark believes to have stopped, and its successor. So
-a decision is written in a transaction, under one id for each writer. Who is about to decide takes the id over first and
-looks for a decision then: what the other has decided by then is seen, and what he has not, he never will: he is fenced.
+Two runs of one query may commit at the same time: one that Spark believes to have stopped, and its successor. So a
+decision is written in a transaction, with one transactional id for each writer. A run that is about to decide first
+takes the id over, which fences the other run, and then looks for a decision of the other run.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Decision:
 
 
 def last_decision(bootstrap: str, query: str) -> Decision | None:
-    """The last micro-batch of a query that was decided on."""
+    """The last decided micro-batch of a query."""
     key = query.encode()
 
     def is_of_query(record: Record) -> bool:
@@ -54,7 +55,7 @@ def last_decision(bootstrap: str, query: str) -> Decision | None:
 
 
 class Decider:
-    """Whoever was about to decide for this writer before, cannot any more."""
+    """Fences every other run that is about to decide for this writer."""
 
     def __init__(self, bootstrap: str, writer: str) -> None:
         _make_topic(bootstrap)
@@ -78,14 +79,14 @@ class Decider:
         self._producer.close()
 
     def decide(self, decision: Decision) -> None:
-        """From now on the micro-batch is committed. Raises ProducerFenced if somebody else decides now."""
+        """Decide: the micro-batch is committed from now on. Raises ProducerFenced if another run has taken over."""
         said = {"batch": decision.batch, "prepared": [one.to_json() for one in decision.prepared]}
         self._producer.begin()
         self._producer.send(TOPIC, json.dumps(said).encode(), key=self._writer.encode(), partition=0)
         try:
             self._producer.commit()
         except TransactionFailed:
-            self._producer.abort()  # which says so if somebody else decides now
+            self._producer.abort()  # raises ProducerFenced if another run has taken over
             raise
 
 

@@ -1,4 +1,4 @@
-"""What a Spark job is told when something is not as it was said to be."""
+"""The errors of a Spark job."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ class OptionError(ValueError):
 
 
 class DataLoss(Exception):
-    """Records that a query has not read are gone. With failOnDataLoss=false this is a warning."""
+    """Records that a query has not read do not exist any more. With failOnDataLoss=false this is a warning."""

@@ -1,7 +1,8 @@
-"""What the brokers say about the partitions that a query reads. Asked on the driver, by tasks only when one seems gone.
+"""The selected partitions of a query and their offsets, from the brokers. Used on the driver; in tasks only when a
+partition seems to be deleted.
 
-Whatever a broker that is gone, or just coming back, makes fail is asked again: an exception here ends the query. That a
-partition is gone for good is only believed when it is still missing after a while.
+An exception here ends the query, so requests that fail because a broker is down are retried. A partition counts as
+deleted, or a log as truncated, only if that is still so after GONE_AFTER seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _PAUSE = 0.1
 
 
 class Topics:
-    """The partitions that the options select, and their offsets. Connects when it is first asked."""
+    """The selected partitions and their offsets. Connects with the first request."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -41,17 +42,17 @@ class Topics:
             self._admin.close()
             self._admin = None
 
-    # -- which partitions ------------------------------------------------------------------------------------------
+    # -- partitions ------------------------------------------------------------------------------------------------
 
     def first_partitions(self) -> set[TopicPartition]:
-        """Those that are there when a query begins. What was named must be there within a while."""
+        """The partitions at the start of a query. Raises OptionError if a named one is still missing after a while."""
         found, missing = self._named()
         if missing:
             raise OptionError(f"the cluster has no {', '.join(missing)}")
         return found
 
     def awaited_partitions(self) -> set[TopicPartition]:
-        """Those that are there when a query begins or goes on. What was named may be gone by then."""
+        """The partitions at the start of a query or at its restart, when named ones may have been deleted."""
         return self._named()[0]
 
     def _named(self) -> tuple[set[TopicPartition], list[str]]:
@@ -66,7 +67,7 @@ class Topics:
         return _awaited(look, lambda found: not found[1], min(self._options.patience, GONE_AFTER))
 
     def partitions(self, known: Iterable[TopicPartition] = ()) -> set[TopicPartition]:
-        """Those that are there now. One that was known is missing only when it still is after a while."""
+        """The partitions now. A known one is left out only if it is still missing after GONE_AFTER seconds."""
         before = set(known)
         return _awaited(self._selected, lambda found: before <= found)
 
@@ -84,16 +85,16 @@ class Topics:
         found = _all_partitions(self._asked(lambda admin: admin.describe_topics(named)).values())
         return found if selection.partitions is None else found & selection.partitions
 
-    # -- their offsets ---------------------------------------------------------------------------------------------
+    # -- offsets ---------------------------------------------------------------------------------------------------
 
     def earliest(self, wheres: Iterable[TopicPartition]) -> Offsets:
-        """Of those that are there: what is missing after a while is left out."""
+        """The log starts of these partitions, without deleted ones."""
         wanted = set(wheres)
         return _offsets(self._at(dict.fromkeys(wanted & self.partitions(wanted), EARLIEST))) if wanted else {}
 
     def latest(self, wheres: Iterable[TopicPartition], known: Mapping[TopicPartition, int] | None = None) -> Offsets:
-        """Behind the last record that may be read. It is less than what was known only if it still is after a while:
-        a leader that has just been elected may not know yet how far its records are committed.
+        """The ends of the readable records. An end is lower than the known one only if it still is after GONE_AFTER
+        seconds: a new leader may not know yet how far its records are committed.
         """
         wanted = dict.fromkeys(wheres, LATEST)
 
@@ -103,8 +104,8 @@ class Topics:
         return _awaited(lambda: _offsets(self._at(wanted)), is_as_far)
 
     def at(self, position: Position, wheres: Iterable[TopicPartition], default: AtEnd) -> Offsets:
-        """Offsets of a position. What it does not name is at the default; a time that nothing matches is looked at
-        by `matched`, here it is at the end of the log.
+        """The offsets of a position, and of the default for partitions that it does not name. A time after the last
+        record gives the end of the log.
         """
         known = set(wheres)
         if isinstance(position, AtEnd):
@@ -123,7 +124,7 @@ class Topics:
         return rest | exact | _offsets(self._at(ends))
 
     def starting(self, position: Position, wheres: Iterable[TopicPartition], default: AtEnd) -> Offsets:
-        """The same for the beginning, where a time that nothing matches is a mistake unless it was said not to be."""
+        """The same for the first position, where a time after the last record is an error, by the default strategy."""
         found = self.at(position, wheres, default)
         if isinstance(position, AtEnd | AtOffsets) or self._options.is_latest_where_no_time_matches:
             return found
@@ -147,7 +148,7 @@ class Topics:
         return self._asked(lambda admin: admin.list_offsets(times, committed=self._committed))
 
     def _asked(self, question: Callable[[Admin], T]) -> T:
-        """The answer, asked again as often as the options say. Each time the client itself waits for brokers."""
+        """The answer, with the retries of the options. Each attempt waits for brokers for `patience` seconds."""
         retries = max(self._options.offset_retries, 0)
         for left in range(retries, -1, -1):
             if self._admin is None:
@@ -159,13 +160,13 @@ class Topics:
                 self.close()
                 if not left:
                     raise
-                _log.warning("the brokers are asked again: %s", error)
+                _log.warning("the request to the brokers is retried: %s", error)
                 time.sleep(self._options.offset_retry_interval)
-        raise AssertionError("the last try gives an answer or raises")
+        raise AssertionError("the last attempt returns or raises")
 
 
 def _awaited(look: Callable[[], T], is_complete: Callable[[T], bool], seconds: float = GONE_AFTER) -> T:
-    """What is found once it is complete, or after these seconds."""
+    """The first complete result, or the last one after these seconds."""
     deadline = time.monotonic() + seconds
     while not is_complete(found := look()) and time.monotonic() <= deadline:
         time.sleep(_PAUSE)

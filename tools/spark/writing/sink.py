@@ -1,7 +1,7 @@
-"""Rows to records, at least once: a task that fails is run again, and what it had written is written again.
+"""Rows to records, at least once: a failed task is repeated, and its records are written again.
 
-The columns are the stock connector's: `value` must be there; `key`, `headers`, `topic`, `partition` may be. Each task
-has a producer of its own, idempotent and with acks=all unless told otherwise, and ends when all is acknowledged.
+The columns are the stock connector's: `value` is required; `key`, `headers`, `topic`, `partition` are optional. Each
+task has its own producer, idempotent and with acks=all by default, and ends when all records are acknowledged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class RowWriter:
             return Written(self.send_rows(producer, batches))
 
     def send_rows(self, producer: Producer, batches: Iterator[pa.RecordBatch]) -> int:
-        """Send rows, and wait until all are acknowledged. Gives their number."""
+        """Send rows, and wait until all are acknowledged. Returns their number."""
         rows = 0
         failures: list[ClientError] = []
 
@@ -98,7 +98,7 @@ class RowWriter:
 class BatchSink(DataSourceArrowWriter):
     """`df.write.format("barnabas").mode("append")`.
 
-    There is nothing to commit, and nothing to abort: what a task has written can be read at once.
+    There is nothing to commit or to abort: consumers can read the records at once.
     """
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
