@@ -4,7 +4,11 @@ from __future__ import annotations
 
 
 class OptionError(ValueError):
-    """An option that cannot be, or that another one contradicts."""
+    """Options are missing, unknown, malformed or contradictory. `mistakes` has each of them."""
+
+    def __init__(self, *mistakes: str) -> None:
+        self.mistakes = mistakes
+        super().__init__("; ".join(mistakes))
 
 
 class DataLoss(Exception):

@@ -83,6 +83,32 @@ def test_mistakes_in_options_are_told(options: dict[str, str], words: str) -> No
         source_options(BOOTSTRAP | options)
 
 
+def test_an_unknown_option_is_refused_with_the_one_that_it_resembles() -> None:
+    with pytest.raises(OptionError, match=r"^option 'startingOfsets' is unknown; did you mean 'startingOffsets'\?$"):
+        stream_options(BOOTSTRAP | {"subscribe": "a", "startingOfsets": "earliest"})
+    with pytest.raises(OptionError, match=r"^option 'exactlyOnse' is unknown; did you mean 'exactlyOnce'\?$"):
+        stream_sink_options(BOOTSTRAP | {"topic": "t", "exactlyOnse": "true"})
+    with pytest.raises(OptionError, match=r"^option 'colour' is unknown$"):
+        batch_options(BOOTSTRAP | {"subscribe": "a", "colour": "red"})
+
+
+def test_options_of_spark_itself_are_not_unknown() -> None:
+    stream_options(BOOTSTRAP | {"subscribe": "a", "path": "t"})
+    stream_sink_options(BOOTSTRAP | {"topic": "t", "checkpointLocation": "c", "queryName": "q"})
+
+
+def test_all_mistakes_in_options_are_told_at_once() -> None:
+    with pytest.raises(OptionError) as caught:
+        stream_options({"subscribe": "", "maxOffsetsPerTrigger": "many", "endingOffsets": "latest"})
+    assert list(caught.value.mistakes) == [
+        "No topics to subscribe to as specified value for option 'subscribe' is ''",
+        "option 'maxOffsetsPerTrigger' is a number, not 'many'",
+        "Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer and producer",
+        "endingOffsets is not valid in streaming queries",
+    ]
+    assert str(caught.value) == "; ".join(caught.value.mistakes)
+
+
 def test_a_cluster_must_be_named() -> None:
     with pytest.raises(OptionError, match="must be specified"):
         source_options({"subscribe": "a"})
