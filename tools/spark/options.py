@@ -240,9 +240,7 @@ class Options:
                 self.mistakes.append(f"Kafka option '{name.removeprefix(CLIENT)}' is not supported. {instead}")
         for name, only in _PLAIN.items():
             if self.text(name) not in (None, only):
-                self.mistakes.append(
-                    f"option '{name}' can only be {only}: there is no encryption or authentication"
-                )
+                self.mistakes.append(f"option '{name}' can only be {only}: there is no encryption or authentication")
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from tools.client.admin import Admin
-from tools.client.errors import ClientError
+from tools.client.errors import ClientError, ConnectionLost, TimedOut
 from tools.client.metadata import Topic, TopicPartition
 from tools.client.offsets import EARLIEST, LATEST, OffsetAt
 from tools.spark.decisions import TOPIC as DECISIONS
@@ -36,6 +36,7 @@ class Topics:
         self._options = options
         self._committed = options.fetch.isolation == READ_COMMITTED
         self._admin: Admin | None = None
+        self._has_answer = False
 
     def close(self) -> None:
         if self._admin is not None:
@@ -148,20 +149,29 @@ class Topics:
         return self._asked(lambda admin: admin.list_offsets(times, committed=self._committed))
 
     def _asked(self, question: Callable[[Admin], T]) -> T:
-        """The answer, with the retries of the options. Each attempt waits for brokers for `patience` seconds."""
+        """The answer, with the retries of the options. Each attempt waits for brokers for `patience` seconds.
+
+        There is no retry if no broker can be reached at all: the address may be wrong.
+        """
         retries = max(self._options.offset_retries, 0)
         for left in range(retries, -1, -1):
             if self._admin is None:
                 fetch = self._options.fetch
                 self._admin = Admin(fetch.bootstrap, seconds=self._options.patience, client_id=fetch.client_id)
             try:
-                return question(self._admin)
+                answer = question(self._admin)
             except ClientError as error:
                 self.close()
+                if not self._has_answer and isinstance(error.__cause__, ConnectionLost):
+                    where, seconds = self._options.fetch.bootstrap, self._options.patience
+                    raise TimedOut(f"no broker answers at {where} within {seconds:g} s: {error.__cause__}") from error
                 if not left:
                     raise
                 _log.warning("the request to the brokers is retried: %s", error)
                 time.sleep(self._options.offset_retry_interval)
+            else:
+                self._has_answer = True
+                return answer
         raise AssertionError("the last attempt returns or raises")
 
 

@@ -16,6 +16,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from protocol.records.batches import build_batch, read_header
 from protocol.records.compression import Codec
 from protocol.records.record import Record
+from tests.tools.spark.test_standalone import free_port
+from tools.client.admin import Admin
+from tools.client.errors import TimedOut
 from tools.client.metadata import Topic, TopicPartition
 from tools.client.offsets import EARLIEST, LATEST, OffsetAt
 from tools.client.reading.fetched import RawBatch
@@ -274,6 +277,23 @@ def test_offsets_by_times_are_found_and_what_no_time_matches_is_an_error_or_the_
         else:
             with pytest.raises(OptionError, match="No offset matched from request of topic-partition t-1"):
                 topics.starting(options.starting, {T0, T1}, AtEnd(LATEST))
+
+
+def test_an_address_where_no_broker_answers_is_named_after_one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt takes a minute by default; with its three retries that were four."""
+    attempts: list[str] = []
+
+    class Counted(Admin):
+        def __init__(self, bootstrap: str, **options: Any) -> None:
+            attempts.append(bootstrap)
+            super().__init__(bootstrap, **options)
+
+    monkeypatch.setattr("tools.spark.topics.Admin", Counted)
+    where, patience = f"127.0.0.1:{free_port()}", {"kafka.default.api.timeout.ms": "500"}
+    topics = Topics(stream_options({"kafka.bootstrap.servers": where, "subscribe": "t", **patience}))
+    with pytest.raises(TimedOut, match=rf"^no broker answers at {where} within 0\.5 s: {where}: "):
+        topics.first_partitions()
+    assert attempts == [where]
 
 
 def test_a_stream_that_is_told_some_partitions_begins_the_others_at_the_end() -> None:
