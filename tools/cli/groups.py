@@ -167,7 +167,8 @@ def _rebalances(client: JsonClient, options: argparse.Namespace) -> int:
          one["slowest"] or None, one["cause"])
         for one in answer["rebalances"]
     ]  # fmt: skip
-    return output.listing(options, answer, ("began", "took ms", "generation", "members", "slowest", "cause"), rows)
+    columns = ("began", "took ms", "generation", "members", "slowest", "cause")
+    return output.listing(options, answer, columns, output.fitted(columns, rows))
 
 
 # -- change ------------------------------------------------------------------------------------------------------------

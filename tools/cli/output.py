@@ -7,6 +7,8 @@ a terminal: its import takes longer than everything else that these commands do.
 from __future__ import annotations
 
 import argparse
+import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +24,9 @@ from tools.client.errors import ClientError, KafkaError
 from tools.client.json_client import JsonClient, Refused
 
 BAD_STYLE = "yellow"
+_PADDING = 3
+"""Between two columns of a table."""
+_LONG_WORD = re.compile(r"(?<!\S)(\S{6})\S{6,}(\S{5})(?!\S)")
 _ADMIN_SECONDS = 15.0
 Row = Sequence[object]
 
@@ -137,6 +142,16 @@ def table(
     for row in rows:
         made.add_row(*(Text(_cell(value)) for value in row), style=BAD_STYLE if bad(row) else None)
     Console(file=sys.stdout).print(made)
+
+
+def fitted(columns: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
+    """Rows whose long words, such as member ids, are shortened in the middle if the terminal is too narrow for them."""
+    if not sys.stdout.isatty():
+        return rows
+    widths = [max(len(_cell(value)) for value in column) for column in zip(columns, *rows, strict=True)]
+    if sum(widths) + _PADDING * len(widths) <= shutil.get_terminal_size().columns:
+        return rows
+    return [[_LONG_WORD.sub(r"\1…\2", _cell(value)) for value in row] for row in rows]
 
 
 def _cell(value: object) -> str:
