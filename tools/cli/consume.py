@@ -3,7 +3,7 @@
 With `--group` its partitions are shared with the group's other members, and the printed records are committed.
 
 In a pipe: a line per record, its value alone, byte for byte. In a terminal: also partition, offset, time and key, in
-colours.
+colours; an absent key or value is null.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _SECONDS = 8.0
 _POLL_SECONDS = 0.5
 _FIELDS = ("topic", "partition", "offset", "timestamp", "time", "key", "value", "headers")
 _DIM, _KEY, _PLAIN = "\x1b[2m", "\x1b[36m", "\x1b[0m"
+_ABSENT = "null"
 _VISIBLE = {code: 0x2400 + code for code in range(32) if code != 9} | {0x7F: 0x2421}
 Show = Callable[[TopicPartition, Record], bytes]
 
@@ -61,7 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--exit", action="store_true", help="end where the topic ended at the start")
     parser.add_argument("--committed", action="store_true", help="read only committed records (read_committed)")
     parser.add_argument(
-        "--format", metavar="TEXT", type=_format, help=f"how to print a record, out of {{{'}, {'.join(_FIELDS)}}}"
+        "--format",
+        metavar="TEXT",
+        type=_format,
+        help=f"how to print a record, out of {{{'}, {'.join(_FIELDS)}}}; an absent key or value is null",
     )
 
 
@@ -137,9 +141,10 @@ def _value_alone(_: TopicPartition, record: Record) -> bytes:
 def _readable(dim: str, colour: str, plain: str, where: TopicPartition, record: Record) -> bytes:
     fields = _fields(where, record)
     place = f"{dim}{where.partition}:{record.offset} {fields['time']}{plain}"
-    key = "" if record.key is None else f" {colour}{_visible(fields['key'])}{plain}"
-    value = f"{dim}null{plain}" if record.value is None else _visible(fields["value"])
-    return f"{place}{key} {value}\n".encode("utf-8", "replace")
+    absent = f"{dim}{_ABSENT}{plain}"
+    key = absent if record.key is None else f"{colour}{_visible(fields['key'])}{plain}"
+    value = absent if record.value is None else _visible(fields["value"])
+    return f"{place} {key} {value}\n".encode("utf-8", "replace")
 
 
 def _visible(text: str) -> str:
@@ -172,7 +177,7 @@ def _time(timestamp_ms: int) -> str:
 
 
 def _text(data: bytes | None) -> str:
-    return "" if data is None else data.decode("utf-8", "surrogateescape")
+    return _ABSENT if data is None else data.decode("utf-8", "surrogateescape")
 
 
 def _as_json(where: TopicPartition, record: Record) -> bytes:
