@@ -47,7 +47,7 @@ class Delivery(Protocol):
     """A record on its way."""
 
     def offset(self) -> int | None:
-        """Wait until it is written and give where; whatever the client makes up with acks=0. Raises Refused."""
+        """Wait until the record is written and return its offset; with acks=0 a value of the client. Raises Refused."""
 
 
 class Outgoing(NamedTuple):
@@ -81,10 +81,10 @@ class Producer(ABC):
 
 
 class Consumer(Protocol):
-    """Of partitions that were assigned to it; reads from their beginnings unless told otherwise."""
+    """Of assigned partitions; reads from their beginnings by default."""
 
     def poll(self) -> list[Message]:
-        """Whatever there is, after a short wait."""
+        """The available records, after a short wait."""
 
     def seek(self, place: Place, offset: int) -> None: ...
 
@@ -95,7 +95,7 @@ class Consumer(Protocol):
     def position(self, place: Place) -> int: ...
 
     def offset_at(self, place: Place, timestamp: int) -> int | None:
-        """Of the first record that is not older; None if there is none."""
+        """The offset of the first record with this timestamp or a later one; None if there is none."""
 
     def ends(self, place: Place) -> tuple[int, int]:
         """Where it begins and where it ends."""

@@ -2,9 +2,9 @@
 
     python -m tests.compat.group_member confluent-kafka classic BOOTSTRAP GROUP TOPIC SESSION_MS [INSTANCE]
 
-It tells what happens to it, a line of JSON each: what it is assigned, what it has read, what it has committed. It
-joins once a line comes in, so that whoever wants it soon need not wait for its imports; commits after every poll; and
-leaves its group on SIGTERM.
+It prints what happens to it, a line of JSON each: assigned partitions, records that it read, committed offsets. It
+joins when it reads a line, so that a test can start it early and need not wait for its imports; commits after every
+poll; and leaves its group on SIGTERM.
 """
 
 from __future__ import annotations

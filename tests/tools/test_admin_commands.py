@@ -278,7 +278,7 @@ NOT_CONTROLLER = b'{"error":{"code":41,"name":"NOT_CONTROLLER","message":"try ag
 
 @contextmanager
 def broker(*answers: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """Somebody who gives these answers, one after the other, the last one for ever; b"" closes the connection."""
+    """A server with these answers, one after the other, then always the last; b"" closes the connection."""
     heard: list[bytes] = []
     left = list(answers)
 

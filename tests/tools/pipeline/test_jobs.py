@@ -1,4 +1,4 @@
-"""Files that describe jobs: every mistake is told at once, with its key."""
+"""Files that describe jobs: all mistakes are reported at once, each with its key."""
 
 from __future__ import annotations
 
