@@ -27,9 +27,7 @@ HELP = "list, describe, reset and delete consumer groups"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "example:\n  python -m tools.cli groups describe billing"
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = output.add_actions(parser, "groups describe billing")
     output.add_action(actions, "list", "every group, its kind and state", "groups list", _list)
     describe = output.add_action(
         actions, "describe", "members, their partitions, committed offsets and lag", "groups describe g", _describe

@@ -38,6 +38,13 @@ RunAdmin = Callable[[Admin, argparse.Namespace], int]
 Parsers = Any  # argparse's own class for subparsers is private
 
 
+def add_actions(parser: argparse.ArgumentParser, example: str) -> Parsers:
+    """Give a command its own commands, such as `topics list`; their parsers are added with `add_action`."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = f"example:\n  python -m tools.cli {example}"
+    return parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+
 def add_action(
     actions: Parsers, name: str, help_text: str, example: str, act: Run | RunAdmin
 ) -> argparse.ArgumentParser:

@@ -17,9 +17,7 @@ HELP = "list, describe, create, change and delete topics"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "example:\n  python -m tools.cli topics create orders --partitions 6 --replication-factor 3"
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = output.add_actions(parser, "topics create orders --partitions 6 --replication-factor 3")
     output.add_action(actions, "list", "every topic and its problems", "topics list", _list)
     describe = output.add_action(
         actions, "describe", "a topic's configs and partitions", "topics describe orders", _describe

@@ -23,9 +23,7 @@ HELP = "list, describe and abort transactions, and find hanging ones"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "example:\n  python -m tools.cli transactions find-hanging --topic orders"
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = output.add_actions(parser, "transactions find-hanging --topic orders")
     listed = output.add_action(
         actions, "list", "every transactional id and its state", "transactions list --state Ongoing", _list
     )

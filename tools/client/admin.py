@@ -264,14 +264,8 @@ class Admin:
             self._cluster.topic(topic, self._seconds)
 
         def attempt() -> dict[TopicPartition, int]:
-            by_leader: dict[int, dict[TopicPartition, int]] = {}
-            for where, offset in left.items():
-                known = self._cluster.view.partition(where)
-                if known is None or known.leader is None:
-                    raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"records of {where}")
-                by_leader.setdefault(known.leader, {})[where] = offset
-            for leader, asked in by_leader.items():
-                for where, told in self._delete_records(leader, asked).items():
+            for leader, wheres in self._cluster.by_leader(left, "records of").items():
+                for where, told in self._delete_records(leader, {where: left[where] for where in wheres}).items():
                     check(told.error_code, f"records of {where}")
                     begins[where] = told.low_watermark
                     del left[where]

@@ -7,6 +7,7 @@ new topic with the same name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from attrs import frozen
 
@@ -28,6 +29,7 @@ from tools.client.errors import KafkaError
 from tools.client.membership.member import Identity, by_topic
 from tools.client.metadata import TopicPartition, View
 
+T = TypeVar("T")
 NAMES_VERSION = 9
 """The last version in which both APIs address topics by name."""
 _STABLE_VERSION = 7
@@ -64,20 +66,26 @@ def commit_request(
             OffsetCommitRequestTopic(
                 name=topic,
                 topic_id=view.topic_id(topic),
-                partitions=[_commit(number, offsets[TopicPartition(topic, number)]) for number in numbers],
+                partitions=partitions_of(OffsetCommitRequestPartition, topic, numbers, offsets),
             )
             for topic, numbers in by_topic(offsets).items()
         ],
     )
 
 
-def _commit(number: int, committed: Committed) -> OffsetCommitRequestPartition:
-    return OffsetCommitRequestPartition(
-        partition_index=number,
-        committed_offset=committed.offset,
-        committed_leader_epoch=committed.leader_epoch,
-        committed_metadata=committed.metadata,
-    )
+def partitions_of(
+    kind: Callable[..., T], topic: str, numbers: Iterable[int], offsets: Mapping[TopicPartition, Committed]
+) -> list[T]:
+    """The partitions of a topic in a request that commits offsets, as its own kind of message."""
+    return [
+        kind(
+            partition_index=number,
+            committed_offset=offsets[TopicPartition(topic, number)].offset,
+            committed_leader_epoch=offsets[TopicPartition(topic, number)].leader_epoch,
+            committed_metadata=offsets[TopicPartition(topic, number)].metadata,
+        )
+        for number in numbers
+    ]
 
 
 def commit_errors(

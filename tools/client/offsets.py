@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from protocol.apis import LIST_OFFSETS
-from protocol.error_codes import ErrorCode
 from protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -71,20 +70,11 @@ def list_offsets(
         cluster.topic(topic, seconds)
 
     def attempt() -> dict[TopicPartition, OffsetAt]:
-        view = cluster.view
-        by_leader: dict[int, list[tuple[TopicPartition, int]]] = {}
-        for where, timestamp in wanted.items():
-            if where in found:
-                continue
-            known = view.partition(where)
-            if known is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the offsets of {where}")
-            if known.leader is None:
-                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"the offsets of {where}")
-            by_leader.setdefault(known.leader, []).append((where, timestamp))
+        by_leader = cluster.by_leader([where for where in wanted if where not in found], "the offsets of")
         failed: KafkaError | None = None
-        for leader, asked in by_leader.items():
-            request = offsets_request(view, asked, committed=committed, seconds=seconds)
+        for leader, wheres in by_leader.items():
+            asked = [(where, wanted[where]) for where in wheres]
+            request = offsets_request(cluster.view, asked, committed=committed, seconds=seconds)
             response = cluster.call(LIST_OFFSETS, request, broker=leader, seconds=seconds)
             for where, told in offsets_told(response).items():
                 if isinstance(told, KafkaError):

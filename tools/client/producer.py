@@ -30,7 +30,7 @@ from protocol.records.batches import build_batch, check_batches, records
 from protocol.records.compression import Codec
 from protocol.records.record import Headers, Record
 from protocol.schema.declaration import Buffer
-from tools.client.errors import BufferFull, ClientError, KafkaError, TimedOut, TransactionFailed
+from tools.client.errors import BufferFull, ClientError, TimedOut, TransactionFailed
 from tools.client.group_offsets import Committed
 from tools.client.membership.member import Identity as Member
 from tools.client.metadata import TopicPartition
@@ -39,7 +39,7 @@ from tools.client.network.cluster import Bootstrap, Cluster
 from tools.client.writing.batch import RECORD_OVERHEAD, Batch, Delivery, headers_size
 from tools.client.writing.partition_queue import PartitionQueue
 from tools.client.writing.sender import Sender, Sending
-from tools.client.writing.transaction import Phase, PreparedTransaction, TransactionStateError
+from tools.client.writing.transaction import Phase, PreparedTransaction, TransactionStateError, again
 from tools.client.writing.transaction_coordinator import NO_MEMBER, Transactional, Transactions
 
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
@@ -88,7 +88,6 @@ class Producer:
             idempotent=wanted == -1 if idempotent is None else idempotent,
             linger=linger,
             delivery=delivery,
-            batch_bytes=batch_bytes,
         )
         self._buffer_bytes = buffer_bytes
         self._batch_bytes = batch_bytes
@@ -381,9 +380,7 @@ class Producer:
             if not self._changed.wait_for(has_room, self._block):
                 raise BufferFull(f"{sender.buffered} bytes wait to be sent, and none were within {self._block:g} s")
         if sender.fatal is not None:
-            if isinstance(sender.fatal, KafkaError):
-                raise KafkaError(sender.fatal.number, sender.fatal.what) from sender.fatal
-            raise sender.fatal
+            raise again(sender.fatal)
         if self._transaction is not None:
             self._transaction.check(Phase.OPEN)
 

@@ -147,7 +147,6 @@ class ClassicMembership:
             topics=sorted(self._topics),
             owned_partitions=owned,
             generation_id=self.generation,
-            rack_id=settings.rack_id,
         )
         data = encode_subscription(subscription, VERSION_MAX)
         request = JoinGroupRequest(

@@ -143,7 +143,6 @@ class ConsumerMembership:
         is_everything = heard.subscription is None
         if is_everything:
             request.instance_id = settings.instance_id
-            request.rack_id = settings.rack_id
             request.rebalance_timeout_ms = int(settings.max_poll_interval * 1000)
             request.server_assignor = settings.server_assignor
         if facts.subscription != heard.subscription:

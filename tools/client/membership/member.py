@@ -37,7 +37,6 @@ class GroupSettings:
     """For the classic protocol, the preferred first. Rebalances are cooperative only if all assignors are."""
     server_assignor: str | None = None
     """For the consumer protocol: uniform or range; None is the coordinator's default."""
-    rack_id: str | None = None
 
 
 @frozen
@@ -145,7 +144,6 @@ class Say:
     api: Api
     message: Any | Callable[[int], Any]
     seconds: float = 0.0
-    what: str = ""
 
 
 @frozen

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
@@ -154,6 +154,18 @@ class Cluster:
                     except TimedOut:  # the attempt's error says more than the refresh's
                         raise TimedOut(f"not within {seconds:g} s: {error}") from error
                 failures += 1
+
+    def by_leader(self, wheres: Iterable[TopicPartition], what: str) -> dict[int, list[TopicPartition]]:
+        """These partitions by their leaders. Raises a retriable KafkaError if one has none now."""
+        found: dict[int, list[TopicPartition]] = {}
+        for where in wheres:
+            known = self.view.partition(where)
+            if known is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{what} {where}")
+            if known.leader is None:
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{what} {where}")
+            found.setdefault(known.leader, []).append(where)
+        return found
 
     # -- for the loop's thread -----------------------------------------------------------------------------------
 

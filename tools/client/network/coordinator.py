@@ -13,7 +13,6 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tools.client.addresses import Address
 from tools.client.errors import ClientError, ConnectionLost, ErrorClass, KafkaError, TimedOut, check
-from tools.client.network.broker import Broker
 from tools.client.network.cluster import Cluster
 from tools.client.network.connection import Ask, Then
 from tools.client.network.loop import Timer
@@ -87,7 +86,7 @@ class Coordinator:
         if closed is not None:
             one.then(closed)
             return
-        way = self._way(one.lane)
+        way = None if self.node is None else self._cluster.way(self.node, one.lane)
         if way is None:
             self._waiting.append(one)
             self._look()
@@ -110,9 +109,6 @@ class Coordinator:
         """An answer was this error: look the coordinator up again if it has moved."""
         if isinstance(error, KafkaError) and error.code in ELSEWHERE:
             self.lost()
-
-    def _way(self, lane: str) -> Broker | None:
-        return None if self.node is None else self._cluster.way(self.node, lane)
 
     def _look(self) -> None:
         if self._is_asking or self._timer is not None:

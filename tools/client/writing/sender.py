@@ -57,7 +57,6 @@ class Sending:
     linger: float = 0.005
     delivery: float = 120.0
     """Seconds until a record fails if it is not acknowledged."""
-    batch_bytes: int = 256 << 10
     request_bytes: int = 4 << 20
 
 

@@ -40,7 +40,7 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from tools.client.errors import ClientError, KafkaError, TimedOut, check
-from tools.client.group_offsets import Committed
+from tools.client.group_offsets import Committed, partitions_of
 from tools.client.membership.member import Identity as Member
 from tools.client.membership.member import by_topic
 from tools.client.metadata import TopicPartition
@@ -140,7 +140,7 @@ class Transactions:
             topics=[
                 TxnOffsetCommitRequestTopic(
                     name=topic,
-                    partitions=[_offset(number, offsets[TopicPartition(topic, number)]) for number in numbers],
+                    partitions=partitions_of(TxnOffsetCommitRequestPartition, topic, numbers, offsets),
                 )
                 for topic, numbers in by_topic(offsets).items()
             ],
@@ -312,12 +312,3 @@ def _offsets_committed(response: TxnOffsetCommitResponse) -> None:
     ]
     if errors:
         raise min(errors, key=lambda error: error.kind.is_retriable)
-
-
-def _offset(number: int, committed: Committed) -> TxnOffsetCommitRequestPartition:
-    return TxnOffsetCommitRequestPartition(
-        partition_index=number,
-        committed_offset=committed.offset,
-        committed_leader_epoch=committed.leader_epoch,
-        committed_metadata=committed.metadata,
-    )

@@ -46,15 +46,11 @@ class TopicSink:
     def records(self, rows: DataFrame) -> DataFrame:
         """The rows with the columns of records."""
         if "value" in rows.columns:
-            written = [f.col(name) for name in rows.columns if name in _AS_IT_IS and name != self._replaced]
+            replaced = () if self.key is None else ("key",)
+            written = [f.col(name) for name in rows.columns if name in _AS_IT_IS and name not in replaced]
         else:
             written = [f.to_json(f.struct(*rows.columns)).alias("value")]
         if self.key is not None:
             kind = "binary" if isinstance(rows.schema[self.key].dataType, BinaryType) else "string"
             written.append(f.col(self.key).cast(kind).alias("key"))
         return rows.select(*written)
-
-    @property
-    def _replaced(self) -> str | None:
-        """The column that another one replaces."""
-        return None if self.key is None else "key"

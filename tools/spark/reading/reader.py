@@ -124,15 +124,13 @@ class _Reading:
                 del self.left[where]
         if not self.left:
             return
-        late = TimedOut(f"no records within {now - self._moved_at:.0f} s: {self._whereabouts()}")
+        places = ", ".join(f"{where} at offset {self._positions[where]}" for where in self.left)
+        late = TimedOut(f"no records within {now - self._moved_at:.0f} s: {places}")
         if now - max(self._moved_at, self._looked_at) > GONE_AFTER:
             self._looked_at = now
             self._drop_gone(late)
         if now - self._moved_at > self._options.poll_timeout and not self._drop_short(late):
             raise late
-
-    def _whereabouts(self) -> str:
-        return ", ".join(f"{where} at offset {self._positions[where]}" for where in self.left)
 
     # -- data loss -----------------------------------------------------------------------------------------------------
 
