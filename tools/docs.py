@@ -69,7 +69,7 @@ FILE_KEYS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("id", "required", "0 to 2³¹−1", "The number of the broker."),
         ("port", "required", "0 to 65535", "Where it listens; 0 finds a free port and keeps it."),
         ("data_dir", "the cluster's, and the id", "a directory", "Where it keeps its logs."),
-        ("advertised", "host and port", "host:port", "Where clients are told to find it."),
+        ("advertised", "host and port", "host:port", "The address that clients get."),
     ),
     "[[topic]], once for each topic that a new cluster gets": (
         ("name", "required", "1 to 249 of a-z, A-Z, 0-9, dot, underscore, hyphen", "The name of the topic."),
@@ -86,8 +86,8 @@ def configuration() -> str:
         "# Configuration",
         "",
         "Made by `python -m tools.docs configuration` from the table of settings (`log/settings/table.py`); edit that.",
-        "`python -m actors.cluster --check cluster.toml` checks a file without starting anything. Whatever is accepted",
-        "takes effect; a key or value that is not known is refused with a line that names it.",
+        "`python -m actors.cluster --check cluster.toml` checks a file without starting anything. Every accepted key",
+        "takes effect; an unknown key or value is refused with a line that names it.",
     ]
     for table, keys in FILE_KEYS.items():
         lines += ["", f"## `{table.partition(',')[0]}`{table[len(table.partition(',')[0]) :]}", ""]
