@@ -1,7 +1,7 @@
-"""Pages of docs/ that are made from the code:  python -m tools.docs apis configuration
+"""Generates the pages of docs/ that are made from the code:  python -m tools.docs apis configuration
 
-What each API does and what it leaves out is said where it is done, in the docstring of its handler; what each setting
-does is said in the table of settings, log/settings/table.py.
+The docstring of an API's handler says what it does and what it leaves out; the table of settings,
+log/settings/table.py, says what each setting does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEFT_OUT = "Left out:"
 
 
 def apis() -> str:
-    """Every API that is served, with its versions."""
+    """The page of all APIs that are served, with their versions."""
     lines = [
         "# The APIs of Kafka's protocol that are served",
         "",
@@ -47,7 +47,7 @@ def _versions(api: Api) -> str:
 
 
 def _told(api: Api) -> tuple[str, str]:
-    """What the handler's docstring says: what it does, and what it leaves out."""
+    """The two parts of the handler's docstring: what it does, and what it leaves out."""
     module = import_module(handler_of(api).__module__)
     text = " ".join((module.__doc__ or "").split()).replace("|", "\\|")
     does, _, leaves_out = text.removeprefix(f"{api.name}: ").partition(_LEFT_OUT)
@@ -69,7 +69,7 @@ FILE_KEYS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("id", "required", "0 to 2³¹−1", "The number of the broker."),
         ("port", "required", "0 to 65535", "Where it listens; 0 finds a free port and keeps it."),
         ("data_dir", "the cluster's, and the id", "a directory", "Where it keeps its logs."),
-        ("advertised", "host and port", "host:port", "Where clients are told to find it."),
+        ("advertised", "host and port", "host:port", "The address that clients get."),
     ),
     "[[topic]], once for each topic that a new cluster gets": (
         ("name", "required", "1 to 249 of a-z, A-Z, 0-9, dot, underscore, hyphen", "The name of the topic."),
@@ -81,13 +81,13 @@ FILE_KEYS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
 
 
 def configuration() -> str:
-    """Every key of cluster.toml and every config of topics."""
+    """The page of all keys of cluster.toml and all configs of topics."""
     lines = [
         "# Configuration",
         "",
         "Made by `python -m tools.docs configuration` from the table of settings (`log/settings/table.py`); edit that.",
-        "`python -m actors.cluster --check cluster.toml` checks a file without starting anything. Whatever is accepted",
-        "takes effect; a key or value that is not known is refused with a line that names it.",
+        "`python -m actors.cluster --check cluster.toml` checks a file without starting anything. Every accepted key",
+        "takes effect; an unknown key or value is refused with a line that names it.",
     ]
     for table, keys in FILE_KEYS.items():
         lines += ["", f"## `{table.partition(',')[0]}`{table[len(table.partition(',')[0]) :]}", ""]

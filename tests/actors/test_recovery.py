@@ -14,8 +14,7 @@ from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
 from tests.actors.waiting import wait_until
 from tools.cli.__main__ import main
-from tools.client.json_client import JsonClient
-from tools.client.json_conversation import Refused
+from tools.client.json_client import JsonClient, Refused
 
 TOPIC = "orders"
 

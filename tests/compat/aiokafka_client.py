@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -13,18 +14,24 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import BrokerResponseError, for_code
 
-from tests.compat.client import MAX_BYTES, PATIENCE_SECONDS, Message, Place, Refused
+from tests.compat.client import (
+    MAX_BYTES,
+    PATIENCE_SECONDS,
+    Client,
+    Message,
+    Outgoing,
+    Place,
+    Refused,
+    Sending,
+    messages,
+    refusals,
+)
+from tests.compat.client import Producer as BaseProducer
 
 POLL_MS = 50
 
 
-@contextmanager
-def told() -> Iterator[None]:
-    """What a broker refused is told as such."""
-    try:
-        yield
-    except BrokerResponseError as error:
-        raise Refused(error.errno, str(error)) from error
+told = partial(refusals, BrokerResponseError, lambda error: error.errno)
 
 
 def check(code: int, text: str | None) -> None:
@@ -78,21 +85,14 @@ class Delivery:
         return None if found is None else int(found.offset)
 
 
-class Producer:
+class Producer(BaseProducer):
     def __init__(self, loop: Loop, producer: Any) -> None:
         self._loop = loop
         self._producer = producer
 
-    def send(
-        self,
-        place: Place,
-        value: bytes | None,
-        *,
-        key: bytes | None = None,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-        timestamp: int | None = None,
-    ) -> Delivery:
-        send = self._producer.send(place[0], value, key, place[1], timestamp, list(headers) or None)
+    def send_record(self, record: Outgoing) -> Delivery:
+        headers = list(record.headers) or None
+        send = self._producer.send(record.topic, record.value, record.key, record.partition, record.timestamp, headers)
         return Delivery(self._loop, self._loop.run(send))
 
     def flush(self) -> None:
@@ -106,11 +106,7 @@ class Consumer:
 
     def poll(self) -> list[Message]:
         polled = self._loop.run(self._consumer.getmany(timeout_ms=POLL_MS))
-        return [
-            Message(one.topic, one.partition, one.offset, one.timestamp, one.key, one.value, tuple(one.headers))
-            for records in polled.values()
-            for one in records
-        ]
+        return messages(polled.values())
 
     def seek(self, place: Place, offset: int) -> None:
         async def seek() -> None:
@@ -182,25 +178,14 @@ class Admin:
         return {broker["node_id"]: (broker["host"], broker["port"]) for broker in found}
 
 
-class AioKafka:
-    """See client.Client."""
-
+class AioKafka(Client):
     @contextmanager
-    def producer(
-        self,
-        bootstrap: str,
-        *,
-        acks: int = -1,
-        idempotent: bool = False,
-        codec: str = "none",
-        batch_bytes: int = 16384,
-        patience_ms: int = 30_000,
-    ) -> Iterator[Producer]:
+    def make_producer(self, bootstrap: str, sending: Sending) -> Iterator[Producer]:
         with Loop() as loop:
             producer = loop.make(
-                AIOKafkaProducer, bootstrap_servers=bootstrap, acks=acks, enable_idempotence=idempotent,
-                compression_type=None if codec == "none" else codec, max_batch_size=batch_bytes,
-                max_request_size=MAX_BYTES, request_timeout_ms=patience_ms,
+                AIOKafkaProducer, bootstrap_servers=bootstrap, acks=sending.acks, enable_idempotence=sending.idempotent,
+                compression_type=None if sending.codec == "none" else sending.codec, max_batch_size=sending.batch_bytes,
+                max_request_size=MAX_BYTES, request_timeout_ms=sending.patience_ms,
             )  # fmt: skip
             try:
                 loop.run(producer.start())

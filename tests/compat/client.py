@@ -7,9 +7,12 @@ used as they come, with their defaults, but for what a test asks for.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple, Protocol
+
+from attrs import frozen
 
 from protocol.error_codes import ErrorCode
 
@@ -44,10 +47,21 @@ class Delivery(Protocol):
     """A record on its way."""
 
     def offset(self) -> int | None:
-        """Wait until it is written and give where; whatever the client makes up with acks=0. Raises Refused."""
+        """Wait until the record is written and return its offset; with acks=0 a value of the client. Raises Refused."""
 
 
-class Producer(Protocol):
+class Outgoing(NamedTuple):
+    """A record as a test gives it."""
+
+    topic: str
+    partition: int
+    value: bytes | None
+    key: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    timestamp: int | None
+
+
+class Producer(ABC):
     def send(
         self,
         place: Place,
@@ -56,16 +70,21 @@ class Producer(Protocol):
         key: bytes | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp: int | None = None,
-    ) -> Delivery: ...
+    ) -> Delivery:
+        return self.send_record(Outgoing(*place, value, key, headers, timestamp))
 
+    @abstractmethod
+    def send_record(self, record: Outgoing) -> Delivery: ...
+
+    @abstractmethod
     def flush(self) -> None: ...
 
 
 class Consumer(Protocol):
-    """Of partitions that were assigned to it; reads from their beginnings unless told otherwise."""
+    """Of assigned partitions; reads from their beginnings by default."""
 
     def poll(self) -> list[Message]:
-        """Whatever there is, after a short wait."""
+        """The available records, after a short wait."""
 
     def seek(self, place: Place, offset: int) -> None: ...
 
@@ -76,7 +95,7 @@ class Consumer(Protocol):
     def position(self, place: Place) -> int: ...
 
     def offset_at(self, place: Place, timestamp: int) -> int | None:
-        """Of the first record that is not older; None if there is none."""
+        """The offset of the first record with this timestamp or a later one; None if there is none."""
 
     def ends(self, place: Place) -> tuple[int, int]:
         """Where it begins and where it ends."""
@@ -102,21 +121,48 @@ class Admin(Protocol):
         """Where they are, as the cluster tells it."""
 
 
-class Client(Protocol):
-    def producer(
-        self,
-        bootstrap: str,
-        *,
-        acks: int = -1,
-        idempotent: bool = False,
-        codec: str = "none",
-        batch_bytes: int = 16384,
-        patience_ms: int = 30_000,
-    ) -> AbstractContextManager[Producer]: ...
+@frozen
+class Sending:
+    """How a producer sends."""
 
+    acks: int = -1
+    idempotent: bool = False
+    codec: str = "none"
+    batch_bytes: int = 16384
+    patience_ms: int = 30_000
+
+
+class Client(ABC):
+    def producer(self, bootstrap: str, **sending: Any) -> AbstractContextManager[Producer]:
+        """With the fields of Sending as options."""
+        return self.make_producer(bootstrap, Sending(**sending))
+
+    @abstractmethod
+    def make_producer(self, bootstrap: str, sending: Sending) -> AbstractContextManager[Producer]: ...
+
+    @abstractmethod
     def consumer(self, bootstrap: str, *places: Place, max_wait_ms: int = 500) -> AbstractContextManager[Consumer]: ...
 
+    @abstractmethod
     def admin(self, bootstrap: str) -> AbstractContextManager[Admin]: ...
+
+
+def messages(polled: Iterable[Iterable[Any]]) -> list[Message]:
+    """Records as the Python clients give them, by partition."""
+    return [
+        Message(one.topic, one.partition, one.offset, one.timestamp, one.key, one.value, tuple(one.headers))
+        for records in polled
+        for one in records
+    ]
+
+
+@contextmanager
+def refusals(kind: type[Exception], code: Callable[[Any], int]) -> Iterator[None]:
+    """Raises Refused for errors of this kind, which a client raises for what a broker refused."""
+    try:
+        yield
+    except kind as error:
+        raise Refused(code(error), str(error)) from error
 
 
 def read(consumer: Consumer, count: int) -> list[Message]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +19,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are it
     NewTopic,
 )
 
-from tests.compat.client import MAX_BYTES, PATIENCE_SECONDS, Message, Place, Refused
+from tests.compat.client import MAX_BYTES, PATIENCE_SECONDS, Client, Message, Outgoing, Place, Refused, Sending
+from tests.compat.client import Producer as BaseProducer
 
 POLL_SECONDS = 0.05
 
@@ -47,24 +48,17 @@ class Delivery:
         return offset
 
 
-class Producer:
+class Producer(BaseProducer):
     def __init__(self, producer: ConfluentProducer) -> None:
         self._producer = producer
 
-    def send(
-        self,
-        place: Place,
-        value: bytes | None,
-        *,
-        key: bytes | None = None,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-        timestamp: int | None = None,
-    ) -> Delivery:
+    def send_record(self, record: Outgoing) -> Delivery:
         delivery = Delivery(self._producer)
-        more: dict[str, Any] = {} if timestamp is None else {"timestamp": timestamp}
+        more: dict[str, Any] = {} if record.timestamp is None else {"timestamp": record.timestamp}
         self._producer.produce(
-            place[0], value, key, place[1], on_delivery=delivery.done, headers=list(headers) or None, **more
-        )
+            record.topic, record.value, record.key, record.partition, on_delivery=delivery.done,
+            headers=list(record.headers) or None, **more,
+        )  # fmt: skip
         self._producer.poll(0)
         return delivery
 
@@ -170,25 +164,15 @@ def _settled(futures: Mapping[Any, Future[Any]]) -> Any:
         raise refused(error.args[0]) from error
 
 
-class Confluent:
-    """See client.Client."""
-
+class Confluent(Client):
     @contextmanager
-    def producer(
-        self,
-        bootstrap: str,
-        *,
-        acks: int = -1,
-        idempotent: bool = False,
-        codec: str = "none",
-        batch_bytes: int = 16384,
-        patience_ms: int = 30_000,
-    ) -> Iterator[Producer]:
+    def make_producer(self, bootstrap: str, sending: Sending) -> Iterator[Producer]:
         with ConfluentProducer(
             {
-                "bootstrap.servers": bootstrap, "acks": acks, "enable.idempotence": idempotent,
-                "compression.type": codec, "message.max.bytes": MAX_BYTES, "batch.size": max(batch_bytes, 1),
-                "message.timeout.ms": patience_ms, "topic.metadata.propagation.max.ms": patience_ms // 2,
+                "bootstrap.servers": bootstrap, "acks": sending.acks, "enable.idempotence": sending.idempotent,
+                "compression.type": sending.codec, "message.max.bytes": MAX_BYTES,
+                "batch.size": max(sending.batch_bytes, 1), "message.timeout.ms": sending.patience_ms,
+                "topic.metadata.propagation.max.ms": sending.patience_ms // 2,
             }
         ) as producer:  # fmt: skip
             yield Producer(producer)

@@ -106,7 +106,7 @@ def patient() -> Iterator[Cluster]:
 
 @pytest.fixture
 def victims(mortal: Cluster) -> Iterator[Cluster]:
-    """For those who kill brokers: all of them are there when a test begins."""
+    """For tests that kill brokers: all brokers run when a test begins."""
     yield mortal
     mend(mortal)
 
@@ -118,7 +118,7 @@ def waiting_victims(mortal_and_waiting: Cluster) -> Iterator[Cluster]:
 
 
 def mend(cluster: Cluster) -> None:
-    """Whatever was going on: everybody lives and runs."""
+    """Resume and restart all brokers."""
     for broker in cluster.alive:
         cluster.resume(broker)
     for broker in cluster.brokers:

@@ -9,7 +9,7 @@ from typing import Self
 
 
 class Forwarder:
-    """Listens from the start; where it leads may be told later, but before anybody comes."""
+    """Listens from the start; its target may be set later, before the first connection."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))

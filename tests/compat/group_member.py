@@ -2,9 +2,9 @@
 
     python -m tests.compat.group_member confluent-kafka classic BOOTSTRAP GROUP TOPIC SESSION_MS [INSTANCE]
 
-It tells what happens to it, a line of JSON each: what it is assigned, what it has read, what it has committed. It
-joins once a line comes in, so that whoever wants it soon need not wait for its imports; commits after every poll; and
-leaves its group on SIGTERM.
+It prints what happens to it, a line of JSON each: assigned partitions, records that it read, committed offsets. It
+joins when it reads a line, so that a test can start it early and need not wait for its imports; commits after every
+poll; and leaves its group on SIGTERM.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import importlib
 import json
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 POLL_SECONDS = 0.1
@@ -26,8 +26,23 @@ def tell(**what: Any) -> None:
     sys.stdout.flush()
 
 
-def assigned(partitions: Iterable[int]) -> None:
-    tell(assigned=sorted(partitions))
+class Report:
+    """Tells what a member is assigned when that changes, and what it has read and committed."""
+
+    def __init__(self) -> None:
+        self._seen: list[int] | None = None
+
+    def assigned(self, partitions: Iterable[int]) -> None:
+        now = sorted(partitions)
+        if now != self._seen:
+            self._seen = now
+            tell(assigned=now)
+
+    def read(self, polled: Iterable[tuple[int, Sequence[Any]]]) -> None:
+        tell(read=[[partition, one.offset, one.value.decode()] for partition, some in polled for one in some])
+
+    def committed(self, polled: Iterable[tuple[int, Sequence[Any]]]) -> None:
+        tell(committed={partition: some[-1].offset + 1 for partition, some in polled})
 
 
 def heartbeat_ms(session_ms: int) -> int:
@@ -53,13 +68,10 @@ def confluent(protocol: str, bootstrap: str, group: str, topic: str, session_ms:
         config["group.instance.id"] = instance
     subscription = Subscription(config, [topic])
     consumer = subscription.consumer
-    seen: list[int] | None = None
+    report = Report()
     while not _ends:
         messages = subscription.poll(500, POLL_SECONDS, told=lambda _: None)
-        now = sorted(one.partition for one in consumer.assignment())
-        if now != seen:
-            seen = now
-            assigned(now)
+        report.assigned(one.partition for one in consumer.assignment())
         if not messages:
             continue
         tell(read=[[one.partition(), one.offset(), (one.value() or b"").decode()] for one in messages])
@@ -84,22 +96,20 @@ def kafka_python(_protocol: str, bootstrap: str, group: str, topic: str, session
         enable_auto_commit=False, session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms(session_ms),
         group_instance_id=instance or None, metadata_max_age_ms=1000,
     )  # fmt: skip
-    seen: set[int] | None = None
+    report = Report()
     while not _ends:
         records = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
-        now = {one.partition for one in consumer.assignment()}
-        if now != seen:
-            seen = now
-            assigned(now)
+        report.assigned(one.partition for one in consumer.assignment())
         if not records:
             continue
-        tell(read=[[one.partition, one.offset, one.value.decode()] for some in records.values() for one in some])
+        polled = [(place.partition, some) for place, some in records.items()]
+        report.read(polled)
         try:
             consumer.commit()
         except KafkaError as error:
             tell(refused=str(error))
         else:
-            tell(committed={place.partition: some[-1].offset + 1 for place, some in records.items()})
+            report.committed(polled)
     consumer.close(autocommit=False)
 
 
@@ -114,22 +124,20 @@ def aiokafka(_protocol: str, bootstrap: str, group: str, topic: str, session_ms:
             rebalance_timeout_ms=10_000, group_instance_id=instance or None, metadata_max_age_ms=1000,
         )  # fmt: skip
         await consumer.start()
-        seen: set[int] | None = None
+        report = Report()
         while not _ends:
             records = await consumer.getmany(timeout_ms=int(POLL_SECONDS * 1000))
-            now = {one.partition for one in consumer.assignment()}
-            if now != seen:
-                seen = now
-                assigned(now)
+            report.assigned(one.partition for one in consumer.assignment())
             if not records:
                 continue
-            tell(read=[[one.partition, one.offset, one.value.decode()] for some in records.values() for one in some])
+            polled = [(place.partition, some) for place, some in records.items()]
+            report.read(polled)
             try:
                 await consumer.commit()
             except KafkaError as error:
                 tell(refused=str(error))
             else:
-                tell(committed={place.partition: some[-1].offset + 1 for place, some in records.items()})
+                report.committed(polled)
         await consumer.stop()
 
     asyncio.run(consume())
@@ -148,28 +156,20 @@ def own(protocol: str, bootstrap: str, group: str, topic: str, session_ms: int, 
         group_instance_id=instance or None, patience=Patience(metadata_age=1.0), block=10.0,
     ) as consumer:  # fmt: skip
         consumer.subscribe([topic])
-        seen: list[int] | None = None
+        report = Report()
         while not _ends:
             records = consumer.poll(POLL_SECONDS)
-            now = sorted(where.partition for where in consumer.assignment)
-            if now != seen:
-                seen = now
-                assigned(now)
+            report.assigned(where.partition for where in consumer.assignment)
             if not records:
                 continue
-            tell(
-                read=[
-                    [where.partition, one.offset, (one.value or b"").decode()]
-                    for where, some in records.items()
-                    for one in some
-                ]
-            )
+            polled = [(where.partition, some) for where, some in records.items()]
+            report.read(polled)
             try:
                 consumer.commit()
             except (CommitFailed, TimedOut) as error:
                 tell(refused=str(error))
             else:
-                tell(committed={where.partition: some[-1].offset + 1 for where, some in records.items()})
+                report.committed(polled)
 
 
 MODULES = {

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 from protocol.error_codes import ErrorCode
-from tests.compat.client import MAX_BYTES, PATIENCE_SECONDS, Message, Place, Refused
+from tests.compat.client import (
+    MAX_BYTES,
+    PATIENCE_SECONDS,
+    Client,
+    Message,
+    Outgoing,
+    Place,
+    Refused,
+    Sending,
+    messages,
+    refusals,
+)
+from tests.compat.client import Producer as BaseProducer
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it reads its own files in an old way
@@ -20,13 +33,7 @@ with warnings.catch_warnings():
 POLL_MS = 50
 
 
-@contextmanager
-def told() -> Iterator[None]:
-    """What a broker refused is told as such."""
-    try:
-        yield
-    except BrokerResponseError as error:
-        raise Refused(error.errno, str(error)) from error
+told = partial(refusals, BrokerResponseError, lambda error: error.errno)
 
 
 class Delivery:
@@ -38,20 +45,14 @@ class Delivery:
             return int(self._future.get(PATIENCE_SECONDS).offset)
 
 
-class Producer:
+class Producer(BaseProducer):
     def __init__(self, producer: Any) -> None:
         self._producer = producer
 
-    def send(
-        self,
-        place: Place,
-        value: bytes | None,
-        *,
-        key: bytes | None = None,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-        timestamp: int | None = None,
-    ) -> Delivery:
-        return Delivery(self._producer.send(place[0], value, key, list(headers) or None, place[1], timestamp))
+    def send_record(self, record: Outgoing) -> Delivery:
+        headers = list(record.headers) or None
+        sent = self._producer.send(record.topic, record.value, record.key, headers, record.partition, record.timestamp)
+        return Delivery(sent)
 
     def flush(self) -> None:
         self._producer.flush(PATIENCE_SECONDS)
@@ -64,11 +65,7 @@ class Consumer:
     def poll(self) -> list[Message]:
         with told():
             polled = self._consumer.poll(POLL_MS)
-        return [
-            Message(one.topic, one.partition, one.offset, one.timestamp, one.key, one.value, tuple(one.headers))
-            for records in polled.values()
-            for one in records
-        ]
+        return messages(polled.values())
 
     def seek(self, place: Place, offset: int) -> None:
         self._consumer.seek(TopicPartition(*place), offset)
@@ -136,25 +133,14 @@ class Admin:
         return {broker.get("node_id", broker.get("broker_id")): (broker["host"], broker["port"]) for broker in found}
 
 
-class KafkaPython:
-    """See client.Client."""
-
+class KafkaPython(Client):
     @contextmanager
-    def producer(
-        self,
-        bootstrap: str,
-        *,
-        acks: int = -1,
-        idempotent: bool = False,
-        codec: str = "none",
-        batch_bytes: int = 16384,
-        patience_ms: int = 30_000,
-    ) -> Iterator[Producer]:
+    def make_producer(self, bootstrap: str, sending: Sending) -> Iterator[Producer]:
         with closing(
             KafkaProducer(
-                bootstrap_servers=bootstrap.split(","), acks=acks, enable_idempotence=idempotent,
-                compression_type=None if codec == "none" else codec, batch_size=batch_bytes,
-                max_request_size=MAX_BYTES, max_block_ms=patience_ms,
+                bootstrap_servers=bootstrap.split(","), acks=sending.acks, enable_idempotence=sending.idempotent,
+                compression_type=None if sending.codec == "none" else sending.codec, batch_size=sending.batch_bytes,
+                max_request_size=MAX_BYTES, max_block_ms=sending.patience_ms,
             )
         ) as producer:  # fmt: skip
             yield Producer(producer)

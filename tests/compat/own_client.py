@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
-from tests.compat.client import PATIENCE_SECONDS, Message, Place, Refused
+from tests.compat.client import PATIENCE_SECONDS, Client, Message, Outgoing, Place, Sending, refusals
+from tests.compat.client import Producer as BaseProducer
 from tools.client import admin, consumer, producer
 from tools.client.errors import KafkaError
 from tools.client.offsets import EARLIEST
@@ -14,13 +16,7 @@ from tools.client.writing import batch
 POLL_SECONDS = 0.05
 
 
-@contextmanager
-def told() -> Iterator[None]:
-    """What a broker refused is told as such."""
-    try:
-        yield
-    except KafkaError as error:
-        raise Refused(error.number, str(error)) from error
+told = partial(refusals, KafkaError, lambda error: error.number)
 
 
 class Delivery:
@@ -32,24 +28,17 @@ class Delivery:
             return self._delivery.result(PATIENCE_SECONDS).offset
 
 
-class Producer:
+class Producer(BaseProducer):
     def __init__(self, made: producer.Producer) -> None:
         self._producer = made
 
-    def send(
-        self,
-        place: Place,
-        value: bytes | None,
-        *,
-        key: bytes | None = None,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-        timestamp: int | None = None,
-    ) -> Delivery:
-        topic, partition = place
+    def send_record(self, record: Outgoing) -> Delivery:
         with told():
-            return Delivery(
-                self._producer.send(topic, value, key=key, partition=partition, timestamp_ms=timestamp, headers=headers)
-            )
+            sent = self._producer.send(
+                record.topic, record.value, key=record.key, partition=record.partition, timestamp_ms=record.timestamp,
+                headers=record.headers,
+            )  # fmt: skip
+        return Delivery(sent)
 
     def flush(self) -> None:
         self._producer.flush(PATIENCE_SECONDS)
@@ -126,23 +115,12 @@ class Admin:
         return dict(self._admin.describe_cluster().brokers)
 
 
-class OwnClient:
-    """See client.Client."""
-
+class OwnClient(Client):
     @contextmanager
-    def producer(
-        self,
-        bootstrap: str,
-        *,
-        acks: int = -1,
-        idempotent: bool = False,
-        codec: str = "none",
-        batch_bytes: int = 16384,
-        patience_ms: int = 30_000,
-    ) -> Iterator[Producer]:
+    def make_producer(self, bootstrap: str, sending: Sending) -> Iterator[Producer]:
         with producer.Producer(
-            bootstrap, acks=acks, idempotent=idempotent, compression=codec, batch_bytes=batch_bytes,
-            block=patience_ms / 1000,
+            bootstrap, acks=sending.acks, idempotent=sending.idempotent, compression=sending.codec,
+            batch_bytes=sending.batch_bytes, block=sending.patience_ms / 1000,
         ) as made:  # fmt: skip
             yield Producer(made)
 

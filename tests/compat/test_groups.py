@@ -41,7 +41,7 @@ COOPERATIVE = ("confluent-kafka", "cooperative")
 
 
 class Member:
-    """A process that is a member of a group once it is let go, and what it has told."""
+    """A process that joins a group when it reads a line, and the lines that it has printed."""
 
     def __init__(
         self, kind: Kind, bootstrap: str, group: str, topic: str, instance: str = "", *, session_ms: int = SESSION_MS
@@ -85,7 +85,7 @@ class Member:
 
     @property
     def failure(self) -> str:
-        """Why it has ended, if it has and was not told to."""
+        """Why it has ended, if it has ended by itself."""
         code = self.process.poll()
         if code is None or self._is_told_to_end:
             return ""
@@ -120,7 +120,7 @@ class Group:
         self._kind, self._start = kind, start
 
     def join(self, instance: str = "", kind: Kind | None = None) -> Member:
-        """A member, of the group's own kind unless told otherwise."""
+        """A member, of the group's own kind by default."""
         member = self._start(kind or self._kind, self.id, self.topic, instance)
         member.go()
         self.members.append(member)
@@ -225,7 +225,7 @@ def test_members_join_leave_crash_and_sleep(group: Group) -> None:
     group.wait_until_shared(first)
     third = group.join()
     group.wait_until_shared(first, third)
-    third.end(signal.SIGKILL)  # nobody hears from it again
+    third.end(signal.SIGKILL)  # it sends nothing more
     group.wait_until_shared(first)
     group.write()
     group.wait_until_read()

@@ -160,7 +160,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(
 def test_a_coordinator_that_dies_between_prepare_and_markers(
     transactional: TransactionalClient, victims: Cluster, make_topic: Topics, name: str, commits: bool
 ) -> None:
-    """The leader of a partition is stopped, so no marker gets there; then who has decided is killed."""
+    """The leader of a partition is stopped, so it gets no marker; then the coordinator that has decided is killed."""
     topic = make_topic(victims, PARTITIONS)
     places = places_of(topic)
     with transactional.producer(victims.bootstrap, name) as producer:  # the coordinators are there from here on
@@ -176,7 +176,7 @@ def test_a_coordinator_that_dies_between_prepare_and_markers(
         (producer.commit if commits else producer.abort)()
         os.kill(victims.pids[killed], signal.SIGKILL)
         victims.resume(stopped)
-        victims.kill(killed)  # it is dead; now everybody knows
+        victims.kill(killed)  # it is dead, and now all brokers know
         write(victims, places, b"end")
         with transactional.committed(victims.bootstrap, *places) as consumer:
             assert read_up_to(consumer, b"end", PARTITIONS) == [b"decided"] * (PARTITIONS if commits else 0)

@@ -1,4 +1,4 @@
-"""Every version of every API that is advertised is answered, whatever the client's age, with records to speak of."""
+"""Every advertised version of every API is answered, in a cluster with records."""
 
 from __future__ import annotations
 

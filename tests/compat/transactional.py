@@ -30,6 +30,15 @@ class Failed(Exception):
     """The client says that the transaction, or the producer with it, came to nothing."""
 
 
+@contextmanager
+def failing(*kinds: type[Exception]) -> Iterator[None]:
+    """Raises Failed for these errors of a client."""
+    try:
+        yield
+    except kinds as error:
+        raise Failed(str(error)) from error
+
+
 class Transactions(Protocol):
     """A producer with a transactional id, which has begun: all others with this id are fenced."""
 
@@ -66,23 +75,17 @@ class ConfluentTransactions:
         self._producer.begin_transaction()
 
     def send(self, place: Place, value: bytes) -> None:
-        try:
+        with failing(KafkaException):
             self._producer.produce(place[0], value, partition=place[1])
-        except KafkaException as error:
-            raise Failed(str(error)) from error
 
     def flush(self) -> None:
-        try:
+        with failing(KafkaException):
             left = self._producer.flush(PATIENCE_SECONDS)
-        except KafkaException as error:
-            raise Failed(str(error)) from error
         assert not left, "not everything was delivered"
 
     def commit(self) -> None:
-        try:
+        with failing(KafkaException):
             self._producer.commit_transaction(PATIENCE_SECONDS)
-        except KafkaException as error:
-            raise Failed(str(error)) from error
 
     def abort(self) -> None:
         self._producer.abort_transaction(PATIENCE_SECONDS)
@@ -130,23 +133,17 @@ class PythonTransactions:
         self._producer.begin_transaction()
 
     def send(self, place: Place, value: bytes) -> None:
-        try:
+        with failing(PythonError):
             self._sent.append(self._producer.send(place[0], value, partition=place[1]))
-        except PythonError as error:
-            raise Failed(str(error)) from error
 
     def flush(self) -> None:
-        try:
+        with failing(PythonError):
             for future in self._sent:
                 future.get(PATIENCE_SECONDS)
-        except PythonError as error:
-            raise Failed(str(error)) from error
 
     def commit(self) -> None:
-        try:
+        with failing(PythonError):
             self._producer.commit_transaction()
-        except PythonError as error:
-            raise Failed(str(error)) from error
 
     def abort(self) -> None:
         self._producer.abort_transaction()
@@ -194,17 +191,13 @@ class AioTransactions:
         self._loop.run(self._producer.begin_transaction())
 
     def send(self, place: Place, value: bytes) -> None:
-        try:
+        with failing(AioError, Refused):
             self._sent.append(self._loop.run(self._producer.send(place[0], value, partition=place[1])))
-        except (AioError, Refused) as error:
-            raise Failed(str(error)) from error
 
     def flush(self) -> None:
-        try:
+        with failing(AioError, Refused):
             for future in self._sent:
                 self._loop.wait(future)
-        except (AioError, Refused) as error:
-            raise Failed(str(error)) from error
 
     def commit(self) -> None:
         try:
@@ -269,24 +262,18 @@ class OwnTransactions:
         self._producer.begin()
 
     def send(self, place: Place, value: bytes) -> None:
-        try:
+        with failing(ClientError):
             self._sent.append(self._producer.send(place[0], value, partition=place[1]))
-        except ClientError as error:
-            raise Failed(str(error)) from error
 
     def flush(self) -> None:
         self._producer.flush(PATIENCE_SECONDS)
-        try:
+        with failing(ClientError):
             for delivery in self._sent:
                 delivery.result(PATIENCE_SECONDS)
-        except ClientError as error:
-            raise Failed(str(error)) from error
 
     def commit(self) -> None:
-        try:
+        with failing(ClientError):
             self._producer.commit(PATIENCE_SECONDS)
-        except ClientError as error:
-            raise Failed(str(error)) from error
 
     def abort(self) -> None:
         self._producer.abort(PATIENCE_SECONDS)

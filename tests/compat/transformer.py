@@ -2,10 +2,10 @@
 
     python -m tests.compat.transformer confluent-kafka BOOTSTRAP GROUP INPUT OUTPUT NUMBER
 
-What is read, what is written and how far it was read are one transaction. Whatever goes wrong ends the process: whoever
-starts it again finds everything as it was committed last. So does a transaction that takes too long: kafka-python 3.0
-forgets a request for a coordinator that it cannot connect to, and waits for ever; librdkafka 2.16 may do so, too. It
-tells how many records it has committed, a line each time.
+The written records and the offsets of the read ones are one transaction. Any error ends the process; the next process
+continues after the last committed transaction. A transaction that takes too long ends the process too: kafka-python 3.0
+forgets a request for a coordinator that it cannot connect to, and waits without end; librdkafka 2.16 may do so, too.
+The process prints the number of records of each committed transaction in a line.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def kafka_python(bootstrap: str, group: str, source: str, target: str, number: i
 
 
 def aiokafka(bootstrap: str, group: str, source: str, target: str, number: int) -> None:
-    """It tells nobody for which member it commits. So each has partitions of its own, by its number: who comes after
-    one that was killed has its transactional id, and what that one had under way is over before it reads offsets."""
+    """aiokafka does not send its member with the offsets. So each process has its own partitions, by its number: the
+    successor of a killed one has its transactional id, which ends its transaction before the offsets are read."""
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition  # noqa: PLC0415
 
     async def copy() -> None:

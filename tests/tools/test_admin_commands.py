@@ -19,9 +19,9 @@ from actors.harness import Cluster
 from tests.actors.waiting import wait_until
 from tests.naming import unique
 from tools.cli.__main__ import main
-from tools.client import json_conversation
-from tools.client.json_client import JsonClient
-from tools.client.json_conversation import NotABroker, Refused, Unreachable, addresses, shown
+from tools.client import json_client
+from tools.client.addresses import addresses, shown
+from tools.client.json_client import JsonClient, NotABroker, Refused, Unreachable
 
 ROOT = Path(__file__).parents[2]
 Command = Callable[..., "Output"]
@@ -278,7 +278,7 @@ NOT_CONTROLLER = b'{"error":{"code":41,"name":"NOT_CONTROLLER","message":"try ag
 
 @contextmanager
 def broker(*answers: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """Somebody who gives these answers, one after the other, the last one for ever; b"" closes the connection."""
+    """A server with these answers, one after the other, then always the last; b"" closes the connection."""
     heard: list[bytes] = []
     left = list(answers)
 
@@ -316,7 +316,7 @@ def test_trouble_that_passes_is_waited_for_with_one_request(trouble: bytes) -> N
 
 
 def test_trouble_that_stays_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(json_conversation, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(json_client, "RETRY_SECONDS", 0.0)
     with broker(NOT_CONTROLLER) as (where, _):
         assert main(["brokers", "--bootstrap", where]) == 1
     assert capsys.readouterr().err == "NOT_CONTROLLER: try again\n"

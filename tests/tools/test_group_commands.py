@@ -153,6 +153,21 @@ def test_the_reasons_of_rebalances_are_told(command: Command, topic: str) -> Non
     assert len(first["members"]) == 1
 
 
+def test_member_ids_are_shortened_in_a_narrow_terminal(
+    command: Command, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = unique("group")
+    assert command("consume", topic, "--group", name, "--max", 1).code == 0
+    member = json.loads(command("groups", "rebalances", name, "--json").out)["rebalances"][0]["members"][0]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = command("groups", "rebalances", name).out
+    assert f"{member[:6]}…{member[-5:]}" in narrow
+    assert member not in "".join(narrow.split()), "the id is not wrapped over several lines"
+    monkeypatch.setenv("COLUMNS", "300")
+    assert member in command("groups", "rebalances", name).out
+
+
 # -- reset -------------------------------------------------------------------------------------------------------------
 
 

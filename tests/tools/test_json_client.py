@@ -1,4 +1,4 @@
-"""The JSON clients: what they say again when a connection breaks, and that it is done once."""
+"""The JSON client: which requests it repeats when a connection breaks, and that they are executed once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,16 @@ import pytest
 from actors.harness import Cluster
 from protocol.partitioner import partition_for_key
 from tests.actors.json_lines import Lines, wait_until_registered
-from tools.client import json_conversation
-from tools.client.json_client import JsonClient
-from tools.client.json_conversation import ClientError, ConnectionBroken, NotABroker, Refused, Unreachable, Written
+from tools.client import json_client
+from tools.client.json_client import (
+    ClientError,
+    ConnectionBroken,
+    JsonClient,
+    NotABroker,
+    Refused,
+    Unreachable,
+    Written,
+)
 
 LOSES = Callable[[dict[str, Any]], bool]
 
@@ -32,7 +39,7 @@ def cluster() -> Iterator[Cluster]:
 
 @contextmanager
 def lossy(cluster: Cluster, loses: LOSES) -> Iterator[str]:
-    """The address of somebody who hands everything on to a broker, but closes instead of answering what he loses."""
+    """The address of a proxy of a broker that closes the connection in place of the answers that it is to lose."""
     ended = threading.Event()
 
     def serve() -> None:
@@ -124,11 +131,11 @@ def test_a_produce_request_of_ones_own_is_not_sent_again(cluster: Cluster) -> No
 
 
 def test_whoever_gives_up_goes_on_as_another_producer(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows whether the lost record was written, so nobody may write under its sequence."""
+    """The lost record may have been written, so no other record may get its sequence."""
     before = end_of(cluster, 0)
     with lossy(cluster, first_of("produce")) as where, JsonClient(where) as client:
         with monkeypatch.context() as patch:
-            patch.setattr(json_conversation, "RETRY_SECONDS", 0.0)
+            patch.setattr(json_client, "RETRY_SECONDS", 0.0)
             with pytest.raises(ConnectionBroken):
                 client.produce("orders", "perhaps", partition=0)
         assert client.produce("orders", "surely", partition=0) == Written(0, before + 1)

@@ -7,8 +7,8 @@ import signal
 import time
 from contextlib import suppress
 
-from tools.client.json_client import JsonClient
-from tools.client.json_conversation import ClientError, addresses
+from tools.client.addresses import addresses
+from tools.client.json_client import ClientError, JsonClient
 
 BACK_SECONDS = 60.0
 PAUSE_SECONDS = 0.1

@@ -3,15 +3,15 @@
 topics            topics: list, describe, create, change, delete, recover
 recovery          `topics recover`: partitions that lost their majority
 groups            groups: list, describe, reset, delete
-offset_plan       where `groups reset` sets the offsets of a group
-transactions      transactions: list, describe, abort, find those that hang
-brokers           brokers: what each of them keeps and leads
+offset_plan       the new offsets of `groups reset`
+transactions      transactions: list, describe, abort, find hanging ones
+brokers           brokers: their replicas and leaderships
 move              move: a partition, to other brokers
-drain             drain: everything, away from a broker
-produce           produce: lines of stdin, as records
-consume           consume: records, as lines
-group_reader      records as a member of a group prints and commits them
+drain             drain: move all replicas away from a broker
+produce           produce: send lines of stdin as records
+consume           consume: print records as lines
+group_reader      consume --group: print and commit as a member of a group
 dump_log          dump-log: segments, indexes and small files, checked
 recover_metadata  recover-metadata: a stopped cluster that lost its majority
-output            tables and colours in a terminal, plain text in a pipe
+output            what the commands share: options, connections, tables, JSON
 """

@@ -46,9 +46,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         code: int = COMMANDS[options.command].run(options)
-        sys.stdout.flush()  # here, where it can be handled, and not when the interpreter ends
+        sys.stdout.flush()  # here, where an error can be handled, and not when the interpreter ends
         return code
-    except BrokenPipeError:  # whoever read our output has seen enough; what is still in the buffer goes nowhere
+    except BrokenPipeError:  # the reader of the output has ended; the rest of the buffer is dropped
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:

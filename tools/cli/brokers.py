@@ -1,4 +1,4 @@
-"""The brokers of a cluster, and what each of them keeps and leads.
+"""List the brokers of a cluster, with their replicas and leaderships.
 
 In a pipe: a line per broker, its columns (broker, address, alive, controller, draining, replicas, leads) separated by
 tabs, without a heading.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 
 from tools.cli import output
+from tools.client.addresses import shown
 from tools.client.json_client import JsonClient
-from tools.client.json_conversation import shown
 
-HELP = "list the brokers, what each keeps and leads"
+HELP = "list the brokers, with their replicas and leaderships"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,17 +25,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _brokers(client: JsonClient, options: argparse.Namespace) -> int:
     answer = client.call("brokers")
-    if options.json:
-        output.tell(options, answer, "")
-        return 0
     rows = [
         (one["broker"], shown((one["host"], one["port"])), one["alive"], one["broker"] == answer["controller"],
          one["draining"], one["replicas"], one["leads"])
         for one in answer["brokers"]
     ]  # fmt: skip
-    output.table(("broker", "address", "alive", "controller", "draining", "replicas", "leads"), rows, bad=_is_dead)
-    return 0
-
-
-def _is_dead(row: output.Row) -> bool:
-    return not row[2]
+    columns = ("broker", "address", "alive", "controller", "draining", "replicas", "leads")
+    return output.listing(options, answer, columns, rows, bad=lambda row: not row[2])

@@ -1,8 +1,9 @@
 """Print the records of a topic of any Kafka cluster, and follow it. Ctrl-C ends.
 
-With `--group` its partitions are shared with the group's other members, and what was printed is committed.
+With `--group` its partitions are shared with the group's other members, and the printed records are committed.
 
-In a pipe: a line per record, its value alone, byte for byte. In a terminal: its place, time and key too, in colours.
+In a pipe: a line per record, its value alone, byte for byte. In a terminal: also partition, offset, time and key, in
+colours; an absent key or value is null.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import string
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import orjson
@@ -30,6 +31,7 @@ _SECONDS = 8.0
 _POLL_SECONDS = 0.5
 _FIELDS = ("topic", "partition", "offset", "timestamp", "time", "key", "value", "headers")
 _DIM, _KEY, _PLAIN = "\x1b[2m", "\x1b[36m", "\x1b[0m"
+_ABSENT = "null"
 _VISIBLE = {code: 0x2400 + code for code in range(32) if code != 9} | {0x7F: 0x2421}
 Show = Callable[[TopicPartition, Record], bytes]
 
@@ -58,9 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--max", metavar="N", type=_count, help="end after so many records")
     parser.add_argument("--exit", action="store_true", help="end where the topic ended at the start")
-    parser.add_argument("--committed", action="store_true", help="leave out what is not or never will be committed")
+    parser.add_argument("--committed", action="store_true", help="read only committed records (read_committed)")
     parser.add_argument(
-        "--format", metavar="TEXT", type=_format, help=f"how to print a record, out of {{{'}, {'.join(_FIELDS)}}}"
+        "--format",
+        metavar="TEXT",
+        type=_format,
+        help=f"how to print a record, out of {{{'}, {'.join(_FIELDS)}}}; an absent key or value is null",
     )
 
 
@@ -72,8 +77,7 @@ def run(options: argparse.Namespace) -> int:
         with Consumer(options.bootstrap, isolation=isolation, block=_SECONDS, client_id="barnabas-cli") as consumer:
             return _consume(consumer, options)
     except (ClientError, ValueError) as error:
-        print(" ".join(str(error).split()), file=sys.stderr)
-        return 1
+        return output.failed(error)
 
 
 def _consume(consumer: Consumer, options: argparse.Namespace) -> int:
@@ -106,12 +110,14 @@ def _consume(consumer: Consumer, options: argparse.Namespace) -> int:
 
 
 def _reset(options: argparse.Namespace) -> str:
-    """Where a group begins that has committed nothing."""
+    """Where a group begins without committed offsets."""
     if options.partition is not None:
-        raise ValueError("--partition and --group do not go together: the group shares all partitions out")
+        raise ValueError("--partition and --group do not go together: the group assigns all partitions")
     kind, number = options.start
     if kind != "offset" or number not in (EARLIEST, LATEST):
-        raise ValueError("--group goes on where it stopped, or --from beginning or end; `groups reset` sets it")
+        raise ValueError(
+            "--group continues at its committed offsets, or --from beginning or end; `groups reset` changes them"
+        )
     return "earliest" if number == EARLIEST else "latest"
 
 
@@ -122,9 +128,9 @@ def _shower(options: argparse.Namespace) -> Show:
     if options.json:
         return _as_json
     if options.format is not None:
-        return lambda where, record: _formatted(options.format, where, record)
+        return partial(_formatted, options.format)
     if sys.stdout.isatty():
-        return _coloured if "NO_COLOR" not in os.environ else _uncoloured
+        return partial(_readable, *((_DIM, _KEY, _PLAIN) if "NO_COLOR" not in os.environ else ("", "", "")))
     return _value_alone
 
 
@@ -132,23 +138,17 @@ def _value_alone(_: TopicPartition, record: Record) -> bytes:
     return (record.value or b"") + b"\n"
 
 
-def _coloured(where: TopicPartition, record: Record) -> bytes:
+def _readable(dim: str, colour: str, plain: str, where: TopicPartition, record: Record) -> bytes:
     fields = _fields(where, record)
-    place = f"{_DIM}{where.partition}:{record.offset} {fields['time']}{_PLAIN}"
-    key = "" if record.key is None else f" {_KEY}{_visible(fields['key'])}{_PLAIN}"
-    value = f"{_DIM}null{_PLAIN}" if record.value is None else _visible(fields["value"])
-    return f"{place}{key} {value}\n".encode("utf-8", "replace")
-
-
-def _uncoloured(where: TopicPartition, record: Record) -> bytes:
-    fields = _fields(where, record)
-    key = "" if record.key is None else f" {_visible(fields['key'])}"
-    value = "null" if record.value is None else _visible(fields["value"])
-    return f"{where.partition}:{record.offset} {fields['time']}{key} {value}\n".encode("utf-8", "replace")
+    place = f"{dim}{where.partition}:{record.offset} {fields['time']}{plain}"
+    absent = f"{dim}{_ABSENT}{plain}"
+    key = absent if record.key is None else f"{colour}{_visible(fields['key'])}{plain}"
+    value = absent if record.value is None else _visible(fields["value"])
+    return f"{place} {key} {value}\n".encode("utf-8", "replace")
 
 
 def _visible(text: str) -> str:
-    """A terminal shall not do what a record says."""
+    """Text without control characters, which a terminal would execute."""
     return text.translate(_VISIBLE)
 
 
@@ -171,14 +171,13 @@ def _fields(where: TopicPartition, record: Record) -> dict[str, Any]:
 
 def _time(timestamp_ms: int) -> str:
     try:
-        moment = datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC).astimezone()
+        return output.time_of(timestamp_ms)
     except (ValueError, OverflowError, OSError):
         return str(timestamp_ms)
-    return moment.isoformat(sep=" ", timespec="milliseconds")[:23]
 
 
 def _text(data: bytes | None) -> str:
-    return "" if data is None else data.decode("utf-8", "surrogateescape")
+    return _ABSENT if data is None else data.decode("utf-8", "surrogateescape")
 
 
 def _as_json(where: TopicPartition, record: Record) -> bytes:
@@ -198,7 +197,7 @@ def _as_json(where: TopicPartition, record: Record) -> bytes:
 
 
 def _json_text(data: bytes | None) -> str | dict[str, str] | None:
-    """Text as text; what is not text as its base64."""
+    """UTF-8 as text, other bytes as base64."""
     if data is None:
         return None
     try:

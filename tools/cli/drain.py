@@ -1,4 +1,4 @@
-"""Move everything away from a broker and place nothing new on it, so that it can be taken away."""
+"""Move all replicas away from a broker and place no new ones on it, so that it can be removed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import time
 from typing import Any
 
 from tools.cli import output
-from tools.client.json_client import JsonClient
-from tools.client.json_conversation import ClientError
+from tools.client.json_client import ClientError, JsonClient
 
-HELP = "move everything away from a broker"
+HELP = "move all replicas away from a broker"
 _LOOK_SECONDS = 0.2
 
 
@@ -18,8 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_connection_arguments(parser, "drain 3 --wait\n  python -m tools.cli drain 3 --undo")
     parser.add_argument("broker", metavar="BROKER", type=int)
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--undo", action="store_true", help="let it have partitions again; nothing is moved back")
-    how.add_argument("--wait", action="store_true", help="until nothing is left on it")
+    how.add_argument("--undo", action="store_true", help="allow new replicas on it again; none is moved back")
+    how.add_argument("--wait", action="store_true", help="wait until it keeps no replica")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,7 +39,7 @@ def _drain(client: JsonClient, options: argparse.Namespace) -> int:
 
 
 def _wait(client: JsonClient, broker: int, show: output.Progress) -> None:
-    """Until the broker keeps no replica."""
+    """Wait until the broker keeps no replica."""
     begun = False
     while True:
         now = _broker(client, broker)
@@ -58,4 +57,4 @@ def _broker(client: JsonClient, broker: int) -> dict[str, Any]:
         if one["broker"] == broker:
             found: dict[str, Any] = one
             return found
-    return {"draining": False, "replicas": 0}  # whoever answers has not heard of it yet
+    return {"draining": False, "replicas": 0}  # the broker that answers does not know it yet

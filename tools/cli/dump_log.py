@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from struct import Struct
+from typing import TypeVar
 
 from attrs import Factory, define
 from crc32c import crc32c
@@ -24,6 +25,7 @@ from log.segment.transaction_index import decode_transactions
 from protocol.errors import ProtocolError
 from protocol.records.batches import HEADER, BatchHeader, control_type, read_header, records
 
+T = TypeVar("T")
 HELP = "print and check the files of a log"
 CRC_FROM = 21
 DECOMPRESSED_BYTES_MAX = 256 << 20
@@ -41,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Dump what PATH names; gives the exit code."""
+    """Dump PATH; returns the exit code."""
     dump = Dump(show=not options.verify, show_records=options.records, decode=options.records or options.verify)
     try:
         paths = _files_of(options.path)
@@ -73,7 +75,7 @@ def _files_of(path: Path) -> list[Path]:
 
 @define
 class Dump:
-    """Prints one file after the other and gathers what is wrong with them."""
+    """Prints one file after the other and collects their problems."""
 
     show: bool
     show_records: bool
@@ -85,8 +87,7 @@ class Dump:
 
     def file(self, path: Path) -> None:
         self.files += 1
-        if self.show:
-            print(f"Dumping {path}")
+        self._print(f"Dumping {path}")
         match path.suffix:
             case ".log":
                 self._segment(path)
@@ -126,7 +127,7 @@ class Dump:
                 self._records(path, where, header, batch)
 
     def _batches(self, path: Path) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """Every batch of the file, whole; damage ends it."""
+        """Every whole batch of the file, up to the first damage."""
         from rich.console import Console  # noqa: PLC0415  other commands should start fast
         from rich.progress import Progress  # noqa: PLC0415
 
@@ -164,7 +165,7 @@ class Dump:
         except ProtocolError as error:
             self._problem(path, f"{where}: {error}")
 
-    # -- the files beside it -----------------------------------------------------------------------------------
+    # -- the files beside it ---------------------------------------------------------------------------------
 
     def _offset_index(self, path: Path) -> None:
         base_offset, batches = _base_offset(path), self._batches_beside(path)
@@ -197,35 +198,34 @@ class Dump:
             last_timestamp, last_offset = timestamp, relative
 
     def _transaction_index(self, path: Path) -> None:
-        try:
-            for entry in decode_transactions(path.read_bytes(), str(path)):
-                if self.show:
-                    print(
-                        f"producerId: {entry.producer_id} firstOffset: {entry.first_offset} "
-                        f"lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}"
-                    )
-        except LogError as error:
-            self.problems.append(str(error))
+        for entry in self._decoded(path, decode_transactions):
+            self._print(
+                f"producerId: {entry.producer_id} firstOffset: {entry.first_offset} "
+                f"lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}"
+            )
 
     def _snapshot(self, path: Path) -> None:
-        try:
-            for producer in ProducerStates.decode(path.read_bytes(), str(path)):
-                if self.show:
-                    print(
-                        f"producerId: {producer.id} producerEpoch: {producer.epoch} "
-                        f"lastSequence: {producer.last_sequence} batches: {len(producer.batches)} "
-                        f"coordinatorEpoch: {producer.coordinator_epoch} transactionStart: {producer.transaction_start}"
-                    )
-        except LogError as error:
-            self.problems.append(f"{error} (Apache Kafka's own snapshots have another form)")
+        for producer in self._decoded(path, ProducerStates.decode, " (Apache Kafka's own snapshots have another form)"):
+            self._print(
+                f"producerId: {producer.id} producerEpoch: {producer.epoch} "
+                f"lastSequence: {producer.last_sequence} batches: {len(producer.batches)} "
+                f"coordinatorEpoch: {producer.coordinator_epoch} transactionStart: {producer.transaction_start}"
+            )
 
     def _epochs(self, path: Path) -> None:
+        for entry in self._decoded(path, EpochCache.decode):
+            self._print(f"epoch: {entry.epoch} startOffset: {entry.start_offset}")
+
+    def _decoded(self, path: Path, decode: Callable[[bytes, str], Iterable[T]], hint: str = "") -> Iterator[T]:
+        """The entries of a small file; damage is a problem."""
         try:
-            for entry in EpochCache.decode(path.read_bytes(), str(path)):
-                if self.show:
-                    print(f"epoch: {entry.epoch} startOffset: {entry.start_offset}")
+            yield from decode(path.read_bytes(), str(path))
         except LogError as error:
-            self.problems.append(str(error))
+            self.problems.append(f"{error}{hint}")
+
+    def _print(self, line: str) -> None:
+        if self.show:
+            print(line)
 
     def _entries(self, path: Path, form: Struct) -> Iterator[tuple[int, int]]:
         """The entries of an index file, without the zeros that Apache Kafka keeps behind those of an active one."""
@@ -245,7 +245,7 @@ class Dump:
             return None
         known = len(self.problems)
         batches = {position: header for position, header, _ in self._batches(log)}
-        del self.problems[known:]  # told when the log itself is dumped
+        del self.problems[known:]  # reported when the log itself is dumped
         return batches
 
     def _problem(self, path: Path, text: str) -> None:

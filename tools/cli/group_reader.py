@@ -1,4 +1,4 @@
-"""Prints records as a member of a group, and commits what was printed: never what was not."""
+"""Prints records as a member of a group, and commits printed records only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Show = Callable[[TopicPartition, Record], bytes]
 
 
 def read(options: argparse.Namespace, reset: str, isolation: str, seconds: float, show: Show) -> int:
-    """Until Ctrl-C, `--max` records, or, with `--exit`, the end of whatever this member has."""
+    """Read until Ctrl-C, `--max` records, or, with `--exit`, the ends of this member's partitions."""
     with Consumer(
         options.bootstrap,
         isolation=isolation,
@@ -30,7 +30,7 @@ def read(options: argparse.Namespace, reset: str, isolation: str, seconds: float
         auto_commit_interval=None,
     ) as consumer:
         reader = _GroupReader(consumer, show)
-        consumer.partitions(options.topic)  # one that is not there is told at once
+        consumer.partitions(options.topic)  # an unknown topic is an error at once
         consumer.subscribe([options.topic], on_revoked=reader.commit, on_lost=reader.forget)
         try:
             reader.read(options.max if options.max is not None else sys.maxsize, to_ends=options.exit)
@@ -42,7 +42,7 @@ def read(options: argparse.Namespace, reset: str, isolation: str, seconds: float
 class _GroupReader:
     def __init__(self, consumer: Consumer, show: Show) -> None:
         self.printed: dict[TopicPartition, int] = {}
-        """Behind what was printed and is not committed yet."""
+        """The offsets after printed records that are not committed yet."""
         self._consumer = consumer
         self._show = show
 
@@ -66,7 +66,7 @@ class _GroupReader:
         self.printed[where] = records[-1].offset + 1
 
     def _is_at(self, ends: dict[TopicPartition, int]) -> bool:
-        """Is everything read that was there when this member was given it?"""
+        """Are all partitions read to the ends that they had when they were assigned?"""
         assigned = self._consumer.assignment
         new = [where for where in assigned if where not in ends]
         if new:

@@ -1,18 +1,16 @@
-"""List, describe, reset and delete consumer groups of any Kafka cluster, and ask ours why they rebalanced.
+"""List, describe, reset and delete consumer groups of any Kafka cluster; with Barnabas, show why they rebalanced.
 
-In a pipe, columns are separated by tabs and have no heading. `describe` begins each line with group, member or
-partition: what it is about. `reset` only says what it would do unless it is told to `--execute`.
+In a pipe, columns are separated by tabs and have no heading. Each line of `describe` begins with its subject: group,
+member or partition. Without `--execute`, `reset` changes nothing and shows the new offsets.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Collection
-from datetime import UTC, datetime
+from collections.abc import Collection
 from typing import Any
 
-import orjson
 from attrs import asdict
 
 from protocol.error_codes import ErrorCode
@@ -26,53 +24,45 @@ from tools.client.metadata import Topic, TopicPartition
 from tools.client.offsets import EARLIEST, LATEST
 
 HELP = "list, describe, reset and delete consumer groups"
-_SECONDS = 15.0
-Act = Callable[[Admin, argparse.Namespace], int]
-Parsers = Any  # argparse's own class for subparsers is private
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "example:\n  python -m tools.cli groups describe billing"
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    _add(actions, "list", "every group, its kind and state", "groups list", _list)
-    describe = _add(
-        actions, "describe", "members, what they have, and how far they are", "groups describe g", _describe
+    actions = output.add_actions(parser, "groups describe billing")
+    output.add_action(actions, "list", "every group, its kind and state", "groups list", _list)
+    describe = output.add_action(
+        actions, "describe", "members, their partitions, committed offsets and lag", "groups describe g", _describe
     )
     describe.add_argument("group", metavar="GROUP")
     describe.add_argument("--committed", action="store_true", help="ends as readers of committed records see them")
-    history = _add(actions, "rebalances", "why it rebalanced, the last times", "groups rebalances billing", None)
+    history = output.add_action(
+        actions, "rebalances", "the group's last rebalances and their causes", "groups rebalances billing", _rebalances
+    )
     history.add_argument("group", metavar="GROUP")
     _add_reset(actions)
-    delete = _add(
-        actions, "delete", "delete groups that have no members, with their offsets", "groups delete g", _delete
+    delete = output.add_action(
+        actions, "delete", "delete groups without members, with their offsets", "groups delete g", _delete
     )
     delete.add_argument("groups", metavar="GROUP", nargs="+")
-    forget = _add(
-        actions, "delete-offsets", "forget what was committed of topics that nobody in the group reads",
+    forget = output.add_action(
+        actions, "delete-offsets", "delete committed offsets of topics that no member reads",
         "groups delete-offsets billing orders", _delete_offsets,
     )  # fmt: skip
     forget.add_argument("group", metavar="GROUP")
     forget.add_argument("topics", metavar="TOPIC[:PARTITION,…]", type=_topic, nargs="+")
 
 
-def _add(actions: Parsers, name: str, help_text: str, example: str, act: Act | None) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=help_text, description=help_text.capitalize() + ".")
-    parser.set_defaults(act=act)
-    output.add_connection_arguments(parser, example)
-    return parser
-
-
-def _add_reset(actions: Parsers) -> None:
+def _add_reset(actions: output.Parsers) -> None:
     example = (
         "groups reset billing --topic orders --to-time 2026-01-31T12:00\n"
         "  python -m tools.cli groups reset billing --topic orders:0,3 --shift -100 --execute"
     )
-    parser = _add(actions, "reset", "let a group without members begin elsewhere", example, _reset)
+    parser = output.add_action(
+        actions, "reset", "set the committed offsets of a group without members", example, _reset
+    )
     parser.add_argument("group", metavar="GROUP")
     parser.add_argument(
         "--topic", metavar="TOPIC[:PARTITION,…]", dest="topics", type=_topic, action="append", default=[],
-        help="of which topic or partitions; repeatable (default: all that the group has committed)",
+        help="the topic or partitions; repeatable (default: all that the group has committed)",
     )  # fmt: skip
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--to-earliest", dest="wish", action="store_const", const=offset_plan.to_earliest)
@@ -88,34 +78,24 @@ def _add_reset(actions: Parsers) -> None:
         "--shift", metavar="N", dest="wish", type=lambda text: offset_plan.shift(_number(text)), help="−N goes back"
     )
     where.add_argument("--from-file", metavar="FILE", type=_file, help="topic,partition,offset in each line")
-    parser.add_argument("--execute", action="store_true", help="do it; without this it is only said")
+    parser.add_argument("--execute", action="store_true", help="change the offsets; without this they are only shown")
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.act is None:
+    if options.act is _rebalances:
         return output.run_with_client(_rebalances, options)
-    try:
-        with Admin(options.bootstrap, seconds=_SECONDS, client_id="barnabas-cli") as admin:
-            act: Act = options.act
-            return act(admin, options)
-    except ClientError as error:
-        if options.json and isinstance(error, KafkaError):
-            print(orjson.dumps({"error": {"code": error.number, "name": error.name, "message": str(error)}}).decode())
-        print(" ".join(str(error).split()), file=sys.stderr)
-        return 1
+    return output.run_with_admin(options.act, options)
 
 
-# -- what there is -----------------------------------------------------------------------------------------------------
+# -- list and describe -------------------------------------------------------------------------------------------------
 
 
 def _list(admin: Admin, options: argparse.Namespace) -> int:
     listed = admin.groups.list()
-    if options.json:
-        output.tell(options, {"groups": [asdict(one, recurse=False) for one in listed]}, "")
-        return 0
+    answer = {"groups": [asdict(one, recurse=False) for one in listed]}
     rows = [(one.group_id, one.type or "-", one.state or "-", one.protocol_type or "-") for one in listed]
-    output.table(("group", "kind", "state", "protocol"), rows, bad=lambda row: str(row[2]).endswith("Rebalance"))
-    return 0
+    columns = ("group", "kind", "state", "protocol")
+    return output.listing(options, answer, columns, rows, bad=lambda row: str(row[2]).endswith("Rebalance"))
 
 
 def _describe(admin: Admin, options: argparse.Namespace) -> int:
@@ -154,7 +134,7 @@ def _describe(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _progress(admin: Admin, group: DescribedGroup, *, committed_only: bool) -> list[dict[str, Any]]:
-    """How far the group is in every partition that it has committed, or that one of its members has."""
+    """Committed offset, end and lag of every partition that is committed or assigned."""
     committed = admin.groups.offsets(group.group_id)
     owners = {where: member for member in group.members for where in member.partitions}
     wheres = sorted({*committed, *owners})
@@ -180,26 +160,16 @@ def _progress(admin: Admin, group: DescribedGroup, *, committed_only: bool) -> l
 
 def _rebalances(client: JsonClient, options: argparse.Namespace) -> int:
     answer = client.call("rebalances", group=options.group)
-    if options.json:
-        output.tell(options, answer, "")
-        return 0
     rows = [
-        (
-            _time(one["began_ms"]), one["duration_ms"], one["generation"], len(one["members"]), one["slowest"] or None,
-            one["cause"],
-        )
+        (output.time_of(one["began_ms"]), one["duration_ms"], one["generation"], len(one["members"]),
+         one["slowest"] or None, one["cause"])
         for one in answer["rebalances"]
     ]  # fmt: skip
-    output.table(("began", "took ms", "generation", "members", "slowest", "cause"), rows)
-    return 0
+    columns = ("began", "took ms", "generation", "members", "slowest", "cause")
+    return output.listing(options, answer, columns, output.fitted(columns, rows))
 
 
-def _time(timestamp_ms: int) -> str:
-    moment = datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC).astimezone()
-    return moment.isoformat(sep=" ", timespec="milliseconds")[:23]
-
-
-# -- what is changed ---------------------------------------------------------------------------------------------------
+# -- change ------------------------------------------------------------------------------------------------------------
 
 
 def _reset(admin: Admin, options: argparse.Namespace) -> int:
@@ -252,14 +222,12 @@ def _logs(admin: Admin, wheres: Collection[TopicPartition], options: argparse.Na
 
 def _show(options: argparse.Namespace, moves: list[Move], count: int) -> None:
     done = "reset" if options.execute else "would be reset"
+    partitions = [{**move.where._asdict(), "from": move.before, "to": move.after, "note": move.note} for move in moves]
+    answer = {"group": options.group, "executed": options.execute, "partitions": partitions}
+    rows = [tuple(one.values()) for one in partitions]
+    output.listing(options, answer, ("topic", "partition", "from", "to", ""), rows, bad=lambda row: row[2] != row[3])
     if options.json:
-        told = [
-            {**move.where._asdict(), "from": move.before, "to": move.after, "note": move.note} for move in moves
-        ]  # fmt: skip
-        output.tell(options, {"group": options.group, "executed": options.execute, "partitions": told}, "")
         return
-    rows = [(move.where.topic, move.where.partition, move.before, move.after, move.note) for move in moves]
-    output.table(("topic", "partition", "from", "to", ""), rows, bad=lambda row: row[2] != row[3])
     more = "" if options.execute or not count else "; --execute does it"
     print(f"{_counted(count, 'partition')} {done}{more}", file=sys.stderr)
 
@@ -292,7 +260,7 @@ def _delete_offsets(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _members(admin: Admin, group: str) -> int:
-    """How many it has; a group that is not there has none."""
+    """The number of members; 0 for an unknown group."""
     try:
         return len(admin.groups.describe(group).members)
     except KafkaError as error:
@@ -329,7 +297,7 @@ def _topic(text: str) -> tuple[str, list[int] | None]:
     name, colon, numbers = text.partition(":")
     if not name or (colon and not numbers):
         raise argparse.ArgumentTypeError(f"{text!r} is neither a topic nor topic:partition,…")
-    return name, output.numbers(numbers) if colon else None
+    return name, output.partitions(numbers) if colon else None
 
 
 def _number(text: str) -> int:

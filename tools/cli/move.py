@@ -1,4 +1,4 @@
-"""Move a partition to other brokers while it is in use, or take a move back that is under way."""
+"""Move a partition to other brokers while it is in use, or cancel a move that has not ended."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import time
 from typing import Any
 
 from tools.cli import output
-from tools.client.json_client import JsonClient
-from tools.client.json_conversation import ClientError
+from tools.client.json_client import ClientError, JsonClient
 
 HELP = "move a partition to other brokers"
 _LOOK_SECONDS = 0.2
@@ -20,10 +19,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("partition", metavar="PARTITION", type=int)
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument(
-        "replicas", metavar="BROKERS", nargs="?", type=output.brokers, help="who shall keep it, the preferred first"
+        "replicas",
+        metavar="BROKERS",
+        nargs="?",
+        type=output.brokers,
+        help="its new brokers, the preferred leader first",
     )
-    where.add_argument("--cancel", action="store_true", help="go back to where it was")
-    parser.add_argument("--wait", action="store_true", help="until it has moved")
+    where.add_argument("--cancel", action="store_true", help="cancel the move")
+    parser.add_argument("--wait", action="store_true", help="wait until it has moved")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -45,7 +48,7 @@ def _move(client: JsonClient, options: argparse.Namespace) -> int:
 
 
 def _wait(client: JsonClient, options: argparse.Namespace, show: output.Progress) -> None:
-    """Until nothing of it moves. Whoever answers may not have heard of the move yet: what it says is older then."""
+    """Wait until the move has ended. The broker that answers may not know the move yet: its answer is older then."""
     begun = False
     while True:
         now = _partition(client, options)

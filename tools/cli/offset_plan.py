@@ -1,7 +1,7 @@
-"""Where a group's offsets shall be: what `groups reset` works out before it does anything. Without I/O.
+"""The new offsets of a group, which `groups reset` calculates before it changes any. Without I/O.
 
-An offset that is not in the log is moved to the end of the log that is nearer: a group that began there would be sent
-somewhere else by its consumers' own settings.
+An offset that is not in the log is replaced by the nearer end of the log: otherwise the group's consumers would apply
+their own auto.offset.reset.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class BadFile(ValueError):
 
 @frozen
 class Log:
-    """Where a partition begins and ends, and the first offset of the time that was asked for."""
+    """The start and the end of a partition, and the offset at the wanted time."""
 
     start: int
     end: int
@@ -40,7 +40,7 @@ class Move:
 
 
 Wish = Callable[[TopicPartition, int | None, Log], int | None]
-"""The offset that is wanted; None leaves the partition alone."""
+"""The wanted offset; None leaves the partition as it is."""
 
 
 def to_earliest(_: TopicPartition, __: int | None, log: Log) -> int:
@@ -52,7 +52,7 @@ def to_latest(_: TopicPartition, __: int | None, log: Log) -> int:
 
 
 def to_time(_: TopicPartition, __: int | None, log: Log) -> int:
-    """The first record that is not older; where all are, the end."""
+    """The first record with this timestamp or a later one; if there is none, the end."""
     return log.end if log.at_time is None else log.at_time
 
 
@@ -61,7 +61,7 @@ def to_offset(offset: int) -> Wish:
 
 
 def shift(count: int) -> Wish:
-    """By so many records, where something is committed."""
+    """Move the committed offset by so many records."""
     return lambda _where, before, _log: None if before is None else before + count
 
 
@@ -70,7 +70,7 @@ def from_file(offsets: Offsets) -> Wish:
 
 
 def plan(wish: Wish, committed: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, Log]) -> list[Move]:
-    """What to do with each partition, in order. Those that stay where they are are in it too."""
+    """The plan for each partition, in order, also for those whose offset does not change."""
     moves = []
     for where, log in sorted(logs.items()):
         before = committed.get(where)
@@ -83,7 +83,7 @@ def plan(wish: Wish, committed: Mapping[TopicPartition, int], logs: Mapping[Topi
 
 
 def read_offsets(lines: Iterable[str]) -> dict[TopicPartition, int]:
-    """`topic,partition,offset` in each line, or the same with tabs; empty lines and those with # do not count."""
+    """`topic,partition,offset` in each line, or the same with tabs; empty lines and lines with # are skipped."""
     offsets: dict[TopicPartition, int] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()

@@ -1,34 +1,62 @@
-"""What administration commands print: tables and colours in a terminal, tab-separated text in a pipe, JSON if asked.
+"""What the commands share: options, how they connect, and what they print.
 
-rich is imported when a terminal is there to see it: it takes longer than everything else that these commands do.
+They print tables and colours in a terminal, tab-separated text in a pipe, and JSON if asked. rich is imported only for
+a terminal: its import takes longer than everything else that these commands do.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import orjson
 
-from tools.client.json_client import JsonClient
-from tools.client.json_conversation import BOOTSTRAP_DEFAULT, AddressPair, ClientError, Refused, addresses
+from tools.client import json_client
+from tools.client.addresses import BOOTSTRAP_DEFAULT, Address, addresses
+from tools.client.admin import Admin
+from tools.client.errors import ClientError, KafkaError
+from tools.client.json_client import JsonClient, Refused
 
 BAD_STYLE = "yellow"
+_PADDING = 3
+"""Between two columns of a table."""
+_LONG_WORD = re.compile(r"(?<!\S)(\S{6})\S{6,}(\S{5})(?!\S)")
+_ADMIN_SECONDS = 15.0
 Row = Sequence[object]
 
 
-class Run(Protocol):
-    """What a command does with a client; gives the exit code."""
+Run = Callable[[JsonClient, argparse.Namespace], int]
+"""What a command does with a client of newline JSON; returns the exit code."""
+RunAdmin = Callable[[Admin, argparse.Namespace], int]
+"""What a command does with a client of Kafka's protocol; returns the exit code."""
+Parsers = Any  # argparse's own class for subparsers is private
 
-    def __call__(self, client: JsonClient, options: argparse.Namespace, /) -> int: ...
+
+def add_actions(parser: argparse.ArgumentParser, example: str) -> Parsers:
+    """Give a command its own commands, such as `topics list`; their parsers are added with `add_action`."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = f"example:\n  python -m tools.cli {example}"
+    return parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+
+def add_action(
+    actions: Parsers, name: str, help_text: str, example: str, act: Run | RunAdmin
+) -> argparse.ArgumentParser:
+    """A command of a command, such as `topics list`. Its `act` is in the options."""
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=help_text, description=help_text.capitalize() + ".")
+    parser.set_defaults(act=act)
+    add_connection_arguments(parser, example)
+    return parser
 
 
 def add_connection_arguments(parser: argparse.ArgumentParser, example: str) -> None:
-    """The options of every command that asks a cluster, and the example that ends its help."""
+    """Add the options of every command that connects to a cluster, and the example at the end of its help."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = f"example:\n  python -m tools.cli {example}"
     parser.add_argument(
@@ -42,22 +70,60 @@ def add_connection_arguments(parser: argparse.ArgumentParser, example: str) -> N
 
 
 def run_with_client(run: Run, options: argparse.Namespace) -> int:
-    """Run a command, and say in one line why it came to nothing."""
+    """Run a command of newline JSON; an error is one line on stderr."""
     try:
         with JsonClient(options.bootstrap) as client:
             return run(client, options)
-    except ClientError as error:
+    except json_client.ClientError as error:
         if options.json and isinstance(error, Refused):
             print(orjson.dumps(error.answer).decode())
-        print(" ".join(str(error).split()), file=sys.stderr)
-        return 1
+        return failed(error)
+
+
+def run_with_admin(run: RunAdmin, options: argparse.Namespace) -> int:
+    """Run a command of Kafka's protocol; an error is one line on stderr."""
+    try:
+        with Admin(options.bootstrap, seconds=_ADMIN_SECONDS, client_id="barnabas-cli") as admin:
+            return run(admin, options)
+    except ClientError as error:
+        if options.json and isinstance(error, KafkaError):
+            print(orjson.dumps({"error": {"code": error.number, "name": error.name, "message": str(error)}}).decode())
+        return failed(error)
+
+
+def failed(error: Exception) -> int:
+    """Print an error in one line; returns the exit code."""
+    print(" ".join(str(error).split()), file=sys.stderr)
+    return 1
+
+
+def unknown_topic(name: str) -> Refused:
+    """The error that a broker returns for a topic that does not exist."""
+    message = f"there is no topic {name!r}"
+    return Refused({"error": {"code": 3, "name": "UNKNOWN_TOPIC_OR_PARTITION", "message": message}})
 
 
 def tell(options: argparse.Namespace, answer: dict[str, Any], text: str) -> None:
-    """What was done, in words or as the broker said it. Warnings go to stderr."""
+    """Print what was done, in words or as the broker's answer. Warnings go to stderr."""
     for warning in answer.get("warnings", ()):
         print(f"warning: {warning}", file=sys.stderr)
     print(orjson.dumps(answer).decode() if options.json else text)
+
+
+def listing(
+    options: argparse.Namespace,
+    answer: dict[str, Any],
+    columns: Sequence[str],
+    rows: Iterable[Row],
+    *,
+    bad: Callable[[Row], object] = lambda _row: False,
+) -> int:
+    """Print the rows of an answer as a table, or the answer as JSON; returns the exit code."""
+    if options.json:
+        tell(options, answer, "")
+    else:
+        table(columns, rows, bad=bad)
+    return 0
 
 
 def table(
@@ -67,7 +133,7 @@ def table(
     bad: Callable[[Row], object] = lambda _row: False,
     kind: str = "",
 ) -> None:
-    """Rows under their columns, those that are `bad` in another colour. In a pipe rows alone, after their `kind`."""
+    """Print rows under their columns, the `bad` ones in another colour. In a pipe rows alone, after their `kind`."""
     if not sys.stdout.isatty():
         for row in rows:
             print("\t".join(map(_cell, (kind, *row) if kind else row)))
@@ -83,6 +149,16 @@ def table(
     for row in rows:
         made.add_row(*(Text(_cell(value)) for value in row), style=BAD_STYLE if bad(row) else None)
     Console(file=sys.stdout).print(made)
+
+
+def fitted(columns: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
+    """Rows whose long words, such as member ids, are shortened in the middle if the terminal is too narrow for them."""
+    if not sys.stdout.isatty():
+        return rows
+    widths = [max(len(_cell(value)) for value in column) for column in zip(columns, *rows, strict=True)]
+    if sum(widths) + _PADDING * len(widths) <= shutil.get_terminal_size().columns:
+        return rows
+    return [[_LONG_WORD.sub(r"\1…\2", _cell(value)) for value in row] for row in rows]
 
 
 def _cell(value: object) -> str:
@@ -101,7 +177,7 @@ class Progress(Protocol):
 
 @contextmanager
 def progress(options: argparse.Namespace, title: str) -> Iterator[Progress]:
-    """Shows how much is left as that becomes less: a bar in a terminal, a line per change in a pipe."""
+    """Shows the remaining number: a bar in a terminal, a line per change in a pipe."""
     if options.json:
         yield lambda _left: None
     elif sys.stdout.isatty():
@@ -141,7 +217,7 @@ def _bar(title: str) -> Iterator[Progress]:
         yield show
 
 
-def _bootstrap(text: str) -> list[AddressPair]:
+def _bootstrap(text: str) -> list[Address]:
     try:
         return addresses(text)
     except ValueError as error:
@@ -150,18 +226,19 @@ def _bootstrap(text: str) -> list[AddressPair]:
 
 def brokers(text: str) -> list[int]:
     """`1,2,3`, as an argument's type."""
-    try:
-        return [int(one) for one in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of broker ids; write 1,2,3") from None
+    return _numbers(text, "broker ids; write 1,2,3")
 
 
-def numbers(text: str) -> list[int]:
+def partitions(text: str) -> list[int]:
     """`0,1,2`, as an argument's type."""
+    return _numbers(text, "partitions; write 0,1,2")
+
+
+def _numbers(text: str, what: str) -> list[int]:
     try:
         return [int(one) for one in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of partitions; write 0,1,2") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of {what}") from None
 
 
 def moment(text: str) -> int:
@@ -179,6 +256,12 @@ def moment(text: str) -> int:
 def assignment(text: str) -> list[list[int]]:
     """`1,2,3/2,3,1`: the brokers of each partition, as an argument's type."""
     return [brokers(one) for one in text.split("/")]
+
+
+def time_of(timestamp_ms: int) -> str:
+    """A timestamp in the local time zone, to the millisecond."""
+    moment = datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC).astimezone()
+    return moment.isoformat(sep=" ", timespec="milliseconds")[:23]
 
 
 def config(text: str) -> tuple[str, str]:

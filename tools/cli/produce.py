@@ -1,4 +1,4 @@
-"""Send every line of stdin as a record, to any Kafka cluster. Ctrl-C sends what was read, and ends."""
+"""Send every line of stdin as a record, to any Kafka cluster. Ctrl-C sends the lines that were read, and ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.client.writing.batch import Delivery
 
 HELP = "send lines as records"
 _SECONDS = 15.0
-_OPEN_MAX = 10_000  # records whose end is not yet looked at
+_OPEN_MAX = 10_000  # deliveries that are not checked yet
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--header", metavar="NAME=VALUE", type=_header, action="append", default=[], help="of every record; repeatable"
     )
-    parser.add_argument("--acks", choices=("all", "1", "0"), default="all", help="who must have it (default: all)")
+    parser.add_argument(
+        "--acks", choices=("all", "1", "0"), default="all", help="replicas that must have a record (default: all)"
+    )
     parser.add_argument("--compression", choices=tuple(CODECS), default="none", help="of the batches (default: none)")
     assert set(ACKS) >= {"all", "1", "0"}
 
@@ -48,8 +50,7 @@ def run(options: argparse.Namespace) -> int:
         ) as producer:
             return _produce(producer, options)
     except (ClientError, ValueError) as error:
-        print(" ".join(str(error).split()), file=sys.stderr)
-        return 1
+        return output.failed(error)
 
 
 def _produce(producer: Producer, options: argparse.Namespace) -> int:
@@ -90,7 +91,7 @@ def _split(line: bytes, separator: bytes | None) -> tuple[bytes | None, bytes]:
 
 
 def _tell(delivery: Delivery, options: argparse.Namespace) -> None:
-    """Raises what kept the record from being delivered."""
+    """Print where the record is. Raises its error."""
     where = delivery.result()
     if options.json:
         print(orjson.dumps({"topic": where.topic, "partition": where.partition, "offset": where.offset}).decode())

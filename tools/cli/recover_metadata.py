@@ -1,8 +1,8 @@
-"""Show what the directories of a stopped cluster have of its metadata, and let survivors go on without lost ones.
+"""Show the metadata in the directories of a stopped cluster, and let the surviving voters continue without lost ones.
 
-For a cluster that has lost a majority of the disks with `__cluster_metadata` for ever. Nothing is changed without
---accept-loss; with it, the brokers that are named, or all whose directories are there, vote alone when the cluster is
-started again. Other directories that come back drop what they have of the metadata and get it from the leader.
+For a cluster that has lost a majority of the disks with `__cluster_metadata` for good. Nothing is changed without
+--accept-loss; with it, the named brokers, or all whose directories exist, are the only voters when the cluster is
+started again. Other directories that return drop their metadata and get it from the leader.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from actors.process.formation import Formation
     from actors.process.metadata_recovery import MetadataCopy
 
-HELP = "show what is left of a stopped cluster's metadata, and go on without lost disks"
+HELP = "show what is left of a stopped cluster's metadata, and continue without lost disks"
 _COLUMNS = ("broker", "directory", "epoch", "log end", "complete", "generation", "voters", "problems")
 
 
@@ -31,14 +31,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--survivors",
         metavar="BROKERS",
         type=output.brokers,
-        help="those that go on (default: every voter that is there)",
+        help="the voters that continue (default: every voter that is there)",
     )
-    parser.add_argument("--accept-loss", action="store_true", help="give up the others, with what only they have")
+    parser.add_argument(
+        "--accept-loss", action="store_true", help="give the other voters up, with the records that only they have"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Gives the exit code."""
-    # The other commands, which talk to brokers, do not wait for what brokers are made of.
+    """Returns the exit code."""
+    # Imported here, because the other commands do not need the brokers' modules.
     from actors.broker.directory_lock import DirectoryInUse  # noqa: PLC0415
     from actors.broker.identity import IdentityError  # noqa: PLC0415
     from actors.cluster_file.config import ConfigError, load  # noqa: PLC0415
@@ -62,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _show(config: ClusterConfig, copies: list[MetadataCopy], formed: Formation) -> None:
     rows: list[output.Row] = [
-        (one.voter.broker, one.path, one.last_epoch, one.end_offset, "yes" if one.is_complete else "no", one.generation,
+        (one.voter.broker, one.path, one.last_epoch, one.end_offset, one.is_complete, one.generation,
          one.membership.brokers, "" if one.keeps_log(formed) else "was given up before")
         for one in copies
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`topics recover`: what is left of partitions without leader, and the order to go on with it."""
+"""`topics recover`: show the surviving replicas of partitions without leader, and let them continue."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import orjson
 
 from tools.cli import output
 from tools.client.json_client import JsonClient
-from tools.client.json_conversation import Refused
 
-HELP = "show what is left of partitions without leader, and go on without the lost replicas"
+HELP = "show what is left of partitions without leader, and continue without the lost replicas"
 _COLUMNS = (
     "partition", "broker", "votes", "epoch", "log start", "log end", "high watermark", "complete", "generation",
     "problems",
@@ -28,17 +27,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--survivors",
         metavar="BROKERS",
         type=output.brokers,
-        help="the replicas that go on, as 1,2 (default: every voter that answers)",
+        help="the replicas that continue, as 1,2 (default: every voter that answers)",
     )
     parser.add_argument(
         "--accept-loss",
         action="store_true",
-        help="give up the other replicas, with the records that they alone have, also if they come back",
+        help="give the other replicas up, with the records that only they have, even if they return",
     )
 
 
 def run(client: JsonClient, options: argparse.Namespace) -> int:
-    """Without --accept-loss nothing is changed."""
+    """Without --accept-loss, change nothing and show the survivors."""
     partitions = list(_partitions(client, options))
     if not partitions:
         output.tell(options, {"partitions": []}, "every partition has a leader; nothing has to be given up")
@@ -65,8 +64,7 @@ def _partitions(client: JsonClient, options: argparse.Namespace) -> Iterator[tup
         return
     topics = client.call("topics")["topics"]
     if options.name is not None and options.name not in {topic["name"] for topic in topics}:
-        message = f"there is no topic {options.name!r}"
-        raise Refused({"error": {"code": 3, "name": "UNKNOWN_TOPIC_OR_PARTITION", "message": message}})
+        raise output.unknown_topic(options.name)
     for topic in topics:
         if options.name in (None, topic["name"]):
             for one in topic["partitions"]:
@@ -84,8 +82,8 @@ def _show(options: argparse.Namespace, found: list[dict[str, Any]]) -> None:
         for each in one["survivors"]:
             problem = f"leads: {partition} needs no recovery" if each["leads"] else each["waits_for"]
             rows.append(
-                (partition, each["broker"], _yes(each["is_voter"]), each["last_epoch"], each["log_start_offset"],
-                 each["end_offset"], each["high_watermark"], _yes(each["is_complete"]), each["generation"], problem)
+                (partition, each["broker"], each["is_voter"], each["last_epoch"], each["log_start_offset"],
+                 each["end_offset"], each["high_watermark"], each["is_complete"], each["generation"], problem)
             )  # fmt: skip
         rows += [(partition, broker, *[""] * 7, "cannot be reached") for broker in one["missing"]]
     output.table(_COLUMNS, rows, kind="survivor")
@@ -94,7 +92,3 @@ def _show(options: argparse.Namespace, found: list[dict[str, Any]]) -> None:
         " the one with the highest epoch and the longest log leads, and what the others alone have is lost, also if"
         " they come back"
     )
-
-
-def _yes(value: bool) -> str:  # noqa: FBT001 - a column
-    return "yes" if value else "no"

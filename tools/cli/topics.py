@@ -1,7 +1,7 @@
-"""List, describe, make, change and delete topics.
+"""List, describe, create, change and delete topics.
 
-In a pipe, columns are separated by tabs and have no heading. `list` gives a line per topic: name, partitions, replicas,
-problems. `describe` begins each line with topic, config or partition: what it is about.
+In a pipe, columns are separated by tabs and have no heading. `list` prints a line per topic: name, partitions,
+replicas, problems. Each line of `describe` begins with its subject: topic, config or partition.
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ from typing import Any
 from log.settings import unclean
 from tools.cli import output, recovery
 from tools.client.json_client import JsonClient
-from tools.client.json_conversation import Refused
 
-HELP = "list, describe, make, change and delete topics"
-Parsers = Any  # argparse's own class for subparsers is private
+HELP = "list, describe, create, change and delete topics"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "example:\n  python -m tools.cli topics create orders --partitions 6 --replication-factor 3"
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    _add(actions, "list", "every topic and what is wrong with it", "topics list", _list)
-    describe = _add(actions, "describe", "a topic's configs and partitions", "topics describe orders", _describe)
+    actions = output.add_actions(parser, "topics create orders --partitions 6 --replication-factor 3")
+    output.add_action(actions, "list", "every topic and its problems", "topics list", _list)
+    describe = output.add_action(
+        actions, "describe", "a topic's configs and partitions", "topics describe orders", _describe
+    )
     describe.add_argument("name", metavar="NAME")
     _add_create(actions)
-    delete = _add(actions, "delete", "delete a topic and what is in it", "topics delete orders", _delete)
+    delete = output.add_action(actions, "delete", "delete a topic and its records", "topics delete orders", _delete)
     delete.add_argument("name", metavar="NAME")
-    more = _add(actions, "add-partitions", "let a topic have more partitions", "topics add-partitions orders 12", _more)
+    more = output.add_action(
+        actions, "add-partitions", "add partitions to a topic", "topics add-partitions orders 12", _more
+    )
     more.add_argument("name", metavar="NAME")
-    more.add_argument("count", metavar="COUNT", type=int, help="how many it has then")
+    more.add_argument("count", metavar="COUNT", type=int, help="the new number of partitions")
     more.add_argument("--assignment", type=output.assignment, help="the brokers of each new partition: 1,2,3/2,3,1")
-    more.add_argument("--dry-run", action="store_true", help="only say whether that would work")
+    more.add_argument("--dry-run", action="store_true", help="only check whether that would work")
     example = "topics config orders retention.ms=60000 cleanup.policy="
-    change = _add(actions, "config", "set configs of a topic, or take them back", example, _config)
+    change = output.add_action(actions, "config", "set or reset configs of a topic", example, _config)
     change.add_argument("name", metavar="NAME")
     change.add_argument(
-        "configs", metavar="KEY=VALUE", nargs="+", type=output.config, help="KEY= takes it back to its default"
+        "configs", metavar="KEY=VALUE", nargs="+", type=output.config, help="KEY= resets it to its default"
     )
-    change.add_argument("--dry-run", action="store_true", help="only say whether that would work")
+    change.add_argument("--dry-run", action="store_true", help="only check whether that would work")
     example = "topics recover orders --accept-loss"
-    recover = _add(actions, "recover", recovery.HELP, example, recovery.run)
+    recover = output.add_action(actions, "recover", recovery.HELP, example, recovery.run)
     recovery.add_arguments(recover)
-    elect = _add(actions, "elect", "let preferred replicas lead", "topics elect orders", _elect)
+    elect = output.add_action(actions, "elect", "elect the preferred leaders", "topics elect orders", _elect)
     elect.add_argument("name", metavar="NAME", nargs="?", help="one topic alone (default: all)")
 
 
@@ -51,16 +51,9 @@ def run(options: argparse.Namespace) -> int:
     return output.run_with_client(options.act, options)
 
 
-def _add(actions: Parsers, name: str, help_text: str, example: str, act: output.Run) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=help_text, description=help_text.capitalize() + ".")
-    parser.set_defaults(act=act)
-    output.add_connection_arguments(parser, example)
-    return parser
-
-
-def _add_create(actions: Parsers) -> None:
+def _add_create(actions: output.Parsers) -> None:
     example = "topics create orders --partitions 6 --replication-factor 3 --config retention.ms=60000"
-    parser = _add(actions, "create", "make a topic", example, _create)
+    parser = output.add_action(actions, "create", "create a topic", example, _create)
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("--partitions", type=int, metavar="N", help="(default: the cluster's num.partitions)")
     parser.add_argument("--replication-factor", type=int, metavar="N", help="replicas of each (default: the cluster's)")
@@ -68,7 +61,7 @@ def _add_create(actions: Parsers) -> None:
     parser.add_argument(
         "--assignment", type=output.assignment, help="instead of both: the brokers of each partition, as 1,2,3/2,3,1"
     )
-    parser.add_argument("--dry-run", action="store_true", help="only say whether that would work")
+    parser.add_argument("--dry-run", action="store_true", help="only check whether that would work")
 
 
 # -- actions -----------------------------------------------------------------------------------------------------
@@ -76,16 +69,12 @@ def _add_create(actions: Parsers) -> None:
 
 def _list(client: JsonClient, options: argparse.Namespace) -> int:
     answer = client.call("topics")
-    if options.json:
-        output.tell(options, answer, "")
-        return 0
     rows = [
         (topic["name"], len(topic["partitions"]), max(len(one["replicas"]) for one in topic["partitions"]),
          ", ".join(_problems_of(topic)))
         for topic in answer["topics"]
     ]  # fmt: skip
-    output.table(("topic", "partitions", "replicas", "problems"), rows, bad=_has_problems)
-    return 0
+    return output.listing(options, answer, ("topic", "partitions", "replicas", "problems"), rows, bad=_has_problems)
 
 
 def _describe(client: JsonClient, options: argparse.Namespace) -> int:
@@ -157,17 +146,16 @@ def _elect(client: JsonClient, options: argparse.Namespace) -> int:
     return 0
 
 
-# -- how a topic stands ------------------------------------------------------------------------------------------
+# -- the state of a topic ----------------------------------------------------------------------------------------
 
 
 def _topic_named(client: JsonClient, name: str) -> dict[str, Any]:
-    """The topic as a broker describes it; Refused, as a broker would, if there is none."""
+    """The topic as a broker describes it. Raises Refused if there is none."""
     for topic in client.call("topics")["topics"]:
         if topic["name"] == name:
             found: dict[str, Any] = topic
             return found
-    message = f"there is no topic {name!r}"
-    raise Refused({"error": {"code": 3, "name": "UNKNOWN_TOPIC_OR_PARTITION", "message": message}})
+    raise output.unknown_topic(name)
 
 
 def _waits(client: JsonClient, topic: dict[str, Any]) -> dict[int, list[str]]:

@@ -1,96 +1,73 @@
-"""List, describe and abort transactions of any Kafka cluster, and find those that hang: that nobody will end.
+"""List, describe and abort transactions of any Kafka cluster, and find hanging ones, which no coordinator will end.
 
-In a pipe, columns are separated by tabs and have no heading. `describe` begins each line with transaction or partition:
-what it is about. `find-hanging` ends with 1 if it found any.
+In a pipe, columns are separated by tabs and have no heading. Each line of `describe` begins with its subject:
+transaction or partition. The exit code of `find-hanging` is 1 if it finds any.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
 from attrs import asdict
 
 from tools.cli import output
 from tools.client.admin import Admin
 from tools.client.administration.transactions import OPEN, Hanging
-from tools.client.errors import ClientError, KafkaError
+from tools.client.errors import ClientError
 from tools.client.metadata import TopicPartition
 
-HELP = "list, describe and abort transactions, and find those that hang"
-_SECONDS = 15.0
-Act = Callable[[Admin, argparse.Namespace], int]
-Parsers = Any  # argparse's own class for subparsers is private
+HELP = "list, describe and abort transactions, and find hanging ones"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "example:\n  python -m tools.cli transactions find-hanging --topic orders"
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listed = _add(actions, "list", "every transactional id and its state", "transactions list --state Ongoing", _list)
+    actions = output.add_actions(parser, "transactions find-hanging --topic orders")
+    listed = output.add_action(
+        actions, "list", "every transactional id and its state", "transactions list --state Ongoing", _list
+    )
     listed.add_argument("--state", dest="states", action="append", default=[], help="only those in it; repeatable")
-    describe = _add(
-        actions, "describe", "who has a transactional id, and what is in its transaction", "transactions describe till",
+    describe = output.add_action(
+        actions, "describe", "the producer of a transactional id, and its transaction", "transactions describe till",
         _describe,
     )  # fmt: skip
     describe.add_argument("transactional_id", metavar="ID")
-    hanging = _add(
-        actions, "find-hanging", "transactions that partitions wait for and that nobody will end, and why",
+    hanging = output.add_action(
+        actions, "find-hanging", "transactions that no coordinator will end, and why",
         "transactions find-hanging --topic orders", _find_hanging,
     )  # fmt: skip
     hanging.add_argument("--topic", dest="topics", action="append", default=[], help="repeatable (default: all)")
     hanging.add_argument(
         "--older-than", type=float, default=900.0, metavar="SECONDS",
-        help="in which nothing was written for so long (default: %(default)g)",
+        help="without a write for so long (default: %(default)g)",
     )  # fmt: skip
     _add_abort(actions)
 
 
-def _add(actions: Parsers, name: str, help_text: str, example: str, act: Act) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=help_text, description=help_text.capitalize() + ".")
-    parser.set_defaults(act=act)
-    output.add_connection_arguments(parser, example)
-    return parser
-
-
-def _add_abort(actions: Parsers) -> None:
+def _add_abort(actions: output.Parsers) -> None:
     example = (
         "transactions abort till-4\n  python -m tools.cli transactions abort --topic orders --partition 0"
         " --start-offset 17"
     )
-    abort = _add(
+    abort = output.add_action(
         actions, "abort", "fence a transactional id; or end a hanging transaction in one partition", example, _abort
     )
-    abort.add_argument("transactional_id", metavar="ID", nargs="?", help="its producer can write no more")
+    abort.add_argument("transactional_id", metavar="ID", nargs="?", help="its producer is fenced")
     abort.add_argument("--topic")
     abort.add_argument("--partition", type=int)
     abort.add_argument("--start-offset", type=int, help="where it began, as find-hanging says")
 
 
 def run(options: argparse.Namespace) -> int:
-    try:
-        with Admin(options.bootstrap, seconds=_SECONDS, client_id="barnabas-cli") as admin:
-            act: Act = options.act
-            return act(admin, options)
-    except ClientError as error:
-        if options.json and isinstance(error, KafkaError):
-            print(orjson.dumps({"error": {"code": error.number, "name": error.name, "message": str(error)}}).decode())
-        print(" ".join(str(error).split()), file=sys.stderr)
-        return 1
+    return output.run_with_admin(options.act, options)
 
 
 def _list(admin: Admin, options: argparse.Namespace) -> int:
     listed = admin.transactions.list(states=options.states)
-    if options.json:
-        output.tell(options, {"transactions": [asdict(one) for one in listed]}, "")
-    else:
-        rows = [(one.transactional_id, one.producer_id, one.state) for one in listed]
-        output.table(("transactional id", "producer", "state"), rows)
-    return 0
+    answer = {"transactions": [asdict(one) for one in listed]}
+    rows = [(one.transactional_id, one.producer_id, one.state) for one in listed]
+    return output.listing(options, answer, ("transactional id", "producer", "state"), rows)
 
 
 def _describe(admin: Admin, options: argparse.Namespace) -> int:

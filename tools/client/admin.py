@@ -4,9 +4,9 @@
         admin.create_topic("orders", partitions=6, replication_factor=3, configs={"retention.ms": "86400000"})
         admin.describe_topic("orders").partitions[0].leader
 
-What a cluster refuses is raised as a KafkaError with Kafka's name and the broker's message. What it cannot do just now
-(it has no controller, say) is tried again until the time is over; it may then have been done twice, so that a topic
-that was made can be answered with TOPIC_ALREADY_EXISTS, as with Kafka's own clients.
+A refused request raises a KafkaError with Kafka's name and the broker's message. A request that fails for the
+moment (there is no controller, for example) is retried until the time is over. The cluster may then have executed it
+twice: creating a topic can end with TOPIC_ALREADY_EXISTS although this client created it, as with Kafka's own clients.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ from protocol.messages import (
     list_partition_reassignments,
 )
 from protocol.messages.delete_records import DeleteRecordsPartitionResult
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tools.client.addresses import Address
 from tools.client.administration.groups import Groups
 from tools.client.administration.transactions import TransactionAdmin
-from tools.client.errors import KafkaError, NotSupported
-from tools.client.metadata import Address, Topic, TopicPartition, View
+from tools.client.errors import KafkaError, NotSupported, check
+from tools.client.metadata import Topic, TopicPartition, View
 from tools.client.network.broker import Patience
 from tools.client.network.cluster import Bootstrap, Cluster
 from tools.client.offsets import LATEST, OffsetAt, list_offsets
@@ -56,9 +57,9 @@ from tools.client.offsets import LATEST, OffsetAt, list_offsets
 T = TypeVar("T")
 Where = tuple[str, int]
 TOPIC, BROKER = 2, 4
-"""What has configs."""
+"""The resource types of configs."""
 _SET, _DELETE = 0, 1
-_BY_NAME = 5  # the last version of DeleteTopics that knows no ids
+_BY_NAME = 5  # the last version of DeleteTopics that names topics
 _HIGH_WATERMARK = -1
 
 
@@ -85,7 +86,7 @@ class Config:
 
 @frozen
 class Reassignment:
-    """A move under way."""
+    """A reassignment of a partition that has not ended."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -93,7 +94,7 @@ class Reassignment:
 
 
 class Admin:
-    """Every method waits for its answer, for at most `seconds`."""
+    """Every method blocks until its answer is there, for at most `seconds`."""
 
     def __init__(
         self,
@@ -129,7 +130,7 @@ class Admin:
         configs: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """−1 is the cluster's default. An assignment names the brokers of each partition, and takes their place."""
+        """−1 is the cluster's default. An assignment names the brokers of each partition and replaces both numbers."""
         topic = create_topics.CreatableTopic(
             name=name,
             num_partitions=-1 if assignment else partitions,
@@ -146,27 +147,17 @@ class Admin:
             topics=[topic], timeout_ms=self._timeout_ms, validate_only=validate_only
         )
 
-        def attempt() -> None:
-            response: create_topics.CreateTopicsResponse = self._ask_controller(CREATE_TOPICS, request)
-            for told in response.topics:
-                _check(told.error_code, f"topic {told.name}", told.error_message)
-
-        self._persist(attempt)
+        self._change(CREATE_TOPICS, request, f"topic {name}", lambda response: response.topics, final=None)
 
     def delete_topic(self, name: str) -> None:
         request = DeleteTopicsRequest(topic_names=[name], timeout_ms=self._timeout_ms)
 
-        def attempt() -> None:
-            response: DeleteTopicsResponse = self._ask_controller(DELETE_TOPICS, request, _BY_NAME)
-            for told in response.responses:
-                _check(told.error_code, f"topic {name}", told.error_message)
-
-        self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._change(DELETE_TOPICS, request, f"topic {name}", lambda response: response.responses, _BY_NAME)
 
     def create_partitions(
         self, topic: str, count: int, *, assignment: Sequence[Sequence[int]] | None = None, validate_only: bool = False
     ) -> None:
-        """Let a topic have so many partitions. An assignment names the brokers of each new one."""
+        """Raise the number of partitions to `count`. An assignment names the brokers of each new partition."""
         wanted = create_partitions.CreatePartitionsTopic(
             name=topic,
             count=count,
@@ -178,30 +169,25 @@ class Admin:
             topics=[wanted], timeout_ms=self._timeout_ms, validate_only=validate_only
         )
 
-        def attempt() -> None:
-            response: create_partitions.CreatePartitionsResponse = self._ask_controller(CREATE_PARTITIONS, request)
-            for told in response.results:
-                _check(told.error_code, f"topic {told.name}", told.error_message)
-
-        self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._change(CREATE_PARTITIONS, request, f"topic {topic}", lambda response: response.results)
 
     def list_topics(self) -> dict[str, Topic]:
         return dict(self._metadata(None).topics)
 
     def describe_topics(self, names: Iterable[str]) -> dict[str, Topic]:
-        """Those of these topics that there are."""
+        """Describe those of these topics that exist."""
         return dict(self._metadata(sorted(names)).topics)
 
     def describe_topic(self, name: str) -> Topic:
         def attempt() -> Topic:
             view = self._metadata([name])
-            _check(view.errors.get(name, 0), f"topic {name}", None)
+            check(view.errors.get(name, 0), f"topic {name}")
             return view.topics[name]
 
         return self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def describe_cluster(self) -> ClusterDescription:
-        """Who the brokers are. One that is too old to be asked (before Kafka 2.8) says it in its metadata."""
+        """The brokers and the controller. From brokers before Kafka 2.8, which lack DescribeCluster, by Metadata."""
 
         def attempt() -> ClusterDescription:
             try:
@@ -209,7 +195,7 @@ class Admin:
             except NotSupported:
                 view = self._cluster.refreshed(self._seconds)
                 return ClusterDescription(view.cluster_id or "", view.controller, dict(view.brokers))
-            _check(response.error_code, "the cluster", response.error_message)
+            check(response.error_code, "the cluster", response.error_message)
             return ClusterDescription(
                 response.cluster_id,
                 response.controller_id if response.controller_id >= 0 else None,
@@ -221,14 +207,14 @@ class Admin:
     # -- configs -----------------------------------------------------------------------------------------------------
 
     def describe_configs(self, topic: str) -> dict[str, Config]:
-        """Of a topic, with the defaults."""
+        """All configs of a topic, with the defaults."""
         return self._describe_configs(TOPIC, topic, None)
 
     def describe_broker_configs(self, broker: int) -> dict[str, Config]:
         return self._describe_configs(BROKER, str(broker), broker)
 
     def alter_configs(self, topic: str, configs: Mapping[str, str | None], *, validate_only: bool = False) -> None:
-        """Set these configs of a topic; None takes one back to its default. All others stay."""
+        """Set these configs of a topic; None resets one to its default. All others stay."""
         resource = incremental_alter_configs.AlterConfigsResource(
             resource_type=TOPIC,
             resource_name=topic,
@@ -243,14 +229,7 @@ class Admin:
             resources=[resource], validate_only=validate_only
         )
 
-        def attempt() -> None:
-            response: incremental_alter_configs.IncrementalAlterConfigsResponse = self._ask_controller(
-                INCREMENTAL_ALTER_CONFIGS, request
-            )
-            for told in response.responses:
-                _check(told.error_code, f"the configs of {topic}", told.error_message)
-
-        self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._change(INCREMENTAL_ALTER_CONFIGS, request, f"the configs of {topic}", lambda response: response.responses)
 
     def _describe_configs(self, kind: int, name: str, broker: int | None) -> dict[str, Config]:
         resource = describe_configs.DescribeConfigsResource(
@@ -263,7 +242,7 @@ class Admin:
                 self._known()
             response: describe_configs.DescribeConfigsResponse = self._ask(DESCRIBE_CONFIGS, request, broker)
             (told,) = response.results
-            _check(told.error_code, f"the configs of {name}", told.error_message)
+            check(told.error_code, f"the configs of {name}", told.error_message)
             return {
                 one.name: Config(one.value, one.config_source, one.read_only, one.is_sensitive) for one in told.configs
             }
@@ -273,27 +252,21 @@ class Admin:
     # -- records -----------------------------------------------------------------------------------------------------
 
     def list_offsets(self, times: Mapping[Where, int], *, committed: bool = False) -> dict[TopicPartition, OffsetAt]:
-        """The first record that is not older than a time in milliseconds, or EARLIEST, LATEST, MAX_TIMESTAMP."""
+        """Offsets by time: in milliseconds, or EARLIEST, LATEST, MAX_TIMESTAMP. See OffsetAt."""
         wanted = {TopicPartition(*where): time for where, time in times.items()}
         return list_offsets(self._cluster, wanted, committed=committed, seconds=self._seconds)
 
     def delete_records(self, before: Mapping[Where, int]) -> dict[TopicPartition, int]:
-        """Delete what is before these offsets (LATEST: everything). Gives where each partition begins then."""
+        """Delete the records before these offsets (LATEST: all records). Returns the new log start offsets."""
         left = {TopicPartition(*where): offset for where, offset in before.items()}
         begins: dict[TopicPartition, int] = {}
         for topic in {where.topic for where in left}:
             self._cluster.topic(topic, self._seconds)
 
         def attempt() -> dict[TopicPartition, int]:
-            by_leader: dict[int, dict[TopicPartition, int]] = {}
-            for where, offset in left.items():
-                known = self._cluster.view.partition(where)
-                if known is None or known.leader is None:
-                    raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"records of {where}")
-                by_leader.setdefault(known.leader, {})[where] = offset
-            for leader, asked in by_leader.items():
-                for where, told in self._delete_records(leader, asked).items():
-                    _check(told.error_code, f"records of {where}", None)
+            for leader, wheres in self._cluster.by_leader(left, "records of").items():
+                for where, told in self._delete_records(leader, {where: left[where] for where in wheres}).items():
+                    check(told.error_code, f"records of {where}")
                     begins[where] = told.low_watermark
                     del left[where]
             return begins
@@ -328,9 +301,9 @@ class Admin:
     def elect_leaders(
         self, wheres: Iterable[Where] | None = None, *, unclean: bool = False
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Let preferred replicas lead, of these partitions or of all. Gives for each why it did not, if it did not.
+        """Elect the preferred replicas of these partitions, or of all. Returns the error of each, or None.
 
-        ELECTION_NOT_NEEDED is no failure: the preferred replica leads already.
+        ELECTION_NOT_NEEDED is no error: the preferred replica is the leader already.
         """
         topics = None
         if wheres is not None:
@@ -344,7 +317,7 @@ class Admin:
 
         def attempt() -> dict[TopicPartition, KafkaError | None]:
             response: elect_leaders.ElectLeadersResponse = self._ask_controller(ELECT_LEADERS, request)
-            _check(response.error_code, "an election", None)
+            check(response.error_code, "an election")
             told: dict[TopicPartition, KafkaError | None] = {}
             for topic in response.replica_election_results:
                 for one in topic.partition_result:
@@ -356,7 +329,7 @@ class Admin:
         return self._persist(attempt)
 
     def reassign(self, replicas: Mapping[Where, Sequence[int] | None]) -> None:
-        """Let these brokers keep these partitions, the preferred leader first; None takes a move back."""
+        """Move partitions to these brokers, the preferred leader first; None cancels a move."""
         wanted = {TopicPartition(*where): brokers for where, brokers in replicas.items()}
         topics = [
             alter_partition_reassignments.ReassignableTopic(
@@ -378,22 +351,22 @@ class Admin:
             response: alter_partition_reassignments.AlterPartitionReassignmentsResponse = self._ask_controller(
                 ALTER_PARTITION_REASSIGNMENTS, request
             )
-            _check(response.error_code, "a move", response.error_message)
+            check(response.error_code, "a move", response.error_message)
             for topic in response.responses:
                 for one in topic.partitions:
-                    _check(one.error_code, f"a move of {topic.name}-{one.partition_index}", one.error_message)
+                    check(one.error_code, f"a move of {topic.name}-{one.partition_index}", one.error_message)
 
         self._persist(attempt, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def list_reassignments(self) -> dict[TopicPartition, Reassignment]:
-        """The moves that are under way."""
+        """The reassignments that have not ended."""
         request = list_partition_reassignments.ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms)
 
         def attempt() -> dict[TopicPartition, Reassignment]:
             response: list_partition_reassignments.ListPartitionReassignmentsResponse = self._ask_controller(
                 LIST_PARTITION_REASSIGNMENTS, request
             )
-            _check(response.error_code, "the moves", response.error_message)
+            check(response.error_code, "the moves", response.error_message)
             return {
                 TopicPartition(topic.name, one.partition_index): Reassignment(
                     tuple(one.replicas), tuple(one.adding_replicas), tuple(one.removing_replicas)
@@ -404,7 +377,7 @@ class Admin:
 
         return self._persist(attempt)
 
-    # -- how ---------------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     @property
     def _timeout_ms(self) -> int:
@@ -418,24 +391,37 @@ class Admin:
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         response: MetadataResponse = self._persist(lambda: self._ask(METADATA, request))
-        _check(response.error_code, "metadata", None)
+        check(response.error_code, "metadata")
         return View().updated(response)
 
     def _ask(self, api: Api, request: object, broker: int | None = None, version_max: int | None = None) -> Any:
         return self._cluster.call(api, request, broker=broker, seconds=self._seconds, version_max=version_max)
 
     def _ask_controller(self, api: Api, request: object, version_max: int | None = None) -> Any:
-        """Whoever is named as the controller; in newer clusters that is any broker, which passes it on."""
+        """Ask the broker that Metadata names as the controller; in a new cluster any broker, which forwards it."""
         return self._ask(api, request, self._known().controller, version_max)
 
+    def _change(
+        self,
+        api: Api,
+        request: object,
+        what: str,
+        results: Callable[[Any], Iterable[Any]],
+        version_max: int | None = None,
+        *,
+        final: ErrorCode | None = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ) -> None:
+        """Send a change to the controller. Each of its results has an error code."""
+
+        def attempt() -> None:
+            for result in results(self._ask_controller(api, request, version_max)):
+                check(result.error_code, what, result.error_message)
+
+        self._persist(attempt, final)
+
     def _persist(self, attempt: Callable[[], T], final: ErrorCode | None = None) -> T:
-        """Until it is done, refused or late. One error may be final here, though it passes elsewhere."""
+        """Retry until the attempt succeeds, is refused, or is late. `final` is an error that is not retried."""
         return self._cluster.persist(attempt, self._seconds, final)
-
-
-def _check(number: int, what: str, message: str | None) -> None:
-    if number:
-        raise KafkaError(number, what, message)
 
 
 def _by_topic(wanted: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:

@@ -1,4 +1,4 @@
-"""A consumer: of partitions that it is given, or of those that its group gives it.
+"""A consumer: of assigned partitions, or as a member of a group.
 
     with Consumer("127.0.0.1:9092") as consumer:
         consumer.assign({("orders", 0): EARLIEST, ("orders", 1): 4711})
@@ -13,9 +13,9 @@
                 bill(records)
             consumer.commit()
 
-Records are fetched ahead on the client's own thread and decoded on the caller's, in `poll`. `poll_batches` gives the
-batches as they lie in the log, for readers that are faster than Python. One thread uses a consumer at a time. Its
-membership in a group is kept up by the client's thread; partitions come and go in `poll` and `close` alone.
+Records are fetched ahead on the client's own thread and decoded on the caller's, in `poll`. `poll_batches` returns the
+batches in the format of the log, for decoders that are faster than Python. One thread uses a consumer at a time. The
+client's thread sends the heartbeats of a group member; partitions are assigned and revoked only in `poll` and `close`.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ class Consumer:
         max_poll_interval: float = 300.0,
         auto_commit_interval: float | None = 5.0,
     ) -> None:
-        """`auto_offset_reset` says where to go on when an offset is not in the log, and where to begin when the group
-        has committed none; with `none`, `poll` raises.
+        """`auto_offset_reset` is the position when an offset is not in the log, or when the group has committed none;
+        with `none`, `poll` raises.
 
-        With a `group_id` it commits, every `auto_commit_interval`, what earlier polls gave (None: only when it is told
-        to), and may `subscribe`: as a member of a `classic` group, whose leader assigns by one of `assignors`, or of a
-        `consumer` group (KIP-848), where the coordinator does by its `server_assignor`. A member under the name of a
-        `group_instance_id` has what it had when it comes back within `session_timeout`. One that does not poll for
-        `max_poll_interval` leaves the group. Session and heartbeats are the coordinator's to say in `consumer` groups.
+        With a `group_id` it commits the records of earlier polls every `auto_commit_interval` (None: only in `commit`),
+        and may `subscribe`: as a member of a `classic` group, whose leader assigns with one of `assignors`, or of a
+        `consumer` group (KIP-848), whose coordinator assigns with `server_assignor`. A static member, with a
+        `group_instance_id`, keeps its partitions if it returns within `session_timeout`. A member that does not poll
+        for `max_poll_interval` leaves the group. In `consumer` groups the coordinator defines session and heartbeats.
         """
         if isolation not in ISOLATIONS:
             raise ValueError(f"isolation is one of {', '.join(ISOLATIONS)}, not {isolation!r}")
@@ -130,14 +130,14 @@ class Consumer:
         self.close()
 
     def close(self) -> None:
-        """Commit what was read, if it commits by itself; leave the group; end."""
+        """Commit the records of earlier polls if auto-commit is on, leave the group, and close all connections."""
         try:
             if self._subscriber is not None and self._cluster.loop.closed is None:
                 self._subscriber.unsubscribe(self._block)
         finally:
             self._cluster.close()
 
-    # -- what is read ------------------------------------------------------------------------------------------------
+    # -- partitions --------------------------------------------------------------------------------------------------
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic."""
@@ -147,7 +147,7 @@ class Consumer:
     def assign(self, positions: Mapping[Where, int]) -> None:
         """Read these partitions and no others, each from an offset, or from EARLIEST or LATEST.
 
-        What was fetched ahead of a partition that is read on from where it was is kept.
+        Records fetched ahead are kept for a partition whose position does not change.
         """
         if self._subscriber is not None and self._subscriber.session is not None:
             raise ValueError("this consumer subscribes; unsubscribe it before it is assigned partitions")
@@ -169,9 +169,9 @@ class Consumer:
     ) -> None:
         """Share these topics, or all whose name the pattern matches, with the other members of the group.
 
-        The functions are called in `poll` and `close`: with partitions that are read from then on (`seek` says from
-        where, else where the group stopped), with those that are given up, after which nothing of them can be
-        committed, and with those that are another's already (without `on_lost`, `on_revoked` is told those too).
+        The functions are called in `poll` and `close`: `on_assigned` with new partitions (read from the committed
+        offset unless the function calls `seek`), `on_revoked` with partitions that are revoked after the call, and
+        `on_lost` with partitions that another member may own already (without it, `on_revoked` is called).
         """
         subscriber = self._in_group()
         if subscriber.session is None and self._reading.fetcher.assigned:
@@ -185,7 +185,7 @@ class Consumer:
         subscriber.subscribe(subscription, Listener(on_assigned, on_revoked, on_lost))
 
     def unsubscribe(self) -> None:
-        """Give everything up, as `close` does, and leave the group."""
+        """Revoke all partitions, as `close` does, and leave the group."""
         self._in_group().unsubscribe(self._block)
 
     @property
@@ -194,22 +194,22 @@ class Consumer:
 
     @property
     def generation(self) -> int:
-        """Of the group, or the member's epoch; −1 while this consumer is no member."""
+        """The group's generation, or the member's epoch; −1 while this consumer is no member."""
         session = self._in_group().session
         return -1 if session is None else session.generation
 
     @property
     def member(self) -> Identity:
-        """As whom it commits, for Producer.send_offsets: a group that has gone on without this consumer refuses it."""
+        """The member for Producer.send_offsets: the group refuses the offsets after it has removed this member."""
         session = self._in_group().session
         if session is None:
             return Identity()
-        if session.identity is None:  # committed as nobody, offsets would be refused to no one
+        if session.identity is None:  # without a member, the group could not fence these offsets
             raise CommitFailed("this consumer is no member of its group at the moment")
         return session.identity
 
     def seek(self, where: Where, offset: int) -> None:
-        """Read on from an offset, or from EARLIEST or LATEST."""
+        """Continue at an offset, or at EARLIEST or LATEST."""
         self._reading.seek(where, *_start(offset))
 
     def seek_to_beginning(self, *wheres: Where) -> None:
@@ -221,13 +221,13 @@ class Consumer:
             self._reading.seek(where, None, LATEST)
 
     def seek_to_time(self, where: Where, timestamp_ms: int) -> None:
-        """Read on from the first record that is not older; if there is none, from the end."""
+        """Continue at the first record with this timestamp or a later one; if there is none, at the end."""
         if timestamp_ms < 0:
             raise ValueError(f"{timestamp_ms} is no time")
         self._reading.seek(where, None, timestamp_ms)
 
     def position(self, where: Where, seconds: float | None = None) -> int:
-        """The offset of the next record that `poll` gives; waits until it is known."""
+        """The offset of the next record that `poll` returns; waits until it is known."""
         one = self._reading.of(where)
         waited = self._block if seconds is None else seconds
         fetcher, changed = self._reading.fetcher, self._reading.changed
@@ -241,7 +241,7 @@ class Consumer:
         return self._reading.position(one)
 
     def pause(self, *wheres: Where) -> None:
-        """Fetch nothing from these, and let `poll` give nothing of them."""
+        """Stop fetching these partitions; `poll` returns no records of them."""
         for where in wheres:
             self._reading.pause(where)
 
@@ -250,7 +250,7 @@ class Consumer:
             self._reading.resume(where)
 
     def watermarks(self, where: Where) -> tuple[int, int]:
-        """Where the log begins and ends for this consumer, as the last fetch said; −1 before there was one."""
+        """The log start and the end visible to this consumer, from the last fetch; −1 before the first."""
         one = self._reading.of(where)
         return one.log_start_offset, one.last_stable_offset if self._committed_only else one.high_watermark
 
@@ -258,20 +258,20 @@ class Consumer:
         return self._ends(wheres, EARLIEST, seconds)
 
     def end_offsets(self, wheres: Iterable[Where], seconds: float | None = None) -> dict[TopicPartition, int]:
-        """Behind the last record that this consumer may see."""
+        """The high watermark; for read_committed, the last stable offset."""
         return self._ends(wheres, LATEST, seconds)
 
     def offsets_for_times(
         self, times_ms: Mapping[Where, int], seconds: float | None = None
     ) -> dict[TopicPartition, OffsetAt]:
-        """The first record of each partition that is not older than a time."""
+        """The first record of each partition with this timestamp or a later one."""
         wanted = {TopicPartition(*where): timestamp for where, timestamp in times_ms.items()}
         return list_offsets(self._cluster, wanted, committed=self._committed_only, seconds=seconds or self._block)
 
-    # -- what the group has read -------------------------------------------------------------------------------------
+    # -- committed offsets -------------------------------------------------------------------------------------------
 
     def commit(self, positions: Positions | None = None) -> None:
-        """Let the group begin there: at these offsets, or behind everything that `poll` gave. Waits for it.
+        """Commit these offsets, or the positions after all records that `poll` returned, and wait for the answer.
 
         Raises CommitFailed if the partitions are not this member's any more.
         """
@@ -282,7 +282,7 @@ class Consumer:
     def commit_soon(
         self, positions: Positions | None = None, then: Callable[[ClientError | None], object] = lambda _: None
     ) -> None:
-        """The same without waiting, and tried once; `then` is called on the client's thread, with why it failed."""
+        """Commit without waiting or retrying; `then` is called on the client's thread with the error or None."""
         offsets = self._offsets(positions)
         if offsets:
             self._in_group().committer.commit_soon(offsets, then)
@@ -290,7 +290,7 @@ class Consumer:
             then(None)
 
     def committed(self, wheres: Iterable[Where], seconds: float | None = None) -> dict[TopicPartition, Committed]:
-        """Where the group begins in these partitions; those are left out in which nothing is committed."""
+        """The committed offsets of those of these partitions that have one."""
         wanted = [TopicPartition(*where) for where in wheres]
         return self._in_group().committer.committed(wanted, seconds or self._block)
 
@@ -305,9 +305,9 @@ class Consumer:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def poll(self, seconds: float, max_records: int = 10_000) -> Records:
-        """Records by partition, at most so many, in the order of their offsets; none if none came in time.
+        """At most `max_records` records by partition, in the order of their offsets; none if none came in time.
 
-        Raises what keeps a partition from being read, until it is sought elsewhere, and what ended the membership.
+        Raises the error of a partition that cannot be read, until a `seek`, and the error that ended the membership.
         """
         deadline = time.monotonic() + seconds
         with self._polling():
@@ -321,10 +321,10 @@ class Consumer:
             return self._reading.give(max_records)
 
     def poll_batches(self, seconds: float, max_bytes: int = 64 << 20) -> list[RawBatch]:
-        """Whole batches as they lie in the log, in order; aborted and control batches are left out.
+        """Whole batches in the format of the log, in order; aborted and control batches are left out.
 
-        The bytes belong to the answer they came in, which lives as long as one of its batches does. Not to be mixed
-        with `poll` without a `seek` in between.
+        The batches are views of the Fetch response, which is freed with the last of them. After `poll`, `seek` before
+        calling this, and the other way round.
         """
         deadline = time.monotonic() + seconds
         with self._polling():
@@ -338,7 +338,7 @@ class Consumer:
 
     @contextmanager
     def _polling(self) -> Iterator[None]:
-        """Between two polls the user works on records; the group waits for it only so long."""
+        """Measures the time between polls: after `max_poll_interval` the member leaves its group."""
         session = None if self._subscriber is None else self._subscriber.session
         if session is None:
             yield
@@ -354,7 +354,7 @@ class Consumer:
             self._subscriber.commit_in_time()
             self._subscriber.work(self._block)
 
-    # -- how ---------------------------------------------------------------------------------------------------------
+    # -- group and offsets -------------------------------------------------------------------------------------------
 
     def _in_group(self) -> Subscriber:
         if self._subscriber is None:
@@ -367,7 +367,7 @@ class Consumer:
 
 
 def _start(offset: int) -> tuple[int | None, int | None]:
-    """As `Assigned.seek` wants it."""
+    """The arguments of `Assigned.seek`: an offset, or an end of the log."""
     if offset in (EARLIEST, LATEST):
         return None, offset
     if offset < 0:

@@ -1,19 +1,19 @@
-"""What can go wrong with a cluster, and what each of Kafka's error codes asks a client to do.
+"""The errors of a client, and how a client reacts to each of Kafka's error codes.
 
 ClientError
 ├── KafkaError            a broker answered with an error code
 ├── ConnectionLost        a broker cannot be reached, or went away before it answered
 │   └── RequestTimedOut   it did not answer in time, so the connection was given up
-├── NotSupported          the broker does not speak a version of this API that we speak
-├── TimedOut              nothing came of it in the time it was given; `__cause__` is the last reason
+├── NotSupported          the broker and the client support no common version of this API
+├── TimedOut              the request did not succeed in time; `__cause__` is the last error
 ├── BufferFull            the producer holds as many bytes as it may
 ├── CommitFailed          offsets were not committed: the partitions are, or may be, another member's
-├── NoCommittedOffset     a group has not committed where to begin, and the consumer was not told
-├── TransactionFailed     a transaction can only be aborted; then another may begin
-├── ProducerFenced        somebody else writes under this transactional id now
-├── NotPrepared           a prepared transaction is not there any more, or was ended otherwise
-├── LogTruncated          what was read is no longer in the partition's log
-└── ClientClosed          the client was closed, or broke
+├── NoCommittedOffset     a group has no committed offset, and there is no auto_offset_reset
+├── TransactionFailed     a transaction can only be aborted; then another one may begin
+├── ProducerFenced        another producer has taken over this transactional id
+├── NotPrepared           a prepared transaction does not exist any more, or was ended otherwise
+├── LogTruncated          the log was truncated below the position of the consumer
+└── ClientClosed          the client was closed, or failed
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from protocol.error_codes import ErrorCode
 
 
 class ErrorClass(enum.Enum):
-    """What a client does about an error."""
+    """How a client reacts to an error."""
 
     RETRIABLE = "try again after a while"
     REFRESH = "ask who leads, then try again"
@@ -88,12 +88,12 @@ _CODES = {int(code): code for code in ErrorCode}
 
 
 def error_code(number: int) -> ErrorCode:
-    """The code of a number that came in an answer; one that is not known yet is an unknown error."""
+    """The error code of a number in an answer; UNKNOWN_SERVER_ERROR for a number that this client does not know."""
     return _CODES.get(number, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def classify(code: ErrorCode) -> ErrorClass:
-    """What a client does about a code, wherever there is nothing more particular to know."""
+    """The reaction to an error code, unless an API has its own."""
     if code in _REFRESH:
         return ErrorClass.REFRESH
     if code in _RETRIABLE:
@@ -104,13 +104,13 @@ def classify(code: ErrorCode) -> ErrorClass:
 
 
 class ClientError(Exception):
-    """What was asked for came to nothing."""
+    """The base of all errors of a client."""
 
     kind = ErrorClass.REFUSED
 
 
 class KafkaError(ClientError):
-    """A broker answered with an error. `name` is Kafka's; `what` says what was asked of it."""
+    """A broker answered with an error. `name` is Kafka's; `what` is the subject of the request."""
 
     def __init__(self, number: int, what: str, message: str | None = None) -> None:
         self.number = number
@@ -121,37 +121,43 @@ class KafkaError(ClientError):
         super().__init__(f"{what}: {self.name}" + (f": {message}" if message else ""))
 
 
+def check(number: int, what: str, message: str | None = None) -> None:
+    """Raise a KafkaError if the error code of an answer is not 0."""
+    if number:
+        raise KafkaError(number, what, message)
+
+
 class ConnectionLost(ClientError):
-    """A broker cannot be reached, or went away before it answered. Then nobody knows whether it did what was asked."""
+    """A broker cannot be reached, or the connection broke before its answer: it may have executed the request."""
 
     kind = ErrorClass.REFRESH
 
 
 class RequestTimedOut(ConnectionLost):
-    """A broker did not answer in time. What it may still say is not waited for: the connection was closed."""
+    """A broker did not answer in time, and the client closed the connection."""
 
 
 class NotSupported(ClientError):
-    """The broker does not speak this API, or no version of it that we speak, or that has what was asked for."""
+    """The broker lacks this API, or the client and the broker have no common version that can express the request."""
 
 
 class TimedOut(ClientError):
-    """Nothing came of it in the time it was given."""
+    """The request did not succeed in time."""
 
 
 class BufferFull(ClientError):
-    """The producer holds as many bytes as it may, and none were sent in the time it may wait."""
+    """The producer's buffer is full, and no room became free in time."""
 
 
 class CommitFailed(ClientError):
-    """Offsets were not committed: the group does not take them from us any more, or not just now.
+    """Offsets were not committed: the group has removed this member, or is rebalancing.
 
-    What was read since the last commit is read again by whoever has the partitions then.
+    The next owner of the partitions reads the records since the last commit again.
     """
 
 
 class NoCommittedOffset(ClientError):
-    """A group has committed no offset of a partition, and nothing says where else to begin."""
+    """A group has no committed offset of a partition, and the consumer has no auto_offset_reset."""
 
     def __init__(self, group_id: str, where: object) -> None:
         super().__init__(
@@ -160,23 +166,23 @@ class NoCommittedOffset(ClientError):
 
 
 class TransactionFailed(ClientError):
-    """Something of a transaction failed, so that it can only be aborted; `__cause__` says what. Another may follow."""
+    """A transaction failed and can only be aborted; `__cause__` is the reason. Another one may follow."""
 
     kind = ErrorClass.ABORT
 
 
 class ProducerFenced(ClientError):
-    """Somebody else writes under this transactional id now, or its transaction took too long and was aborted."""
+    """Another producer has taken over this transactional id, or the transaction was aborted by its timeout."""
 
     kind = ErrorClass.FATAL
 
 
 class NotPrepared(ClientError):
-    """A prepared transaction cannot be ended as was wanted: it is not there any more, or was ended otherwise."""
+    """A prepared transaction cannot be ended in this way: it does not exist any more, or was ended in the other way."""
 
 
 class LogTruncated(ClientError):
-    """What was read is no longer in the partition's log: it was cut at `end_offset`."""
+    """The partition's log was truncated at `end_offset`, below the position of the consumer."""
 
     def __init__(self, where: object, position: int, end_offset: int) -> None:
         self.where, self.position, self.end_offset = where, position, end_offset
@@ -184,6 +190,6 @@ class LogTruncated(ClientError):
 
 
 class ClientClosed(ClientError):
-    """The client was closed, or broke; `__cause__` says why."""
+    """The client was closed, or failed; `__cause__` is the reason."""
 
     kind = ErrorClass.FATAL

@@ -1,12 +1,13 @@
-"""How far a group has read: what is said to its coordinator (OffsetCommit, OffsetFetch, OffsetDelete), and the answers.
+"""Committed offsets of a group: requests to its coordinator (OffsetCommit, OffsetFetch) and their answers.
 
-Topics go by id where broker and client know ids, so that an offset of a topic that is gone is never one of another
-that has its name.
+Topics are addressed by id where both sides know ids, so an offset of a deleted topic is never taken for an offset of a
+new topic with the same name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from attrs import frozen
 
@@ -28,15 +29,16 @@ from tools.client.errors import KafkaError
 from tools.client.membership.member import Identity, by_topic
 from tools.client.metadata import TopicPartition, View
 
+T = TypeVar("T")
 NAMES_VERSION = 9
-"""The last one in which both go by names."""
+"""The last version in which both APIs address topics by name."""
 _STABLE_VERSION = 7
 _GROUPS_VERSION = 8  # of OffsetFetch, from which on it is asked for several groups
 
 
 @frozen
 class Committed:
-    """The offset of the next record that a group reads, and what was written beside it."""
+    """A committed offset: of the next record to read, with its leader epoch and the user's metadata."""
 
     offset: int
     leader_epoch: int = -1
@@ -44,11 +46,11 @@ class Committed:
 
 
 Told = dict[TopicPartition, Committed | KafkaError | None]
-"""What is committed; None where nothing is."""
+"""Committed offsets, errors, and None where nothing is committed."""
 
 
 def version_max(view: View, wheres: Iterable[TopicPartition]) -> int | None:
-    """The last version that can be spoken: none of those that need an id that is not known."""
+    """The last version that can be used: versions with topic ids need all ids."""
     return None if all(view.topic_id(where.topic) != NO_UUID for where in wheres) else NAMES_VERSION
 
 
@@ -64,26 +66,32 @@ def commit_request(
             OffsetCommitRequestTopic(
                 name=topic,
                 topic_id=view.topic_id(topic),
-                partitions=[_commit(number, offsets[TopicPartition(topic, number)]) for number in numbers],
+                partitions=partitions_of(OffsetCommitRequestPartition, topic, numbers, offsets),
             )
             for topic, numbers in by_topic(offsets).items()
         ],
     )
 
 
-def _commit(number: int, committed: Committed) -> OffsetCommitRequestPartition:
-    return OffsetCommitRequestPartition(
-        partition_index=number,
-        committed_offset=committed.offset,
-        committed_leader_epoch=committed.leader_epoch,
-        committed_metadata=committed.metadata,
-    )
+def partitions_of(
+    kind: Callable[..., T], topic: str, numbers: Iterable[int], offsets: Mapping[TopicPartition, Committed]
+) -> list[T]:
+    """The partitions of a topic in a request that commits offsets, as its own kind of message."""
+    return [
+        kind(
+            partition_index=number,
+            committed_offset=offsets[TopicPartition(topic, number)].offset,
+            committed_leader_epoch=offsets[TopicPartition(topic, number)].leader_epoch,
+            committed_metadata=offsets[TopicPartition(topic, number)].metadata,
+        )
+        for number in numbers
+    ]
 
 
 def commit_errors(
     view: View, response: OffsetCommitResponse, offsets: Iterable[TopicPartition]
 ) -> dict[TopicPartition, KafkaError]:
-    """What was not committed, and why."""
+    """The error of each partition whose offset was not committed."""
     names = _names(view, offsets)
     return {
         (where := TopicPartition(topic.name or names.get(topic.topic_id, ""), one.partition_index)): KafkaError(
@@ -98,7 +106,7 @@ def commit_errors(
 def fetch_request(
     view: View, group_id: str, member: Identity, wheres: Iterable[TopicPartition] | None, *, stable: bool
 ) -> Callable[[int], OffsetFetchRequest]:
-    """The question of each version; without partitions for all. `stable`: not while a transaction may change it."""
+    """The request in each version; None asks for all partitions. `stable`: not while a transaction is open."""
     topics = None if wheres is None else by_topic(wheres)
 
     def message(version: int) -> OffsetFetchRequest:
@@ -128,7 +136,7 @@ def fetch_request(
 
 
 def fetch_told(view: View, response: OffsetFetchResponse, wheres: Iterable[TopicPartition]) -> Told:
-    """The answer, by partition. Raises the error that is the whole group's."""
+    """The answer by partition. Raises the error of the whole group."""
     names = _names(view, wheres)
     group = response.groups[0] if response.groups else response
     if group.error_code:

@@ -1,4 +1,4 @@
-"""What a client knows of a cluster: brokers, topics, and who leads. Values only; cluster.py keeps them up to date."""
+"""A client's metadata of a cluster: brokers, topics and leaders. Values only; cluster.py keeps them up to date."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from attrs import Factory, evolve, frozen
 
 from protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from protocol.schema.declaration import NO_UUID
-
-Address = tuple[str, int]
+from tools.client.addresses import Address
 
 
 class TopicPartition(NamedTuple):
@@ -23,7 +22,7 @@ class TopicPartition(NamedTuple):
 
 @frozen
 class Partition:
-    """Who keeps a partition. `leader` is None while nobody leads it."""
+    """The replicas of a partition. `leader` is None while there is no leader."""
 
     leader: int | None
     epoch: int
@@ -34,7 +33,7 @@ class Partition:
 
 @frozen
 class Topic:
-    """A topic; its id is NO_UUID if the broker is too old to have one."""
+    """A topic; its id is NO_UUID if the broker has no topic ids."""
 
     name: str
     id: bytes
@@ -47,14 +46,14 @@ class Topic:
 
 @frozen
 class View:
-    """One picture of the cluster. A new one replaces it; it never changes."""
+    """The metadata at one time. It is immutable; a new one replaces it."""
 
     cluster_id: str | None = None
     controller: int | None = None
     brokers: Mapping[int, Address] = Factory(dict)
     topics: Mapping[str, Topic] = Factory(dict)
     errors: Mapping[str, int] = Factory(dict)
-    """Why a topic that was asked for is not known."""
+    """The errors of requested topics that are not known."""
 
     def partition(self, where: TopicPartition) -> Partition | None:
         topic = self.topics.get(where.topic)
@@ -65,7 +64,7 @@ class View:
         return NO_UUID if topic is None else topic.id
 
     def updated(self, response: MetadataResponse) -> View:
-        """This and what a broker says. An older leader epoch than the one that is known is not believed."""
+        """This with the metadata of a response. A leader with an older epoch than the known one is ignored."""
         topics, errors = dict(self.topics), dict(self.errors)
         for told in response.topics:
             if told.name is None:
@@ -86,12 +85,12 @@ class View:
         )
 
     def without_others(self, response: MetadataResponse) -> View:
-        """This without the topics that an answer which names all does not name."""
+        """This without the topics that are missing in a response with all topics."""
         names = {told.name for told in response.topics}
         return evolve(self, topics={name: topic for name, topic in self.topics.items() if name in names})
 
     def with_leader(self, where: TopicPartition, leader: int, epoch: int, address: Address | None) -> View:
-        """This, with a leader that a broker named when it refused to be it. Nothing older is believed."""
+        """This with a leader that another broker named in its refusal, unless its epoch is older."""
         known = self.partition(where)
         if known is None or leader < 0 or epoch < known.epoch or (leader not in self.brokers and address is None):
             return self
@@ -113,7 +112,9 @@ def _merged(known: Topic | None, told: MetadataResponseTopic) -> Topic:
     for one in told.partitions:
         before = None if same is None else same.partition(one.partition_index)
         partitions[one.partition_index] = _newer(before, one)
-    if same is not None and len(same.partitions) > len(partitions):  # they never become fewer: this is an older picture
+    if same is not None and len(same.partitions) > len(
+        partitions
+    ):  # a topic never loses partitions: the response is older
         partitions += same.partitions[len(partitions) :]
     return Topic(told.name, told.topic_id, tuple(partitions), told.is_internal)
 

@@ -1,4 +1,4 @@
-"""Offsets at a time or at an end of a log, asked of those who lead (ListOffsets)."""
+"""Offsets by time and at the ends of a log, from the partitions' leaders (ListOffsets)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from protocol.apis import LIST_OFFSETS
-from protocol.error_codes import ErrorCode
 from protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -18,11 +17,11 @@ from tools.client.metadata import TopicPartition, View
 from tools.client.network.cluster import Cluster
 
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
-"""What may stand where a time could: the ends of the log, and the record with the highest timestamp."""
+"""Used in place of a time: the ends of the log, and the record with the highest timestamp."""
 
 
 class OffsetAt(NamedTuple):
-    """The first record that is not older than a time: offset −1 if there is none."""
+    """The first record with this timestamp or a later one; offset −1 if there is none."""
 
     offset: int
     timestamp: int
@@ -32,7 +31,7 @@ class OffsetAt(NamedTuple):
 def offsets_request(
     view: View, wanted: Iterable[tuple[TopicPartition, int]], *, committed: bool, seconds: float
 ) -> ListOffsetsRequest:
-    """The question to one leader."""
+    """The request to one leader."""
     topics: dict[str, ListOffsetsTopic] = {}
     for where, timestamp in wanted:
         known = view.partition(where)
@@ -65,26 +64,17 @@ def offsets_told(response: ListOffsetsResponse) -> dict[TopicPartition, OffsetAt
 def list_offsets(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], *, committed: bool, seconds: float
 ) -> dict[TopicPartition, OffsetAt]:
-    """The offsets at these times, of any partitions. Waits for leaders as long as `seconds`."""
+    """The offsets at these times. Waits for leaders for at most `seconds`."""
     found: dict[TopicPartition, OffsetAt] = {}
     for topic in {where.topic for where in wanted}:
         cluster.topic(topic, seconds)
 
     def attempt() -> dict[TopicPartition, OffsetAt]:
-        view = cluster.view
-        by_leader: dict[int, list[tuple[TopicPartition, int]]] = {}
-        for where, timestamp in wanted.items():
-            if where in found:
-                continue
-            known = view.partition(where)
-            if known is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the offsets of {where}")
-            if known.leader is None:
-                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"the offsets of {where}")
-            by_leader.setdefault(known.leader, []).append((where, timestamp))
+        by_leader = cluster.by_leader([where for where in wanted if where not in found], "the offsets of")
         failed: KafkaError | None = None
-        for leader, asked in by_leader.items():
-            request = offsets_request(view, asked, committed=committed, seconds=seconds)
+        for leader, wheres in by_leader.items():
+            asked = [(where, wanted[where]) for where in wheres]
+            request = offsets_request(cluster.view, asked, committed=committed, seconds=seconds)
             response = cluster.call(LIST_OFFSETS, request, broker=leader, seconds=seconds)
             for where, told in offsets_told(response).items():
                 if isinstance(told, KafkaError):

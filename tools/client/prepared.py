@@ -1,10 +1,10 @@
-"""Ends transactions that others prepared (two-phase commit, KIP-939): the second half of `Producer.prepare`.
+"""Ends transactions that another process prepared (two-phase commit, KIP-939): the second half of `Producer.prepare`.
 
     prepared = producer.prepare()                # in one process, which may die now
     complete_prepared(bootstrap, prepared, commit=True)        # in another, as often as it takes
 
-Whoever prepares says by that: everything is written, and stays until somebody decides. A decision that was carried out
-is recognised when it is carried out again, so a coordinator of many such transactions may die half-way and repeat all.
+A prepared transaction is written completely and stays open until it is committed or aborted. Ending it twice in the
+same way has no effect, so a process that ends many such transactions may die half-way and repeat them all.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ def complete_prepared(
     client_id: str = "barnabas-completion",
     patience: Patience | None = None,
 ) -> None:
-    """Commit or abort it. Its producer is fenced by that.
+    """Commit or abort it, which fences its producer.
 
-    Raises NotPrepared if it cannot be ended so: it is not there any more, or was ended the other way.
+    Raises NotPrepared if it does not exist any more, or was ended in the other way.
     """
     if prepared.is_empty:
         return
     with _transactions(bootstrap, prepared, client_id, patience) as transactions:
         if _is_open(transactions, prepared, seconds, commit=commit):
             found = transactions.resume(seconds)
-            if found != prepared:  # it was there a moment ago: somebody else ended it
+            if found != prepared:  # another process has ended it just now
                 _is_open(transactions, prepared, seconds, commit=commit)
                 raise NotPrepared(f"{prepared} is not open any more: {found} is")
             transactions.end(seconds, commit=commit)
@@ -58,7 +58,7 @@ def is_prepared(
     client_id: str = "barnabas-completion",
     patience: Patience | None = None,
 ) -> bool:
-    """Can it still be committed? Not if it was ended, or its transactional id was taken over."""
+    """Can it still be committed? Not if it was aborted, or another producer has its transactional id."""
     with _transactions(bootstrap, prepared, client_id, patience) as transactions:
         try:
             return _is_open(transactions, prepared, seconds, commit=True)
@@ -79,7 +79,7 @@ def _transactions(
 
 
 def _is_open(transactions: Transactions, prepared: PreparedTransaction, seconds: float, *, commit: bool) -> bool:
-    """Is it still to be ended? False if it was, as is wanted."""
+    """Is it still open? False if it was ended in this way. Raises NotPrepared if it was ended otherwise."""
     request = DescribeTransactionsRequest(transactional_ids=[prepared.transactional_id])
     (told,) = transactions.ask(DESCRIBE_TRANSACTIONS, request, _described, seconds).transaction_states
     if told.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
@@ -95,7 +95,7 @@ def _is_open(transactions: Transactions, prepared: PreparedTransaction, seconds:
         raise NotPrepared(f"{prepared} has ended, and its transactional id was taken over since ({state})")
     was_committed = _ENDED_AS[state]
     if was_committed is not commit:
-        raise NotPrepared(f"{prepared} shall be {_WORD[commit]}, but was {_WORD[was_committed]}")
+        raise NotPrepared(f"{prepared} was {_WORD[was_committed]}, so it cannot be {_WORD[commit]}")
     return False
 
 

@@ -1,4 +1,4 @@
-"""A producer: records in, batches out, in order and once each.
+"""A producer: it sends records in batches, in order and exactly once.
 
     with Producer("127.0.0.1:9092", compression="lz4") as producer:
         delivery = producer.send("orders", b"two cups", key=b"table 4")
@@ -13,8 +13,8 @@ With transactions:
         producer.send_offsets("waiters", {TopicPartition("tables", 0): Committed(17)})
         producer.commit()
 
-`send` puts the record into its partition's batch and returns. A batch goes when it is full or has lingered; the thread
-that fills it also encodes and compresses it, so that the loop's thread has little else to do than to send.
+`send` adds the record to its partition's batch and returns. A batch is sent when it is full or its linger time is over.
+The thread that fills it also encodes and compresses it, so that the loop's thread has little more to do than to send.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from protocol.records.batches import build_batch, check_batches, records
 from protocol.records.compression import Codec
 from protocol.records.record import Headers, Record
 from protocol.schema.declaration import Buffer
-from tools.client.errors import BufferFull, ClientError, KafkaError, TimedOut, TransactionFailed
+from tools.client.errors import BufferFull, ClientError, TimedOut, TransactionFailed
 from tools.client.group_offsets import Committed
 from tools.client.membership.member import Identity as Member
 from tools.client.metadata import TopicPartition
@@ -39,7 +39,7 @@ from tools.client.network.cluster import Bootstrap, Cluster
 from tools.client.writing.batch import RECORD_OVERHEAD, Batch, Delivery, headers_size
 from tools.client.writing.partition_queue import PartitionQueue
 from tools.client.writing.sender import Sender, Sending
-from tools.client.writing.transaction import Phase, PreparedTransaction, TransactionStateError
+from tools.client.writing.transaction import Phase, PreparedTransaction, TransactionStateError, again
 from tools.client.writing.transaction_coordinator import NO_MEMBER, Transactional, Transactions
 
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
@@ -48,7 +48,7 @@ _DECOMPRESSED_MAX = 256 << 20
 
 
 class Producer:
-    """Used by any number of threads. `close` sends what is left."""
+    """Used by any number of threads. `close` sends the remaining records."""
 
     def __init__(
         self,
@@ -68,8 +68,8 @@ class Producer:
         client_id: str = "barnabas-producer",
         patience: Patience | None = None,
     ) -> None:
-        """Times are in seconds. `block` is how long `send` waits for room or for a topic's partitions, and whatever
-        is done with a transaction for the coordinator, unless it is told otherwise.
+        """Times are in seconds. `block` limits how long `send` waits for room in the buffer or for a topic's metadata,
+        and how long the methods for transactions wait for the coordinator, unless they get their own `seconds`.
         """
         if str(acks) not in ACKS:
             raise ValueError(f"acks are 0, 1 or all, not {acks!r}")
@@ -88,7 +88,6 @@ class Producer:
             idempotent=wanted == -1 if idempotent is None else idempotent,
             linger=linger,
             delivery=delivery,
-            batch_bytes=batch_bytes,
         )
         self._buffer_bytes = buffer_bytes
         self._batch_bytes = batch_bytes
@@ -113,7 +112,7 @@ class Producer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- records ---------------------------------------------------------------------------------------------------
+    # -- records -----------------------------------------------------------------------------------------------------
 
     def send(
         self,
@@ -126,10 +125,10 @@ class Producer:
         headers: Iterable[tuple[str, bytes | None]] = (),
         on_delivery: Callable[[Delivery], object] | None = None,
     ) -> Delivery:
-        """Send a record: to this partition, else to its key's, else to one that takes a whole batch of them.
+        """Send a record to this partition, else to its key's, else to one that is used for a whole batch.
 
         `on_delivery` is called on the client's own thread, and must not block. Raises BufferFull, TimedOut if the topic
-        is not known, or whatever made this producer unable to send anything.
+        is unknown, or the error that ended this producer.
         """
         given: Headers = tuple(headers) if headers else ()
         size = RECORD_OVERHEAD + headers_size(given) if given else RECORD_OVERHEAD
@@ -172,10 +171,10 @@ class Producer:
         return Delivery(batch, index)
 
     def send_batch(self, topic: str, partition: int, data: Buffer) -> Delivery:
-        """Send a whole record batch as it is, from a mirror: only offset, epoch and producer change.
+        """Send a whole record batch unchanged, as a mirror does: only offset, epoch and producer change.
 
-        The result is the first record's. A batch with gaps between its offsets (compaction leaves such) is written
-        anew without them, because brokers take no other.
+        The result is the first record's. A batch with gaps between its offsets, from a compacted log, is encoded again
+        without gaps, because brokers accept no others.
         """
         (header,) = check_batches(data).headers
         if header.is_control:
@@ -207,43 +206,43 @@ class Producer:
         return Delivery(batch, 0)
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has."""
+        """The number of a topic's partitions."""
         return len(self._cluster.topic(topic, self._block).partitions)
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
     def init_transactions(self, seconds: float | None = None) -> None:
-        """Take the transactional id over, once, before anything else: whoever had it before is fenced, and what he
-        left open is aborted.
+        """Take the transactional id over, once, before any transaction: its previous producer is fenced, and an open
+        transaction is aborted.
         """
         transactions = self._in(Phase.NEW)
         transactions.init(self._block if seconds is None else seconds)
 
     def resume(self, seconds: float | None = None) -> PreparedTransaction | None:
-        """Take the transactional id over, instead of `init_transactions`, and leave what is open as it is: it is
-        prepared then, to be ended with `commit` or `abort`. None if there is nothing, and all may begin.
+        """Take the transactional id over, instead of `init_transactions`, and keep an open transaction: it is prepared
+        then, and is to be ended with `commit` or `abort`. None if no transaction is open.
         """
         transactions = self._in(Phase.NEW)
         return transactions.resume(self._block if seconds is None else seconds)
 
     def begin(self) -> None:
-        """Begin a transaction: everything that is sent from now on, up to its end, is in it."""
+        """Begin a transaction: all records that are sent up to its end belong to it."""
         self._in(Phase.IDLE)
         with self._lock:
             assert self._transaction is not None
             self._transaction.begin()
 
     def commit(self, seconds: float | None = None) -> None:
-        """Send what is left, and commit the transaction.
+        """Send the remaining records, and commit the transaction.
 
-        Raises TransactionFailed if it can only be aborted. After TimedOut nobody knows: call it again.
+        Raises TransactionFailed if it can only be aborted. After TimedOut the outcome is unknown: call it again.
         """
         transactions = self._in(Phase.OPEN, Phase.PREPARED, Phase.COMMITTING)
         self._finish_writing(seconds)
         transactions.end(self._block if seconds is None else seconds, commit=True)
 
     def abort(self, seconds: float | None = None) -> None:
-        """Give the transaction up: nobody who reads committed records sees anything of it. After TimedOut: again."""
+        """Abort the transaction: read_committed consumers see no record of it. After TimedOut, call it again."""
         transactions = self._in(Phase.OPEN, Phase.PREPARED, Phase.FAILED, Phase.ABORTING)
         with self._lock:
             transactions.transaction.abort()
@@ -252,12 +251,14 @@ class Producer:
         transactions.end(self._block if seconds is None else seconds, commit=False)
 
     def prepare(self, seconds: float | None = None) -> PreparedTransaction:
-        """Send what is left. What is given can be committed or aborted then, here or by another process, however late:
-        see prepared.py. Needs `two_phase_commit`.
+        """Send the remaining records and prepare the transaction. It can then be committed or aborted at any time, here
+        or by another process: see prepared.py. Needs `two_phase_commit`.
         """
         transactions = self._in(Phase.OPEN, Phase.COMMITTING)
         if not self._two_phase_commit:
-            raise TransactionStateError("only a producer with two_phase_commit=True prepares: others are timed out")
+            raise TransactionStateError(
+                "only a producer with two_phase_commit=True prepares: other transactions time out"
+            )
         self._finish_writing(seconds)
         with self._lock:
             return transactions.transaction.prepared()
@@ -269,7 +270,7 @@ class Producer:
         member: Member = NO_MEMBER,
         seconds: float | None = None,
     ) -> None:
-        """Commit offsets of a group with the transaction. `member` fences one that the group has gone on without."""
+        """Commit offsets of a group with the transaction. With `member`, a removed member's offsets are refused."""
         transactions = self._in(Phase.OPEN)
         if offsets:
             transactions.send_offsets(group_id, offsets, member, self._block if seconds is None else seconds)
@@ -282,7 +283,7 @@ class Producer:
         return self._transactions
 
     def _finish_writing(self, seconds: float | None) -> None:
-        """Nothing more is sent, and everything that was is written; else the transaction has failed."""
+        """End the transaction's writes and wait until all are acknowledged; else the transaction fails."""
         assert self._transaction is not None
         with self._lock:
             self._transaction.commit()
@@ -290,10 +291,10 @@ class Producer:
         with self._lock:
             self._transaction.check(Phase.COMMITTING)
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    # -- flush and close ---------------------------------------------------------------------------------------------
 
     def flush(self, seconds: float | None = None) -> None:
-        """Send what lingers, and wait until it is known what became of everything that was sent before."""
+        """Send lingering batches, and wait until all earlier records are acknowledged or have failed."""
         with self._changed:
             waited = list(self._sender.incomplete)
         if not waited:
@@ -305,8 +306,8 @@ class Producer:
                 raise TimedOut(f"after {seconds:g} s {left} records are still on their way")
 
     def close(self, seconds: float | None = None) -> None:
-        """Flush, then end. What is not delivered in this time fails with ClientClosed. An open transaction is aborted;
-        one that is prepared stays so.
+        """Flush, then close all connections. Records that are not delivered in this time fail with ClientClosed. An
+        open transaction is aborted; a prepared one stays prepared.
         """
         try:
             if self._cluster.loop.closed is None:
@@ -314,28 +315,28 @@ class Producer:
                     self.abort(seconds)
                 self.flush(seconds)
         except ClientError:
-            pass  # who waits for those records is told
+            pass  # the deliveries of those records have the error
         finally:
             self._cluster.close()
 
-    # -- how ---------------------------------------------------------------------------------------------------------
+    # -- queues and batches ------------------------------------------------------------------------------------------
 
     def _hand_over(self, queue: PartitionQueue, sealed: Batch | None, opened: Batch) -> None:
-        """One batch is full, the next is begun."""
+        """Give a full batch and a new one to the sender."""
         if sealed is not None:
             sealed.encode(self._sending.codec)
             self._cluster.loop.soon(self._sender.sealed, queue)
         self._cluster.loop.soon(self._sender.opened, queue, opened)
 
     def _another_queue(self, topic: str) -> PartitionQueue:
-        """For the next batch without keys."""
+        """The queue for the next batch of records without keys."""
         partition = self._another_partition(topic)
         queue = self._queue(topic, partition)
         self._sticky[topic] = queue
         return queue
 
     def _another_partition(self, topic: str) -> int:
-        """One that is led, and not the same again if there is a choice."""
+        """A partition with a leader, and another one than last time if there is a choice."""
         partitions = self._cluster.topic(topic, self._block).partitions
         led = [at for at, one in enumerate(partitions) if one is not None and one.leader is not None]
         candidates = led or list(range(len(partitions)))
@@ -345,7 +346,7 @@ class Producer:
         return random.choice(candidates)
 
     def _queue(self, topic: str, partition: int | None, key: bytes | None = None) -> PartitionQueue:
-        """Of this partition, or of the key's."""
+        """The queue of this partition, or of the key's."""
         if partition is None:
             assert key is not None
             partition = partition_for_key(key, self.partitions(topic))
@@ -365,9 +366,9 @@ class Producer:
         return batch
 
     def _wait_for_room(self, size: int) -> None:
-        """Under the lock: is there room, and may anything be sent?
+        """Wait, under the lock, for room in the buffer; raises an error if nothing may be sent.
 
-        A record that is larger than the buffer is let in when nothing else is there.
+        A record that is larger than the buffer is accepted when the buffer is empty.
         """
         sender = self._sender
 
@@ -379,9 +380,7 @@ class Producer:
             if not self._changed.wait_for(has_room, self._block):
                 raise BufferFull(f"{sender.buffered} bytes wait to be sent, and none were within {self._block:g} s")
         if sender.fatal is not None:
-            if isinstance(sender.fatal, KafkaError):
-                raise KafkaError(sender.fatal.number, sender.fatal.what) from sender.fatal
-            raise sender.fatal
+            raise again(sender.fatal)
         if self._transaction is not None:
             self._transaction.check(Phase.OPEN)
 

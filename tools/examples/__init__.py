@@ -1,4 +1,4 @@
-"""Worked examples. Each is one command, starts a cluster of three brokers of its own, and checks its own result.
+"""Worked examples. Each is one command that starts its own cluster of three brokers and checks its result.
 
 `python -m tools.examples.NAME --master spark://host:port` runs one on a Spark cluster.
 

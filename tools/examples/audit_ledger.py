@@ -1,7 +1,7 @@
-"""A ledger is a topic that is never changed; balances are what comes out when it is replayed.
+"""A ledger is an append-only topic; the balances are calculated by reading it from the beginning.
 
-Transfers are replayed in Spark, all of them and up to an offset in the past, and must give what a loop over the same
-transfers gives.
+Spark reads all transfers, and those up to an offset in the past; the balances must equal those of a loop in Python over
+the same transfers.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def lines() -> list[str]:
 
 
 def errors(rows: DataFrame) -> DataFrame:
-    """The lines that tell of an error, with their correlation ids."""
+    """The lines of level ERROR, with their correlation ids."""
     only = rows.where(f.col("value").rlike(r"^\S+ ERROR "))
     return only.select(f.regexp_extract("value", r"\[(\S+)\]", 1).alias("correlation_id"), f.col("value").alias("line"))
 

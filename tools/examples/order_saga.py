@@ -1,5 +1,5 @@
-"""Orders become payments, and payments shipments, each step by a query of its own. A poison pill is among the orders:
-it lands in the dead-letter topic, and everything else goes through.
+"""Orders become payments, and payments become shipments, each in its own query. One order is a poison pill: it becomes
+a dead letter, and all other orders are shipped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def orders() -> list[Sent]:
 
 
 def paid(rows: DataFrame) -> DataFrame:
-    """Take the money. What cannot be paid is set apart, with the reason."""
+    """Orders that cannot be paid get an error, and become dead letters."""
     return rows.withColumn("_error", f.when(f.col("cents") <= 0, f.concat(f.lit("cannot pay "), "cents")))
 
 

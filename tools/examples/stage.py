@@ -1,4 +1,4 @@
-"""What every example stands on: a cluster, a session, a directory; and the end of it."""
+"""The cluster, the Spark session and the directory of an example."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ class Stage:
                 delivery.result()
 
     def table(self, topic: str, **options: str) -> DataFrame:
-        """What a topic has now."""
+        """The current records of a topic."""
         reader = self.spark.read.format("barnabas").option("kafka.bootstrap.servers", self.bootstrap)
         return reader.options(subscribe=topic, **options).load()
 
     def stream(self, topic: str, **options: str) -> DataFrame:
-        """A topic from its beginning on."""
+        """A stream of a topic from its beginning."""
         reader: DataStreamReader = self.spark.readStream.format("barnabas")
         reader = reader.option("kafka.bootstrap.servers", self.bootstrap)
         return reader.options(subscribe=topic, startingOffsets="earliest", **options).load()
 
     def checkpoint(self, name: str) -> str:
-        """Where the stream of this name keeps how far it is."""
+        """The checkpoint of the stream of this name."""
         return (self.directory / f"checkpoint-{name}").as_uri()
 
     def run(self, writer: DataStreamWriter, name: str) -> None:
-        """Let a stream take everything that is there."""
+        """Run a stream over all current records."""
         writer = writer.option("checkpointLocation", self.checkpoint(name)).trigger(availableNow=True)
         deadline = time.monotonic() + _SECONDS_MAX
         while True:

@@ -1,6 +1,6 @@
 """`python -m tools.pipeline FILE.toml`: run the job that a file describes, until it ends or Ctrl-C.
 
-What goes wrong is told in one line for each thing. The exit code is 2 for mistakes in the file, else 1.
+Every error is one line. The exit code is 2 for mistakes in the file, 1 for other errors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INTERRUPTED = 130
 
 
 class JobFailed(Exception):
-    """A job that is right ended before its time; the message says why."""
+    """A valid job failed; the message says why."""
 
 
 def main() -> int:
@@ -53,7 +53,7 @@ def main() -> int:
     except (JobFailed, CaptureError, ClientError, sqlite3.Error, OSError) as error:
         print(f"{options.file}: {reason(str(error))}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:  # before there was anything to stop gently
+    except KeyboardInterrupt:  # before the job was started
         return _INTERRUPTED
     return 0
 
@@ -61,7 +61,7 @@ def main() -> int:
 def _run(job: Job, master: str) -> None:
     if find_spec("pyspark") is None:
         raise JobFailed("pyspark is not installed: pip install 'barnabas[spark]'")
-    from py4j.protocol import Py4JError  # noqa: PLC0415  a file is looked at without Spark
+    from py4j.protocol import Py4JError  # noqa: PLC0415  --check needs no Spark
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     from tools.pipeline.job_runner import run_job  # noqa: PLC0415
@@ -79,7 +79,7 @@ def _run(job: Job, master: str) -> None:
 
 
 def reason(text: str) -> str:
-    """The line of an error that says why. What came through Java has the traceback of our side in it."""
+    """The line with the reason in an error, which contains a Python traceback if it came through Java."""
     lines = [line for line in text.splitlines() if line.strip()]
     tracebacks = [at for at, line in enumerate(lines) if "Traceback (most recent call last)" in line]
     if tracebacks:

@@ -17,12 +17,12 @@ Function = Callable[[DataFrame], DataFrame]
 
 
 class BadRecords(Exception):
-    """Records could not be used, and there is no topic for dead letters."""
+    """A record cannot be used, and there is no topic for dead letters."""
 
 
 @frozen
 class Batches:
-    """Applies micro-batches. With Spark Connect, the server has a copy of this and does so."""
+    """Applies micro-batches. With Spark Connect, the server has a copy of this."""
 
     function: Function
     sinks: tuple[Sink, ...]
@@ -37,7 +37,7 @@ class Batches:
         try:
             bad = decoded.where(f.col(ERROR).isNotNull())
             made = self.function(decoded.where(f.col(ERROR).isNull()).drop(ERROR))
-            if ERROR in made.columns or len(self.sinks) > 1:  # used more than once: uuid() is the same each time then
+            if ERROR in made.columns or len(self.sinks) > 1:  # used more than once: uuid() must give the same values
                 made = made.persist(StorageLevel.MEMORY_AND_DISK)
             if ERROR in made.columns:
                 if RECORD not in made.columns:
@@ -68,10 +68,10 @@ def foreach_batch(
     dead_letters: DeadLetters | None = None,
     checkpoint: str | None = None,
 ) -> Batches:
-    """What to give to `foreachBatch`.
+    """The argument of `foreachBatch`.
 
-    `function` gets the decoded rows, which have the record itself in `_record`, and gives the rows for the sinks. Where
-    it sets a column `_error`, those rows become dead letters instead. Without `dead_letters` such a row ends the query.
+    `function` gets the decoded rows, with the record itself in `_record`, and returns the rows for the sinks. Rows in
+    which it sets the column `_error` become dead letters instead. Without `dead_letters` such a row ends the query.
     `checkpoint` is the query's checkpointLocation; only Spark Connect needs it.
     """
     return Batches(function, sinks, decoder or BytesDecoder(), dead_letters, checkpoint)

@@ -1,13 +1,12 @@
-"""Outside data into a topic, resumable, each piece once.
+"""External data into a topic, resumable, each record once.
 
-Every record says in a header where in its source it ends. A source goes to one partition, in order, in transactions; so
-what readers of committed records see is always the source's beginning, and after any crash the last record there says
-where to go on. Nothing else needs to be remembered, and no record is missing or there twice.
+Every record has the position in its source in a header. A source is written to one partition, in order, in
+transactions: read_committed consumers always see a prefix of the source, and after a crash the last committed record
+has the position to continue at. There is no other state, and no record is lost or written twice.
 
-The transactional id is of source and topic. Whoever begins takes it over first and then looks where to go on: what a
-predecessor that was killed still has on its way, from this machine or another, is refused by the brokers from then on.
-A lock file tells a second capture on the same machine so at once. All that holds while the partition keeps the last
-record.
+The transactional id is made of source and topic. A capture first takes it over and then reads the position: the brokers
+refuse delayed records of its predecessor, on this machine or another, from then on. A lock file refuses a second
+capture on the same machine at once. All this holds while the partition keeps the last record.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import json
 import os
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from hashlib import sha256
@@ -29,27 +27,23 @@ from attrs import frozen
 
 from protocol.partitioner import partition_for_key
 from protocol.records.record import Record
-from tools.client.consumer import Consumer
-from tools.client.errors import ProducerFenced, TimedOut, TransactionFailed
+from tools.client.errors import ProducerFenced, TransactionFailed
 from tools.client.producer import Producer
 from tools.spark.last_record import last_record
 
 SOURCE, POSITION = "capture.source", "capture.position"
 _IDLE = 0.2
-_LOOK = 0.05
 _AT_ONCE = 5_000
-"""Records in a transaction, so that none takes long."""
-_PATIENCE = 90.0
-"""Longer than a transaction may be open."""
+"""Records in a transaction, so that it is short."""
 
 
 class CaptureError(Exception):
-    """A source cannot be captured as it is; the message says why."""
+    """A source cannot be captured; the message says why."""
 
 
 @frozen
 class Piece:
-    """One record to be, and the position behind it."""
+    """A record to write, and the position after it."""
 
     key: bytes | None
     value: bytes | None
@@ -58,23 +52,23 @@ class Piece:
 
 
 class Captured(Protocol):
-    """What is captured."""
+    """A source."""
 
     @property
     def name(self) -> str:
-        """The same after a restart, and no other's."""
+        """Unique, and the same after a restart."""
         ...
 
     def pieces(self, position: Any) -> Iterator[Piece]:
-        """What is there behind a position; None is the beginning. Ends when there is nothing more for now."""
+        """The records after a position; None is the beginning. Ends when there are no more for now."""
         ...
 
     def captured(self, position: Any) -> None:
-        """Everything up to this position is in the topic, and will not be asked for again."""
+        """All records up to this position are committed, and will not be read again."""
         ...
 
     def close(self) -> None:
-        """The capture ends."""
+        """Called when the capture ends."""
         ...
 
 
@@ -85,7 +79,7 @@ class Capture:
     source: Captured
 
     def run(self, stop: threading.Event, idle: float = _IDLE) -> int:
-        """Capture until told to stop. Gives the number of records written."""
+        """Capture until `stop` is set. Returns the number of records."""
         written = 0
         with self._writing() as (producer, partition):
             position = self.position(partition)
@@ -97,13 +91,13 @@ class Capture:
         return written
 
     def once(self) -> int:
-        """Capture what is there now."""
+        """Capture the current records. Returns their number."""
         with self._writing() as (producer, partition):
             return self._write_what_is_there(producer, partition, self.position(partition))[0]
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[Producer, int]]:
-        """A producer that is the only one for this source, and the source's partition."""
+        """The only producer of this source, and the source's partition."""
         with (
             self._alone(),
             closing(self.source),
@@ -131,24 +125,20 @@ class Capture:
             try:
                 producer.commit()
             except TransactionFailed:
-                producer.abort()  # which says so if another has taken over
+                producer.abort()  # raises ProducerFenced if another capture has taken over
                 raise
             count, position = count + len(some), some[-1].position
             self.source.captured(position)
         return count, position
 
     def position(self, partition: int) -> Any:
-        """Where the last record of this source in the partition ends; None if there is none."""
-        where = (self.topic, partition)
+        """The position of the last committed record of this source; None if there is none."""
         source = self.source.name.encode()
 
         def is_of_source(record: Record) -> bool:
             return dict(record.headers).get(SOURCE) == source
 
-        with Consumer(self.bootstrap, client_id="barnabas-capture", isolation="read_committed") as consumer:
-            self._wait_for_others(consumer, where)
-            found = last_record(consumer, where, is_of_source)
-            (begin,) = consumer.beginning_offsets([where]).values()
+        found, begin = last_record(self.bootstrap, (self.topic, partition), is_of_source, client_id="barnabas-capture")
         if found is not None:
             return json.loads(dict(found.headers)[POSITION] or b"null")
         if begin > 0:
@@ -157,16 +147,6 @@ class Capture:
                 "was; capture into a topic that keeps its records (retention.ms=-1)"
             )
         return None
-
-    def _wait_for_others(self, consumer: Consumer, where: tuple[str, int]) -> None:
-        """Records behind a transaction of another source that is still open are not seen, and ours may be there."""
-        with Consumer(self.bootstrap, client_id="barnabas-capture") as uncommitted:
-            (end,) = uncommitted.end_offsets([where]).values()
-        deadline = time.monotonic() + _PATIENCE
-        while (seen := next(iter(consumer.end_offsets([where]).values()))) < end:
-            if time.monotonic() > deadline:
-                raise TimedOut(f"{where[0]}-{where[1]}: a transaction has been open at offset {seen} for too long")
-            time.sleep(_LOOK)
 
     @property
     def _id(self) -> str:

@@ -1,7 +1,7 @@
-"""Records that could not be used, to a topic of their own: with the reason, where they were, how often it was tried.
+"""Records that cannot be used, to a topic for dead letters: with the reason, their offset and the number of attempts.
 
-Key and value are the record's own, so a program can put them back; then the attempt counts on. Written at least once:
-after a crash the same dead letter may come twice, with the same source offset.
+Key and value are the record's own, so a program can send them again; the number of attempts then grows. Written at
+least once: after a crash the same dead letter may be written twice, with the same source offset.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 
 @frozen
 class DeadLetters:
-    """Where they go."""
+    """The topic for dead letters."""
 
     bootstrap: str
     topic: str
@@ -32,12 +32,12 @@ class DeadLetters:
         writer.option("kafka.bootstrap.servers", self.bootstrap).option("topic", self.topic).save()
 
     def letters(self, bad: DataFrame) -> DataFrame:
-        """Rows as they are written."""
+        """The rows of dead letters, for the sink."""
         return bad.select(f"{RECORD}.key", f"{RECORD}.value", _headers(bad).alias("headers"))
 
 
 def _headers(bad: DataFrame) -> Column:
-    """The record's own, without those of an earlier attempt, and the new ones."""
+    """The record's own headers without those of an earlier attempt, and the new ones."""
     field = bad.schema[RECORD].dataType
     has_headers = "headers" in field.fieldNames()
     given = f.col(f"{RECORD}.headers") if has_headers else f.lit(None).cast(_HEADERS)

@@ -1,6 +1,6 @@
-"""Records to columns. What cannot be decoded is not an error of the query: its row says why in `_error`.
+"""Records to columns. An undecodable record does not end the query: its row has the reason in `_error`.
 
-Every decoder keeps the record itself in the column `_record`, for dead letters and for whoever wants its offset.
+Every decoder keeps the record itself in the column `_record`, for dead letters and for its offset.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CORRUPT = "_corrupt"
 
 class Decoder(Protocol):
     def decode(self, records: DataFrame) -> DataFrame:
-        """The decoded columns, and `_record`, and `_error`, which is null where all is well."""
+        """The decoded columns, `_record`, and `_error`, which is null for good records."""
         ...
 
 
@@ -58,7 +58,7 @@ class TextDecoder:
 
 @frozen
 class BytesDecoder:
-    """As they are, in the columns `key` and `value`."""
+    """Undecoded, in the columns `key` and `value`."""
 
     def decode(self, records: DataFrame) -> DataFrame:
         return _kept(records).select("key", "value", RECORD, f.lit(None).cast("string").alias(ERROR))

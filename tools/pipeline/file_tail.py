@@ -1,13 +1,13 @@
-"""The lines of a file, as they are appended. What was rotated away meanwhile is read to its end first.
+"""The lines of a file, as they are appended. Rotated files are read to their ends first.
 
-A position is the file's inode, the bytes that were read, and a hash of the last of them: an inode is used again, and a
-file that was truncated may have grown past where it was, but then other bytes stand there. A copy that was made before
-the truncation (logrotate's copytruncate) is found by the same hash.
+A position is the file's inode, the number of bytes read, and a hash of the last of them: inodes are reused, and a
+truncated file may have grown past the position, but then it has other bytes there. A copy that was made before the
+truncation (logrotate's copytruncate) is found by the same hash.
 
-Files follow each other by the time of their last change, and one with a successor in which something stands is written
-no more. So a line counts when its end was written, or when its file has such a successor. The file that is being read
-stays open: it may be renamed or removed, and is still read to its end. What was rotated before a capture began is not
-read. What was compressed is not read either, but told: delaycompress leaves a capture time to read a file.
+Files are ordered by the time of their last change. A file with a non-empty successor is no longer written to. So a line
+counts when its end is written, or when its file has such a successor. The file being read stays open: it may be renamed
+or removed, and is still read to its end. Files that were rotated before the capture began are not read. A file that was
+compressed before it was read is an error: with delaycompress a capture has the time to read it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools.pipeline.capture import CaptureError, Piece
 from tools.pipeline.read_file import ReadFile, bytes_left
 
 _ROTATED = re.compile(r"[.-]\d[\d._T:-]*")
-"""What a name gets: a number or a date."""
+"""The suffix of a rotated file: a number or a date."""
 _COMPRESSED = re.compile(_ROTATED.pattern + r"\.gz")
 
 
@@ -34,7 +34,7 @@ def absolute(path: str | Path) -> Path:
 
 @define
 class FileTail:
-    """`path`, and what it was before it was renamed in the same directory, to `path.1` or `path-20261231`, say."""
+    """`path` and its rotated files in the same directory, such as `path.1` or `path-20261231`."""
 
     path: Path = field(converter=absolute)
     _reading: ReadFile | None = field(default=None, init=False, repr=False, eq=False)
@@ -58,7 +58,7 @@ class FileTail:
                     file.close()
 
     def captured(self, position: Any) -> None:
-        """Nothing is kept for those who read a file."""
+        """A file keeps no state of its captures."""
 
     def close(self) -> None:
         if self._reading is not None:
@@ -66,9 +66,9 @@ class FileTail:
             self._reading = None
 
     def _all(self) -> list[ReadFile]:
-        """The files that are there and the one that was being read, from the oldest to the one that is written to.
+        """The existing files and the one being read, from the oldest to the one that is written to.
 
-        All are opened before one is read: what has a successor then is written no more when it is read.
+        All are opened before one is read: a file that has a successor then is no longer written to when it is read.
         """
         while True:
             there = self._listing()
@@ -78,7 +78,7 @@ class FileTail:
                     found[file.inode] = file
             if self._listing() == there and found.keys() >= set(there.values()):
                 break
-            for file in found.values():  # some were renamed meanwhile
+            for file in found.values():  # some were renamed in between
                 if file is not self._reading:
                     file.close()
         paths = {inode: path for path, inode in there.items()}
@@ -95,13 +95,13 @@ class FileTail:
                 try:
                     status = path.stat()
                 except FileNotFoundError:
-                    continue  # it was renamed just now: the second listing differs
+                    continue  # it was renamed in between: the second listing differs
                 if S_ISREG(status.st_mode):
                     found[path] = status.st_ino
         return found
 
     def _left(self, files: list[ReadFile], position: Any) -> list[tuple[ReadFile, int]]:
-        """What is to be read, and from where. At the end is no empty file: its predecessor may still be written."""
+        """The files to read, each with its first byte. Empty files at the end are left out."""
         at, begin = self._begin(files, position)
         left = files[at:]
         while len(left) > 1 and not left[-1].size:
@@ -111,7 +111,7 @@ class FileTail:
         return [(file, 0 if number else begin) for number, file in enumerate(left)]
 
     def _begin(self, files: list[ReadFile], position: Any) -> tuple[int, int]:
-        """Which file comes first, and from where it is read."""
+        """The first file to read, and its first byte."""
         if position is None:
             at = [number for number, one in enumerate(files) if one is self._reading or one.path == self.path]
             return (at[0] if at else len(files)), 0
@@ -130,7 +130,7 @@ class FileTail:
                 raise CaptureError(f"{path} was compressed when {offset} bytes were read: gunzip it, and capture again")
             if is_more is False:
                 return self._behind(files, path, position), 0
-        if is_truncated:  # it is written anew
+        if is_truncated:  # it was truncated and is written again
             return same[0], 0
         told = f" ({', '.join(one.name for one in compressed)} cannot be it)" if compressed else ""
         raise CaptureError(
@@ -139,14 +139,14 @@ class FileTail:
         )
 
     def _behind(self, files: list[ReadFile], read: Path, position: Any) -> int:
-        """The first file that came after one that was read to its end, and compressed."""
+        """The first file after one that was read to its end and then compressed."""
         since_ns = read.stat().st_mtime_ns
         self._refuse_compressed(since_ns, position)
         later = [number for number, one in enumerate(files) if one.path == self.path or one.changed_ns > since_ns]
         return later[0] if later else len(files)
 
     def _compressed(self) -> list[Path]:
-        """Files that were rotated and compressed; not those of which the original is still there."""
+        """Rotated and compressed files whose original does not exist any more."""
         return [
             path
             for path in sorted(self.path.parent.glob("*"))
@@ -156,7 +156,7 @@ class FileTail:
         ]
 
     def _refuse_compressed(self, since_ns: int, position: Any) -> None:
-        """One that came later than the file that is left now, and is not a copy of it, would be missed."""
+        """Raise CaptureError for a compressed file that is later than this time and was not read."""
         for path in self._compressed():
             is_later = path.stat().st_mtime_ns > since_ns
             if is_later and bytes_left(path, position["offset"], position.get("trace")) is None:

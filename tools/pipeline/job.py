@@ -1,4 +1,4 @@
-"""A TOML file that describes a whole job. Every mistake in it is told at once, with its key.
+"""A TOML file that describes a whole job. All mistakes in it are reported at once, each with its key.
 
     name = "orders"
     checkpoint = "state/orders"
@@ -31,10 +31,10 @@
     [dead_letters]
     topic = "orders.dead"
 
-Where it runs is said by `--master`: local[*], spark://… or a Spark Connect server, sc://…. Such a server does the work
-with its own Python: paths, SQLite files and functions are the server's, and it reaches the brokers itself.
+`--master` says where it runs: local[*], spark://… or a Spark Connect server, sc://…. Such a server works with its own
+Python: paths, SQLite files and functions are the server's, and it connects to the brokers itself.
 
-A job that brings outside data in has `[capture]` instead of all but its name:
+A job that captures external data has `[capture]` in place of everything but the name:
 
     [capture]
     type = "file"                            # or "sqlite", with `table`
@@ -72,12 +72,12 @@ _TRIGGER = re.compile(
     r"(interval\s+)?(\d+\s*(microsecond|millisecond|second|minute|hour|day|week)s?\s*)+", re.IGNORECASE
 )
 _FUNCTION = re.compile(r"\w+(\.\w+)*:\w+")
-_UNTOLD = "host:0"
-"""Stands for a bootstrap that is missing, so that the other mistakes are told too."""
+_ANY_BOOTSTRAP = "host:0"
+"""In place of a missing bootstrap, so that the other mistakes are found too."""
 
 
 class JobError(Exception):
-    """What is wrong with a file, one line per mistake."""
+    """The mistakes in a file, one line each."""
 
     def __init__(self, mistakes: Sequence[str]) -> None:
         self.mistakes = tuple(mistakes)
@@ -103,7 +103,7 @@ class Job:
 
 @frozen
 class CaptureJob:
-    """A job that brings data in."""
+    """A job that captures external data."""
 
     name: str
     type: str
@@ -114,7 +114,7 @@ class CaptureJob:
 
 
 def load(path: Path) -> Job | CaptureJob:
-    """The job that a file describes."""
+    """The job in a file. Raises JobError with all mistakes."""
     try:
         given = tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError) as error:
@@ -133,7 +133,7 @@ def parse(given: Mapping[str, Any]) -> Job | CaptureJob:
     bootstrap = _text(source, "bootstrap", "source.", mistakes)
     options = {key: value for key, value in source.items() if key != "bootstrap"}
     if "source" in given:
-        mistakes += source_mistakes(options, bootstrap or _UNTOLD)
+        mistakes += source_mistakes(options, bootstrap or _ANY_BOOTSTRAP)
     trigger = _text(given, "trigger", "", mistakes) if "trigger" in given else "0 seconds"
     if trigger and trigger != AVAILABLE_NOW and not _TRIGGER.fullmatch(trigger):
         mistakes.append(f"trigger: a time like '10 seconds', or {AVAILABLE_NOW!r}, not {trigger!r}")
@@ -145,7 +145,7 @@ def parse(given: Mapping[str, Any]) -> Job | CaptureJob:
     if not isinstance(sinks, list) or not sinks:
         mistakes.append("sink: missing; write at least one [[sink]]")
         sinks = []
-    for at, sink in enumerate(sinks):
+    for at, sink in enumerate(sinks, 1):
         _check_sink(sink, f"sink[{at}]", bootstrap, mistakes)
     _check_targets(sinks, mistakes)
     dead = _table(given, "dead_letters", mistakes) if "dead_letters" in given else {}
@@ -186,7 +186,7 @@ def _check_decode(decode: Mapping[str, Any], mistakes: list[str]) -> None:
 
 def _check_transform(transform: Mapping[str, Any], mistakes: list[str]) -> None:
     _known(transform, ("sql", "function"), "transform.", mistakes)
-    if len(transform) > 1:
+    if {"sql", "function"} <= transform.keys():
         mistakes.append("transform: sql or function, not both")
     elif "sql" in transform:
         _text(transform, "sql", "transform.", mistakes)
@@ -209,7 +209,9 @@ def _check_sink(sink: Any, where: str, bootstrap: str, mistakes: list[str]) -> N
         options = sink.get("options", {})
         if isinstance(options, dict):
             brokers = sink.get("bootstrap", bootstrap)
-            mistakes += sink_mistakes(options, brokers if brokers and isinstance(brokers, str) else _UNTOLD, where)
+            mistakes += sink_mistakes(
+                options, brokers if brokers and isinstance(brokers, str) else _ANY_BOOTSTRAP, where
+            )
         else:
             mistakes.append(f"{where}.options: a table, not {options!r}")
     elif "key" in sink:
@@ -232,9 +234,9 @@ def _check_typed(
 
 
 def _check_targets(sinks: Sequence[Any], mistakes: list[str]) -> None:
-    """No two sinks may have the same target: what one has applied, the other would take for its own."""
+    """No two sinks may have the same target: each would take the batches of the other for its own."""
     seen: dict[tuple[Any, ...], int] = {}
-    for at, sink in enumerate(sinks):
+    for at, sink in enumerate(sinks, 1):
         if isinstance(sink, dict) and sink.get("type") in _SINKS:
             needed, _ = _SINKS[sink["type"]]
             target = (sink["type"], sink.get("bootstrap"), *(str(sink.get(key)) for key in needed))

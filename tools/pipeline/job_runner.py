@@ -51,7 +51,7 @@ def start(job: Job, spark: SparkSession) -> StreamingQuery:
 
 
 def run_job(job: Job, spark: SparkSession, show: Callable[[str], object] | None = None) -> None:
-    """Run a streaming job until it ends or is told to."""
+    """Run a streaming job until its end or a signal."""
     group = group_of({**job.source, "kafka.bootstrap.servers": job.bootstrap})
     try:
         run(start(job, spark), show, group)

@@ -1,4 +1,4 @@
-"""A file that is open and read line by line, whatever becomes of its name."""
+"""An open file that is read line by line, also after it was renamed or removed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"\.(\d{1,4})$")
 @define(eq=False)
 class ReadFile:
     path: Path | None
-    """None when it has none any more."""
+    """None after it was removed."""
     inode: int
     size: int
     changed_ns: int
@@ -41,7 +41,7 @@ class ReadFile:
         return cls(path, status.st_ino, status.st_size, status.st_mtime_ns, file)
 
     def look(self, path: Path | None) -> None:
-        """See what has become of it."""
+        """Update path, size and time of change."""
         status = os.fstat(self._file.fileno())
         self.path, self.size, self.changed_ns = path, status.st_size, status.st_mtime_ns
 
@@ -50,22 +50,22 @@ class ReadFile:
 
     @property
     def number(self) -> int:
-        """The higher, the older, among files that were changed at the same time."""
+        """The number of a rotated file; the higher, the older."""
         found = _NUMBER.search(self.path.name) if self.path is not None else None
         return int(found[1]) if found else 0
 
     def was_read(self, offset: int, trace: str | None) -> bool:
-        """Was it this file that was read up to here? A position of old has no trace."""
+        """Was this the file that was read up to here? Positions of older versions have no trace."""
         return self.size >= offset and trace in (None, _trace(self._bytes_before(offset)))
 
     def lines(self, begin: int) -> Iterator[Piece]:
-        """Those whose end was written."""
+        """The complete lines."""
         self._before, self._offset = self._bytes_before(begin), begin
         while (line := self._file.readline(_LINE_BYTES_MAX + 1)).endswith(b"\n") or len(line) > _LINE_BYTES_MAX:
             yield self._piece(line)
 
     def unfinished_line(self) -> Iterator[Piece]:
-        """What stands behind the last line."""
+        """The rest after the last complete line."""
         self._file.seek(self._offset)
         if line := self._file.read(_LINE_BYTES_MAX + 1):
             yield self._piece(line)
@@ -79,15 +79,15 @@ class ReadFile:
         return Piece(None, line.rstrip(b"\r\n"), position)
 
     def _bytes_before(self, offset: int) -> bytes:
-        """The file is read from this offset on afterwards."""
+        """The last bytes before this offset, to which the file is positioned then."""
         begin = max(offset - _TRACE_BYTES, 0)
-        self._file.seek(0, os.SEEK_END)  # what is in the buffer may not be in the file any more
+        self._file.seek(0, os.SEEK_END)  # drops the buffer, which may be outdated
         self._file.seek(begin)
         return self._file.read(offset - begin)
 
 
 def bytes_left(path: Path, offset: int, trace: str | None) -> bool | None:
-    """Does more stand in a compressed file than was read of it? None if it is not the file that was read."""
+    """Has a compressed file more bytes than were read of it? None if it is not the file that was read."""
     begin = max(offset - _TRACE_BYTES, 0)
     try:
         with gzip.open(path) as file:

@@ -1,4 +1,4 @@
-"""A query that runs until it ends or is told to: its progress shown, its last micro-batch finished first."""
+"""Runs a query until its end or a signal, shows its progress, and lets its last micro-batch finish."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _GRACE = 60.0
 
 
 def run(query: StreamingQuery, show: Callable[[str], object] | None = None, group: GroupOffsets | None = None) -> None:
-    """Wait for the end of a query, and tell each micro-batch as it is done, also to the group. SIGINT and SIGTERM stop
-    it gently.
+    """Wait for the end of a query, show each finished micro-batch, and commit it to the group. SIGINT and SIGTERM stop
+    the query after its current micro-batch.
     """
     say = show or _to_stderr
     told = -1
@@ -44,10 +44,10 @@ def run(query: StreamingQuery, show: Callable[[str], object] | None = None, grou
 
 
 def finish(query: StreamingQuery) -> None:
-    """Stop a query between two micro-batches, if the one in hand is done within a minute.
+    """Stop a query between two micro-batches, if the current one ends within a minute.
 
-    One is in hand while the trigger is active, until its progress is told. What the query says of itself is all that is
-    known of that with Spark Connect, whose server applies the batches.
+    A batch is current while the trigger is active, until its progress is reported. With Spark Connect, whose server
+    applies the batches, nothing else is known of them.
     """
     before = _begun(query)
     deadline = time.monotonic() + _GRACE
@@ -59,13 +59,13 @@ def finish(query: StreamingQuery) -> None:
 
 
 def _begun(query: StreamingQuery) -> str | None:
-    """When the last trigger began whose progress was told; None before the first."""
+    """The start of the last trigger whose progress is reported; None before the first."""
     progress = query.lastProgress
     return None if progress is None else progress["timestamp"]
 
 
 def line(progress: Mapping[str, Any]) -> str:
-    """What a micro-batch was like, in one line."""
+    """A micro-batch in one line."""
     behind = sum(lag(source) for source in progress["sources"])
     seconds = progress["durationMs"].get("triggerExecution", 0) / 1000
     rows = _rows(progress)
@@ -74,13 +74,13 @@ def line(progress: Mapping[str, Any]) -> str:
 
 
 def lag(source: Mapping[str, Any]) -> int:
-    """The offsets between what was read and what is there."""
+    """The number of offsets between the end of the batch and the end of the log."""
     ends, latest = _offsets(source["endOffset"]), _offsets(source["latestOffset"])
     return sum(max(offset - ends.get(where, offset), 0) for where, offset in latest.items())
 
 
 def _rows(progress: Mapping[str, Any]) -> int:
-    """Spark Connect tells the rows of each source, but not their sum."""
+    """Spark Connect reports the rows of each source, but not their sum."""
     return sum(source["numInputRows"] for source in progress["sources"])
 
 
@@ -90,7 +90,7 @@ def _offsets(said: Any) -> Mapping[Any, int]:
 
 @contextmanager
 def _signals() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set. Not in a thread, which gets no signals."""
+    """An event that SIGINT and SIGTERM set. In other threads than the main one it is never set."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 
 def quoted(name: str) -> str:
-    """A name, whatever is in it."""
+    """A quoted name, which may contain any character."""
     escaped = name.replace('"', '""')
     return f'"{escaped}"'

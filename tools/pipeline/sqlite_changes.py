@@ -1,11 +1,11 @@
-"""The changes of a SQLite table: rows that are inserted, updated and deleted, by whichever program.
+"""The changes of a SQLite table: rows that any program inserts, updates or deletes.
 
-Triggers write each change into a table beside it, in the transaction that makes the change. So what is rolled back is
-never seen, and what is committed is never missed. A position is a number in that table.
+Triggers write each change into a table of changes, in the transaction of the change. So a change that is rolled back is
+never captured, and a committed one is never missed. A position is a number in that table.
 
-What has been captured is removed there. A table may be captured into several topics: each is a reader, the changes wait
-for the slowest, and one that comes when some are gone already is told so. One that is captured no more is a row to be
-deleted in `barnabas_readers`.
+Captured changes are removed. A table may be captured into several topics: each is a reader, and changes are kept for
+the slowest one. A reader that begins after changes were removed gets an error. To give a reader up, delete its row in
+`barnabas_readers`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SqliteChanges:
     path: Path = field(converter=absolute)
     table: str
     reader: str = ""
-    """For whom, where several capture the table: a topic."""
+    """The name of this capture if several capture the table: a topic."""
 
     @property
     def name(self) -> str:
@@ -45,7 +45,7 @@ class SqliteChanges:
         return f"barnabas_changes_{self.table}"
 
     def install(self) -> None:
-        """Make the triggers, if they are not there. Rows that are there already come first, as inserts."""
+        """Create the triggers, if they do not exist. The existing rows come first, as inserts."""
         with closing(self._connect()) as connection:
             columns, keys = self._columns(connection)
             changes = quoted(self._changes)
@@ -90,7 +90,7 @@ class SqliteChanges:
             if last < forgotten:
                 raise CaptureError(
                     f"{self.name}: changes {last + 1} to {forgotten} were captured by others and are gone; to begin "
-                    f"anew, drop the table {self._changes} and its triggers, and capture into another topic"
+                    f"again, drop the table {self._changes} and its triggers, and capture into another topic"
                 )
             if last > self._last(connection):
                 raise CaptureError(
@@ -111,7 +111,7 @@ class SqliteChanges:
                     return
 
     def captured(self, position: int) -> None:
-        """Remove what all readers have captured. Numbers are never used again."""
+        """Remove the changes that all readers have captured. Numbers are never reused."""
         with closing(self._connect()) as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(
@@ -125,10 +125,10 @@ class SqliteChanges:
             connection.execute("COMMIT")
 
     def close(self) -> None:
-        """Nothing stays open between two looks."""
+        """There is no connection between two calls."""
 
     def _forgotten(self, connection: sqlite3.Connection) -> int:
-        """Up to which number changes are gone, or may go at any time."""
+        """The number up to which changes may have been removed."""
         (number,) = connection.execute(
             f"SELECT coalesce(min(number), 0) FROM {_READERS} WHERE changes = ?",  # noqa: S608  no values
             (self._changes,),
@@ -136,7 +136,7 @@ class SqliteChanges:
         return number
 
     def _last(self, connection: sqlite3.Connection) -> int:
-        """The number of the last change that there ever was."""
+        """The number of the last change, also if it was removed."""
         found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (self._changes,)).fetchone()
         return 0 if found is None else found[0]
 

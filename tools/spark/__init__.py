@@ -1,17 +1,17 @@
-"""A PySpark source and sink of Kafka topics, of our cluster or any other: `spark.read.format("barnabas")`.
+"""A PySpark source and sink of the topics of any Kafka cluster: `spark.read.format("barnabas")`.
 
 source         the data source that Spark sees
-reading        how it reads
-writing        how it writes
-options        what a user may say, under the stock connector's names and with its errors
-positions      where reading begins or ends: an end of the log, offsets, times
-offsets        how far a stream has come, as Spark keeps it: {"topic": {"0": 23}}
-topics         which partitions are meant, and what the brokers say about them
-decisions      which micro-batch of a query is committed
-group_offsets  committed offsets that lag tools see
+reading        the source
+writing        the sink
+options        the options, with the stock connector's names and errors
+positions      first and last positions: an end of the log, offsets, times
+offsets        the offsets of a stream, as Spark keeps them: {"topic": {"0": 23}}
+topics         the selected partitions and their offsets, from the brokers
+decisions      the record of the committed micro-batch of a query
+group_offsets  committed offsets for lag tools
 schema         the columns of the source
-last_record    the last record of a kind in a partition
+last_record    the last committed record of a kind in a partition
 session        a session that works: Java, Python, stack size
-java           a Java for Spark, where there is none
-errors         what a Spark job is told
+java           finds a Java for Spark, or makes one of a wheel
+errors         the errors of a Spark job
 """

@@ -1,17 +1,17 @@
-"""Which micro-batch of a query is committed: one record in a compacted topic, written before anything is committed.
+"""The committed micro-batch of a query: one record in a compacted topic, written before the first commit.
 
-The record names every prepared transaction of the batch. Once it is written the batch is decided, whatever dies: a
-driver that comes back finds it, lets its tasks write nothing, and commits what is named there, as often as it takes.
+The record names every prepared transaction of the batch. Once it is written the batch is decided, even if the driver
+dies: the next driver finds the record, its tasks write nothing, and it commits the named transactions; repeating a
+commit does no harm.
 
-Two runs of one query may be at their commit at once: the one that Spark believes to have stopped, and its successor. So
-a decision is written in a transaction, under one id for each writer. Who is about to decide takes the id over first and
-looks for a decision then: what the other has decided by then is seen, and what he has not, he never will: he is fenced.
+Two runs of one query may commit at the same time: one that Spark believes to have stopped, and its successor. So a
+decision is written in a transaction, with one transactional id for each writer. A run that is about to decide first
+takes the id over, which fences the other run, and then looks for a decision of the other run.
 """
 
 from __future__ import annotations
 
 import json
-import time
 from typing import Self
 
 from attrs import frozen
@@ -19,19 +19,14 @@ from attrs import frozen
 from protocol.error_codes import ErrorCode
 from protocol.records.record import Record
 from tools.client.admin import Admin
-from tools.client.consumer import Consumer
 from tools.client.errors import KafkaError, TransactionFailed
-from tools.client.metadata import TopicPartition
-from tools.client.offsets import LATEST
 from tools.client.producer import Producer
 from tools.client.writing.transaction import PreparedTransaction
 from tools.spark.last_record import last_record
 
 TOPIC = "barnabas.spark.decisions"
-_WHERE = (TOPIC, 0)
 _CLIENT = "barnabas-spark"
 _OPEN_MAX = 10.0
-_PAUSE = 0.01
 
 
 @frozen
@@ -43,7 +38,7 @@ class Decision:
 
 
 def last_decision(bootstrap: str, query: str) -> Decision | None:
-    """The last micro-batch of a query that was decided on."""
+    """The last decided micro-batch of a query."""
     key = query.encode()
 
     def is_of_query(record: Record) -> bool:
@@ -52,27 +47,15 @@ def last_decision(bootstrap: str, query: str) -> Decision | None:
     with Admin(bootstrap, client_id=_CLIENT) as admin:
         if TOPIC not in admin.describe_topics([TOPIC]):
             return None
-    with Consumer(bootstrap, isolation="read_committed", client_id=_CLIENT) as consumer:
-        _wait_for_others(bootstrap, consumer)
-        found = last_record(consumer, _WHERE, is_of_query)
+    found, _ = last_record(bootstrap, (TOPIC, 0), is_of_query, client_id=_CLIENT)
     if found is None or found.value is None:
         return None
     said = json.loads(found.value)
     return Decision(said["batch"], tuple(PreparedTransaction.from_json(one) for one in said["prepared"]))
 
 
-def _wait_for_others(bootstrap: str, consumer: Consumer) -> None:
-    """Everything that is written by now is to be seen. A decision that somebody is just writing hides those behind it:
-    for a moment, or if he died, until his transaction is timed out.
-    """
-    with Admin(bootstrap, client_id=_CLIENT) as admin:
-        (end,) = (at.offset for at in admin.list_offsets({_WHERE: LATEST}, committed=False).values())
-    while consumer.end_offsets([_WHERE])[TopicPartition(*_WHERE)] < end:
-        time.sleep(_PAUSE)
-
-
 class Decider:
-    """Whoever was about to decide for this writer before, cannot any more."""
+    """Fences every other run that is about to decide for this writer."""
 
     def __init__(self, bootstrap: str, writer: str) -> None:
         _make_topic(bootstrap)
@@ -96,14 +79,14 @@ class Decider:
         self._producer.close()
 
     def decide(self, decision: Decision) -> None:
-        """From now on the micro-batch is committed. Raises ProducerFenced if somebody else decides now."""
+        """Decide: the micro-batch is committed from now on. Raises ProducerFenced if another run has taken over."""
         said = {"batch": decision.batch, "prepared": [one.to_json() for one in decision.prepared]}
         self._producer.begin()
         self._producer.send(TOPIC, json.dumps(said).encode(), key=self._writer.encode(), partition=0)
         try:
             self._producer.commit()
         except TransactionFailed:
-            self._producer.abort()  # which says so if somebody else decides now
+            self._producer.abort()  # raises ProducerFenced if another run has taken over
             raise
 
 

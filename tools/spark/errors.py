@@ -1,11 +1,15 @@
-"""What a Spark job is told when something is not as it was said to be."""
+"""The errors of a Spark job."""
 
 from __future__ import annotations
 
 
 class OptionError(ValueError):
-    """An option that cannot be, or that another one contradicts."""
+    """Options are missing, unknown, malformed or contradictory. `mistakes` has each of them."""
+
+    def __init__(self, *mistakes: str) -> None:
+        self.mistakes = mistakes
+        super().__init__("; ".join(mistakes))
 
 
 class DataLoss(Exception):
-    """Records that a query has not read are gone. With failOnDataLoss=false this is a warning."""
+    """Records that a query has not read do not exist any more. With failOnDataLoss=false this is a warning."""

@@ -1,9 +1,8 @@
-"""The offsets of a query as committed offsets of a group, so that lag tools see how far it is. Nobody reads them back.
+"""The offsets of a query as committed offsets of a group, for lag tools. The query never reads them.
 
-A source learns that a micro-batch is finished when Spark asks it for the latest offset again, at the next trigger: so
-it commits then, and the last batch of a query that is stopped before is committed when the query is started again. Who
-sees the query's progress knows it at once, as pipelines do, and commits then too. It must not harm the query: what goes
-wrong is a warning, and is made good the next time.
+A source learns that a micro-batch is finished when Spark asks it for the latest offset again, at the next trigger. It
+commits then; the last batch of a stopped query is committed after the next start. A pipeline sees the progress of its
+query and commits each finished batch at once. A failed commit is a warning, and is repeated with the next batch.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _SECONDS = 5.0
 
 
 class GroupOffsets:
-    """Of one query. Connects when there is something to commit."""
+    """Of one query. Connects with the first commit."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         self._bootstrap = bootstrap
@@ -32,7 +31,7 @@ class GroupOffsets:
         self._committed: Mapping[TopicPartition, int] = {}
 
     def keep(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit these offsets, if they are others than before."""
+        """Commit these offsets, if they have changed."""
         if offsets == self._committed:
             return
         if self._admin is None:
@@ -46,7 +45,7 @@ class GroupOffsets:
             self._committed = dict(offsets)
 
     def keep_progress(self, progress: Mapping[str, Any]) -> None:
-        """Commit where a micro-batch ended, by what the query tells of it."""
+        """Commit the end of a micro-batch from the progress of the query."""
         for source in progress["sources"]:
             if isinstance(source["endOffset"], dict):
                 self.keep(restored(source["endOffset"]))
@@ -58,6 +57,6 @@ class GroupOffsets:
 
 
 def group_of(source: Mapping[str, str]) -> GroupOffsets | None:
-    """Of the group that the options of a source name; None if they name none."""
+    """The offsets of the group in the options of a source; None without kafka.group.id."""
     options = stream_options(source)
     return None if options.group is None else GroupOffsets(options.fetch.bootstrap, options.group)

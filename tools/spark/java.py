@@ -27,7 +27,7 @@ exec "{java}" "$@"
 
 
 class NoJava(Exception):
-    """Spark cannot run here; the message says what to install."""
+    """There is no Java for Spark; the message says which to install."""
 
 
 def java_home() -> Path:
@@ -44,7 +44,7 @@ def java_home() -> Path:
 
 
 def version(java: Path) -> int | None:
-    """The version of a Java, by what it says; None if it does not run."""
+    """The version of a Java, from its output; None if it does not run."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr  # noqa: S603
     except (OSError, subprocess.SubprocessError):
@@ -78,7 +78,7 @@ def shim(java: Path) -> Path:
         return home
     script.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if home.stat().st_uid != os.getuid():
-        raise NoJava(f"{home} belongs to somebody else; remove it, or install a Java")
+        raise NoJava(f"{home} belongs to another user; remove it, or install a Java")
     with tempfile.NamedTemporaryFile("w", dir=script.parent, delete=False) as written:
         written.write(text)
     os.chmod(written.name, stat.S_IRWXU)

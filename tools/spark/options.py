@@ -1,14 +1,17 @@
-"""What a user may say about a source or a sink: the stock Kafka connector's options, by its names and with its errors.
+"""The options of the source and the sink: the stock Kafka connector's names, with its errors.
 
-Names are compared without regard to case, as Spark does. `kafka.*` are the configs of Kafka's own clients; those that
-mean something to ours are used, those that would break a promise are refused, and of the others it is said that they
-mean nothing here.
+Names are case-insensitive, as in Spark. `kafka.*` are the configs of Kafka's own clients: some are used, some are
+refused because they would break a promise of the source or the sink, and all others have no effect, with a warning. Any
+other unknown name is an error, because a misspelt option would change what the query does. All mistakes are in one
+OptionError.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from attrs import evolve, frozen
 
@@ -18,9 +21,22 @@ from tools.client.producer import ACKS, CODECS
 from tools.spark.errors import OptionError
 from tools.spark.positions import ENDS, AtEnd, AtOffsets, AtTime, AtTimes, Position, named_partitions, partition_numbers
 
+T = TypeVar("T")
 BOOTSTRAP = "kafka.bootstrap.servers"
 ONCE, ONCE_ID, ONCE_BATCH = "exactlyOnce", "exactlyOnceId", "exactlyOnceBatch"
 STRATEGIES = ("subscribe", "subscribePattern", "assign")
+SOURCE_NAMES = (
+    *STRATEGIES,
+    "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
+    "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition",
+    "failOnDataLoss", "includeHeaders", "groupIdPrefix", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
+    "kafkaConsumer.pollTimeoutMs",
+)  # fmt: skip
+SINK_NAMES = ("topic", ONCE, ONCE_ID, ONCE_BATCH)
+CLIENT = "kafka."
+_SPARKS = ("path", "checkpointLocation", "queryName")
+"""Options of Spark itself, which it passes on."""
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 _OFFSETS = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 _TIMES = '{"topicA":{"0":1000,"1":1000},"topicB":{"0":2000}}'
@@ -52,7 +68,7 @@ _SECONDS = {"us": 1e-6, "ms": 0.001, None: 0.001, "s": 1, "sec": 1, "second": 1,
 
 @frozen
 class Selection:
-    """Which partitions: exactly one of the three is given."""
+    """The selected partitions, by exactly one of these."""
 
     topics: frozenset[str] | None = None
     pattern: str | None = None
@@ -61,7 +77,7 @@ class Selection:
 
 @frozen
 class Fetch:
-    """How records are fetched. The same for every task of a query, so that they can share consumers."""
+    """The settings of a consumer. The same for all tasks of a query, so that they can share consumers."""
 
     bootstrap: str
     isolation: str = READ_COMMITTED
@@ -95,10 +111,10 @@ class SourceOptions:
 
 @frozen
 class MicroBatch:
-    """Which write it is, for a sink that shall do it once."""
+    """The id of a write, for a sink that writes it exactly once."""
 
     writer: str
-    """Of all micro-batches of a query into a target, and of no others."""
+    """The same for all micro-batches of a query into one target, and unique."""
     number: int
 
 
@@ -114,15 +130,31 @@ class SinkOptions:
     delivery: float = 120.0
     client_id: str = "barnabas-spark"
 
+    @property
+    def producer_settings(self) -> dict[str, Any]:
+        """The arguments of every producer of a sink."""
+        names = ("compression", "linger", "batch_bytes", "delivery", "client_id")
+        return {name: getattr(self, name) for name in names}
+
 
 class Options:
-    """Options by their lower-case names; each is read with what it must be."""
+    """Options by their lower-case names, with a reader for each kind of value.
+
+    A reader notes a mistake and returns the default, so that `check` can raise all mistakes at once.
+    """
 
     def __init__(self, given: Mapping[str, str]) -> None:
+        self.mistakes: list[str] = []
+        self._names = {name.lower(): name for name in given}
         self._given = {name.lower(): value for name, value in given.items()}
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._given
+
+    def check(self) -> None:
+        """Raise an OptionError with all mistakes, if there are any."""
+        if self.mistakes:
+            raise OptionError(*self.mistakes)
 
     def text(self, name: str) -> str | None:
         return self._given.get(name.lower())
@@ -134,7 +166,8 @@ class Options:
         try:
             return int(text)
         except ValueError:
-            raise OptionError(f"option '{name}' is a number, not {text!r}") from None
+            self.mistakes.append(f"option '{name}' is a number, not {text!r}")
+            return default
 
     def count(self, name: str) -> int | None:
         """A number from 1 on, if it is given."""
@@ -142,7 +175,8 @@ class Options:
             return None
         number = self.number(name, 1)
         if number < 1:
-            raise OptionError(f"{name} must be positive, not {number}")
+            self.mistakes.append(f"{name} must be positive, not {number}")
+            return None
         return number
 
     def milliseconds(self, name: str, default: float) -> float:
@@ -155,42 +189,69 @@ class Options:
             return default
         found = _DURATION.fullmatch(text.strip().lower())
         if found is None:
-            raise OptionError(f"option '{name}' is a time like '15m' or '30 seconds', not {text!r}")
+            self.mistakes.append(f"option '{name}' is a time like '15m' or '30 seconds', not {text!r}")
+            return default
         return int(found[1]) * _SECONDS[found[2]]
 
     def choice(self, name: str, default: str, choices: Mapping[str, object] | tuple[str, ...]) -> str:
         text = (self.text(name) or default).lower()
         if text not in choices:
-            raise OptionError(f"option '{name}' is one of {', '.join(choices)}, not {text!r}")
+            self.mistakes.append(f"option '{name}' is one of {', '.join(choices)}, not {text!r}")
+            return default
         return text
 
     def truth(self, name: str, default: str) -> bool:
         return self.choice(name, default, ("true", "false")) == "true"
 
+    def read(self, read: Callable[[], T], default: T) -> T:
+        """The value that a function reads, which raises an OptionError if it is malformed."""
+        try:
+            return read()
+        except OptionError as error:
+            self.mistakes += error.mistakes
+            return default
+
     def bootstrap(self) -> str:
         text = self.text(BOOTSTRAP)
         if not text:
-            raise OptionError(f"Option '{BOOTSTRAP}' must be specified for configuring Kafka consumer and producer")
+            self.mistakes.append(f"Option '{BOOTSTRAP}' must be specified for configuring Kafka consumer and producer")
+            return ""
         for one in text.split(","):
             host, colon, port = one.strip().rpartition(":")
             if not colon or not host or not port.isdecimal():
-                raise OptionError(f"option '{BOOTSTRAP}' is host:port,…, and {one.strip()!r} in it is not")
+                self.mistakes.append(f"option '{BOOTSTRAP}' is host:port,…, and {one.strip()!r} in it is not")
         return text
 
     def kafka_names(self) -> set[str]:
-        return {name for name in self._given if name.startswith("kafka.")}
+        return {name for name in self._given if name.startswith(CLIENT)}
+
+    def must_be_known(self, known: Sequence[str]) -> None:
+        """Refuse every name that is neither known, nor a config of Kafka's clients, nor an option of Spark."""
+        allowed = {name.lower() for name in (*known, *_SPARKS)}
+        self.mistakes += [
+            f"option '{name}' is unknown{suggestion(name, known)}"
+            for lower, name in self._names.items()
+            if lower not in allowed and not lower.startswith(CLIENT)
+        ]
 
     def refuse(self, refused: Mapping[str, str]) -> None:
         for name, instead in refused.items():
             if name in self:
-                raise OptionError(f"Kafka option '{name.removeprefix('kafka.')}' is not supported. {instead}")
+                self.mistakes.append(f"Kafka option '{name.removeprefix(CLIENT)}' is not supported. {instead}")
         for name, only in _PLAIN.items():
             if self.text(name) not in (None, only):
-                raise OptionError(f"option '{name}' can only be {only}: this source speaks to trusted networks")
+                self.mistakes.append(f"option '{name}' can only be {only}: there is no encryption or authentication")
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """The known name that an unknown one resembles, as the end of a message."""
+    by_lower = {one.lower(): one for one in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, 1)
+    return f"; did you mean '{by_lower[close[0]]}'?" if close else ""
 
 
 def unused_by_source(given: Mapping[str, str]) -> list[str]:
-    """Configs of Kafka's own clients that mean nothing to a source."""
+    """Configs of Kafka's own clients that have no effect on a source."""
     return sorted(Options(given).kafka_names() - _USED_BY_SOURCE)
 
 
@@ -204,39 +265,52 @@ def unused_by_sink(given: Mapping[str, str]) -> list[str]:
 def stream_options(given: Mapping[str, str]) -> SourceOptions:
     """For a streaming query."""
     options = Options(given)
+    made = _source_options(options)
     for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
         if name in options:
-            raise OptionError(f"{name} is not valid in streaming queries")
-    return source_options(given)
+            options.mistakes.append(f"{name} is not valid in streaming queries")
+    options.check()
+    return made
 
 
 def batch_options(given: Mapping[str, str]) -> SourceOptions:
     """For a batch query."""
-    options = source_options(given)
-    starting, ending = options.starting, options.ending
+    options = Options(given)
+    made = _source_options(options)
+    starting, ending = made.starting, made.ending
     if starting == AtEnd(LATEST):
-        raise OptionError("starting offset can't be latest for batch queries on Kafka")
+        options.mistakes.append("starting offset can't be latest for batch queries on Kafka")
     if ending == AtEnd(EARLIEST):
-        raise OptionError("ending offset can't be earliest for batch queries on Kafka")
+        options.mistakes.append("ending offset can't be earliest for batch queries on Kafka")
     for option, position, end, name in (
         ("startingOffsets", starting, LATEST, "latest"),
         ("endingOffsets", ending, EARLIEST, "earliest"),
     ):
         if isinstance(position, AtOffsets):
-            for where, offset in position.offsets.items():
-                if offset == end:
-                    raise OptionError(f"{option} for {where} can't be {name} for batch queries on Kafka")
-    return evolve(options, starting=starting or AtEnd(EARLIEST), ending=ending or AtEnd(LATEST))
+            options.mistakes += [
+                f"{option} for {where} can't be {name} for batch queries on Kafka"
+                for where, offset in position.offsets.items()
+                if offset == end
+            ]
+    options.check()
+    return evolve(made, starting=starting or AtEnd(EARLIEST), ending=ending or AtEnd(LATEST))
 
 
 def source_options(given: Mapping[str, str]) -> SourceOptions:
-    """What both kinds of queries have in common."""
+    """The options of both kinds of queries."""
     options = Options(given)
-    selection = _selection(options)
+    made = _source_options(options)
+    options.check()
+    return made
+
+
+def _source_options(options: Options) -> SourceOptions:
+    options.must_be_known(SOURCE_NAMES)
+    selection = options.read(lambda: _selection(options), Selection())
     options.refuse(_REFUSED_BY_SOURCE)
     rows_min, rows_max = options.count("minOffsetsPerTrigger"), options.count("maxOffsetsPerTrigger")
     if rows_min is not None and rows_max is not None and rows_min > rows_max:
-        raise OptionError(
+        options.mistakes.append(
             f"The value of minOffsetsPerTrigger({rows_min}) is higher than the maxOffsetsPerTrigger({rows_max})."
         )
     isolation = options.choice("kafka.isolation.level", READ_COMMITTED, (READ_COMMITTED, READ_UNCOMMITTED))
@@ -253,8 +327,8 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
     return SourceOptions(
         fetch,
         selection,
-        starting=_position(options, "starting"),
-        ending=_position(options, "ending"),
+        starting=options.read(lambda: _position(options, "starting"), None),
+        ending=options.read(lambda: _position(options, "ending"), None),
         is_latest_where_no_time_matches=strategy == "latest",
         rows_max=rows_max,
         rows_min=rows_min,
@@ -330,14 +404,19 @@ def _position(options: Options, side: str) -> Position | None:
 
 def stream_sink_options(given: Mapping[str, str]) -> SinkOptions:
     """For a stream."""
-    for name in (ONCE_ID, ONCE_BATCH):
-        if name in Options(given):
-            raise OptionError(f"option '{name}' is not for streams: their checkpoints tell micro-batches apart")
-    return sink_options(given)
+    options = Options(given)
+    made = _sink_options(options)
+    options.mistakes += [
+        f"option '{name}' is not for streams: their checkpoints tell micro-batches apart"
+        for name in (ONCE_ID, ONCE_BATCH)
+        if name in options
+    ]
+    options.check()
+    return made
 
 
 def named_batch(given: Mapping[str, str]) -> MicroBatch | None:
-    """Which micro-batch a batch write is; None if it is written at least once."""
+    """The micro-batch of a batch write; None if it is written at least once."""
     options = Options(given)
     names = [name for name in (ONCE_ID, ONCE_BATCH) if name in options]
     if not is_exactly_once(given):
@@ -346,6 +425,7 @@ def named_batch(given: Mapping[str, str]) -> MicroBatch | None:
         return None
     writer = options.text(ONCE_ID)
     number = options.number(ONCE_BATCH, -1)
+    options.check()
     if not writer or len(names) < 2:
         raise OptionError(
             f"option '{ONCE}' of a batch write needs options '{ONCE_ID}' (of the query and its target) and "
@@ -357,17 +437,27 @@ def named_batch(given: Mapping[str, str]) -> MicroBatch | None:
 
 
 def is_exactly_once(given: Mapping[str, str]) -> bool:
-    return Options(given).truth(ONCE, "false")
+    options = Options(given)
+    is_once = options.truth(ONCE, "false")
+    options.check()
+    return is_once
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
-    """What both kinds of writes have in common."""
+    """The options of both kinds of writes."""
     options = Options(given)
+    made = _sink_options(options)
+    options.check()
+    return made
+
+
+def _sink_options(options: Options) -> SinkOptions:
+    options.must_be_known(SINK_NAMES)
     options.refuse(_REFUSED_BY_SINK)
-    is_once = is_exactly_once(given)
+    is_once = options.truth(ONCE, "false")
     acks = options.choice("kafka.acks", "all", ACKS)
     if is_once and ACKS[acks] != -1:
-        raise OptionError(f"option '{ONCE}' needs kafka.acks=all, not {acks}")
+        options.mistakes.append(f"option '{ONCE}' needs kafka.acks=all, not {acks}")
     return SinkOptions(
         options.bootstrap(),
         topic=options.text("topic"),

@@ -1,4 +1,4 @@
-"""Where reading begins or ends, as a user says it: at an end of the log, at offsets, at times."""
+"""The first or the last position of a query: an end of the log, offsets, times."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ ENDS = {"earliest": EARLIEST, "latest": LATEST}
 
 @frozen
 class AtEnd:
-    """The end of every log that `end` names, EARLIEST or LATEST."""
+    """The same end of every log: EARLIEST or LATEST."""
 
     end: int
 
 
 @frozen
 class AtOffsets:
-    """These offsets; EARLIEST and LATEST may stand for one. What is not named is where it would be without this."""
+    """These offsets, or EARLIEST and LATEST in place of one. Other partitions have the default position."""
 
     offsets: Mapping[TopicPartition, int]
 
 
 @frozen
 class AtTimes:
-    """The first records that are not older, in milliseconds."""
+    """The first records with these timestamps, in milliseconds, or later ones."""
 
     times: Mapping[TopicPartition, int]
 

@@ -1,4 +1,4 @@
-"""The rows of the source: the stock connector's, column by column."""
+"""The schema of the source, which is the stock connector's."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A Spark session that works, wherever it is made.
+"""A Spark session that works without further settings.
 
     from tools.spark.session import session
     spark = session("local[*]")
 
-What has to be right before the first session is set here once: a Java, the Python that the workers run, a stack that is
-deep enough for `stop()`, and, where the workers are on this machine, this project where they can import it. What is in
-`conf` wins.
+This module sets what Spark needs before the first session: a Java, the Python of the workers, a stack that is deep
+enough for `stop()`, and, if the workers are on this machine, the path of this project for their imports. `conf`
+overrides it.
 
 On a cluster whose master is elsewhere (`spark://host:port`), Spark itself finds the address under which executors reach
 this driver. They need this project installed, and the same Python under the same path; PYSPARK_PYTHON names another.
@@ -48,11 +48,11 @@ _CONF_HERE = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
     "FileSystemBasedCheckpointFileManager",
 }
-"""Where driver and workers are on one machine."""
+"""If the driver and the workers are on one machine."""
 
 
 _REMOTE_CONF = {"spark.sql.session.timeZone": "UTC"}
-"""All else is the server's own."""
+"""Everything else is set by the server."""
 
 
 _CONNECT_PORT = 15002
@@ -64,13 +64,13 @@ class SparkMissing(Exception):
 
 
 class NoServer(Exception):
-    """There is no Spark Connect server where one should be."""
+    """There is no Spark Connect server at the address."""
 
 
 def session(
     master: str = "local[*]", *, name: str = "barnabas", conf: Mapping[str, str] | None = None, log_level: str = "ERROR"
 ) -> SparkSession:
-    """A session on a master: local[*], spark://…, or of a server: sc://…. One that runs already is given back."""
+    """A session on a master: local[*], spark://…, or of a server: sc://…. A running session is reused."""
     if is_connect(master):
         return _remote(master, {**_REMOTE_CONF, **(conf or {})})
     prepare(master)
@@ -83,7 +83,7 @@ def session(
 
 
 def usual_conf(master: str) -> dict[str, str]:
-    """What is set for a master unless something else is said."""
+    """The default conf for a master."""
     usual = dict(_CONF)
     if is_here(master):
         usual |= {**_CONF_HERE, "spark.executorEnv.PYTHONPATH": _with_project()}
@@ -93,7 +93,7 @@ def usual_conf(master: str) -> dict[str, str]:
 
 
 def is_here(master: str) -> bool:
-    """Do the tasks run on this machine? So they do locally, and with a master that only this machine can reach."""
+    """Do the tasks run on this machine? Locally, and with a master that only this machine can reach."""
     if master.startswith("local"):
         return True
     if not master.startswith("spark://"):
@@ -127,14 +127,14 @@ def _remote(url: str, conf: Mapping[str, str]) -> SparkSession:
 
 def _session_class() -> type[SparkSession]:
     try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415  who has none is told so
+        from pyspark.sql import SparkSession  # noqa: PLC0415  PySpark is optional
     except ImportError as error:
         raise SparkMissing(f"PySpark is not installed: pip install 'barnabas[spark]' ({error})") from error
     return SparkSession
 
 
 def _must_answer(url: str) -> None:
-    """Spark itself would try for ten minutes, and say nothing."""
+    """Raise NoServer at once: Spark itself would retry for ten minutes without a message."""
     found = urlsplit(url)
     where = (found.hostname or "", found.port or _CONNECT_PORT)
     try:
@@ -144,14 +144,14 @@ def _must_answer(url: str) -> None:
 
 
 def is_late_start(error: BaseException) -> bool:
-    """Did a query end because a Python process was not up within ten seconds? No setting gives it longer, and on a busy
-    machine it takes longer; nothing has happened yet then, and the query can be started again.
+    """Did a query end because a Python process did not start within ten seconds? That time has no setting, and a busy
+    machine needs longer. The query has not done anything yet, and can be started again.
     """
     return "Python worker failed to connect back" in str(error)
 
 
 def prepare(master: str) -> None:
-    """Set what Spark reads from the environment, for this process and those that it starts."""
+    """Set the environment variables of Spark, for this process and those that it starts."""
     if importlib.util.find_spec("pyarrow") is None:
         raise SparkMissing("pyarrow is not installed: pip install 'barnabas[spark]'")
     os.environ["JAVA_HOME"] = str(java_home())
@@ -159,7 +159,7 @@ def prepare(master: str) -> None:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if is_here(master):
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
-    os.environ["PYTHONPATH"] = _with_project()  # Spark's processes beside this one plan and commit
+    os.environ["PYTHONPATH"] = _with_project()  # for Spark's Python processes, which plan and commit
 
 
 def _with_project() -> str:

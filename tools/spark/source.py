@@ -1,7 +1,7 @@
 """The data source that Spark sees as `format("barnabas")`.
 
-Spark looks for it, makes it, plans with it and runs its tasks in a new Python process each. So every method imports
-what it needs itself: all of it takes longer than Spark's own start of such a process.
+Spark looks it up, creates it, plans with it and runs its tasks in a new Python process each. So every method imports
+only the modules that it needs: importing all takes longer than the start of such a process.
 """
 
 from __future__ import annotations
@@ -67,9 +67,7 @@ class BarnabasSource(DataSource):
         return BatchSink(options, schema) if batch is None else ExactlyOnceBatchSink(options, batch, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink | ExactlyOnceStreamSink:  # noqa: ARG002, N802, FBT001  Spark's signature
-        """With outputMode("complete") Spark says overwrite. Nothing is: all rows are written again, as by the stock
-        connector.
-        """
+        """With outputMode("complete") Spark sets overwrite; all rows are appended again, as by the stock connector."""
         from tools.spark.options import stream_sink_options, unused_by_sink
         from tools.spark.writing.exactly_once import ExactlyOnceStreamSink
         from tools.spark.writing.sink import StreamSink
@@ -81,7 +79,7 @@ class BarnabasSource(DataSource):
 
 def _tell_unused(names: list[str]) -> None:
     if names:
-        logging.getLogger(__name__).warning("options that mean nothing here: %s", ", ".join(names))
+        logging.getLogger(__name__).warning("options that have no effect here: %s", ", ".join(names))
 
 
 def _must_be_fixed(schema: StructType, options: SourceOptions) -> None:

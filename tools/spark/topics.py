@@ -1,7 +1,8 @@
-"""What the brokers say about the partitions that a query reads. Asked on the driver, by tasks only when one seems gone.
+"""The selected partitions of a query and their offsets, from the brokers. Used on the driver; in tasks only when a
+partition seems to be deleted.
 
-Whatever a broker that is gone, or just coming back, makes fail is asked again: an exception here ends the query. That a
-partition is gone for good is only believed when it is still missing after a while.
+An exception here ends the query, so requests that fail because a broker is down are retried. A partition counts as
+deleted, or a log as truncated, only if that is still so after GONE_AFTER seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from tools.client.admin import Admin
-from tools.client.errors import ClientError
+from tools.client.errors import ClientError, ConnectionLost, TimedOut
 from tools.client.metadata import Topic, TopicPartition
 from tools.client.offsets import EARLIEST, LATEST, OffsetAt
 from tools.spark.decisions import TOPIC as DECISIONS
@@ -29,53 +30,47 @@ _PAUSE = 0.1
 
 
 class Topics:
-    """The partitions that the options select, and their offsets. Connects when it is first asked."""
+    """The selected partitions and their offsets. Connects with the first request."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._committed = options.fetch.isolation == READ_COMMITTED
         self._admin: Admin | None = None
+        self._has_answer = False
 
     def close(self) -> None:
         if self._admin is not None:
             self._admin.close()
             self._admin = None
 
-    # -- which partitions ------------------------------------------------------------------------------------------
+    # -- partitions ------------------------------------------------------------------------------------------------
 
     def first_partitions(self) -> set[TopicPartition]:
-        """Those that are there when a query begins. What was named must be there within a while."""
-        found, missing = self._awaited()
+        """The partitions at the start of a query. Raises OptionError if a named one is still missing after a while."""
+        found, missing = self._named()
         if missing:
             raise OptionError(f"the cluster has no {', '.join(missing)}")
         return found
 
     def awaited_partitions(self) -> set[TopicPartition]:
-        """Those that are there when a query begins or goes on. What was named may be gone by then."""
-        return self._awaited()[0]
+        """The partitions at the start of a query or at its restart, when named ones may have been deleted."""
+        return self._named()[0]
 
-    def _awaited(self) -> tuple[set[TopicPartition], list[str]]:
+    def _named(self) -> tuple[set[TopicPartition], list[str]]:
         selection = self._options.selection
-        deadline = time.monotonic() + min(self._options.patience, GONE_AFTER)
-        while True:
+
+        def look() -> tuple[set[TopicPartition], list[str]]:
             found = self._selected()
             if selection.partitions is not None:
-                missing = sorted(str(where) for where in selection.partitions - found)
-            else:
-                missing = sorted((selection.topics or frozenset()) - {where.topic for where in found})
-            if not missing or time.monotonic() > deadline:
-                return found, missing
-            time.sleep(_PAUSE)
+                return found, sorted(str(where) for where in selection.partitions - found)
+            return found, sorted((selection.topics or frozenset()) - {where.topic for where in found})
+
+        return _awaited(look, lambda found: not found[1], min(self._options.patience, GONE_AFTER))
 
     def partitions(self, known: Iterable[TopicPartition] = ()) -> set[TopicPartition]:
-        """Those that are there now. One that was known is missing only when it still is after a while."""
+        """The partitions now. A known one is left out only if it is still missing after GONE_AFTER seconds."""
         before = set(known)
-        deadline = time.monotonic() + GONE_AFTER
-        while True:
-            found = self._selected()
-            if before <= found or time.monotonic() > deadline:
-                return found
-            time.sleep(_PAUSE)
+        return _awaited(self._selected, lambda found: before <= found)
 
     def _selected(self) -> set[TopicPartition]:
         selection = self._options.selection
@@ -91,30 +86,27 @@ class Topics:
         found = _all_partitions(self._asked(lambda admin: admin.describe_topics(named)).values())
         return found if selection.partitions is None else found & selection.partitions
 
-    # -- their offsets ---------------------------------------------------------------------------------------------
+    # -- offsets ---------------------------------------------------------------------------------------------------
 
     def earliest(self, wheres: Iterable[TopicPartition]) -> Offsets:
-        """Of those that are there: what is missing after a while is left out."""
+        """The log starts of these partitions, without deleted ones."""
         wanted = set(wheres)
         return _offsets(self._at(dict.fromkeys(wanted & self.partitions(wanted), EARLIEST))) if wanted else {}
 
     def latest(self, wheres: Iterable[TopicPartition], known: Mapping[TopicPartition, int] | None = None) -> Offsets:
-        """Behind the last record that may be read. It is less than what was known only if it still is after a while:
-        a leader that has just been elected may not know yet how far its records are committed.
+        """The ends of the readable records. An end is lower than the known one only if it still is after GONE_AFTER
+        seconds: a new leader may not know yet how far its records are committed.
         """
         wanted = dict.fromkeys(wheres, LATEST)
-        deadline = time.monotonic() + GONE_AFTER
-        while True:
-            found = _offsets(self._at(wanted))
-            if all(found[where] >= offset for where, offset in (known or {}).items() if where in found):
-                return found
-            if time.monotonic() > deadline:
-                return found
-            time.sleep(_PAUSE)
+
+        def is_as_far(found: Offsets) -> bool:
+            return all(found[where] >= offset for where, offset in (known or {}).items() if where in found)
+
+        return _awaited(lambda: _offsets(self._at(wanted)), is_as_far)
 
     def at(self, position: Position, wheres: Iterable[TopicPartition], default: AtEnd) -> Offsets:
-        """Offsets of a position. What it does not name is at the default; a time that nothing matches is looked at
-        by `matched`, here it is at the end of the log.
+        """The offsets of a position, and of the default for partitions that it does not name. A time after the last
+        record gives the end of the log.
         """
         known = set(wheres)
         if isinstance(position, AtEnd):
@@ -133,7 +125,7 @@ class Topics:
         return rest | exact | _offsets(self._at(ends))
 
     def starting(self, position: Position, wheres: Iterable[TopicPartition], default: AtEnd) -> Offsets:
-        """The same for the beginning, where a time that nothing matches is a mistake unless it was said not to be."""
+        """The same for the first position, where a time after the last record is an error, by the default strategy."""
         found = self.at(position, wheres, default)
         if isinstance(position, AtEnd | AtOffsets) or self._options.is_latest_where_no_time_matches:
             return found
@@ -157,21 +149,38 @@ class Topics:
         return self._asked(lambda admin: admin.list_offsets(times, committed=self._committed))
 
     def _asked(self, question: Callable[[Admin], T]) -> T:
-        """The answer, asked again as often as the options say. Each time the client itself waits for brokers."""
+        """The answer, with the retries of the options. Each attempt waits for brokers for `patience` seconds.
+
+        There is no retry if no broker can be reached at all: the address may be wrong.
+        """
         retries = max(self._options.offset_retries, 0)
         for left in range(retries, -1, -1):
             if self._admin is None:
                 fetch = self._options.fetch
                 self._admin = Admin(fetch.bootstrap, seconds=self._options.patience, client_id=fetch.client_id)
             try:
-                return question(self._admin)
+                answer = question(self._admin)
             except ClientError as error:
                 self.close()
+                if not self._has_answer and isinstance(error.__cause__, ConnectionLost):
+                    where, seconds = self._options.fetch.bootstrap, self._options.patience
+                    raise TimedOut(f"no broker answers at {where} within {seconds:g} s: {error.__cause__}") from error
                 if not left:
                     raise
-                _log.warning("the brokers are asked again: %s", error)
+                _log.warning("the request to the brokers is retried: %s", error)
                 time.sleep(self._options.offset_retry_interval)
-        raise AssertionError("the last try gives an answer or raises")
+            else:
+                self._has_answer = True
+                return answer
+        raise AssertionError("the last attempt returns or raises")
+
+
+def _awaited(look: Callable[[], T], is_complete: Callable[[T], bool], seconds: float = GONE_AFTER) -> T:
+    """The first complete result, or the last one after these seconds."""
+    deadline = time.monotonic() + seconds
+    while not is_complete(found := look()) and time.monotonic() <= deadline:
+        time.sleep(_PAUSE)
+    return found
 
 
 def _all_partitions(topics: Iterable[Topic]) -> set[TopicPartition]:

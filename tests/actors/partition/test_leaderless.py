@@ -10,8 +10,7 @@ from actors.harness import Cluster
 from tests.actors.waiting import wait_until
 from tests.simulation.test_power_losses import lose_power, until, world_at_work
 from tools.cli.__main__ import main
-from tools.client.json_client import JsonClient
-from tools.client.json_conversation import Refused
+from tools.client.json_client import JsonClient, Refused
 
 
 def test_a_warning_names_the_replicas_that_an_election_waits_for(caplog: pytest.LogCaptureFixture) -> None:

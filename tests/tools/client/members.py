@@ -1,4 +1,4 @@
-"""Memberships beside a coordinator without actors: real messages, virtual time, answers that get lost when told to."""
+"""Memberships with a coordinator without actors: real messages, virtual time, answers that are lost on demand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def view_of(coordinator: Coordinator) -> View:
 
 
 class Driven:
-    """A membership, what it has said and not heard yet, and a user who does his tasks when he is told to."""
+    """A membership, its unanswered request, and a user who does the tasks on demand."""
 
     def __init__(self, coordinator: Coordinator, membership: Membership) -> None:
         self.coordinator = coordinator
@@ -46,7 +46,7 @@ class Driven:
             self._waiting = self.coordinator.send(message, version)
 
     def hear(self) -> Any:
-        """Gives what it was told, if it was."""
+        """Returns the answer, if there was one."""
         if self._waiting is None or self._waiting not in self.coordinator.answers:
             return None
         answer = self.coordinator.answers[self._waiting]
@@ -97,7 +97,7 @@ class Driven:
 
 
 def settle(members: list[Driven], seconds: float = 0.0) -> None:
-    """Until nobody has anything to say or to do, and then on, so long."""
+    """Run until no member has a request or a task, and then for so long."""
     coordinator = members[0].coordinator
     end = coordinator.now + seconds
     while True:

@@ -29,7 +29,7 @@ from tools.client.network.loop import Timer
 
 
 class VirtualLoop:
-    """A client's loop that runs when it is told to."""
+    """A client's loop that runs on demand."""
 
     closed = None
 
@@ -119,7 +119,7 @@ class Wire:
 
 
 class SessionMember:
-    """A session, its wire, and a user who reads what he has."""
+    """A session, its connection, and a user who reads its partitions."""
 
     def __init__(
         self, server: Coordinator, membership: Membership, settings: GroupSettings, subscription: Subscription

@@ -46,7 +46,7 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def topic(bootstrap: str) -> str:
-    """A topic that is made by whoever first wants to send to it."""
+    """A topic that the first producer creates."""
     name = unique("topic")
     with Producer(bootstrap) as producer:
         assert producer.partitions(name) >= 1

@@ -39,7 +39,7 @@ def named(_: Any, __: int) -> InitProducerIdResponse:
 
 
 def produced(*told: PartitionProduceResponse | object) -> Any:
-    """Answers produce requests with these, one after the other, the last for ever."""
+    """Answers produce requests with these, one after the other, then always with the last."""
     left = list(told)
 
     def answer(request: ProduceRequest, _: int) -> object:

@@ -83,7 +83,7 @@ def test_cooperative_members_keep_what_they_can(coordinator: Coordinator) -> Non
 
 
 def test_members_beat_while_their_user_takes_his_time(coordinator: Coordinator) -> None:
-    """Only the one who has to give something up is waited for, and he is not taken for dead."""
+    """The group waits only for the member that has to revoke partitions, and does not expel it."""
     first, second = classic(coordinator), classic(coordinator)
     settle([first])
     for _ in range(50):  # more than a session

@@ -1,4 +1,4 @@
-"""Outside data comes into a topic once, whatever ends in between."""
+"""External data is written to a topic once, even if a capture is killed in between."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_lines_are_captured_once_through_restarts_and_rotation(cluster: Cluster,
     (tmp_path / "app.log.1").write_text("five\n")  # came and went between two looks
     path.write_text("six\nseven\n")
     assert captured() == 5
-    path.write_text("8\n")  # truncated and written anew
+    path.write_text("8\n")  # truncated and written again
     assert captured() == 1
     assert values(cluster, "lines") == [b"one", b"two", b"three", b"four", b"five", b"six", b"seven", b"8"]
 

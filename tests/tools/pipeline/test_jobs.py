@@ -1,4 +1,4 @@
-"""Files that describe jobs: every mistake is told at once, with its key."""
+"""Files that describe jobs: all mistakes are reported at once, each with its key."""
 
 from __future__ import annotations
 
@@ -43,10 +43,29 @@ def test_every_mistake_is_told_at_once() -> None:
         "source: One of the following options must be specified for Kafka source: subscribe, subscribePattern, assign.",
         "decode.schema: needed for json, and for nothing else",
         "transform: sql or function, not both",
-        "sink[0].tabel: unknown; did you mean 'table'?",
-        "sink[0].path: missing",
-        "sink[0].table: missing",
-        "sink[1].type: one of sqlite, postgres, parquet, topic, not 'excel'",
+        "sink[1].tabel: unknown; did you mean 'table'?",
+        "sink[1].path: missing",
+        "sink[1].table: missing",
+        "sink[2].type: one of sqlite, postgres, parquet, topic, not 'excel'",
+    ]
+
+
+def test_two_wrong_values_of_one_table_are_both_told() -> None:
+    source = {
+        "bootstrap": "b:1", "subscribe": "t", "startingOffset": "earliest", "maxOffsetsPerTrigger": "many",
+        "failOnDataLoss": "perhaps",
+    }  # fmt: skip
+    sink = {"type": "topic", "topic": "one", "options": {"exactlyOnce": "often", "kafka.acks": "most"}}
+    transform = {"sql": "SELECT 1", "sqll": "SELECT 2"}
+    with pytest.raises(JobError) as caught:
+        parse({"name": "x", "checkpoint": "c", "source": source, "transform": transform, "sink": [sink]})
+    assert list(caught.value.mistakes) == [
+        "source.startingOffset: unknown; did you mean 'startingOffsets'?",
+        "source: option 'maxOffsetsPerTrigger' is a number, not 'many'",
+        "source: option 'failOnDataLoss' is one of true, false, not 'perhaps'",
+        "transform.sqll: unknown; did you mean 'sql'?",
+        "sink[1]: option 'exactlyOnce' is one of true, false, not 'often'",
+        "sink[1]: option 'kafka.acks' is one of all, -1, 0, 1, not 'most'",
     ]
 
 
@@ -66,15 +85,15 @@ GIVEN = {"name": "x", "checkpoint": "c", "source": SOURCE, "sink": [TABLE]}
         ({"decode": {"format": "json", "schema": 7}}, "decode.schema: a text, not 7"),
         ({"transform": {"sql": 7}}, "transform.sql: a text, not 7"),
         ({"transform": {"function": "f"}}, "transform.function: write package.module:name, not 'f'"),
-        ({"sink": [TABLE | {"key": "id"}]}, "sink[0].key: names of columns, [\"id\"], not 'id'"),
-        ({"sink": [TOPIC | {"key": ["id"]}]}, "sink[0].key: a text, not ['id']"),
+        ({"sink": [TABLE | {"key": "id"}]}, "sink[1].key: names of columns, [\"id\"], not 'id'"),
+        ({"sink": [TOPIC | {"key": ["id"]}]}, "sink[1].key: a text, not ['id']"),
         ({"sink": [TOPIC | {"bootstrap": "b"}]},
-         "sink[0]: option 'kafka.bootstrap.servers' is host:port,…, and 'b' in it is not"),
+         "sink[1]: option 'kafka.bootstrap.servers' is host:port,…, and 'b' in it is not"),
         ({"sink": [TOPIC | {"options": {"exactlyonse": True}}]},
-         "sink[0].exactlyonse: unknown; did you mean 'exactlyOnce'?"),
+         "sink[1].exactlyonse: unknown; did you mean 'exactlyOnce'?"),
         ({"sink": [TOPIC | {"options": {"exactlyOnce": "often"}}]},
-         "sink[0]: option 'exactlyOnce' is one of true, false, not 'often'"),
-        ({"sink": [TOPIC | {"options": "exactlyOnce"}]}, "sink[0].options: a table, not 'exactlyOnce'"),
+         "sink[1]: option 'exactlyOnce' is one of true, false, not 'often'"),
+        ({"sink": [TOPIC | {"options": "exactlyOnce"}]}, "sink[1].options: a table, not 'exactlyOnce'"),
         ({"source": SOURCE | {"startingOffset": "earliest"}},
          "source.startingOffset: unknown; did you mean 'startingOffsets'?"),
         ({"source": SOURCE | {"startingOffsets": "first"}}, "source: "),
@@ -113,8 +132,8 @@ def test_two_sinks_of_one_target_are_refused() -> None:
     with pytest.raises(JobError) as caught:
         parse({**given, "sink": [table, topic, table | {"key": ["id"]}, topic | {"key": "id"}]})
     assert list(caught.value.mistakes) == [
-        "sink[2]: writes where sink[0] does; give rows for both to one",
         "sink[3]: writes where sink[1] does; give rows for both to one",
+        "sink[4]: writes where sink[2] does; give rows for both to one",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Whatever goes wrong with a job is one line, and an exit code."""
+"""Every error of a job is one line, and an exit code."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def source(end: Any, latest: Any, rows: int = 0) -> dict[str, Any]:
         ({"t": {"0": 7, "1": 9}}, {"t": {"0": 10, "1": 9}}, 3),
         ({"t": {"0": 7}}, {"t": {"0": 7}, "u": {"0": 5}}, 0),  # a partition that came later is not counted yet
         ({"t": {"0": 9}}, {"t": {"0": 7}}, 0),  # the end was asked for before
-        ({"t": {"0": 9}}, None, 0),  # nobody asked
+        ({"t": {"0": 9}}, None, 0),  # not asked yet
         (None, {"t": {"0": 7}}, 0),
     ],
 )

@@ -76,7 +76,7 @@ class Driver:
             self._process = None
 
     def enough(self) -> None:
-        """Whoever runs the queries next ends when everything is taken."""
+        """The next process that runs the queries ends when all records are taken."""
         (self.directory / "enough").touch()
 
     def finish(self, seconds: float) -> None:
@@ -162,7 +162,7 @@ def values_in_topic(bootstrap: str, topic: str) -> list[str]:
 
 
 def _has_ended(process: psutil.Process) -> bool:
-    """It is gone, or waits only for somebody to notice: in a container nobody may."""
+    """The process is gone, or is a zombie: in a container its parent may never wait for it."""
     try:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

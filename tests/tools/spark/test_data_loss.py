@@ -151,7 +151,7 @@ def test_a_log_that_was_cut_is_read_on_if_it_may(cluster: Cluster, kept: str, mo
 
 
 def test_a_log_that_is_too_short_for_good_is_lost_not_waited_for(cluster: Cluster, kept: str) -> None:
-    """As after a topic was made anew with fewer records than the last one had."""
+    """As after a topic was created again with fewer records than before."""
     ranges, patience = [OffsetRange(kept, 0, 8, COUNT + 5)], {"kafkaConsumer.pollTimeoutMs": "300"}
     with pytest.raises(DataLoss, match=f"ends at {COUNT}, before offset {COUNT + 5}"):
         values(ranges, options(cluster, kept, **patience))

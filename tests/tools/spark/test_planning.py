@@ -16,6 +16,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from protocol.records.batches import build_batch, read_header
 from protocol.records.compression import Codec
 from protocol.records.record import Record
+from tests.tools.spark.test_standalone import free_port
+from tools.client.admin import Admin
+from tools.client.errors import TimedOut
 from tools.client.metadata import Topic, TopicPartition
 from tools.client.offsets import EARLIEST, LATEST, OffsetAt
 from tools.client.reading.fetched import RawBatch
@@ -81,6 +84,32 @@ OFFSETS = st.dictionaries(
 def test_mistakes_in_options_are_told(options: dict[str, str], words: str) -> None:
     with pytest.raises(OptionError, match=words):
         source_options(BOOTSTRAP | options)
+
+
+def test_an_unknown_option_is_refused_with_the_one_that_it_resembles() -> None:
+    with pytest.raises(OptionError, match=r"^option 'startingOfsets' is unknown; did you mean 'startingOffsets'\?$"):
+        stream_options(BOOTSTRAP | {"subscribe": "a", "startingOfsets": "earliest"})
+    with pytest.raises(OptionError, match=r"^option 'exactlyOnse' is unknown; did you mean 'exactlyOnce'\?$"):
+        stream_sink_options(BOOTSTRAP | {"topic": "t", "exactlyOnse": "true"})
+    with pytest.raises(OptionError, match=r"^option 'colour' is unknown$"):
+        batch_options(BOOTSTRAP | {"subscribe": "a", "colour": "red"})
+
+
+def test_options_of_spark_itself_are_not_unknown() -> None:
+    stream_options(BOOTSTRAP | {"subscribe": "a", "path": "t"})
+    stream_sink_options(BOOTSTRAP | {"topic": "t", "checkpointLocation": "c", "queryName": "q"})
+
+
+def test_all_mistakes_in_options_are_told_at_once() -> None:
+    with pytest.raises(OptionError) as caught:
+        stream_options({"subscribe": "", "maxOffsetsPerTrigger": "many", "endingOffsets": "latest"})
+    assert list(caught.value.mistakes) == [
+        "No topics to subscribe to as specified value for option 'subscribe' is ''",
+        "option 'maxOffsetsPerTrigger' is a number, not 'many'",
+        "Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer and producer",
+        "endingOffsets is not valid in streaming queries",
+    ]
+    assert str(caught.value) == "; ".join(caught.value.mistakes)
 
 
 def test_a_cluster_must_be_named() -> None:
@@ -248,6 +277,23 @@ def test_offsets_by_times_are_found_and_what_no_time_matches_is_an_error_or_the_
         else:
             with pytest.raises(OptionError, match="No offset matched from request of topic-partition t-1"):
                 topics.starting(options.starting, {T0, T1}, AtEnd(LATEST))
+
+
+def test_an_address_where_no_broker_answers_is_named_after_one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt takes a minute by default; with its three retries that were four."""
+    attempts: list[str] = []
+
+    class Counted(Admin):
+        def __init__(self, bootstrap: str, **options: Any) -> None:
+            attempts.append(bootstrap)
+            super().__init__(bootstrap, **options)
+
+    monkeypatch.setattr("tools.spark.topics.Admin", Counted)
+    where, patience = f"127.0.0.1:{free_port()}", {"kafka.default.api.timeout.ms": "500"}
+    topics = Topics(stream_options({"kafka.bootstrap.servers": where, "subscribe": "t", **patience}))
+    with pytest.raises(TimedOut, match=rf"^no broker answers at {where} within 0\.5 s: {where}: "):
+        topics.first_partitions()
+    assert attempts == [where]
 
 
 def test_a_stream_that_is_told_some_partitions_begins_the_others_at_the_end() -> None:

@@ -1,4 +1,4 @@
-"""What can be told of a Spark Connect server without one. A job runs on one in test_connect."""
+"""The parts for Spark Connect that need no server. A job runs on one in test_connect."""
 
 from __future__ import annotations
 

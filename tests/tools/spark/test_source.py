@@ -58,7 +58,7 @@ def test_a_table_has_exactly_the_produced_records_of_every_codec(
 def test_a_stream_has_exactly_the_produced_records_of_every_codec(
     spark: Any, cluster: Cluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    """Also if it is told where to begin in one partition only: in the others it begins with what comes next."""
+    """Also with a position for one partition only: the other partitions begin at their ends."""
     topic = make_topic(partitions=len(CODECS) + 1)
     wanted = Counter[tuple[int, bytes]]()
     for partition, codec in enumerate(CODECS):

@@ -1,4 +1,4 @@
-"""`python -m tools.pipeline` on a master of its own is told to stop, or fails."""
+"""`python -m tools.pipeline` on a master of its own is stopped by a signal, or fails."""
 
 from __future__ import annotations
 

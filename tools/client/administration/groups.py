@@ -1,16 +1,16 @@
-"""Administration of groups: who is in them, how far they have read, and changing that. Reached as `Admin.groups`.
+"""Administration of groups: their members and committed offsets, and how to change them. Reached as `Admin.groups`.
 
     with Admin("127.0.0.1:9092") as admin:
         for group in admin.groups.list():
             print(group.group_id, group.state, admin.groups.offsets(group.group_id))
 
-Every question goes to whoever coordinates the group at that moment, and again if that was another one.
+Every request goes to the group's coordinator, and is retried when the coordinator has moved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from attrs import frozen
 
@@ -19,7 +19,6 @@ from protocol.apis import (
     CONSUMER_GROUP_DESCRIBE,
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
-    FIND_COORDINATOR,
     LEAVE_GROUP,
     LIST_GROUPS,
     OFFSET_COMMIT,
@@ -39,7 +38,8 @@ from protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from tools.client.errors import KafkaError, NotSupported
+from tools.client.administration.questions import Questions
+from tools.client.errors import KafkaError, NotSupported, check
 from tools.client.group_offsets import (
     NAMES_VERSION,
     Committed,
@@ -50,10 +50,8 @@ from tools.client.group_offsets import (
 )
 from tools.client.membership.member import Identity, by_topic
 from tools.client.metadata import TopicPartition
-from tools.client.network.cluster import Cluster
-from tools.client.network.coordinator import find_request, found
+from tools.client.network.coordinator import GROUP
 
-T = TypeVar("T")
 Where = tuple[str, int]
 DEAD = "Dead"
 _FILTERS_VERSION, _TYPES_VERSION = 4, 5  # of ListGroups
@@ -61,7 +59,7 @@ _FILTERS_VERSION, _TYPES_VERSION = 4, 5  # of ListGroups
 
 @frozen
 class ListedGroup:
-    """`state` and `type` are empty where the broker is too old to tell."""
+    """`state` and `type` are empty where the broker's version of ListGroups has no such field."""
 
     group_id: str
     protocol_type: str
@@ -71,7 +69,7 @@ class ListedGroup:
 
 @frozen
 class DescribedMember:
-    """Who it is, and what it has. `epoch` is −1 in classic groups, where all have the generation."""
+    """A member and its partitions. `epoch` is −1 in classic groups."""
 
     member_id: str
     instance_id: str | None
@@ -85,7 +83,7 @@ class DescribedMember:
 
 @frozen
 class DescribedGroup:
-    """`epoch` is −1 for classic groups, which do not tell their generation."""
+    """A group and its members. `epoch` is −1 for classic groups, whose generation DescribeGroups does not contain."""
 
     group_id: str
     type: str
@@ -96,15 +94,11 @@ class DescribedGroup:
     epoch: int = -1
 
 
-class Groups:
+class Groups(Questions):
     """Every method waits for its answer, for at most the admin's `seconds`."""
 
-    def __init__(self, cluster: Cluster, seconds: float) -> None:
-        self._cluster = cluster
-        self._seconds = seconds
-
     def list(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
-        """All groups of all brokers, in the order of their names; or those in some states, or of some types."""
+        """All groups of all brokers by name; or only groups in these states, of these types."""
         wanted_states, wanted_types = list(states), list(types)
 
         def message(version: int) -> ListGroupsRequest:
@@ -118,7 +112,7 @@ class Groups:
             listed: dict[str, ListedGroup] = {}
             for broker in self._cluster.refreshed(self._seconds).brokers:
                 response: ListGroupsResponse = self._call(LIST_GROUPS, message, broker)
-                _check(response.error_code, f"the groups of broker {broker}")
+                check(response.error_code, f"the groups of broker {broker}")
                 for one in response.groups:
                     listed[one.group_id] = ListedGroup(
                         one.group_id, one.protocol_type, one.group_state, one.group_type.lower()
@@ -128,10 +122,10 @@ class Groups:
         return self._persist(attempt)
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """State and members, of either kind. A group that is not there is refused with GROUP_ID_NOT_FOUND."""
+        """State and members of a group of either type. An unknown group is refused with GROUP_ID_NOT_FOUND."""
 
         def attempt() -> DescribedGroup:
-            coordinator = self._find(group_id)
+            coordinator = self._find(group_id, GROUP)
             try:
                 return self._describe_consumer_group(group_id, coordinator)
             except NotSupported:
@@ -144,20 +138,20 @@ class Groups:
         return self._persist(attempt)
 
     def delete(self, group_id: str) -> None:
-        """With its offsets. A group that has members is refused with NON_EMPTY_GROUP."""
+        """Delete a group and its offsets. A group that has members is refused with NON_EMPTY_GROUP."""
 
         def attempt() -> None:
             request = DeleteGroupsRequest(groups_names=[group_id])
             response: DeleteGroupsResponse = self._ask(group_id, DELETE_GROUPS, request)
             for one in response.results:
-                _check(one.error_code, f"group {group_id}")
+                check(one.error_code, f"group {group_id}")
 
         self._persist(attempt)
 
     # -- offsets -----------------------------------------------------------------------------------------------------
 
     def offsets(self, group_id: str, *, stable: bool = False) -> dict[TopicPartition, Committed]:
-        """What the group has committed. `stable`: nothing that an open transaction may change."""
+        """The group's committed offsets. `stable`: wait for open transactions that may change them."""
 
         def attempt() -> dict[TopicPartition, Committed]:
             request = fetch_request(self._cluster.view, group_id, Identity(), None, stable=stable)
@@ -171,7 +165,7 @@ class Groups:
         return self._persist(attempt)
 
     def alter_offsets(self, group_id: str, offsets: Mapping[Where, int | Committed]) -> None:
-        """Let the group begin elsewhere. Refused with UNKNOWN_MEMBER_ID while it has members."""
+        """Set the group's committed offsets. Refused with UNKNOWN_MEMBER_ID while it has members."""
         wanted = {
             TopicPartition(*where): one if isinstance(one, Committed) else Committed(one)
             for where, one in offsets.items()
@@ -186,7 +180,7 @@ class Groups:
         self._persist(attempt)
 
     def delete_offsets(self, group_id: str, wheres: Iterable[Where]) -> None:
-        """Refused with GROUP_SUBSCRIBED_TO_TOPIC while a member reads the topic."""
+        """Delete committed offsets. Refused with GROUP_SUBSCRIBED_TO_TOPIC while a member reads the topic."""
         grouped = by_topic(TopicPartition(*where) for where in wheres)
         request = OffsetDeleteRequest(
             group_id=group_id,
@@ -200,10 +194,10 @@ class Groups:
 
         def attempt() -> None:
             response: OffsetDeleteResponse = self._ask(group_id, OFFSET_DELETE, request)
-            _check(response.error_code, f"group {group_id}")
+            check(response.error_code, f"group {group_id}")
             for topic in response.topics:
                 for one in topic.partitions:
-                    _check(one.error_code, f"the offset of {topic.name}-{one.partition_index}")
+                    check(one.error_code, f"the offset of {topic.name}-{one.partition_index}")
 
         self._persist(attempt)
 
@@ -212,20 +206,20 @@ class Groups:
     def remove_members(
         self, group_id: str, *, member_ids: Iterable[str] = (), instance_ids: Iterable[str] = ()
     ) -> None:
-        """Let these members leave; one that lives joins again."""
+        """Remove these members from the group. A member that is still running joins again."""
         members = [MemberIdentity(member_id=one, reason="removed by an administrator") for one in member_ids]
         members += [MemberIdentity(group_instance_id=one, reason="removed by an administrator") for one in instance_ids]
         request = LeaveGroupRequest(group_id=group_id, members=members)
 
         def attempt() -> None:
             response: LeaveGroupResponse = self._ask(group_id, LEAVE_GROUP, request)
-            _check(response.error_code, f"group {group_id}")
+            check(response.error_code, f"group {group_id}")
             for one in response.members:
-                _check(one.error_code, f"member {one.group_instance_id or one.member_id} of group {group_id}")
+                check(one.error_code, f"member {one.group_instance_id or one.member_id} of group {group_id}")
 
         self._persist(attempt)
 
-    # -- how ---------------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     def _describe_consumer_group(self, group_id: str, coordinator: int) -> DescribedGroup:
         request = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=[group_id])
@@ -233,7 +227,7 @@ class Groups:
             CONSUMER_GROUP_DESCRIBE, request, coordinator
         )
         (told,) = response.groups
-        _check(told.error_code, f"group {group_id}", told.error_message)
+        check(told.error_code, f"group {group_id}", told.error_message)
         members = tuple(
             DescribedMember(
                 one.member_id,
@@ -259,31 +253,18 @@ class Groups:
         request = describe_groups.DescribeGroupsRequest(groups=[group_id])
         response: describe_groups.DescribeGroupsResponse = self._call(DESCRIBE_GROUPS, request, coordinator)
         (told,) = response.groups
-        _check(told.error_code, f"group {group_id}", told.error_message)
-        if told.group_state == DEAD:  # as older brokers say that there is none
+        check(told.error_code, f"group {group_id}", told.error_message)
+        if told.group_state == DEAD:  # the answer of older brokers for an unknown group
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id}")
         members = tuple(_classic_member(told.protocol_type, one) for one in told.members)
         return DescribedGroup(group_id, "classic", told.group_state, told.protocol_data, coordinator, members)
 
-    def _find(self, group_id: str) -> int:
-        """Who coordinates the group now."""
-        response = self._call(FIND_COORDINATOR, lambda version: find_request(group_id, version), None)
-        node, address = found(f"group {group_id}", response)
-        self._cluster.loop.soon(self._cluster.broker_named, node, address)
-        return node
-
     def _ask(self, group_id: str, api: Api, message: Any, version_max: int | None = None) -> Any:
-        return self._call(api, message, self._find(group_id), version_max)
-
-    def _call(self, api: Api, message: Any, broker: int | None, version_max: int | None = None) -> Any:
-        return self._cluster.call(api, message, broker=broker, seconds=self._seconds, version_max=version_max)
-
-    def _persist(self, attempt: Callable[[], T]) -> T:
-        return self._cluster.persist(attempt, self._seconds, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self._call(api, message, self._find(group_id, GROUP), version_max)
 
 
 def _classic_member(protocol_type: str, told: describe_groups.DescribedGroupMember) -> DescribedMember:
-    """What it has and wants can be read where the members are consumers."""
+    """A member; its partitions and topics are only known if it is a consumer."""
     partitions: tuple[TopicPartition, ...] = ()
     topics: tuple[str, ...] = ()
     if protocol_type == PROTOCOL_TYPE:
@@ -294,11 +275,6 @@ def _classic_member(protocol_type: str, told: describe_groups.DescribedGroupMemb
                 for number in one.partitions
             )
             topics = tuple(decode_subscription(told.member_metadata).topics) if told.member_metadata else ()
-        except ProtocolError:  # another kind of member: it has what it has
+        except ProtocolError:  # the member's client uses another format
             partitions, topics = (), ()
     return DescribedMember(told.member_id, told.group_instance_id, told.client_id, told.client_host, partitions, topics)
-
-
-def _check(number: int, what: str, message: str | None = None) -> None:
-    if number:
-        raise KafkaError(number, what, message)

@@ -1,16 +1,15 @@
-"""Administration of transactions: which there are, which hang and why, and ending those. It is `Admin.transactions`.
+"""Administration of transactions: list, describe, find hanging ones and abort them. Reached as `Admin.transactions`.
 
-A transaction hangs if a partition waits for its end and nobody will write that: readers of committed records stop
-before it for ever. The coordinator's word is held against what partitions say themselves, and partitions are asked
-once more at last, for what ended meanwhile is no finding.
+A transaction hangs if it is open in a partition and its coordinator will never write the marker that ends it:
+read_committed consumers stop before it. The coordinator's state is compared with the state of the partitions. At last
+the partitions are asked again, to leave out transactions that have ended in the meantime.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
 
 from attrs import frozen
 
@@ -18,10 +17,8 @@ from log.machines.transaction.transaction import NO_TIMEOUT
 from protocol.apis import (
     DESCRIBE_PRODUCERS,
     DESCRIBE_TRANSACTIONS,
-    FIND_COORDINATOR,
     LIST_TRANSACTIONS,
     WRITE_TXN_MARKERS,
-    Api,
 )
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
@@ -33,18 +30,17 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from tools.client.errors import ClientError, KafkaError, TimedOut
+from tools.client.administration.questions import Questions
+from tools.client.errors import ClientError, KafkaError, TimedOut, check
 from tools.client.membership.member import by_topic
 from tools.client.metadata import TopicPartition
-from tools.client.network.cluster import Cluster
-from tools.client.network.coordinator import TRANSACTION, find_request, found
+from tools.client.network.coordinator import TRANSACTION
 from tools.client.writing.transaction_coordinator import Transactional, Transactions
 
-T = TypeVar("T")
 OPEN = "Ongoing"
 ENDING = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 _LATE_SECONDS = 30.0
-"""A coordinator looks for what timed out now and then: only what is older than this besides was overlooked."""
+"""Coordinators look for timed-out transactions periodically: one that is open for this much longer is hanging."""
 
 
 @frozen
@@ -56,7 +52,7 @@ class ListedTransaction:
 
 @frozen
 class DescribedTransaction:
-    """`start_ms` is −1 before the first one."""
+    """A transactional id and its transaction. `start_ms` is −1 before the first transaction."""
 
     transactional_id: str
     state: str
@@ -70,7 +66,7 @@ class DescribedTransaction:
 
 @frozen
 class OpenTransaction:
-    """As a partition knows it: by its producer, not by its transactional id."""
+    """An open transaction as its partition knows it: by producer id, without the transactional id."""
 
     where: TopicPartition
     producer_id: int
@@ -87,22 +83,18 @@ class Hanging:
     reason: str
 
 
-class TransactionAdmin:
+class TransactionAdmin(Questions):
     """Every method waits for its answer, for at most the admin's `seconds`."""
 
-    def __init__(self, cluster: Cluster, seconds: float) -> None:
-        self._cluster = cluster
-        self._seconds = seconds
-
     def list(self, *, states: Iterable[str] = ()) -> list[ListedTransaction]:
-        """All transactional ids of all coordinators, in their order; or those in some states."""
+        """All transactional ids of all coordinators, sorted; or only those in these states."""
         request = ListTransactionsRequest(state_filters=list(states))
 
         def attempt() -> list[ListedTransaction]:
             listed: dict[str, ListedTransaction] = {}
             for broker in self._cluster.refreshed(self._seconds).brokers:
                 response: ListTransactionsResponse = self._call(LIST_TRANSACTIONS, request, broker)
-                _check(response.error_code, f"the transactions of broker {broker}")
+                check(response.error_code, f"the transactions of broker {broker}")
                 if response.unknown_state_filters:
                     raise ClientError(f"there is no such state: {', '.join(response.unknown_state_filters)}")
                 for one in response.transaction_states:
@@ -114,16 +106,14 @@ class TransactionAdmin:
         return self._persist(attempt)
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
-        """One that is not there is refused with TRANSACTIONAL_ID_NOT_FOUND."""
+        """The state of a transactional id. An unknown one is refused with TRANSACTIONAL_ID_NOT_FOUND."""
 
         def attempt() -> DescribedTransaction:
-            answer = self._call(FIND_COORDINATOR, lambda version: find_request(transactional_id, version, TRANSACTION))
-            node, address = found(f"transactional id {transactional_id}", answer)
-            self._cluster.loop.soon(self._cluster.broker_named, node, address)
+            node = self._find(transactional_id, TRANSACTION)
             request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
             response: DescribeTransactionsResponse = self._call(DESCRIBE_TRANSACTIONS, request, node)
             (told,) = response.transaction_states
-            _check(told.error_code, f"transactional id {transactional_id}")
+            check(told.error_code, f"transactional id {transactional_id}")
             partitions = [TopicPartition(topic.topic, number) for topic in told.topics for number in topic.partitions]
             return DescribedTransaction(
                 transactional_id, told.transaction_state, told.producer_id, told.producer_epoch,
@@ -133,7 +123,7 @@ class TransactionAdmin:
         return self._persist(attempt)
 
     def open_in(self, wheres: Iterable[TopicPartition]) -> tuple[OpenTransaction, ...]:
-        """The transactions that are open in partitions, as those know them."""
+        """The transactions that are open in these partitions."""
         wanted = sorted(wheres)
 
         def attempt() -> tuple[OpenTransaction, ...]:
@@ -146,7 +136,7 @@ class TransactionAdmin:
         return self._persist(attempt)
 
     def find_hanging(self, wheres: Iterable[TopicPartition], older_than: float = 0.0) -> tuple[Hanging, ...]:
-        """Those that nobody will end, and why. `older_than`: in which nothing was written for so many seconds."""
+        """The hanging transactions and the reasons. `older_than`: only those without a write for so many seconds."""
         before_ms = time.time() * 1000 - older_than * 1000
         open_ones = [one for one in self.open_in(wheres) if one.last_ms <= before_ms]
         if not open_ones:
@@ -164,7 +154,7 @@ class TransactionAdmin:
         )
 
     def abort_hanging(self, transaction: OpenTransaction) -> None:
-        """Write the marker that nobody else will. One that its coordinator knows is ended with `fence` instead."""
+        """Write the abort marker in place of the coordinator. If the coordinator knows the transaction, use `fence`."""
         where = transaction.where
         request = WriteTxnMarkersRequest(
             markers=[
@@ -183,15 +173,15 @@ class TransactionAdmin:
             for marker in response.markers:
                 for topic in marker.topics:
                     for one in topic.partitions:
-                        _check(one.error_code, f"the end of a transaction in {where}")
+                        check(one.error_code, f"the end of a transaction in {where}")
 
         self._persist(attempt)
 
     def fence(self, transactional_id: str) -> None:
-        """Take the transactional id from whoever has it: he can write no more, and what he left open is aborted."""
+        """Take the transactional id over: its producer is fenced, and its open transaction is aborted."""
         Transactions(self._cluster, Transactional(transactional_id), threading.Condition()).init(self._seconds)
 
-    # -- how ---------------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     def _why_hanging(self, one: OpenTransaction, name: str | None) -> str | None:
         if name is None:
@@ -211,7 +201,7 @@ class TransactionAdmin:
         if one.epoch > known.epoch:
             return f"its coordinator knows only epoch {known.epoch} of {name}, and it is of {one.epoch}"
         if known.timeout_ms == NO_TIMEOUT:
-            return None  # prepared in two phases: it is open until somebody decides
+            return None  # a prepared two-phase transaction has no timeout
         over_ms = time.time() * 1000 - known.start_ms - known.timeout_ms
         if over_ms > _LATE_SECONDS * 1000:
             return f"it is open for {over_ms / 1000:.0f} s longer than its timeout, and its coordinator does not end it"
@@ -234,21 +224,10 @@ class TransactionAdmin:
         for topic in response.topics:
             for partition in topic.partitions:
                 where = TopicPartition(topic.name, partition.partition_index)
-                _check(partition.error_code, f"the producers of {where}", partition.error_message)
+                check(partition.error_code, f"the producers of {where}", partition.error_message)
                 for one in partition.active_producers:
                     if one.current_txn_start_offset >= 0:
                         yield OpenTransaction(
                             where, one.producer_id, one.producer_epoch, one.current_txn_start_offset,
                             one.last_timestamp, one.coordinator_epoch,
                         )  # fmt: skip
-
-    def _call(self, api: Api, message: Any, broker: int | None = None) -> Any:
-        return self._cluster.call(api, message, broker=broker, seconds=self._seconds)
-
-    def _persist(self, attempt: Callable[[], T]) -> T:
-        return self._cluster.persist(attempt, self._seconds, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-
-def _check(number: int, what: str, message: str | None = None) -> None:
-    if number:
-        raise KafkaError(number, what, message)

@@ -1,8 +1,8 @@
-"""A member's part in its group, without I/O.
+"""A member of a consumer group, without I/O.
 
-member         what a member says and is told
+member         what all members have in common: settings, tasks, requests
 classic        a member of the classic protocol
 consumer       a member of the new protocol (KIP-848)
-assignors      how the leader of a classic group shares partitions among its members
-group_session  keeps a member in its group: says what it wants said, when it is due
+assignors      how the leader of a classic group assigns partitions
+group_session  sends a member's requests when they are due
 """

@@ -1,10 +1,10 @@
-"""How the leader of a classic group shares partitions among its members: Kafka's assignors, done here.
+"""How the leader of a classic group assigns partitions to its members: Kafka's assignors.
 
-What each needs of a member is in its subscription; what each gives is told to all by SyncGroup. Any client may lead, so
-members of one group have to agree on a name, not on code: range, roundrobin and cooperative-sticky mean what they mean
-elsewhere. The first two are eager, everybody gives everything up before he joins. The third lets everybody keep what he
-has, and moves as little as it can: what moves is given to nobody until its owner has given it up, and then the group
-rebalances once more.
+The input of an assignor is in the members' subscriptions; its output goes to all members with SyncGroup. Any client may
+be the leader, so the members of a group agree on an assignor by name: range, roundrobin and cooperative-sticky do the
+same as in Kafka's own clients. The first two are eager: every member revokes all its partitions before it joins. With
+the third a member keeps its partitions, and as few as possible move. A partition that moves stays unassigned until its
+owner has revoked it, and then the group rebalances again.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ class GroupMember:
     topics: frozenset[str]
     owned: frozenset[TopicPartition] = frozenset()
     generation: int = -1
-    """In which it was given what it owns."""
+    """In which `owned` was assigned."""
     instance_id: str | None = None
 
     @classmethod
     def told(cls, subscription: ConsumerProtocolSubscription, instance_id: str | None) -> GroupMember:
         generation = subscription.generation_id
         data = subscription.user_data
-        if generation < 0 and data is not None and len(data) == _GENERATION.size:  # where older clients put it
+        if (
+            generation < 0 and data is not None and len(data) == _GENERATION.size
+        ):  # older clients put the generation there
             (generation,) = _GENERATION.unpack(data)
         owned = frozenset(
             TopicPartition(one.topic, number) for one in subscription.owned_partitions for number in one.partitions
@@ -45,12 +47,12 @@ class GroupMember:
 
 Members = Mapping[str, GroupMember]
 Counts = Mapping[str, int]
-"""Topics that exist, and how many partitions each has."""
+"""The existing topics and their numbers of partitions."""
 Assign = Callable[[Members, Counts], Assignment]
 
 
 def assign_ranges(members: Members, counts: Counts) -> Assignment:
-    """Of each topic a range to each of its members; the first ones have one partition more if it does not come out."""
+    """Of each topic a range to each of its members; the first members get one more if the division has a rest."""
     given: Assignment = {member: [] for member in members}
     for topic in _topics(members, counts):
         takers = [member for member in _in_order(members) if topic in members[member].topics]
@@ -64,7 +66,7 @@ def assign_ranges(members: Members, counts: Counts) -> Assignment:
 
 
 def assign_in_turn(members: Members, counts: Counts) -> Assignment:
-    """All partitions of all topics, one after the other, to the next member that wants it."""
+    """All partitions of all topics, one after the other, to the next member that subscribes to the topic."""
     given: Assignment = {member: [] for member in members}
     order = _in_order(members)
     turn = 0
@@ -78,7 +80,7 @@ def assign_in_turn(members: Members, counts: Counts) -> Assignment:
 
 
 def assign_stickily(members: Members, counts: Counts) -> Assignment:
-    """Balanced, with as few moves as that takes; what moves is left out until its owner has given it up."""
+    """Balanced with as few moves as possible; a partition that moves is left out until its owner has revoked it."""
     owners = _owners(members, counts)
     shares = _Shares.of(members, owners)
     for topic in _topics(members, counts):
@@ -94,7 +96,7 @@ def assign_stickily(members: Members, counts: Counts) -> Assignment:
 
 
 def _owners(members: Members, counts: Counts) -> dict[TopicPartition, str]:
-    """Who has what, as the newest generation says. Two that claim the same in one generation both do not have it."""
+    """The owners by the newest generation. A partition that two members claim in one generation has no owner."""
     claims: dict[TopicPartition, tuple[int, str | None]] = {}
     for member, one in members.items():
         for where in one.owned:
@@ -110,11 +112,11 @@ def _owners(members: Members, counts: Counts) -> dict[TopicPartition, str]:
 
 @define(eq=False)
 class _Shares:
-    """Who has what while it is being shared."""
+    """The partitions of each member while they are being assigned."""
 
     by_member: dict[str, set[TopicPartition]]
     takers: dict[str, list[str]]
-    """By topic, the members that want it, in a fixed order."""
+    """By topic, the members that subscribe to it, in a fixed order."""
     _order: dict[str, int] = Factory(dict)
 
     @classmethod
@@ -136,7 +138,7 @@ class _Shares:
         return min(among, key=lambda member: (len(self.by_member[member]), self._order[member]))
 
     def balance(self) -> None:
-        """Move one partition after the other from who has more to who has at least two fewer, until nobody can."""
+        """Move one partition after the other from a member to one that has at least two fewer, while there is one."""
         while (move := self._next_move()) is not None:
             where, giver, taker = move
             self.by_member[giver].remove(where)
@@ -158,7 +160,7 @@ class _Shares:
 
 
 def _in_order(members: Members) -> list[str]:
-    """Static members by their instance, before all others by their id: the same order after a restart."""
+    """Static members by instance id, then all others by member id: the same order after a restart."""
     return sorted(members, key=lambda member: ((one := members[member].instance_id) is None, one or member))
 
 
@@ -171,7 +173,7 @@ def _topics(members: Members, counts: Counts) -> list[str]:
 
 @frozen
 class Assignor:
-    """A way to share, by the name that the members of a group agree on."""
+    """An assignor and the name by which the members of a group agree on it."""
 
     name: str
     assign: Assign
@@ -189,7 +191,7 @@ ASSIGNORS = {
 
 
 def named(names: Iterable[str]) -> tuple[Assignor, ...]:
-    """These assignors, the most wanted first. Raises ValueError for one that is not known."""
+    """The assignors of these names, the preferred one first. Raises ValueError for an unknown name."""
     wanted = tuple(names)
     unknown = [name for name in wanted if name not in ASSIGNORS]
     if unknown or not wanted:

@@ -1,12 +1,12 @@
-"""A member of a classic group: it joins, is told what it has, and beats until somebody comes or goes.
+"""A member of a classic group: it joins, receives its assignment, and sends heartbeats until a rebalance.
 
     OUT ──► JOINING ──► ASSIGNING ──► SYNCING ──► STABLE ──► PREPARING ──► JOINING …
              ▲   │      (the leader)    ▲           │           ▲
-             │   └──────────────────────┘           │           └─ the user gives up what it has, unless it keeps it
-             └──────────────────────────────────────┴─ expelled: what it has is lost
+             │   └──────────────────────┘           │           └─ the user revokes its partitions (eager only)
+             └──────────────────────────────────────┴─ expelled: its partitions are lost
 
-In PREPARING and OUT it joins as soon as the user has done its tasks. The one that the coordinator chose as the leader
-shares the partitions out (assignors.py).
+In PREPARING and OUT it joins as soon as the user has done its tasks. The member that the coordinator chose as the
+leader assigns the partitions (assignors.py).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Phase(enum.Enum):
 
 
 class ClassicMembership:
-    """See membership.Membership."""
+    """See member.Membership."""
 
     def __init__(self, settings: GroupSettings, subscription: Subscription) -> None:
         self.reconciliation = Reconciliation()
@@ -77,13 +77,13 @@ class ClassicMembership:
         self._heartbeat_at = 0.0
         self._protocol = ""
         self._members: dict[str, GroupMember] = {}
-        """Those of the group, if we lead it."""
+        """The members of the group, if this member is the leader."""
         self._counts: dict[str, int] | None = None
-        """The partitions of the group's topics as they were shared out, if we led that."""
+        """The numbers of partitions that the leader used for its assignment."""
         self._assignments: list[SyncGroupRequestAssignment] = []
         self._reason = ""
         self._again = ""
-        """Why to join again as soon as what is under way is through."""
+        """The reason to rejoin as soon as the current JoinGroup or SyncGroup is answered."""
 
     @property
     def identity(self) -> Identity | None:
@@ -93,7 +93,7 @@ class ClassicMembership:
 
     @property
     def topics(self) -> frozenset[str]:
-        """What has to be known of the cluster."""
+        """The topics whose metadata this member needs."""
         wanted = set(self._topics or ())
         for one in self._members.values():
             wanted |= one.topics
@@ -107,7 +107,7 @@ class ClassicMembership:
     def is_blind(self) -> bool:
         return self.phase is Phase.ASSIGNING or self._topics is None
 
-    # -- what it says ------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     def say(self, now: float) -> Say | None:
         if self._is_speaking or self.error is not None:
@@ -118,7 +118,7 @@ class ClassicMembership:
         return said
 
     def _prepare(self) -> None:
-        """Join as soon as nothing holds it up."""
+        """Begin to join as soon as the user has no more tasks."""
         if self.phase is Phase.PREPARING:
             held = self.reconciliation.owned and not self._is_cooperative
             if self.reconciliation.is_done and not held:
@@ -147,7 +147,6 @@ class ClassicMembership:
             topics=sorted(self._topics),
             owned_partitions=owned,
             generation_id=self.generation,
-            rack_id=settings.rack_id,
         )
         data = encode_subscription(subscription, VERSION_MAX)
         request = JoinGroupRequest(
@@ -184,7 +183,7 @@ class ClassicMembership:
         )
         return Say(HEARTBEAT, request)
 
-    # -- what it is told ---------------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------------------------
 
     def told(self, response: Any, now: float) -> None:
         self._is_speaking = False
@@ -207,7 +206,7 @@ class ClassicMembership:
             assert isinstance(response, HeartbeatResponse)
 
     def unheard(self, error: ClientError, now: float) -> None:
-        """The same is said again: to a coordinator that was told already it makes no difference."""
+        """The same request is sent again: for the coordinator a repetition makes no difference."""
         self._is_speaking = False
         if not error.kind.is_retriable:
             self._fail(error)
@@ -246,7 +245,7 @@ class ClassicMembership:
             self.rejoin(self._again)
 
     def seen(self, view: View) -> None:
-        """As the leader, share out once all topics are known; later see whether that would be other now."""
+        """As the leader, assign once all topics are known, and rejoin when their numbers of partitions change."""
         topics = self._subscription.matching(view)
         if self._subscription.pattern is not None and view.brokers and topics != self._topics:
             self._topics = topics
@@ -272,15 +271,15 @@ class ClassicMembership:
         ]
         self.phase = Phase.SYNCING
 
-    # -- what the user does ------------------------------------------------------------------------------------------
+    # -- the user ----------------------------------------------------------------------------------------------------
 
     def done(self, task: Task) -> None:
         self.reconciliation.done(task)
         if isinstance(task, Revoke) and self.phase is Phase.STABLE and self._is_cooperative:
-            self.rejoin("partitions were given up")  # somebody else shall have them now
+            self.rejoin("partitions were given up")  # so that their new owner gets them
 
     def rejoin(self, reason: str) -> None:
-        """The group rebalances, or has to."""
+        """Take part in a rebalance, or begin one."""
         if self.phase in (Phase.OUT, Phase.LEFT):
             return
         if self._is_speaking and self.phase in (Phase.JOINING, Phase.SYNCING):
@@ -299,7 +298,7 @@ class ClassicMembership:
         self.rejoin("the subscription changed")
 
     def leave(self, reason: str) -> Say | None:
-        """A static member stays, for whoever comes back under its name."""
+        """A static member does not leave: its partitions wait for its return."""
         was_member = bool(self.member_id) and self.error is None
         member_id = self.member_id
         self._forget()

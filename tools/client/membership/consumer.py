@@ -1,13 +1,13 @@
 """A member of a new consumer group (KIP-848): one heartbeat joins, stays and leaves; the coordinator assigns.
 
-    OUT ──► IN ──► OUT …      (fenced: what it has is lost, and it joins anew under the same id)
+    OUT ──► IN ──► OUT …      (fenced: its partitions are lost, and it joins again under the same id)
 
-A heartbeat says only what has changed since the last that was answered; after one that was not, everything. What the
-coordinator wants this member to have comes with an answer, by topic ids; once the user has given up and taken on what
-that takes, the next heartbeat goes at once and says what is owned now. Another member may wait for that.
+A heartbeat contains only the fields that changed since the last answered heartbeat; after an unanswered one, all
+fields. The target assignment comes with an answer, by topic ids. Once the user has revoked and taken the partitions,
+the next heartbeat is sent at once with the partitions that are owned now, because another member may wait for them.
 
-What a heartbeat claims is what the user has, and what it may take on before the answer comes: all that was assigned.
-The coordinator gives to others whatever a member does not claim.
+A heartbeat claims the partitions that the user has, and all assigned ones, which the user may take before the answer
+comes. The coordinator assigns to other members every partition that this member does not claim.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tools.client.membership.member import GroupSettings, Identity, Reconciliati
 from tools.client.metadata import TopicPartition, View
 
 JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2
-"""Member epochs that are none."""
+"""Values of the member epoch with a meaning of their own."""
 _FENCED = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}
 
 
@@ -48,19 +48,19 @@ Claims = frozenset[tuple[bytes, int]]
 
 @frozen
 class _Facts:
-    """What a heartbeat says of its member. Without a subscription it says nothing."""
+    """The content of a heartbeat. Without a subscription it is empty."""
 
     subscription: Subscription | None = None
     claims: Claims = frozenset()
     """Partitions, by topic ids."""
     is_done: bool = False
-    """Has the user nothing left to give up or to take on?"""
+    """Has the user no more tasks?"""
     claims_aloud: bool = False
-    """Are the claims in the heartbeat? If they are not, they are as they were."""
+    """Are the claims in the heartbeat? If not, they have not changed."""
 
 
 class ConsumerMembership:
-    """See membership.Membership."""
+    """See member.Membership."""
 
     def __init__(self, settings: GroupSettings, subscription: Subscription) -> None:
         self.reconciliation = Reconciliation()
@@ -75,11 +75,11 @@ class ConsumerMembership:
         self._interval = settings.heartbeat_interval
         self._saying: _Facts | None = None
         self._heard = _Facts()
-        """What the coordinator certainly knows."""
+        """The content of the last answered heartbeat."""
         self._owes_claims = False
-        """Was an assignment told that the coordinator has not heard the claims for?"""
+        """Has the coordinator sent an assignment that no heartbeat has claimed yet?"""
         self._target: Mapping[bytes, list[int]] | None = None
-        """By topic ids; the names are known when the cluster was seen."""
+        """The target assignment by topic ids; metadata gives the names."""
         self._ids: dict[str, bytes] = {}
 
     @property
@@ -94,12 +94,12 @@ class ConsumerMembership:
 
     @property
     def topics(self) -> frozenset[str]:
-        """What has to be known of the cluster."""
+        """The topics whose metadata this member needs."""
         return self._subscription.topics
 
     @property
     def is_blind(self) -> bool:
-        """Are topics assigned here whose names are not known yet?"""
+        """Are topics assigned whose names are not known yet?"""
         return not frozenset(self._target or ()) <= frozenset(self._ids.values())
 
     @property
@@ -107,7 +107,7 @@ class ConsumerMembership:
         is_held = self.phase is Phase.LEFT or (self.phase is Phase.OUT and not self.reconciliation.is_done)
         return None if self._is_speaking or is_held else self._heartbeat_at
 
-    # -- what it says ------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     def say(self, now: float) -> Say | None:
         if self._is_speaking or self.error is not None or self.phase is Phase.LEFT:
@@ -121,7 +121,7 @@ class ConsumerMembership:
         return Say(CONSUMER_GROUP_HEARTBEAT, self._request())
 
     def _has_news(self) -> bool:
-        """Something that the coordinator waits for: not a task half done."""
+        """Is there a change that the coordinator waits for? Not while the user has tasks."""
         facts = self._facts()
         return facts.subscription != self._heard.subscription or (facts.is_done and facts.claims_aloud)
 
@@ -143,7 +143,6 @@ class ConsumerMembership:
         is_everything = heard.subscription is None
         if is_everything:
             request.instance_id = settings.instance_id
-            request.rack_id = settings.rack_id
             request.rebalance_timeout_ms = int(settings.max_poll_interval * 1000)
             request.server_assignor = settings.server_assignor
         if facts.subscription != heard.subscription:
@@ -157,7 +156,7 @@ class ConsumerMembership:
             ]
         return request
 
-    # -- what it is told ---------------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------------------------
 
     def told(self, response: Any, now: float) -> None:
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
@@ -166,7 +165,7 @@ class ConsumerMembership:
             return
         code = error_code(response.error_code)
         if code in _FENCED or (code is ErrorCode.GROUP_ID_NOT_FOUND and self.epoch > JOIN):
-            # A group that is gone is made again by its first member. One that refuses a new member is of another kind.
+            # A deleted group is created again by its first member. A group that refuses a new member has another type.
             self._out(Phase.OUT)
         elif code is not ErrorCode.NONE:
             what = f"group {self._settings.group_id}"
@@ -176,7 +175,7 @@ class ConsumerMembership:
             self.epoch = response.member_epoch
             self._interval = response.heartbeat_interval_ms / 1000
             self._heartbeat_at = now + self._interval
-            if self.epoch <= JOIN:  # known, but not let in yet: ask again
+            if self.epoch <= JOIN:  # known to the coordinator, but not a member yet: send again
                 return
             assert self._saying is not None
             self.phase, self._heard = Phase.IN, self._saying
@@ -193,7 +192,7 @@ class ConsumerMembership:
         self._name()
 
     def unheard(self, error: ClientError, now: float) -> None:
-        """Nobody knows what was heard: everything is said again."""
+        """The coordinator may have received the heartbeat or not: the next one contains all fields."""
         self._is_speaking = False
         if not error.kind.is_retriable:
             self._fail(error)
@@ -202,14 +201,14 @@ class ConsumerMembership:
 
     def seen(self, view: View) -> None:
         ids = {name: topic.id for name, topic in view.topics.items()}
-        # What we hold keeps its id: a topic made again under an old name is another one, and a broker that is behind
-        # may not know the topic for a while.
+        # Held topics keep their ids: a topic that was created again under an old name is another one, and a broker that
+        # is behind may not know the topic for a while.
         held = {where.topic for where in self.reconciliation.held}
         self._ids = ids | {name: known for name, known in self._ids.items() if name in held}
         self._name()
 
     def _name(self) -> None:
-        """Take on what is known by name; the rest when the cluster was seen again."""
+        """Make the target of the partitions with a known name; the others follow with newer metadata."""
         if self._target is None or self.phase is not Phase.IN:
             return
         names = {known: name for name, known in self._ids.items()}
@@ -220,7 +219,7 @@ class ConsumerMembership:
             for number in numbers
         )
 
-    # -- what the user does ------------------------------------------------------------------------------------------
+    # -- the user ----------------------------------------------------------------------------------------------------
 
     def done(self, task: Task) -> None:
         self.reconciliation.done(task)

@@ -1,8 +1,8 @@
-"""Keeps a member in its group: says to the coordinator what its membership wants said, when it wants it said.
+"""Sends the requests of a membership to the coordinator when they are due, and gives it the answers.
 
-On the loop's thread, so that heartbeats go out while the user works on records. What the user's thread has to do
-(`task`) is put down under `changed`, and done when the user polls. Somebody who does not poll for too long is taken out
-of the group: he may hang, and what he has shall be read.
+On the loop's thread, so that heartbeats are sent while the user works on records. The task of the user's thread is set
+under `changed`, and done when the user polls. A member that does not poll for too long leaves the group: its user may
+hang, and other members are to read its partitions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class GroupSession:
-    """From the first join to `leave`. Methods marked so are for the loop's thread alone."""
+    """From the first join to `leave`."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class GroupSession:
         lane: str = "group",
     ) -> None:
         self.task: Task | None = None
-        """What the user's thread has to do before it reads on."""
+        """The task that the user's thread has to do before it reads on."""
         self.error: ClientError | None = None
-        """Why this member will never be one again."""
+        """The error that ended the membership for good."""
         self._membership = membership
         self._cluster = cluster
         self._loop = cluster.loop
@@ -67,7 +67,7 @@ class GroupSession:
 
     @property
     def generation(self) -> int:
-        """Or the member epoch; −1 while it is no member."""
+        """The generation or the member epoch; −1 while it is no member."""
         return self._membership.generation
 
     def start(self, subscription: Subscription) -> None:
@@ -77,14 +77,14 @@ class GroupSession:
         self._loop.soon(self.pump)
 
     def subscribe(self, subscription: Subscription) -> None:
-        """To others."""
+        """Change the subscription."""
         if subscription.pattern is not None:
             self._loop.soon(self._cluster.want_all)
         self._loop.soon(self._membership.subscribe, subscription)
         self._loop.soon(self.pump)
 
     def begins_to_poll(self) -> None:
-        """The user is there, and is until it says that it ends."""
+        """The user polls, until `ends_to_poll`."""
         self._polled_at = float("inf")
         if self._has_left:
             self._has_left = False
@@ -95,7 +95,7 @@ class GroupSession:
         self._polled_at = self._loop.now()
 
     def take(self) -> Task | None:
-        """Begin with what is to be done. It is what it is from then on, whatever happens meanwhile."""
+        """Begin the current task, which does not change any more from now on."""
         with self._changed:
             task, self.task = self.task, None
             if task is not None:
@@ -106,25 +106,25 @@ class GroupSession:
         self._loop.soon(self._done, task)
 
     def leave(self, reason: str, then: Callable[[], object]) -> None:
-        """Leave the group for good; `then` is called when the coordinator knows, or could not be told."""
+        """Leave the group for good; `then` is called when the coordinator has answered, or cannot be reached."""
         self._loop.soon(self._leave, reason, then)
 
     # -- for the loop's thread -----------------------------------------------------------------------------------
 
     @property
     def identity(self) -> Identity | None:
-        """As whom to commit; None while it is no member."""
+        """The member for commits; None while it is no member."""
         return self._membership.identity
 
     @property
     def owned(self) -> Partitions:
-        """What the user has: also what he was just given, of which the membership will hear in a moment."""
-        doing = self._doing  # before what is owned: then nothing falls between the two
+        """The partitions of the user, with those that it is just taking."""
+        doing = self._doing  # read before `owned`, so that no partition is missed
         owned = self._membership.reconciliation.owned
         return owned | doing.partitions if isinstance(doing, Take) else owned
 
     def pump(self) -> None:
-        """Do whatever is to be done now."""
+        """Send the next request if it is due, set the user's task, and set the timer."""
         if self._loop.closed is not None or self._has_left:
             return
         now = self._loop.now()
@@ -146,7 +146,7 @@ class GroupSession:
         self._saying = say
 
         def answered(response: Any) -> None:
-            if self._saying is say:  # else it was given up
+            if self._saying is say:  # else the session has left meanwhile
                 self._saying = None
                 self._answered(response)
 
@@ -168,7 +168,7 @@ class GroupSession:
         self.pump()
 
     def _look_around(self) -> None:
-        """Ask for news of the cluster while the member waits for some."""
+        """Refresh the metadata while the member waits for some."""
         if not self._membership.is_blind:
             self._blind = 0
         elif self._blind == 0:
@@ -208,12 +208,14 @@ class GroupSession:
         wait = min(min(times) - self._loop.now(), self._settings.max_poll_interval)
         self._timer = self._loop.after(wait, self.pump)
 
-    # -- how it ends -----------------------------------------------------------------------------------------------
+    # -- how it ends ---------------------------------------------------------------------------------------------
 
     def _give_up(self) -> None:
         seconds = self._settings.max_poll_interval
-        _log.warning("group %s: nobody polled for %g s, so we leave it", self._settings.group_id, seconds)
-        self._say_good_bye(f"nobody polled for {seconds:g} s", lambda: None)
+        _log.warning(
+            "group %s: there was no poll for %g s, so this member leaves the group", self._settings.group_id, seconds
+        )
+        self._say_good_bye(f"there was no poll for {seconds:g} s", lambda: None)
         self._put_down()
 
     def _leave(self, reason: str, then: Callable[[], object]) -> None:
@@ -223,7 +225,7 @@ class GroupSession:
             self.task = None
 
     def _say_good_bye(self, reason: str, then: Callable[[], object]) -> None:
-        """On another way: a coordinator that keeps us waiting reads nothing behind what it waits for."""
+        """Leave over another connection: a coordinator that holds a request back reads nothing behind it."""
         self._has_left = True
         self._saying = None
         if self._timer is not None:

@@ -1,8 +1,8 @@
-"""A member's part in a group, without I/O: what it says next, what it is told, and what its user has to do about it.
+"""A member of a group, without I/O: its next request, its state after each answer, and the tasks of its user.
 
-Two protocols, one shape: classic_membership (join, sync, heartbeat, leave) and consumer_membership (KIP-848: one
-heartbeat for all). Whoever drives one asks it for the next `Say`, gives it what came back, and hands its `Task`s to the
-user's thread: partitions are given up, taken on or lost where records are read, never behind a reader's back.
+Two protocols with one interface: classic.py (join, sync, heartbeat, leave) and consumer.py (KIP-848: one heartbeat for
+all). GroupSession asks a membership for the next request (`Say`), gives it the answer, and passes its tasks to the
+user's thread: partitions are revoked, taken or lost where records are read, never while the user works with them.
 """
 
 from __future__ import annotations
@@ -24,31 +24,30 @@ NOTHING: Partitions = frozenset()
 
 @frozen
 class GroupSettings:
-    """How a consumer is in its group. Times are in seconds."""
+    """The settings of a member. Times are in seconds."""
 
     group_id: str
     instance_id: str | None = None
-    """A static member: whoever comes back under this name within the session has what it had, without a rebalance."""
+    """Of a static member, which keeps its partitions without a rebalance if it returns within the session timeout."""
     session_timeout: float = 45.0
     heartbeat_interval: float = 3.0
     max_poll_interval: float = 300.0
-    """Who does not poll for so long leaves the group; the coordinator waits as long for members that rebalance."""
+    """A member that does not poll for so long leaves the group; also the rebalance timeout."""
     assignors: tuple[Assignor, ...] = (ASSIGNORS["range"], ASSIGNORS["cooperative-sticky"])
-    """For the classic protocol, the most wanted first. Nothing is kept over a rebalance unless all let it be kept."""
+    """For the classic protocol, the preferred first. Rebalances are cooperative only if all assignors are."""
     server_assignor: str | None = None
     """For the consumer protocol: uniform or range; None is the coordinator's default."""
-    rack_id: str | None = None
 
 
 @frozen
 class Subscription:
-    """Topics by name, or all whose whole name a pattern matches."""
+    """Topics by name, or all topics whose whole name a pattern matches."""
 
     topics: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None
 
     def matching(self, view: View) -> frozenset[str]:
-        """The topics that are meant, of those that there are."""
+        """The subscribed topics; of a pattern, those that exist."""
         if self.pattern is None:
             return self.topics
         return frozenset(
@@ -58,21 +57,21 @@ class Subscription:
 
 @frozen
 class Revoke:
-    """Give these up: what was read of them can still be committed."""
+    """Give these partitions up; their positions can still be committed."""
 
     partitions: Partitions
 
 
 @frozen
 class Lose:
-    """These are somebody else's already: nothing of them can be committed."""
+    """Another member may own these partitions already: their positions cannot be committed."""
 
     partitions: Partitions
 
 
 @frozen
 class Take:
-    """Read these too."""
+    """Begin to read these partitions."""
 
     partitions: Partitions
 
@@ -82,14 +81,14 @@ Task = Revoke | Lose | Take
 
 @define(eq=False)
 class Reconciliation:
-    """From what the user has to what it shall have, one task at a time."""
+    """Leads the user from its current partitions to the target assignment, one task at a time."""
 
     owned: Partitions = NOTHING
-    """What the user was told that it has, and not told that it has not."""
+    """The partitions that the user has taken, and not revoked or lost."""
     target: Partitions | None = None
-    """What it shall have; None while that is not known."""
+    """The target assignment; None while it is not known."""
     is_lost: bool = False
-    """Has it nothing any more, whatever it was told?"""
+    """Are all its partitions lost, although the user has not done that task yet?"""
     _given: Task | None = field(default=None, init=False)
 
     @property
@@ -98,7 +97,7 @@ class Reconciliation:
 
     @property
     def held(self) -> Partitions:
-        """What the user may have: also what it is being given, which it may read already."""
+        """The partitions that the user may read: also those that it is just taking."""
         return self.owned | self._given.partitions if isinstance(self._given, Take) else self.owned
 
     def lose(self) -> None:
@@ -106,7 +105,7 @@ class Reconciliation:
         self.is_lost = bool(self.owned) or self._given is not None
 
     def task(self) -> Task | None:
-        """What the user has to do now: the same until it is done."""
+        """The current task of the user: the same until it is done."""
         if self._given is None:
             if self.is_lost:
                 self._given = Lose(self.owned)
@@ -117,7 +116,7 @@ class Reconciliation:
         return self._given
 
     def reconsidered(self) -> Task | None:
-        """The same, as long as nobody has begun with it: it may have become another."""
+        """The current task, made again: it may have changed while the user has not begun it."""
         before, self._given = self._given, None
         if self.task() == before:
             self._given = before
@@ -140,17 +139,16 @@ class Reconciliation:
 
 @frozen(eq=False)
 class Say:
-    """A request to the coordinator. `seconds` is how long it may keep its answer."""
+    """A request to the coordinator, which may hold its answer back for `seconds`."""
 
     api: Api
     message: Any | Callable[[int], Any]
     seconds: float = 0.0
-    what: str = ""
 
 
 @frozen
 class Identity:
-    """As whom a member commits. A consumer that is in no group has the generation −1."""
+    """The member in a commit. A consumer that is no member has the generation −1."""
 
     member_id: str = ""
     generation: int = -1
@@ -158,11 +156,11 @@ class Identity:
 
 
 class Membership(Protocol):
-    """What drives it calls `say` after everything that it tells it, and not before `next_at`."""
+    """Its driver calls `say` after each other method, and at `next_at`."""
 
     reconciliation: Reconciliation
     error: ClientError | None
-    """Why it will never be a member again; told to the user."""
+    """The error that ended the membership for good; raised in the user's `poll`."""
 
     @property
     def identity(self) -> Identity | None:
@@ -170,43 +168,43 @@ class Membership(Protocol):
 
     @property
     def generation(self) -> int:
-        """Or the member epoch; −1 while it is no member."""
+        """The generation or the member epoch; −1 while it is no member."""
 
     @property
     def topics(self) -> frozenset[str]:
-        """What has to be known of the cluster for it."""
+        """The topics whose metadata it needs."""
 
     @property
     def next_at(self) -> float | None:
-        """When there will be something to say, if nothing happens before."""
+        """When the next request is due, if nothing happens before."""
 
     @property
     def is_blind(self) -> bool:
-        """Does it wait to see more of the cluster?"""
+        """Does it wait for metadata?"""
 
     def say(self, now: float) -> Say | None:
-        """What to say now. One thing at a time: the next after `told` or `unheard`."""
+        """The request to send now. One at a time: the next one follows `told` or `unheard`."""
 
     def told(self, response: Any, now: float) -> None: ...
 
     def unheard(self, error: ClientError, now: float) -> None:
-        """Nobody answered, or somebody who does not coordinate this group."""
+        """There was no answer, or one of a broker that does not coordinate this group."""
 
     def seen(self, view: View) -> None:
-        """The cluster as it is now: topics may have come, gone or grown."""
+        """New metadata: topics may have been created or deleted, or have more partitions."""
 
     def done(self, task: Task) -> None: ...
 
     def subscribe(self, subscription: Subscription) -> None: ...
 
     def leave(self, reason: str) -> Say | None:
-        """Leave; None if it is in no group. What it has is lost. It joins again when it is told to `come_back`."""
+        """Leave the group, unless it is in none. Its partitions are lost. It joins again after `come_back`."""
 
     def come_back(self) -> None: ...
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """In order."""
+    """The partitions of each topic, in order."""
     grouped: dict[str, list[int]] = {}
     for where in sorted(partitions):
         grouped.setdefault(where.topic, []).append(where.partition)

@@ -1,4 +1,4 @@
-"""The way to one broker, over one connection after another, with a pause between them that grows while it fails."""
+"""One broker, over one connection after another, with a pause between them that grows while connections fail."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import random
 
 from attrs import frozen
 
+from tools.client.addresses import Address
 from tools.client.errors import ClientError
-from tools.client.metadata import Address
 from tools.client.network.connection import Ask, Connection, State
 from tools.client.network.loop import Loop, Timer
 
 
 @frozen
 class Patience:
-    """How long a client waits for what. All in seconds."""
+    """The time-outs and pauses of a client, in seconds."""
 
     connect: float = 10.0
     request: float = 30.0
-    """For an answer, beyond what the request itself lets the broker wait."""
+    """For an answer, in addition to the wait that the request itself allows the broker."""
     retry: float = 0.05
-    """Before something is tried again; twice as long each time, up to `retry_max`."""
+    """The first pause before a retry; it doubles with each failure, up to `retry_max`."""
     retry_max: float = 1.0
     metadata_age: float = 300.0
 
     def pause(self, failures: int) -> float:
-        """Before the next try, after so many that failed; never the same for two clients."""
+        """The pause after so many failures, with a random part so that clients do not retry together."""
         longest = min(self.retry * (1 << min(failures, 16)), self.retry_max)
         return longest * random.uniform(0.8, 1.2)
 
 
 class Broker:
-    """Asks go to the connection that stands, or wait for the next one. On the loop's thread."""
+    """Requests go to the current connection, or wait for the next one. On the loop's thread."""
 
     def __init__(self, loop: Loop, address: Address, client_id: str, patience: Patience) -> None:
         self.address = address
@@ -51,7 +51,7 @@ class Broker:
 
     @property
     def is_failing(self) -> bool:
-        """Was the last connection lost, without another since?"""
+        """Did the last connection end, and no other begin since?"""
         return self._connection is None and self._failures > 0
 
     def ask(self, ask: Ask) -> None:
@@ -67,13 +67,13 @@ class Broker:
                 self._timer = self._loop.after(self._retry_at - self._loop.now(), self._retry)
 
     def hang_up(self, error: ClientError) -> None:
-        """Give up what is under way. The next connection is made as soon as it is wanted."""
+        """Close the connection with its requests. The next request makes another one at once."""
         if self._connection is not None:
             self._connection.close(error)
             self._failures, self._retry_at = 0, 0.0
 
     def close(self, error: ClientError) -> None:
-        """For ever."""
+        """Close the connection for good; requests fail from now on."""
         self._closed = error
         if self._timer is not None:
             self._timer.cancel()

@@ -1,15 +1,15 @@
-"""A cluster as a client sees it: a picture of it that is kept up to date, and the ways to its brokers.
+"""A cluster as a client sees it: metadata that is kept up to date, and the ways to its brokers.
 
-The picture (`view`) is replaced as a whole, so any thread may look at it. It is asked for anew when somebody met an
-error that says it is old, and every few minutes. Whoever answers is asked: a broker that is connected, else one that is
-known, else one of the bootstrap list; so a cluster that moved away altogether is found again by its first addresses.
+The metadata (`view`) is replaced as a whole, so any thread may read it. It is refreshed after an error that says it is
+old, and every few minutes. The request goes to a connected broker, else to a known one, else to one of the bootstrap
+list; so a cluster whose brokers have all moved is found again by its bootstrap addresses.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
@@ -19,9 +19,9 @@ from attrs import evolve
 from protocol.apis import METADATA, Api
 from protocol.error_codes import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tools.client.addresses import Address, addresses
 from tools.client.errors import ClientError, ConnectionLost, ErrorClass, KafkaError, TimedOut
-from tools.client.json_conversation import addresses
-from tools.client.metadata import Address, Topic, TopicPartition, View
+from tools.client.metadata import Topic, TopicPartition, View
 from tools.client.network.broker import Broker, Patience
 from tools.client.network.connection import Ask, Then
 from tools.client.network.loop import Loop, Timer
@@ -31,7 +31,7 @@ Bootstrap = str | Sequence[Address]
 
 
 class Cluster:
-    """Started at once; `close` ends it. Methods marked so are for the loop's thread alone."""
+    """Started at once; `close` ends it. The sections below say which thread may call a method."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Cluster:
         self.loop = Loop(client_id)
         self.view = View()
         self.error: ClientError | None = None
-        """Why the last try to learn something about the cluster failed; None if it did not."""
+        """The error of the last Metadata request; None if it succeeded."""
         self._client_id = client_id
         self._allow_auto_create = allow_auto_create
         known = addresses(bootstrap) if isinstance(bootstrap, str) else list(bootstrap)
@@ -72,7 +72,7 @@ class Cluster:
     # -- for any thread ------------------------------------------------------------------------------------------
 
     def topic(self, name: str, seconds: float) -> Topic:
-        """A topic with its partitions, once it is known."""
+        """A topic with its partitions; waits until it is known."""
         known = self.view.topics.get(name)
         if known is not None:
             return known
@@ -95,7 +95,7 @@ class Cluster:
                 self._updated.wait(left)
 
     def refreshed(self, seconds: float) -> View:
-        """The picture, from now on."""
+        """Metadata that is requested after this call."""
         done: Future[None] = Future()
         self.loop.soon(self.refresh, lambda: done.set_result(None))
         try:
@@ -109,24 +109,31 @@ class Cluster:
     def call(
         self, api: Api, message: object, *, broker: int | None = None, seconds: float, version_max: int | None = None
     ) -> Any:
-        """The answer of a broker, or of any. Tried once."""
-        done: Future[Any] = Future()
+        """The answer of this broker, or of any. One attempt."""
 
-        def ask() -> None:
+        def ask(then: Then) -> None:
             way = self.anybody() if broker is None else self.way(broker)
             if way is None:
-                done.set_result(ConnectionLost(f"broker {broker} is not known to be alive"))
+                then(ConnectionLost(f"broker {broker} is not known to be alive"))
             else:
-                way.ask(Ask(api, message, done.set_result, self.loop.now() + seconds, version_max))
+                way.ask(Ask(api, message, then, self.loop.now() + seconds, version_max))
 
-        self.loop.soon(ask)
-        answer = done.result()
+        return self.answer(ask)
+
+    def answer(self, ask: Callable[[Then], object], seconds: float | None = None, asked: str = "") -> Any:
+        """Call `ask` on the loop's thread and wait for its answer. Raises the answer if it is an error."""
+        done: Future[Any] = Future()
+        self.loop.soon(ask, done.set_result)
+        try:
+            answer = done.result(seconds)
+        except TimeoutError:
+            raise TimedOut(f"{asked} gave no answer") from None
         if isinstance(answer, ClientError):
             raise answer
         return answer
 
     def persist(self, attempt: Callable[[], T], seconds: float, final: ErrorCode | None = None) -> T:
-        """What an attempt gives, tried again as long as its error says that this can help, and is not `final`."""
+        """The result of an attempt, which is retried while its error is retriable and is not `final`."""
         deadline = time.monotonic() + seconds
         failures = 0
         while True:
@@ -144,42 +151,54 @@ class Cluster:
                 if error.kind is ErrorClass.REFRESH:
                     try:
                         self.refreshed(max(left - pause, 0.001))
-                    except TimedOut:  # what was refused says more than that there was no time left to look around
+                    except TimedOut:  # the attempt's error says more than the refresh's
                         raise TimedOut(f"not within {seconds:g} s: {error}") from error
                 failures += 1
+
+    def by_leader(self, wheres: Iterable[TopicPartition], what: str) -> dict[int, list[TopicPartition]]:
+        """These partitions by their leaders. Raises a retriable KafkaError if one has none now."""
+        found: dict[int, list[TopicPartition]] = {}
+        for where in wheres:
+            known = self.view.partition(where)
+            if known is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{what} {where}")
+            if known.leader is None:
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{what} {where}")
+            found.setdefault(known.leader, []).append(where)
+        return found
 
     # -- for the loop's thread -----------------------------------------------------------------------------------
 
     def listen(self, call: Callable[[], object]) -> None:
-        """What to call whenever there is a new picture."""
+        """Call this whenever there is new metadata."""
         self._listeners.append(call)
 
     def unlisten(self, call: Callable[[], object]) -> None:
         self._listeners.remove(call)
 
     def want(self, topics: Sequence[str]) -> None:
-        """Know these topics from now on. While one is not known or not led, that is asked again and again."""
+        """Keep the metadata of these topics. While one is unknown or has no leader, it is requested again and again."""
         if not self._wanted.issuperset(topics):
             self._wanted.update(topics)
             self._is_stale = True
             self.refresh()
 
     def want_all(self) -> None:
-        """Know all topics from now on."""
+        """Keep the metadata of all topics."""
         if not self._wants_all:
             self._wants_all = self._is_stale = True
             self.refresh()
 
     def broker_named(self, broker: int, address: Address) -> None:
-        """Somebody named a broker that may be newer than this picture."""
+        """Add a broker from an answer, which may be newer than the metadata."""
         if broker not in self.view.brokers:
             self.view = evolve(self.view, brokers={**self.view.brokers, broker: address})
 
     def refresh(self, then: Callable[[], object] | None = None) -> None:
-        """Ask for the cluster anew, unless that is under way."""
+        """Request metadata, unless a request is under way. `then` is called with metadata newer than this call."""
         if then is not None:
             self._waiting.append(then)
-            self._is_stale = True  # what is under way may be older than this call
+            self._is_stale = True  # the request under way may be older than this call
         if self._closed is not None:
             self._told()
         elif not self._is_asking:
@@ -187,7 +206,7 @@ class Cluster:
             self._ask()
 
     def way(self, broker: int, lane: str = "") -> Broker | None:
-        """To a broker, over a connection of its own for each lane: behind a fetch that waits, nothing else moves."""
+        """A broker, over a separate connection for each lane: a waiting Fetch blocks the requests behind it."""
         address = self.view.brokers.get(broker)
         if address is None:
             return None
@@ -201,7 +220,7 @@ class Cluster:
         return made
 
     def leader_named(self, where: TopicPartition, leader: int, epoch: int, address: Address | None) -> bool:
-        """A broker said who leads in its place. True if that was news."""
+        """A broker named another leader in its refusal. True if that changes the metadata."""
         view = self.view.with_leader(where, leader, epoch, address)
         if view is self.view:
             return False
@@ -238,7 +257,7 @@ class Cluster:
             self.error = response
             self._tries += 1
             everybody = len(self._bootstrap) + len(self.view.brokers)
-            # The next one at once; a pause when all of them have been tried.
+            # The next broker at once; a pause after all of them have failed.
             pause = 0.0 if self._tries % everybody else self.patience.pause(self._tries // everybody)
             self._timer = self.loop.after(pause, self._ask)
             with self._updated:
@@ -260,7 +279,7 @@ class Cluster:
         self._told()
 
     def _age_max(self) -> float:
-        """How long this picture will do: not for long, if there is something wanted that is not in it."""
+        """The time to the next refresh: short while a wanted topic is incomplete."""
         if all(self._is_led(name) for name in self._wanted):
             self._incomplete = 0
             return self.patience.metadata_age
@@ -268,7 +287,7 @@ class Cluster:
         return self.patience.pause(self._incomplete - 1)
 
     def _is_led(self, name: str) -> bool:
-        """Is every partition of a topic led by a broker that can be found?"""
+        """Has every partition of a topic a leader with a known address?"""
         topic = self.view.topics.get(name)
         return topic is not None and all(
             one is not None and one.leader in self.view.brokers for one in topic.partitions

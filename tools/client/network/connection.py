@@ -1,10 +1,10 @@
-"""One connection to a broker: it agrees on versions, then sends requests without waiting for answers to earlier ones.
+"""One connection to a broker: it negotiates versions, then sends requests without waiting for earlier answers.
 
     CONNECTING ──► NEGOTIATING ──► READY ──► CLOSED
          └──────────────┴────────────────────────┘
 
-Whoever asks is answered exactly once: with the response, or with a ClientError. A connection never comes back; Broker
-(cluster.py) makes the next one.
+Every request is answered exactly once: with the response, or with a ClientError. A closed connection is not used again;
+Broker (broker.py) makes the next one.
 """
 
 from __future__ import annotations
@@ -25,21 +25,16 @@ from protocol.errors import ProtocolError
 from protocol.framing import CLOSED, NEED_DATA, ClientConnection, Response
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.schema.declaration import Buffer, Versions
+from tools.client.addresses import Address, shown
 from tools.client.errors import ClientError, ConnectionLost, KafkaError, NotSupported, RequestTimedOut
-from tools.client.metadata import Address
 from tools.client.network.loop import READ, WRITE, Loop, Timer
 
 RECEIVE_BYTES = 1 << 20
-FRAME_BYTES_MAX = 256 << 20  # more than anybody asks for, and less than HTTP or TLS read as a size
+FRAME_BYTES_MAX = 256 << 20  # more than any request asks for, less than HTTP or TLS bytes read as a size
 SOFTWARE_NAME, SOFTWARE_VERSION = "barnabas", "0.1.0"
 _IOV_MAX = 512
 Then = Callable[[Any], None]
-"""Is given the response's message or a ClientError."""
-
-
-def shown(address: Address) -> str:
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+"""Called with the response's message or with a ClientError."""
 
 
 class State(enum.Enum):
@@ -51,15 +46,15 @@ class State(enum.Enum):
 
 @frozen
 class Ask:
-    """One request: what, by when, and who is answered."""
+    """One request, its deadline, and the function that gets its answer."""
 
     api: Api
-    message: Any  # or what makes it, given the version that both speak
+    message: Any  # or a function that makes it for the negotiated version
     then: Then
     deadline: float
     version_max: int | None = None
     version_min: int = 0
-    """Older ones do not say what is asked for."""
+    """Older versions cannot express this request."""
     unanswered: bool = False  # Produce without acks: `then` is given None as soon as it is on its way
 
 
@@ -71,7 +66,7 @@ class _InFlight:
 
 
 class Connection:
-    """From a dial to an end. All of it happens on the loop's thread."""
+    """One TCP connection, from the dial to its end. On the loop's thread."""
 
     def __init__(
         self, loop: Loop, address: Address, client_id: str, connect_seconds: float, ended: Callable[[Connection], None]
@@ -82,7 +77,7 @@ class Connection:
         self._ended = ended
         self._protocol = ClientConnection(client_id, FRAME_BYTES_MAX)
         self._versions: dict[int, Versions] = {}
-        self._waiting: deque[Ask] = deque()  # until versions are agreed on
+        self._waiting: deque[Ask] = deque()  # until versions are negotiated
         self._in_flight: deque[_InFlight] = deque()
         self._out: deque[memoryview] = deque()
         self._writes = False
@@ -92,7 +87,7 @@ class Connection:
         self._places: deque[tuple[Any, ...]] = deque()
         loop.soon(self._dial)
 
-    # -- what is asked -------------------------------------------------------------------------------------------
+    # -- requests and their end ----------------------------------------------------------------------------------
 
     def ask(self, ask: Ask) -> None:
         if self.state is State.READY:
@@ -103,7 +98,7 @@ class Connection:
             self._waiting.append(ask)
 
     def version(self, api: Api, version_max: int | None = None, version_min: int = 0) -> int | None:
-        """The highest version that both sides speak, of those that are wanted."""
+        """The highest version that both sides support, within the limits; None if there is none."""
         theirs = self._versions.get(api.key)
         if theirs is None:
             return None
@@ -113,7 +108,7 @@ class Connection:
         return highest if highest >= max(api.versions.first, theirs.first, version_min) else None
 
     def close(self, error: ClientError) -> None:
-        """Give it up. Everybody who waits is told why."""
+        """Close the connection. All its requests are answered with this error."""
         if self.state is State.CLOSED:
             return
         self.state = State.CLOSED
@@ -130,10 +125,10 @@ class Connection:
         for then in told:
             then(error)
 
-    # -- how it begins -------------------------------------------------------------------------------------------
+    # -- connecting ----------------------------------------------------------------------------------------------
 
     def _dial(self) -> None:
-        """Look the name up; that blocks, unless it is an address."""
+        """Look the host name up, which blocks unless it is an IP address."""
         if self.state is State.CLOSED:
             return
         try:
@@ -144,7 +139,7 @@ class Connection:
         self._dial_next("it has no address")
 
     def _dial_next(self, reason: str) -> None:
-        """A name may stand for several places (localhost for ::1 and 127.0.0.1): the first that lets us in is taken."""
+        """Try the next address of the host name (localhost may be ::1 and 127.0.0.1), until one accepts."""
         if self._socket is not None:
             self._loop.forget(self._socket)
             self._socket.close()
@@ -179,7 +174,7 @@ class Connection:
 
     def _not_connected(self) -> None:
         self._timer = None
-        self.close(RequestTimedOut(f"{shown(self.address)} did not let us in in time"))
+        self.close(RequestTimedOut(f"{shown(self.address)} did not accept the connection in time"))
 
     def _negotiate(self, version: int) -> None:
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
@@ -215,7 +210,7 @@ class Connection:
         for ask in waiting:
             self.ask(ask)
 
-    # -- requests ------------------------------------------------------------------------------------------------
+    # -- sending and deadlines -----------------------------------------------------------------------------------
 
     def _send(self, ask: Ask) -> None:
         version = self.version(ask.api, ask.version_max, ask.version_min)
@@ -225,7 +220,7 @@ class Connection:
             first = max(ask.api.versions.first, ask.version_min)
             last = ask.api.versions.last if ask.version_max is None else ask.version_max
             ours = Versions(first, last)
-            ask.then(NotSupported(f"{ask.api.name}: {shown(self.address)} {speaks}; we need one of {ours}"))
+            ask.then(NotSupported(f"{ask.api.name}: {shown(self.address)} {speaks}; this client needs one of {ours}"))
             return
         message = ask.message(version) if callable(ask.message) else ask.message
         try:
@@ -294,7 +289,7 @@ class Connection:
                 else:
                     self._answered_versions(event)
         except ProtocolError as error:
-            self._lost(f"it does not speak Kafka's protocol as we know it: {error}")
+            self._lost(f"it does not speak Kafka's protocol: {error}")
 
     def _write(self, buffers: list[Buffer]) -> None:
         self._out.extend(map(memoryview, buffers))
@@ -314,7 +309,7 @@ class Connection:
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
-            self._loop.soon(self._lost, error.strerror or str(error))  # not under the feet of who asked
+            self._loop.soon(self._lost, error.strerror or str(error))  # later: the caller is still in `ask`
             return
         if bool(out) != self._writes:
             self._writes = bool(out)

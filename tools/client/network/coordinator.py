@@ -1,5 +1,5 @@
-"""The broker that coordinates a group or the transactions of a transactional id: found, asked, and found again when it
-is another one. On the loop's thread.
+"""The broker that coordinates a group or the transactions of a transactional id: looked up, asked, and looked up again
+when the coordinator has moved. On the loop's thread.
 """
 
 from __future__ import annotations
@@ -11,31 +11,30 @@ from attrs import frozen
 from protocol.apis import FIND_COORDINATOR, Api
 from protocol.error_codes import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from tools.client.errors import ClientError, ConnectionLost, ErrorClass, KafkaError, TimedOut
-from tools.client.metadata import Address
-from tools.client.network.broker import Broker
+from tools.client.addresses import Address
+from tools.client.errors import ClientError, ConnectionLost, ErrorClass, KafkaError, TimedOut, check
 from tools.client.network.cluster import Cluster
 from tools.client.network.connection import Ask, Then
 from tools.client.network.loop import Timer
 
-KEYS_VERSION = 4  # from which on FindCoordinator is asked for several
+KEYS_VERSION = 4  # the first version of FindCoordinator that takes several keys
 GROUP, TRANSACTION = 0, 1
+_NOUNS = {GROUP: "group", TRANSACTION: "transactional id"}
 ELSEWHERE = {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
 NOT_NOW = {*ELSEWHERE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-"""What a broker answers that does not coordinate the group, or not yet."""
+"""The errors of a broker that does not coordinate the group, or not yet."""
 
 
-def find_request(key: str, version: int, key_type: int = GROUP) -> FindCoordinatorRequest:
+def find_request(key: str, version: int, key_type: int) -> FindCoordinatorRequest:
     if version < KEYS_VERSION:
         return FindCoordinatorRequest(key=key, key_type=key_type)
     return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
 
 
-def found(what: str, response: FindCoordinatorResponse) -> tuple[int, Address]:
-    """Who it is. Raises KafkaError."""
+def found(key: str, key_type: int, response: FindCoordinatorResponse) -> tuple[int, Address]:
+    """The broker and its address. Raises KafkaError."""
     told = response.coordinators[0] if response.coordinators else response
-    if told.error_code:
-        raise KafkaError(told.error_code, f"the coordinator of {what}", told.error_message)
+    check(told.error_code, f"the coordinator of {_NOUNS[key_type]} {key}", told.error_message)
     return told.node_id, (told.host, told.port)
 
 
@@ -52,13 +51,12 @@ class _Waiting:
 
 
 class Coordinator:
-    """Whoever asks is answered once; an answer that tells of another coordinator makes it be looked for."""
+    """Every request is answered once. After a NOT_COORDINATOR the next request looks the coordinator up again."""
 
-    key_type = GROUP
-    noun = "group"
-
-    def __init__(self, cluster: Cluster, group_id: str) -> None:
-        self.group_id = group_id
+    def __init__(self, cluster: Cluster, key: str, key_type: int = GROUP) -> None:
+        self.key = key
+        self.what = f"{_NOUNS[key_type]} {key}"
+        self._key_type = key_type
         self.node: int | None = None
         self._cluster = cluster
         self._loop = cluster.loop
@@ -79,7 +77,7 @@ class Coordinator:
         version_max: int | None = None,
         version_min: int = 0,
     ) -> None:
-        """Ask, once it is known who. `seconds` are what it may take the coordinator by the request itself."""
+        """Ask as soon as the coordinator is known. `seconds`: how long the request lets it hold its answer back."""
         deadline = self._loop.now() + self._cluster.patience.request
         self._ask(_Waiting(api, message, then, seconds, lane, version_max, version_min, deadline))
 
@@ -88,7 +86,7 @@ class Coordinator:
         if closed is not None:
             one.then(closed)
             return
-        way = self._way(one.lane)
+        way = None if self.node is None else self._cluster.way(self.node, one.lane)
         if way is None:
             self._waiting.append(one)
             self._look()
@@ -104,26 +102,19 @@ class Coordinator:
         way.ask(Ask(one.api, one.message, answered, deadline, one.version_max, one.version_min))
 
     def lost(self) -> None:
-        """It is another one, or none: look for it before the next question."""
+        """The coordinator has moved or is gone: look it up before the next request."""
         self.node = None
 
     def refused(self, error: ClientError) -> None:
-        """Somebody was answered with an error: look for another, if it says so."""
+        """An answer was this error: look the coordinator up again if it has moved."""
         if isinstance(error, KafkaError) and error.code in ELSEWHERE:
             self.lost()
-
-    @property
-    def _what(self) -> str:
-        return f"{self.noun} {self.group_id}"
-
-    def _way(self, lane: str) -> Broker | None:
-        return None if self.node is None else self._cluster.way(self.node, lane)
 
     def _look(self) -> None:
         if self._is_asking or self._timer is not None:
             return
         self._is_asking = True
-        key, key_type = self.group_id, self.key_type
+        key, key_type = self.key, self._key_type
         deadline = self._loop.now() + self._cluster.patience.request
         ask = Ask(FIND_COORDINATOR, lambda version: find_request(key, version, key_type), self._answered, deadline)
         self._cluster.anybody().ask(ask)
@@ -133,7 +124,7 @@ class Coordinator:
         try:
             if isinstance(response, ClientError):
                 raise response
-            node, address = found(self._what, response)
+            node, address = found(self.key, self._key_type, response)
         except ClientError as error:
             self._failed(error)
             return
@@ -144,7 +135,7 @@ class Coordinator:
             self._ask(one)
 
     def _failed(self, error: ClientError) -> None:
-        """Try again, as long as somebody waits and has time."""
+        """Look up again, while a request waits whose deadline has not passed."""
         now = self._loop.now()
         is_hopeless = not error.kind.is_retriable
         late = [one for one in self._waiting if is_hopeless or one.deadline <= now]
@@ -155,7 +146,7 @@ class Coordinator:
             self._timer = self._loop.after(self._cluster.patience.pause(self._failures), self._again)
         self._failures += 1
         for one in late:
-            one.then(error if is_hopeless else _late(self._what, error))
+            one.then(error if is_hopeless else _late(self.what, error))
 
     def _again(self) -> None:
         self._timer = None
@@ -167,18 +158,11 @@ class Coordinator:
             one.then(error)
 
 
-class TransactionCoordinator(Coordinator):
-    """Of a transactional id, which stands in the place of the group's."""
-
-    key_type = TRANSACTION
-    noun = "transactional id"
-
-
 class _Late(TimedOut):
     kind = ErrorClass.RETRIABLE
 
 
 def _late(what: str, error: ClientError) -> TimedOut:
-    late = _Late(f"nobody coordinates {what}: {error}")
+    late = _Late(f"no coordinator of {what} was found: {error}")
     late.__cause__ = error
     return late

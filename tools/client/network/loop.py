@@ -1,11 +1,11 @@
 """The one thread of a client: it owns the sockets and the timers, and calls plain functions, one at a time.
 
-Why a thread with a selector, and not trio: who uses a client is synchronous (Spark's executors, the command line), or
-has a loop of his own that he would not share (a mirror, the chaos tests). A thread serves them all, needs nothing
-installed on an executor, and its state needs no locks except where the user's thread puts something in or takes it
-out. What is hard is not here anyway: framing, batching, sequences and fetch sessions are modules without I/O.
+Why a thread with a selector, and not trio: the users of a client are synchronous (Spark's executors, the command line),
+or have an event loop of their own (a mirror, the chaos tests). A thread serves them all, and needs no package on an
+executor. Its state needs locks only where the user's thread adds or takes something. The difficult parts are elsewhere:
+framing, batching, sequences and fetch sessions are modules without I/O.
 
-A function that raises is a bug. It ends the loop, and everybody who waits is told.
+An exception in one of the functions is a bug. It ends the loop, and all waiting requests fail.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Timer:
 
 
 class Loop:
-    """Runs from `start` to `stop`. Everything but `soon` and `stop` is for its own thread."""
+    """Runs from `start` to `stop`. All methods but `soon` and `stop` are for its own thread."""
 
     def __init__(self, name: str) -> None:
         self._selector = selectors.DefaultSelector()
@@ -67,19 +67,19 @@ class Loop:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the loop and wait until it has ended. What still waits is told that the client is closed."""
+        """End the loop and wait for its end. Waiting requests fail with ClientClosed."""
         self._is_stopping = True
         self._interrupt()
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
     def at_end(self, call: Callable[[ClientClosed], object]) -> None:
-        """What to call when the loop ends, whyever it does; the last first."""
+        """Call this when the loop ends, for any reason; the last registered function first."""
         self._at_end.append(call)
 
     @property
     def closed(self) -> ClientClosed | None:
-        """Why nothing can be done any more."""
+        """The error of every request after the end; None before."""
         return self._why_closed() if self._has_ended or self._is_stopping else None
 
     def now(self) -> float:
@@ -88,7 +88,7 @@ class Loop:
     # -- from any thread -----------------------------------------------------------------------------------------
 
     def soon(self, call: Callable[..., object], *args: Any) -> None:
-        """Call a function on the loop's thread. Raises ClientClosed if that will not happen any more."""
+        """Call a function on the loop's thread. Raises ClientClosed after the end of the loop."""
         with self._lock:
             if self._has_ended:
                 raise self._why_closed()
@@ -98,7 +98,7 @@ class Loop:
 
     def _interrupt(self) -> None:
         self._is_awake = True
-        with suppress(OSError):  # it has enough to read, or has ended
+        with suppress(OSError):  # the pipe is full, or closed
             self._wake.send(b"\0")
 
     # -- on the loop's thread ------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class Loop:
         return timer
 
     def watch(self, sock: socket.socket, events: int, ready: Ready) -> None:
-        """Say when a socket can be read or written. Again for the same socket replaces what was said before."""
+        """Call `ready` when a socket can be read or written; replaces an earlier call for the same socket."""
         try:
             self._selector.modify(sock, events, ready)
         except KeyError:
@@ -122,7 +122,7 @@ class Loop:
         try:
             while not self._is_stopping:
                 self._turn()
-        except Exception as error:  # noqa: BLE001  whoever waits is told
+        except Exception as error:  # noqa: BLE001  all waiting requests get it
             _log.exception("a client's loop failed")
             self._failure = error
         finally:
@@ -134,19 +134,19 @@ class Loop:
             call(*args)
         wait = self._fire_timers()
         self._is_awake = False
-        if self._calls:  # put in before we were seen to sleep
+        if self._calls:  # added before `_is_awake` was cleared
             wait = 0.0
         events = self._selector.select(wait)
         self._is_awake = True
         for key, ready in events:
             try:
                 self._selector.get_key(key.fileobj)
-            except KeyError:  # closed by one before it
+            except KeyError:  # closed by a function before it
                 continue
             key.data(ready)
 
     def _fire_timers(self) -> float | None:
-        """Call what is due. Gives the seconds until the next."""
+        """Call the timers that are due. Returns the seconds until the next one."""
         while self._timers:
             when, _, timer = self._timers[0]
             if timer.call is not None:
@@ -168,7 +168,7 @@ class Loop:
             self._has_ended = True
         for call in reversed(self._at_end):
             call(self._why_closed())
-        while self._calls:  # asked before the end: whoever waits is told by what was called at the end
+        while self._calls:  # added before the end; the functions above have made their requests fail
             call, args = self._calls.popleft()
             call(*args)
         self._selector.close()

@@ -1,9 +1,9 @@
-"""What a consumer reads.
+"""How a consumer reads its partitions.
 
-positions      its partitions, where it stands in each, and what was fetched
-fetcher        fetches from every leader, ahead of the reader
+positions      partitions and positions, and the records that are decoded but not returned yet
+fetcher        fetches from all leaders, ahead of the user
 fetch_session  a fetch session with one broker (KIP-227)
-fetched        what a fetch brought of one partition
-subscriber     its part in its group on the user's thread: callbacks, positions, commits
-committer      commits offsets, and asks for committed ones
+fetched        the batches of one partition from one Fetch response
+subscriber     a group member on the user's thread: callbacks, positions, commits
+committer      commits offsets and fetches committed ones
 """

@@ -1,19 +1,18 @@
-"""Commits offsets of a group and asks for those that are committed, at the group's coordinator.
+"""Commits offsets of a group and fetches committed ones, at the group's coordinator.
 
-A commit that nobody waits for is tried once: sent again after a newer one it would take the group back. One that is
-waited for is tried again, in the generation of that moment, as long as the partitions are still this member's.
+An asynchronous commit is tried once: repeated after a newer commit, it would move the group back. A synchronous commit
+is retried, in the generation at that time, while the member still owns the partitions.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future
 from typing import Any
 
 from protocol.apis import OFFSET_COMMIT, OFFSET_FETCH
 from protocol.error_codes import ErrorCode
-from tools.client.errors import ClientError, CommitFailed, ErrorClass, KafkaError, TimedOut
+from tools.client.errors import ClientError, CommitFailed, ErrorClass, KafkaError
 from tools.client.group_offsets import (
     NAMES_VERSION,
     Committed,
@@ -43,13 +42,13 @@ _FENCED = {
 
 
 class Rebalancing(CommitFailed):
-    """Not now: the group is between two generations."""
+    """Retriable: the group rebalances."""
 
     kind = ErrorClass.RETRIABLE
 
 
 class Behind(CommitFailed):
-    """Not now: this member will hear of its epoch with its next heartbeat."""
+    """Retriable: this member gets its new epoch with its next heartbeat."""
 
     kind = ErrorClass.RETRIABLE
 
@@ -58,7 +57,7 @@ _PASSING = {ErrorCode.REBALANCE_IN_PROGRESS: Rebalancing, ErrorCode.STALE_MEMBER
 
 
 class Committer:
-    """Of one group. `session` is set while its consumer subscribes; without, it commits as nobody's member."""
+    """Of one group. Without a `session`, which is set while the consumer subscribes, it commits without a member."""
 
     def __init__(self, cluster: Cluster, coordinator: Coordinator, *, stable: bool) -> None:
         self.session: GroupSession | None = None
@@ -71,11 +70,11 @@ class Committer:
     # -- for the user's thread -----------------------------------------------------------------------------------
 
     def commit(self, offsets: Offsets, seconds: float) -> None:
-        """Raises CommitFailed if they are not taken from us, and whatever else kept them from being committed."""
+        """Raises CommitFailed if the group refuses these offsets, or the last error."""
         self._persist(lambda then: self._commit(offsets, then), seconds)
 
     def commit_at_last(self, offsets: Offsets, seconds: float) -> None:
-        """Before the partitions are given up. A group that waits for that is not kept waiting by another try."""
+        """Commit before a revocation. Without a retry while the group rebalances, because it waits for this."""
 
         def ask(then: Callable[[Any], object]) -> None:
             def answered(error: ClientError | None) -> None:
@@ -90,7 +89,7 @@ class Committer:
         self._loop.soon(self._commit, offsets, then)
 
     def committed(self, wheres: Collection[TopicPartition] | None, seconds: float) -> dict[TopicPartition, Committed]:
-        """What is committed; those of which nothing is are left out. Without partitions, of all."""
+        """The committed offsets of these partitions, or of all; partitions without one are left out."""
         told: Told = self._persist(lambda then: self.ask(wheres, then), seconds)
         return {where: one for where, one in told.items() if isinstance(one, Committed)}
 
@@ -98,15 +97,8 @@ class Committer:
         deadline = time.monotonic() + seconds
 
         def attempt() -> Any:
-            done: Future[Any] = Future()
-            self._loop.soon(ask, done.set_result)
-            try:
-                answer = done.result(max(deadline - time.monotonic(), 0.0))
-            except TimeoutError:
-                raise TimedOut(f"the coordinator of group {self._coordinator.group_id} gave no answer") from None
-            if isinstance(answer, ClientError):
-                raise answer
-            return answer
+            left = max(deadline - time.monotonic(), 0.0)
+            return self._cluster.answer(ask, left, f"the coordinator of {self._coordinator.what}")
 
         return self._cluster.persist(attempt, seconds, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -129,17 +121,17 @@ class Committer:
             else:
                 then(self._why_failed(list(commit_errors(view, response, offsets).values())))
 
-        request = commit_request(view, self._coordinator.group_id, identity, offsets)
+        request = commit_request(view, self._coordinator.key, identity, offsets)
         most = version_max(view, offsets)
         self._coordinator.ask(OFFSET_COMMIT, request, answered, lane=_LANE, version_max=most)
 
     def _refusal(self, offsets: Offsets) -> CommitFailed | None:
-        """Why these are not ours to commit."""
+        """Why this member must not commit these offsets; None if it may."""
         if self._under_way >= UNDER_WAY_MAX:
             return CommitFailed(f"{self._under_way} commits are under way; wait for some of them")
         if self.session is None:
             return None
-        group_id = self._coordinator.group_id
+        group_id = self._coordinator.key
         if self.session.identity is None:
             return CommitFailed(f"this consumer is no member of group {group_id} now; what it had may be another's")
         strange = offsets.keys() - self.session.owned
@@ -163,7 +155,7 @@ class Committer:
         return made
 
     def ask(self, wheres: Collection[TopicPartition] | None, then: Callable[[Told | ClientError], object]) -> None:
-        """For what is committed. An error of one partition is the answer, if it passes: what is asked again is all."""
+        """Fetch committed offsets. The error of one partition is the answer for all: the whole request is retried."""
         view = self._cluster.view
         identity = (self.session.identity if self.session is not None else None) or Identity()
         asked: Iterable[TopicPartition] = wheres or ()
@@ -182,13 +174,13 @@ class Committer:
                 return
             then(told)
 
-        request = fetch_request(view, self._coordinator.group_id, identity, wheres, stable=self._stable)
+        request = fetch_request(view, self._coordinator.key, identity, wheres, stable=self._stable)
         most = NAMES_VERSION if wheres is None else version_max(view, asked)
         self._coordinator.ask(OFFSET_FETCH, request, answered, lane=_LANE, version_max=most)
 
     @staticmethod
     def _passing(error: ClientError) -> ClientError:
-        """A member that is behind hears of it with its next heartbeat."""
+        """Errors of the member's epoch are retriable: it gets the new epoch with its next heartbeat."""
         if isinstance(error, KafkaError) and error.code in (*_PASSING, *_FENCED):
             passing = Behind(str(error))
             passing.__cause__ = error

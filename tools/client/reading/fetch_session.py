@@ -1,6 +1,6 @@
-"""A fetch session with one broker (KIP-227): partitions are named once, afterwards only what has changed.
+"""A fetch session with one broker (KIP-227): after the first request only changed partitions are named.
 
-Without I/O. A broker that wants no session answers with id 0; then every request names everything.
+Without I/O. A broker that opens no session answers with id 0; then every request names all partitions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EPOCH_MAX = (1 << 31) - 1
 
 @frozen
 class Wanted:
-    """A partition to read, from where, and the id of its topic."""
+    """A partition to read, its fetch offset, and its topic's id."""
 
     topic_id: bytes
     partition: FetchPartition
@@ -29,7 +29,7 @@ class Wanted:
 
 @frozen
 class Said:
-    """What a request says of the session."""
+    """The session's fields of a request."""
 
     session_id: int
     session_epoch: int
@@ -48,10 +48,10 @@ class FetchSession:
         self._told: dict[TopicPartition, Wanted] = {}
 
     def request(self, wanted: Mapping[TopicPartition, Wanted]) -> Said:
-        """What to say so that the broker knows that these, and no others, are read."""
+        """The fields that tell the broker to read these partitions and no others."""
         has_ids = all(one.topic_id != NO_UUID for one in wanted.values())
         if has_ids != self._has_ids:
-            self.begin_anew()
+            self.restart()
         self._has_ids = has_ids
         if self._epoch == _INITIAL_EPOCH:
             changed, gone = dict(wanted), {}
@@ -76,20 +76,20 @@ class FetchSession:
         return Said(self._id, self._epoch, list(topics.values()), list(forgotten.values()), has_ids)
 
     def answered(self, session_id: int, error: int) -> None:
-        """What the broker made of it."""
+        """Continue or end the session by the broker's answer."""
         if error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self._id = _NO_SESSION
-            self.begin_anew()
+            self.restart()
         elif error:
-            self.begin_anew()
+            self.restart()
         elif session_id == _NO_SESSION:
             self._id = _NO_SESSION
-            self.begin_anew()
+            self.restart()
         else:
             self._id = session_id
             self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
 
-    def begin_anew(self) -> None:
-        """Name everything with the next request. It ends the session that there may be, and opens another."""
+    def restart(self) -> None:
+        """Name all partitions with the next request, which ends the current session and opens another."""
         self._epoch = _INITIAL_EPOCH
         self._told = {}

@@ -1,4 +1,4 @@
-"""What a fetch brought of one partition: whole batches, of which those are shown that are records and are committed."""
+"""The whole batches of one partition in a Fetch response, without control batches and aborted transactions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIZE_FROM, _SIZE_TO = 8, 12
 
 
 class RawBatch(NamedTuple):
-    """One record batch as it lies in the log. Records before `first_offset` were not asked for."""
+    """One record batch in the format of the log. Its records before `first_offset` are to be skipped."""
 
     where: TopicPartition
     header: BatchHeader
@@ -28,7 +28,7 @@ class RawBatch(NamedTuple):
     first_offset: int
 
     def check(self) -> None:
-        """Raise CorruptBatch unless the bytes are what their checksum says."""
+        """Raise CorruptBatch if the checksum does not match."""
         found = crc32c(self.data[_CRC_FROM:])
         if found != self.header.crc:
             raise CorruptBatch(
@@ -37,7 +37,7 @@ class RawBatch(NamedTuple):
             )
 
     def records(self, bytes_max: int) -> list[Record]:
-        """Its records from `first_offset` on, if they take at most so many bytes decompressed."""
+        """Its records from `first_offset` on. Raises ProtocolError if they take more bytes decompressed."""
         made = records(self.data, limit=bytes_max)
         if made and made[0].offset < self.first_offset:
             return [record for record in made if record.offset >= self.first_offset]
@@ -47,8 +47,8 @@ class RawBatch(NamedTuple):
 class Fetched:
     """Batches of one answer, taken one by one.
 
-    `aborted` are the transactions that were given up, each with its first offset: what their producers wrote from there
-    to their abort marker is not shown.
+    `aborted` are aborted transactions by producer and first offset: the batches of that producer from there to its
+    abort marker are hidden.
     """
 
     def __init__(
@@ -61,18 +61,18 @@ class Fetched:
         self.where = where
         self.size = 0
         self.next_offset = first_offset
-        """Behind all that was taken or passed over."""
+        """The offset after the last batch that was taken or skipped."""
         self.end_offset = first_offset
-        """Behind everything."""
+        """The offset after the last batch."""
         self.last_epoch = -1
         self.is_cut = False
-        """Is there the beginning of a batch, but no whole one?"""
+        """Is the first batch incomplete, because it is larger than the request's limit?"""
         self._batches: deque[tuple[BatchHeader, memoryview]] = deque()
         self._aborted = deque(sorted(aborted or (), key=lambda one: one.first_offset))
         self._aborting: set[int] = set()
         view = memoryview(data)
         at = 0
-        # What is behind the last whole batch was cut off by the limit of the request.
+        # After the last whole batch there may be a part of one, cut off by the request's limit.
         while len(view) - at >= _SIZE_TO:
             size = int.from_bytes(view[at + _SIZE_FROM : at + _SIZE_TO], "big") + _SIZE_TO
             if size > len(view) - at:
@@ -86,7 +86,7 @@ class Fetched:
         self.is_cut = not self._batches and len(view) > 0
 
     def take(self) -> RawBatch | None:
-        """The next batch that is shown; None at the end."""
+        """The next visible batch; None at the end."""
         while self._batches:
             header, data = self._batches.popleft()
             first_offset = self.next_offset

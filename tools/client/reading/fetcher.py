@@ -1,9 +1,9 @@
-"""Keeps a consumer supplied: fetches from every leader at once, ahead of who reads, on the loop's thread.
+"""Fetches from all leaders at once, ahead of the user, on the loop's thread.
 
-To each broker one fetch is under way, and the next goes as soon as an answer is in, before anybody has looked at its
-records. A partition of which enough lies here is left out until it was read; if enough lies here of all, nobody is
-asked. A fetch that the broker holds back for a place that was left by a seek is given up, with its connection: the
-answer would take as long as a fetch may wait. What the user's thread sees too is under `changed`.
+Each broker has one fetch in flight; the next one is sent as soon as the answer is there, before the user has read its
+records. A partition with enough buffered records is left out until some are read; when the whole buffer is full, no
+fetch is sent. A waiting fetch that a seek has made useless is ended by closing its connection: its answer would take as
+long as a fetch may wait. State that the user's thread reads too is under `changed`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _TURNS = count(1)
 
 @frozen
 class Fetching:
-    """How a consumer fetches."""
+    """The settings of a consumer's fetches."""
 
     committed: bool = False
     reset: int | None = None
-    """Where to go on when the offset is not in the log, or the log was cut: EARLIEST, LATEST, or nowhere."""
+    """EARLIEST or LATEST: the position when the offset is not in the log, or the log was truncated; None: an error."""
     wait: float = 0.5
     bytes_min: int = 1
     bytes_max: int = 50 << 20
@@ -52,15 +52,15 @@ class Fetching:
 
 @define(eq=False)
 class Assigned:
-    """One partition that is read. A new `turn` begins with every seek: what was asked before it is not for it."""
+    """One assigned partition. Every seek begins a new `turn`; answers to requests of an earlier turn are ignored."""
 
     where: TopicPartition
     wanted: int | None
-    """The time or end from which to read, until its offset is known."""
+    """The time or the end of the log at which to begin, until its offset is known."""
     position: int = -1
-    """Of the next record that the user gets; −1 while it is not known."""
+    """The offset of the next record for the user; −1 while it is not known."""
     epoch: int = -1
-    """Of the batch before `position`, if it is known."""
+    """The leader epoch of the batch before `position`, if it is known."""
     fetch_offset: int = -1
     last_epoch: int = -1
     turn: int = 0
@@ -75,10 +75,10 @@ class Assigned:
     retry_at: float = 0.0
     error: ClientError | None = None
     is_out_of_range: bool = False
-    """Is there nothing to fetch any more at `fetch_offset`? What was fetched before is given out first."""
+    """Is `fetch_offset` not in the log? The records that were fetched before are returned first."""
 
     def seek(self, offset: int | None, wanted: int | None = None) -> int:
-        """Read from elsewhere. Gives the bytes that were fetched in vain."""
+        """Set the position. Returns the buffered bytes that are dropped."""
         freed, self.buffered = self.buffered, 0
         self.fetched.clear()
         self.turn = next(_TURNS)
@@ -92,7 +92,7 @@ class Assigned:
 
 
 class Fetcher:
-    """Asks leaders for offsets and records of what is assigned."""
+    """Requests offsets and records of the assigned partitions from their leaders."""
 
     def __init__(self, cluster: Cluster, fetching: Fetching, changed: threading.Condition) -> None:
         self.assigned: dict[TopicPartition, Assigned] = {}  # replaced as a whole, by the user's thread
@@ -108,7 +108,7 @@ class Fetcher:
         cluster.loop.at_end(self._end)
 
     def pump(self) -> None:
-        """Ask for whatever is to be asked for now."""
+        """Send all requests that are due."""
         if self.closed is not None:
             return
         now = self._loop.now()
@@ -149,11 +149,11 @@ class Fetcher:
                 self._hang_up(leader)
 
     def _may_ask_for(self, one: Assigned, now: float) -> bool:
-        if one.is_out_of_range and not one.fetched:  # the user has everything that was there before
+        if one.is_out_of_range and not one.fetched:  # the user has all buffered records
             one.seek(None, self._fetching.reset)
         return not (one.error is not None or one.is_asking or one.is_out_of_range or one.retry_at > now)
 
-    # -- where to begin --------------------------------------------------------------------------------------------
+    # -- offsets by time -------------------------------------------------------------------------------------------
 
     def _look_up(self, leader: int, asked: list[Assigned]) -> None:
         turns = {one.where: (one, one.turn) for one in asked}
@@ -180,11 +180,13 @@ class Fetcher:
                     one.wanted = None
                     one.failures = 0
                 elif isinstance(answer, OffsetAt):
-                    one.wanted = LATEST  # nothing is that young: what comes next will be
+                    one.wanted = LATEST  # no record is that late: the next one will be
                 elif isinstance(answer, ClientError):
                     self._failed(one, answer)
                 else:
-                    self._failed(one, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no offset of {where} was told"))
+                    self._failed(
+                        one, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer has no offset of {where}")
+                    )
             self._changed.notify_all()
         self.pump()
 
@@ -193,7 +195,7 @@ class Fetcher:
     def _fetch(self, leader: int, read: dict[TopicPartition, tuple[int, Wanted]]) -> None:
         way = self._cluster.way(leader, _LANE)
         if way is None:
-            return  # it is gone; who leads instead is being asked
+            return  # the broker is gone; metadata is being refreshed
         session = self._sessions.setdefault(leader, FetchSession())
         said = session.request({where: wanted for where, (_, wanted) in read.items()})
         fetching = self._fetching
@@ -213,7 +215,7 @@ class Fetcher:
         way.ask(Ask(FETCH, request, then, deadline, None if said.has_ids else _VERSION_WITHOUT_IDS))
 
     def _is_in_vain(self, read: dict[TopicPartition, tuple[int, Wanted]]) -> bool:
-        """Was something sought or taken away since this was asked?"""
+        """Was one of these partitions sought or removed since this fetch was sent?"""
         for where, (turn, _) in read.items():
             one = self.assigned.get(where)
             if one is None or one.turn != turn:
@@ -222,15 +224,15 @@ class Fetcher:
 
     def _hang_up(self, leader: int) -> None:
         del self._busy[leader]
-        self._sessions[leader].begin_anew()
+        self._sessions[leader].restart()
         way = self._cluster.way(leader, _LANE)
         if way is not None:
-            way.hang_up(ConnectionLost("somewhere else is read now"))
+            way.hang_up(ConnectionLost("the positions have changed"))
         self._loop.soon(self.pump)
 
     def _fetched(self, leader: int, read: dict[TopicPartition, tuple[int, Wanted]], response: Any) -> None:
         if self._busy.get(leader) is not read:
-            return  # we hung up
+            return  # its connection was closed on purpose
         del self._busy[leader]
         session = self._sessions[leader]
         if isinstance(response, FetchResponse):
@@ -238,7 +240,7 @@ class Fetcher:
             if response.error_code:
                 response = KafkaError(response.error_code, f"a fetch from broker {leader}")
         if isinstance(response, ClientError):
-            session.begin_anew()
+            session.restart()
             self._all_failed(read, response)
         else:
             self._read(read, response)
@@ -250,7 +252,7 @@ class Fetcher:
             ErrorCode.INVALID_FETCH_SESSION_EPOCH,
         )
         if is_session:
-            return  # the next request begins another
+            return  # the next request opens another session
         with self._changed:
             for where, (turn, _) in read.items():
                 one = self.assigned.get(where)
@@ -268,7 +270,7 @@ class Fetcher:
                     where = TopicPartition(name, data.partition_index)
                     one, asked = self.assigned.get(where), read.get(where)
                     if one is None or asked is None or one.turn != asked[0]:
-                        continue  # it was for somewhere else
+                        continue  # the partition was sought meanwhile
                     named = data.current_leader
                     if named is not None and data.error_code:
                         address = nodes.get(named.leader_id)
@@ -309,7 +311,7 @@ class Fetcher:
             one.buffered += fetched.size
             self.buffered += fetched.size
 
-    # -- what goes wrong -------------------------------------------------------------------------------------------
+    # -- errors ----------------------------------------------------------------------------------------------------
 
     def _out_of_range(self, one: Assigned) -> None:
         if self._fetching.reset is None:
@@ -317,17 +319,17 @@ class Fetcher:
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"records of {one.where}", f"there is no offset {one.fetch_offset}"
             )
         else:
-            _log.warning("%s has no offset %d; reading goes on elsewhere", one.where, one.fetch_offset)
+            _log.warning("%s has no offset %d; reading continues at auto_offset_reset", one.where, one.fetch_offset)
             one.is_out_of_range = True
 
     def _diverged(self, one: Assigned, end_offset: int) -> None:
-        """What was read last is not in the log any more, or is another: it ends before where we are."""
+        """The log was truncated below this consumer's position."""
         error = LogTruncated(one.where, one.fetch_offset, end_offset)
         if self._fetching.reset is None:
             one.error = error
         else:
             _log.warning("%s", error)
-            self.buffered -= one.seek(min(one.position, end_offset))  # what was fetched ahead is fetched again
+            self.buffered -= one.seek(min(one.position, end_offset))  # buffered records are fetched again
 
     def _failed(self, one: Assigned, error: ClientError) -> None:
         if not error.kind.is_retriable:

@@ -1,6 +1,6 @@
-"""What a consumer reads: its partitions, where it stands in each, and what was fetched of them and not yet given.
+"""A consumer's partitions and positions, and the records that are decoded but not returned to the user yet.
 
-On the user's thread, one at a time; what the loop's thread sees too is under `changed`.
+On the user's thread, one at a time; state that the loop's thread reads too is under `changed`.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ Records = dict[TopicPartition, list[Record]]
 
 
 class Corrupt(ClientError):
-    """A batch is not what its checksum or its counts say. The position stays before it; `seek` goes around it."""
+    """A batch does not match its checksum or its counts. The position stays before it; `seek` past it to continue."""
 
 
 class Reading:
-    """Takes what the fetcher brought, decodes it, and keeps what was decoded and not asked for."""
+    """Takes fetched batches, decodes them, and keeps the records that `poll` had no room for."""
 
     def __init__(self, cluster: Cluster, fetching: Fetching, *, check_crcs: bool) -> None:
         self.changed = threading.Condition()
         self.fetcher = Fetcher(cluster, fetching, self.changed)
         self.is_interrupted: Callable[[], bool] = lambda: False
-        """Is there something to do before more is read?"""
+        """Has the user's thread to do something before it reads on?"""
         self._loop = cluster.loop
         self._check_crcs = check_crcs
         self._left: deque[tuple[TopicPartition, list[Record]]] = deque()
 
-    # -- what is read ------------------------------------------------------------------------------------------------
+    # -- partitions --------------------------------------------------------------------------------------------------
 
     def assign(self, starts: dict[TopicPartition, tuple[int | None, int | None]]) -> None:
-        """Read these and no others, from where `Assigned.seek` takes it. What goes on where it was is kept."""
+        """Read these and no others, from the arguments of `Assigned.seek`. Unchanged positions keep their records."""
         assigned = {}
         decoded = {where for where, _ in self._left}
         for where, (offset, wanted) in starts.items():
@@ -60,7 +60,7 @@ class Reading:
         self._loop.soon(self.fetcher.pump)
 
     def add(self, wheres: Collection[TopicPartition]) -> list[Assigned]:
-        """Read these too, once somebody has said from where."""
+        """Add partitions whose positions are set later."""
         added = [Assigned(where, None) for where in wheres]
         for one in added:
             one.seek(None)
@@ -70,7 +70,7 @@ class Reading:
         return added
 
     def drop(self, wheres: Collection[TopicPartition]) -> None:
-        """Read these no more."""
+        """Remove partitions."""
         gone = set(wheres)
         with self.changed:
             self._replace({where: one for where, one in self.fetcher.assigned.items() if where not in gone})
@@ -106,12 +106,12 @@ class Reading:
         self._loop.soon(self.fetcher.pump)
 
     def position(self, one: Assigned) -> int:
-        """Behind what the user got; −1 while that is not known."""
+        """The offset after the last returned record; −1 while it is not known."""
         decoded = self._first_left(one.where)
         return one.position if decoded is None else decoded
 
     def positions(self) -> dict[TopicPartition, Committed]:
-        """Of all whose position is known, as they are committed."""
+        """The known positions, as offsets to commit."""
         known = {}
         for where, one in self.fetcher.assigned.items():
             decoded = self._first_left(where)
@@ -131,7 +131,7 @@ class Reading:
         return bool(self._left)
 
     def give(self, room: int) -> Records:
-        """Records that are decoded, at most so many."""
+        """At most so many decoded records."""
         given: Records = {}
         while self._left and room > 0:
             where, records = self._left.popleft()
@@ -143,7 +143,7 @@ class Reading:
         return given
 
     def decode_more(self, seconds: float, max_records: int) -> bool:
-        """False if nothing came in time, or something has to be done before."""
+        """Decode the next batches. False if none came in time, or the user's thread has a task first."""
         batches = self._take(seconds, max_records, by_bytes=False)
         self._decode(batches)
         return bool(batches)
@@ -162,9 +162,9 @@ class Reading:
         return batches
 
     def _take(self, seconds: float, room: int, *, by_bytes: bool) -> list[RawBatch]:
-        """Batches for so many records or bytes, the last of which may be too much.
+        """Batches until they have so many records or bytes; the last one may exceed that.
 
-        None, if none came in time or something has to be done before.
+        Empty if none came in time, or the user's thread has a task first.
         """
         deadline = time.monotonic() + seconds
         taken: list[RawBatch] = []
@@ -184,7 +184,7 @@ class Reading:
         return taken
 
     def _take_from(self, one: Assigned, room: int, taken: list[RawBatch], *, by_bytes: bool) -> int:
-        """Add batches of one partition. Gives how much they are. What keeps it from being read is told last."""
+        """Add batches of one partition to `taken` and return their size. An error is raised after all good batches."""
         if one.error is not None and not one.fetched and not taken:
             raise one.error
         size = 0
@@ -208,7 +208,7 @@ class Reading:
         return any((one.fetched or one.error) and not one.is_paused for one in self.fetcher.assigned.values())
 
     def _rotate(self) -> None:
-        """Let another partition be the first next time."""
+        """Begin with another partition next time."""
         assigned = self.fetcher.assigned
         if len(assigned) > 1:
             first = next(iter(assigned))
@@ -230,7 +230,7 @@ class Reading:
                 self._left.append((batch.where, records))
 
     def _give_back(self, batches: list[RawBatch]) -> None:
-        """Read these again: a bad one is told when it is the first, after what was good before it."""
+        """Read these batches again later: the error of a damaged one is raised when it is the first."""
         firsts: dict[TopicPartition, int] = {}
         for batch in batches:
             firsts.setdefault(batch.where, batch.first_offset)

@@ -1,8 +1,8 @@
-"""A consumer's part in its group that is done on the user's thread: callbacks, positions, and the commits before them.
+"""A group member on the user's thread: callbacks, positions, and the commits before a revocation.
 
-Partitions come and go inside of `poll` and `close` only. Before some are given up, what was read of them is committed
-(if the consumer commits by itself), then the user is told, then they are read no more. Those that come are read from
-where the group stopped, unless the user seeks.
+Partitions are assigned and revoked inside of `poll` and `close` only. Before a revocation their positions are committed
+(with auto-commit), then `on_revoked` is called, then they are removed. New partitions are read from their committed
+offsets, unless the user seeks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OnPartitions = Callable[[list[TopicPartition]], object]
 
 @frozen
 class Listener:
-    """What the user wants to be called with, in `poll` and `close`, on its own thread."""
+    """The user's callbacks, called in `poll` and `close` on the user's thread."""
 
     on_assigned: OnPartitions | None = None
     on_revoked: OnPartitions | None = None
@@ -46,7 +46,7 @@ class Listener:
 
 
 class Subscriber:
-    """In the group as long as it subscribes; a consumer that was assigned its partitions only commits here."""
+    """A member of the group while it subscribes. A consumer with assigned partitions uses only its commits."""
 
     def __init__(
         self,
@@ -96,13 +96,13 @@ class Subscriber:
     # -- in poll ---------------------------------------------------------------------------------------------------
 
     def work(self, seconds: float) -> None:
-        """Do what the group asks for. Raises what ended the membership, after everything is known to be lost."""
+        """Do the membership's tasks. After the last one, raises the error that ended the membership."""
         session = self.session
         while session is not None and (task := session.take()) is not None:
             try:
                 self._do(task, seconds)
             finally:
-                session.did(task)  # even if the user's own function failed: it is not called again
+                session.did(task)  # even if the callback raised: it is not called again
         if session is not None and session.error is not None:
             raise session.error
 
@@ -134,11 +134,13 @@ class Subscriber:
         if offsets:
             try:
                 self.committer.commit_at_last(offsets, seconds)
-            except ClientError as error:  # records are read again; that does not keep the group waiting
-                _log.warning("group %s: not committed before giving up: %s", self.settings.group_id, error)
+            except ClientError as error:  # the next owner reads the records again; the group does not wait
+                _log.warning(
+                    "group %s: positions were not committed before the revocation: %s", self.settings.group_id, error
+                )
 
     def commit_in_time(self) -> None:
-        """Commit what was read, if it is time."""
+        """Commit the positions, if the auto-commit interval is over."""
         now = time.monotonic()
         if self._auto_commit is None or now < self._next_commit or self._is_committing:
             return
@@ -153,14 +155,14 @@ class Subscriber:
         if error is not None:
             _log.warning("group %s: %s", self.settings.group_id, error)
 
-    # -- where to begin --------------------------------------------------------------------------------------------
+    # -- first positions -------------------------------------------------------------------------------------------
 
     def _look_up(self, ones: Sequence[Assigned]) -> None:
         turns = {one.where: (one, one.turn) for one in ones}
         self._cluster.loop.soon(self._ask, turns, 0)
 
     def _ask(self, turns: dict[TopicPartition, tuple[Assigned, int]], failures: int) -> None:
-        """On the loop's thread: again and again, as long as somebody wants to know."""
+        """Fetch committed offsets, on the loop's thread; repeated while a partition still waits for one."""
         with self._changed:
             left = {
                 where: (one, turn)
@@ -197,10 +199,10 @@ class Subscriber:
             one.is_asking = False
             one.error = told or NoCommittedOffset(self.settings.group_id, one.where)
 
-    # -- how it ends -----------------------------------------------------------------------------------------------
+    # -- leaving ---------------------------------------------------------------------------------------------------
 
     def unsubscribe(self, seconds: float) -> None:
-        """Give up everything and leave. What goes wrong is logged: there is nothing to be done about it."""
+        """Revoke all partitions and leave the group. Errors are logged: the session times out then."""
         session = self.session
         if session is None:
             self._commit_before(list(self._reading.positions()), seconds)
@@ -213,5 +215,8 @@ class Subscriber:
         left = threading.Event()
         session.leave("the consumer was closed or unsubscribed", left.set)
         if not left.wait(min(seconds, LEAVE_SECONDS)):
-            _log.warning("group %s: the coordinator does not answer; it will miss us", self.settings.group_id)
+            _log.warning(
+                "group %s: the coordinator does not answer; it removes this member when its session times out",
+                self.settings.group_id,
+            )
         self.committer.session = None

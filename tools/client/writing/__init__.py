@@ -1,8 +1,8 @@
-"""Batches and transactions on their way to the brokers.
+"""How a producer sends batches and ends transactions.
 
-batch                    a batch, and what the sender of each record sees of it
+batch                    a batch, and the delivery of each of its records
 partition_queue          the batches of one partition, in order, with their sequences
-sender                   takes batches to the leaders of their partitions
+sender                   sends batches to the leaders of their partitions
 transaction              a producer's transaction, without I/O
-transaction_coordinator  takes a transaction to its coordinator
+transaction_coordinator  a transaction's requests to its coordinator
 """

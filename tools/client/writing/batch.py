@@ -1,4 +1,4 @@
-"""A batch of records on its way to a partition, and what the sender of each record sees of that."""
+"""A batch of records on its way to a partition, and the delivery of each of its records."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ NO_OFFSET = -1
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record went. The offset is NO_OFFSET where the broker did not say: without acks, or for a late retry."""
+    """Where a record is. The offset is NO_OFFSET if the broker did not return it: with acks=0, or for a late retry."""
 
     topic: str
     partition: int
     offset: int
     append_time: int
-    """-1 unless the broker stamps records with its own time."""
+    """−1 unless the topic uses LogAppendTime."""
 
 
 def headers_size(headers: Headers) -> int:
-    """The most bytes that a record's headers take."""
+    """An upper bound for the bytes of a record's headers."""
     size = 0
     for name, content in headers:
         if type(name) is not str or type(content) not in (bytes, NoneType):
@@ -41,9 +41,9 @@ def headers_size(headers: Headers) -> int:
 
 
 class Batch:
-    """OPEN while records come in, SEALED when they are bytes, DONE when it is known what became of them.
+    """Open while records are added, sealed when they are encoded, done when they are acknowledged or have failed.
 
-    Whoever fills it holds the producer's lock; who sends it is the loop's thread.
+    Records are added under the producer's lock; the loop's thread sends the batch.
     """
 
     __slots__ = (
@@ -54,7 +54,7 @@ class Batch:
     def __init__(self, where: TopicPartition, deadline: float, completed: threading.Condition) -> None:
         self.where = where
         self.deadline = deadline
-        """By when it must be known what became of it."""
+        """When it fails if it is not acknowledged."""
         self.completed = completed
         self.records: list[Record] = []
         self.count = 0
@@ -63,18 +63,18 @@ class Batch:
         self.data: bytearray | None = None
         self.callbacks: list[tuple[int, Callable[[Delivery], object]]] = []
         self.order = 0
-        """Among all batches of its partition."""
+        """Its number among all batches of its partition."""
         self.sequence: int | None = None
         self.attempts = 0
         self.last_failure: ClientError | None = None
-        """Why it was not taken when it was last sent."""
+        """The error of the last attempt."""
         self.is_done = False
         self.base_offset = NO_OFFSET
         self.append_time = -1
         self.error: ClientError | None = None
 
     def encode(self, codec: Codec) -> None:
-        """Make bytes of the records. Who sends them is stamped later."""
+        """Encode the records. Producer id, epoch and sequence are stamped later."""
         assert not self.is_open
         assert self.data is None
         self.data = build_batch(self.records, codec=codec)
@@ -95,7 +95,7 @@ class Batch:
         self._finish()
 
     def _finish(self) -> None:
-        assert not self.is_done, "what became of it is told once"
+        assert not self.is_done, "a batch is done once"
         self.data = None
         with self.completed:
             self.is_done = True
@@ -103,13 +103,13 @@ class Batch:
         for index, call in self.callbacks:
             try:
                 call(Delivery(self, index))
-            except Exception:  # noqa: BLE001  it is the user's; the others must hear too
+            except Exception:  # noqa: BLE001  the user's function; the other callbacks must be called too
                 _log.exception("a callback of a record for %s failed", self.where)
         self.callbacks.clear()
 
 
 class Delivery:
-    """What became of one record, as soon as that is known."""
+    """The delivery of one record: its place, or its error."""
 
     __slots__ = ("_batch", "_index")
 
@@ -129,16 +129,16 @@ class Delivery:
         return self._batch.is_done
 
     def error(self) -> ClientError | None:
-        """Why it failed; None if it did not, or not yet."""
+        """The error; None if it was delivered, or is not done yet."""
         return self._batch.error
 
     def result(self, seconds: float | None = None) -> RecordMetadata:
-        """Where the record went; waits until that is known, and raises if it went nowhere."""
+        """Wait for the place of the record. Raises its error, or TimedOut."""
         batch = self._batch
         if not batch.is_done:
             with batch.completed:
                 if not batch.completed.wait_for(lambda: batch.is_done, seconds):
-                    raise TimedOut(f"{batch.where}: it is not known after {seconds:g} s what became of the record")
+                    raise TimedOut(f"{batch.where}: the record is neither acknowledged nor failed after {seconds:g} s")
         if batch.error is not None:
             raise batch.error
         offset = batch.base_offset + self._index if batch.base_offset >= 0 else NO_OFFSET

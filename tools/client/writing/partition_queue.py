@@ -1,16 +1,16 @@
-"""The batches of one partition, in order: what may be sent next, with which sequence, and what an answer changes.
+"""The batches of one partition, in order: which may be sent next, with which sequence, and the effect of an answer.
 
-An idempotent producer numbers its records per partition. The broker takes a batch only if its first number follows the
-last one it has, and recognises one that it has already. Several batches may be under way at once. So:
+An idempotent producer numbers its records per partition. The broker accepts a batch only if its first sequence follows
+the last one it has, and recognises a batch that it has already. Several batches may be in flight. So:
 
-- A batch keeps its sequence when it is sent again, for it may have been written.
-- When one fails, those behind it fail too (OUT_OF_ORDER_SEQUENCE_NUMBER). All come home first, then go again in order,
-  one at a time until one succeeds.
-- No batch goes to a new leader while one is still under way to the old.
-- OUT_OF_ORDER for the oldest batch says that one before it was never written: it was refused, or the broker lost it.
-  Then numbers begin at 0 again under the next epoch; nothing that is sent anew can have been written under the old.
+- A batch keeps its sequence when it is retried, because it may have been written.
+- When one fails, those behind it fail too (OUT_OF_ORDER_SEQUENCE_NUMBER). The queue waits for the answers to all
+  batches in flight, then retries them in order, one at a time until one succeeds.
+- No batch is sent to a new leader while one is in flight to the old leader.
+- OUT_OF_ORDER for the oldest batch means that one before it was never written: it was refused, or the broker lost it.
+  Then sequences begin at 0 again under the next epoch; no retried batch can have been written under the old epoch.
 
-Without idempotence the same rules keep the order, and a batch that is sent again may be there twice.
+Without idempotence the same rules keep the order, and a retried batch may be written twice.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PartitionQueue:
         self.where = where
         self._transactional = transactional
         self.open: Batch | None = None
-        self.ready: deque[Batch] = deque()  # sealed or being sealed, without a sequence
+        self.ready: deque[Batch] = deque()  # sealed or being sealed, without a sequence yet
         self.retries: deque[Batch] = deque()  # with one, the oldest first
         self.in_flight: deque[Batch] = deque()
         self.failures = 0
@@ -51,7 +51,7 @@ class PartitionQueue:
         self.identity = NOBODY
         self.next_sequence = 0
         self.needs_epoch = False
-        """Numbers must begin anew, under another epoch than `identity` has."""
+        """Sequences must begin at 0 again, under another epoch than that of `identity`."""
         self._leader = -1
         self._is_recovering = False
         self._orders = 0
@@ -67,7 +67,7 @@ class PartitionQueue:
         self.ready.append(batch)
 
     def next(self, now: float, leader: int, identity: Identity) -> Batch | None:
-        """The batch that may be sent to the leader now, if there is one; it is under way then."""
+        """The batch to send to the leader now, if there is one; it is in flight then."""
         if now < self.retry_at or len(self.in_flight) >= IN_FLIGHT_MAX:
             return None
         if self.in_flight and (self._is_recovering or leader != self._leader or self.needs_epoch):
@@ -90,9 +90,9 @@ class PartitionQueue:
         return batch
 
     def _number(self, batch: Batch, identity: Identity) -> bool:
-        """Give a batch its sequence. False if a newer epoch has to be there first."""
+        """Give a batch its sequence. False if the producer needs a newer epoch first."""
         if identity == NOBODY:
-            batch.sequence = 0  # it is not looked at
+            batch.sequence = 0  # the broker ignores it
             return True
         if not self.in_flight and identity != self.identity:
             self.identity, self.next_sequence, self.needs_epoch = identity, 0, False
@@ -103,7 +103,7 @@ class PartitionQueue:
         return True
 
     def is_oldest(self, batch: Batch) -> bool:
-        """Is nothing before it under way, or to be sent again?"""
+        """Is no earlier batch in flight or to be retried?"""
         others = (*self.in_flight, *self.retries)
         return all(batch.order <= other.order for other in others)
 
@@ -115,7 +115,7 @@ class PartitionQueue:
             self._is_recovering = False
 
     def failed(self, batch: Batch, retry_at: float) -> None:
-        """It goes again, at its place in the order."""
+        """Retry the batch, at its place in the order."""
         self.in_flight.remove(batch)
         self._is_recovering = True
         self.failures += 1
@@ -124,7 +124,7 @@ class PartitionQueue:
         self.retries.insert(at, batch)
 
     def dropped(self, batch: Batch) -> None:
-        """It does not go again. What follows is numbered anew if the broker says so, and not before."""
+        """Drop the batch. Sequences begin at 0 again only if the broker refuses the next batch."""
         if batch in self.in_flight:
             self.in_flight.remove(batch)
         elif batch in self.retries:
@@ -136,11 +136,11 @@ class PartitionQueue:
             self._is_recovering = bool(self.in_flight)
 
     def lost_count(self) -> None:
-        """The broker does not have what the next number follows."""
+        """The broker does not have the batch before the next sequence."""
         self.needs_epoch = True
 
-    def begin_anew(self) -> None:
-        """Forget the numbers of all that goes again: it gets others under the next epoch. Nothing may be under way."""
+    def restart(self) -> None:
+        """Remove the sequences of all retried batches: they get others under the next epoch. None may be in flight."""
         assert self.needs_epoch
         assert not self.in_flight
         for batch in reversed(self.retries):
@@ -150,7 +150,7 @@ class PartitionQueue:
         self._is_recovering = False
 
     def overdue(self, now: float) -> Iterator[Batch]:
-        """Those that wait and whose time is over, the oldest first."""
+        """The waiting batches whose deadline has passed, the oldest first."""
         for batch in (*self.retries, *self.ready):
             if batch.deadline <= now:
                 yield batch

@@ -1,8 +1,8 @@
-"""Takes a producer's batches to the leaders of their partitions, on the loop's thread.
+"""Sends a producer's batches to the leaders of their partitions, on the loop's thread.
 
-A request carries at most one batch of each partition that a broker leads; so many requests are under way to each. What
-an answer means for the order of a partition is in partition_queue.py, and what it means for a transaction in
-transaction.py: when one batch of it is given up, all are.
+A request contains at most one batch of each partition that a broker leads; up to IN_FLIGHT_MAX requests are in flight
+to each broker. The effect of an answer on the order of a partition is in partition_queue.py, and on a transaction in
+transaction.py: when one batch of a transaction is dropped, all are.
 """
 
 from __future__ import annotations
@@ -49,20 +49,19 @@ _LOST_COUNT = (
 
 @frozen
 class Sending:
-    """How a producer sends."""
+    """The settings of a producer's batches."""
 
     acks: int = -1
     codec: Codec = Codec.NONE
     idempotent: bool = True
     linger: float = 0.005
     delivery: float = 120.0
-    """Seconds until it must be known what became of a record."""
-    batch_bytes: int = 256 << 10
+    """Seconds until a record fails if it is not acknowledged."""
     request_bytes: int = 4 << 20
 
 
 class Sender:
-    """All of it on the loop's thread; what the user's threads see too is under `changed`."""
+    """On the loop's thread; state that the user's threads read too is under `changed`."""
 
     def __init__(
         self,
@@ -92,12 +91,12 @@ class Sender:
         cluster.listen(self.drain)
         cluster.loop.at_end(self._end)
 
-    # -- what the producer says ------------------------------------------------------------------------------------
+    # -- from the producer -----------------------------------------------------------------------------------------
 
     def opened(self, queue: PartitionQueue, batch: Batch) -> None:
-        """A batch was begun: it is sealed when its linger is over, if not before."""
+        """Take a new batch: it is sealed when its linger time is over, if not before."""
         self._queues.setdefault(queue.where, queue)
-        if self._transaction is not None and not self._transaction.may_write:  # it was ended in this very moment
+        if self._transaction is not None and not self._transaction.may_write:  # it was ended at the same time
             self.drop_unsent(self._transaction.error or TransactionFailed("the transaction was ended meanwhile"))
             return
         if not self._watches_time:
@@ -111,7 +110,7 @@ class Sender:
         self.drain()
 
     def seal_all(self) -> None:
-        """Send what is there, lingering or not."""
+        """Seal and send all batches, lingering or not."""
         for queue in list(self._queues.values()):
             if queue.open is not None:
                 self._seal(queue, queue.open)
@@ -125,7 +124,7 @@ class Sender:
     def _seal(self, queue: PartitionQueue, batch: Batch) -> None:
         with self._changed:
             if queue.open is not batch:
-                return  # a thread of the producer has just done it
+                return  # a thread of the producer has just sealed it
             queue.open = None
             batch.is_open = False
             queue.add(batch)
@@ -134,7 +133,7 @@ class Sender:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """Send whatever may be sent now."""
+        """Send all batches that may be sent now."""
         if self.fatal is not None or self._is_draining:
             return
         waiting = [queue for queue in self._queues.values() if queue.has_batches]
@@ -163,7 +162,7 @@ class Sender:
             self._cluster.want([queue.where.topic for queue in waiting])
 
     def _send(self, leader: int, queues: list[PartitionQueue], now: float, identity: Identity) -> bool:
-        """One request to a broker. False if there is nothing to send."""
+        """Send one request to a broker. False if there is no batch for it."""
         way = self._cluster.way(leader)
         if way is None:
             return False
@@ -179,7 +178,7 @@ class Sender:
                     break
         if not sent:
             return False
-        queues.sort(key=lambda queue: queue.where in sent)  # the others come first next time
+        queues.sort(key=lambda queue: queue.where in sent)  # the other partitions come first next time
         request, has_ids = self._request(sent)
         self._in_flight[leader] = self._in_flight.get(leader, 0) + 1
         first, last = self._versions(has_ids=has_ids)
@@ -213,7 +212,7 @@ class Sender:
         return request, all(topic.topic_id != NO_UUID for topic in topics.values())
 
     def _versions(self, *, has_ids: bool) -> tuple[int, int | None]:
-        """The first and the last that say what is meant."""
+        """The first and the last version that can express the request."""
         last = None if has_ids else _VERSION_WITHOUT_IDS
         if self._transaction is None:
             return 0, last
@@ -259,7 +258,7 @@ class Sender:
                         self._retry(*found, KafkaError(told.error_code, str(where)), 0.0)
                         continue
                 self._partition_answered(*found, told)
-        for queue, batch in left.values():  # a topic that was made anew has another id
+        for queue, batch in left.values():  # a topic that was created again has another id
             self._failed(queue, batch, KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, str(queue.where)))
 
     def _partition_answered(self, queue: PartitionQueue, batch: Batch, told: PartitionProduceResponse) -> None:
@@ -303,7 +302,7 @@ class Sender:
         else:
             queue.dropped(batch)
             self._drop(batch, error)
-            self._begin_anew_if_home(queue)
+            self._restart_if_settled(queue)
 
     def _retry(self, queue: PartitionQueue, batch: Batch, error: ClientError, pause: float) -> None:
         if self._transaction is not None and not self._transaction.may_write:
@@ -318,16 +317,16 @@ class Sender:
             queue.failed(batch, now + pause)
             if pause:
                 self._loop.after(pause, self.drain)
-        self._begin_anew_if_home(queue)
+        self._restart_if_settled(queue)
 
-    def _begin_anew_if_home(self, queue: PartitionQueue) -> None:
+    def _restart_if_settled(self, queue: PartitionQueue) -> None:
         if not queue.needs_epoch or queue.in_flight:
             return
-        queue.begin_anew()
+        queue.restart()
         if self._identity == queue.identity:
             assert self._identity is not None
             producer_id, epoch = self._identity
-            # For a producer without transactions the next epoch is his own to take (KIP-360).
+            # A producer without transactions raises its epoch itself (KIP-360).
             self._identity = Identity(producer_id, epoch + 1) if epoch < _EPOCH_MAX else None
 
     def _drop_overdue(self) -> None:
@@ -335,7 +334,7 @@ class Sender:
         for queue in list(self._queues.values()):
             for batch in list(queue.overdue(now)):
                 if batch.is_done:
-                    continue  # its transaction has failed with one before it
+                    continue  # its transaction has failed with an earlier batch
                 queue.dropped(batch)
                 self._expire(batch, batch.last_failure or self._cluster.error)
         with self._changed:
@@ -345,7 +344,7 @@ class Sender:
 
     def _expire(self, batch: Batch, reason: ClientError | None) -> None:
         why = f": {reason}" if reason else ""
-        tries = f"after {batch.attempts} tries" if batch.attempts else "nobody could be asked"
+        tries = f"after {batch.attempts} tries" if batch.attempts else "no leader could be asked"
         error = TimedOut(f"{batch.where}: not delivered within {self._sending.delivery:g} s, {tries}{why}")
         error.__cause__ = reason
         self._drop(batch, error)
@@ -364,7 +363,7 @@ class Sender:
     # -- transactions ----------------------------------------------------------------------------------------------
 
     def _give_up(self, queue: PartitionQueue, batch: Batch, error: ClientError) -> None:
-        """A batch of a transaction was not written, or nobody knows."""
+        """Drop a batch of a transaction that was not written, or may not have been, and fail the transaction."""
         queue.dropped(batch)
         self._drop(batch, error)
         self._fail_transaction(error)
@@ -375,7 +374,7 @@ class Sender:
         self.drain()
 
     def _fail_transaction(self, error: ClientError) -> None:
-        """Something of it was given up, so all of it is."""
+        """One batch was dropped, so the transaction can only be aborted."""
         assert self._transaction is not None
         told = verdict(error, of_records=True)
         with self._changed:
@@ -388,7 +387,7 @@ class Sender:
             self.drop_unsent(told)
 
     def drop_unsent(self, error: ClientError) -> None:
-        """Nothing more of this transaction is sent. What is under way comes home first."""
+        """Drop all batches of the transaction that are not in flight."""
         for queue in list(self._queues.values()):
             with self._changed:
                 opened, queue.open = queue.open, None
@@ -400,10 +399,10 @@ class Sender:
                 queue.dropped(batch)
                 self._drop(batch, error)
 
-    # -- who we are ------------------------------------------------------------------------------------------------
+    # -- producer id -----------------------------------------------------------------------------------------------
 
     def _who(self) -> Identity | None:
-        """The producer's id, once there is one, and while anything may be written."""
+        """The producer's id and epoch, once it has one and while it may write."""
         if self._transaction is not None:
             return self._transaction.identity if self._transaction.may_write else None
         if self._identity is None and not self._is_asking:
@@ -429,7 +428,7 @@ class Sender:
             self._end(response)
 
     def _end(self, error: ClientError) -> None:
-        """Nothing can be sent any more: tell everybody who waits."""
+        """End the producer: all incomplete batches fail with this error."""
         if self.fatal is not None:
             return
         with self._changed:

@@ -1,13 +1,13 @@
-"""A producer's transaction, without I/O: what it is up to, who may write what in it, and what an error makes of it.
+"""A producer's transaction, without I/O: its phase, its partitions, and the effect of an error on it.
 
-    NEW ──► IDLE ──► OPEN ──► COMMITTING ──► IDLE          an error that only an abort can mend:  ──► FAILED
-                      │ └──► PREPARED ──► (either)         one that nothing mends:                ──► ENDED
+    NEW ──► IDLE ──► OPEN ──► COMMITTING ──► IDLE          an error after which it can only be aborted:  ──► FAILED
+                      │ └──► PREPARED ──► (either)         an error that ends the producer:              ──► ENDED
                       └──► ABORTING ──► IDLE
 
-Two versions of the protocol. Classic: a partition is put into the transaction (AddPartitionsToTxn) before anything is
-written to it, and the epoch stays. Version 2 (KIP-890), where the cluster's feature `transaction.version` says so: the
-first batch does that by itself (Produce 12), and each end of a transaction comes with the next epoch (EndTxn 5), so
-nothing that arrives late can be taken for the next transaction's.
+There are two versions of the protocol. Classic: a partition is added to the transaction (AddPartitionsToTxn) before its
+first batch, and the epoch stays. Version 2 (KIP-890), if the cluster's feature `transaction.version` says so: the first
+batch adds its partition (Produce 12), and each end of a transaction raises the epoch (EndTxn 5), so a late batch is
+never taken for one of the next transaction.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from tools.client.writing.partition_queue import Identity
 
 FEATURE = "transaction.version"
 V2_FROM: dict[Api, int] = {PRODUCE: 12, END_TXN: 5, TXN_OFFSET_COMMIT: 5}
-"""The first versions of these that are of transactions in version 2."""
+"""The first versions of these APIs for transactions of version 2."""
 _FENCED = {
     ErrorCode.PRODUCER_FENCED,
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-    ErrorCode.INVALID_TXN_STATE,  # a timeout aborted what we would commit
+    ErrorCode.INVALID_TXN_STATE,  # the coordinator has aborted the transaction by its timeout
 }
 _HOPELESS = {
     ErrorCode.UNSUPPORTED_VERSION,
@@ -54,11 +54,11 @@ class Phase(enum.Enum):
 
 @frozen
 class PreparedTransaction:
-    """A transaction that waits to be committed or aborted, by whoever has this. Plain values, for another process."""
+    """Names a prepared transaction. Plain values, with which any process can commit or abort it."""
 
     transactional_id: str
     producer_id: int = -1
-    """−1 if nothing was written: then there is nothing to end."""
+    """−1 if the transaction is empty: then there is nothing to end."""
     epoch: int = -1
 
     @property
@@ -75,17 +75,17 @@ class PreparedTransaction:
 
 
 def speaks_v2(versions: ApiVersionsResponse) -> bool:
-    """Has the cluster agreed on version 2, and does this broker speak what it needs?"""
+    """Is version 2 the cluster's finalized level, and has this broker the API versions for it?"""
     levels = {one.name: one.max_version_level for one in versions.finalized_features}
     last = {one.api_key: one.max_version for one in versions.api_keys}
     return levels.get(FEATURE, 0) >= 2 and all(last.get(api.key, -1) >= at for api, at in V2_FROM.items())
 
 
 def verdict(error: ClientError, *, of_records: bool = False) -> ClientError:
-    """What an error means for a transaction: TransactionFailed, or what ends the producer. Not for one that passes.
+    """The effect of an error that is not retriable: TransactionFailed, or an error that ends the producer.
 
-    A broker that takes no records of our epoch may only be behind: whether somebody else took over is said by the
-    coordinator, when the transaction is aborted.
+    A broker that refuses records of this epoch may only be behind: the coordinator says whether another producer has
+    taken over, when the transaction is aborted.
     """
     code = error.code if isinstance(error, KafkaError) else None
     made: ClientError
@@ -101,7 +101,7 @@ def verdict(error: ClientError, *, of_records: bool = False) -> ClientError:
 
 
 class Transaction:
-    """No clock and no lock: whoever changes it holds the producer's."""
+    """No clock and no lock: its callers hold the producer's lock."""
 
     def __init__(self, transactional_id: str) -> None:
         self.transactional_id = transactional_id
@@ -109,30 +109,30 @@ class Transaction:
         self.is_v2 = False
         self.identity: Identity | None = None
         self.error: ClientError | None = None
-        """Why it failed, or why there will never be another."""
+        """Why it failed, or why this producer has ended."""
         self.added: set[TopicPartition] = set()
-        """Partitions that are in it; in version 2, that were written to."""
+        """The partitions in the transaction; in version 2, those with a batch."""
         self.wanted: set[TopicPartition] = set()
-        """Partitions that have to be put into it first."""
+        """The partitions to add before their batches can be sent."""
         self.has_offsets = False
-        """Of groups; or it is a predecessor's, of which we know nothing more than that it has begun."""
+        """Has it offsets of groups, or was it resumed? Then the coordinator knows it, even without partitions."""
         self.in_doubt = False
-        """Was something given up of which nobody knows whether it was written?"""
+        """Was a batch dropped that may have been written?"""
 
-    # -- what may be done ----------------------------------------------------------------------------------------
+    # -- conditions ----------------------------------------------------------------------------------------------
 
     @property
     def may_write(self) -> bool:
-        """May records be on their way?"""
+        """May batches be sent?"""
         return self.phase in (Phase.OPEN, Phase.COMMITTING)
 
     @property
     def has_begun(self) -> bool:
-        """Does the coordinator know of it, or may it?"""
+        """Has the coordinator this transaction, or may it?"""
         return bool(self.added) or self.has_offsets
 
     def check(self, *allowed: Phase) -> None:
-        """Raises what keeps this from being done now."""
+        """Raises an error unless the phase is one of these."""
         if self.phase in allowed:
             return
         if self.error is not None:
@@ -140,7 +140,7 @@ class Transaction:
         raise TransactionStateError(f"transactional id {self.transactional_id}: {self.phase.value}")
 
     def is_in(self, where: TopicPartition) -> bool:
-        """May this partition be written to? If not, it is wanted from now on."""
+        """Is this partition in the transaction? If not, it becomes wanted."""
         if where in self.added:
             return True
         if self.is_v2:
@@ -149,14 +149,14 @@ class Transaction:
         self.wanted.add(where)
         return False
 
-    # -- what becomes of it --------------------------------------------------------------------------------------
+    # -- phases --------------------------------------------------------------------------------------------------
 
     def initialised(self, identity: Identity, *, is_v2: bool) -> None:
         self.identity, self.is_v2 = identity, is_v2
         self._become_idle()
 
     def resumed(self) -> None:
-        """One that a predecessor left prepared is ours to end."""
+        """A predecessor's prepared transaction is to be ended by this producer."""
         self.phase, self.has_offsets = Phase.PREPARED, True
 
     def begin(self) -> None:
@@ -168,7 +168,7 @@ class Transaction:
         self.wanted -= wheres
 
     def commit(self) -> None:
-        """All that was written shall be committed; nothing more may be sent."""
+        """Begin the commit; no more records may be sent."""
         self.check(Phase.OPEN, Phase.PREPARED, Phase.COMMITTING)
         self.phase = Phase.COMMITTING
 
@@ -183,13 +183,13 @@ class Transaction:
         return PreparedTransaction(self.transactional_id, *(self.identity if self.has_begun else ()))
 
     def ended(self, identity: Identity | None) -> None:
-        """It is committed or aborted. In version 2 the coordinator said who writes next."""
+        """It is committed or aborted. In version 2 the coordinator has raised the epoch."""
         if identity is not None:
             self.identity = identity
         self._become_idle()
 
     def failed(self, error: ClientError) -> None:
-        """An error that does not pass by itself: see `verdict`."""
+        """An error that is not retriable: see `verdict`."""
         if self.phase is Phase.ENDED:
             return
         if not isinstance(error, TransactionFailed):
@@ -204,11 +204,11 @@ class Transaction:
 
 
 class TransactionStateError(ClientError):
-    """What was asked for does not follow what was done before: a mistake of the program's."""
+    """A call in the wrong phase: a mistake of the program."""
 
 
 def again(error: ClientError) -> ClientError:
-    """The same error, for another who is told: a raised one carries where it was raised."""
+    """A copy of an error, to raise it again: a raised one contains its traceback."""
     made = type(error).__new__(type(error))
     made.__dict__.update(error.__dict__)
     made.args = error.args

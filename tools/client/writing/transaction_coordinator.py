@@ -1,7 +1,7 @@
-"""Takes a producer's transaction to its coordinator: a new epoch, partitions, offsets of groups, the end.
+"""A transaction's requests to its coordinator: a new epoch, partitions, offsets of groups, the end.
 
-What the producer's user waits for is asked on the user's thread, and again as long as the error is one that passes.
-Partitions (of the classic protocol) are put into the transaction on the loop's thread, as batches for them come up.
+Requests that the user waits for are sent and retried on the user's thread. Partitions (of the classic protocol) are
+added on the loop's thread, when the first batches for them are ready.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 from attrs import frozen
@@ -39,19 +39,19 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from tools.client.errors import ClientError, KafkaError, TimedOut
-from tools.client.group_offsets import Committed
+from tools.client.errors import ClientError, KafkaError, TimedOut, check
+from tools.client.group_offsets import Committed, partitions_of
 from tools.client.membership.member import Identity as Member
 from tools.client.membership.member import by_topic
 from tools.client.metadata import TopicPartition
 from tools.client.network.cluster import Cluster
 from tools.client.network.connection import SOFTWARE_NAME, SOFTWARE_VERSION
-from tools.client.network.coordinator import Coordinator, TransactionCoordinator
+from tools.client.network.coordinator import TRANSACTION, Coordinator
 from tools.client.writing.partition_queue import NOBODY, Identity
 from tools.client.writing.transaction import V2_FROM, PreparedTransaction, Transaction, speaks_v2, verdict
 
 TWO_PHASE_FROM = 6
-"""The version of InitProducerId that knows transactions which somebody else decides on (KIP-939)."""
+"""The first version of InitProducerId with two-phase commit (KIP-939)."""
 ADD_CLASSIC_MAX = 3  # newer versions of AddPartitionsToTxn are for brokers
 _LANE = "transaction"
 T = TypeVar("T")
@@ -60,13 +60,13 @@ NO_MEMBER = Member()
 
 @frozen
 class Transactional:
-    """How a producer's transactions are."""
+    """The settings of a producer's transactions."""
 
     transactional_id: str
     timeout: float = 60.0
-    """Seconds after which the coordinator aborts one that is open."""
+    """Seconds after which the coordinator aborts an open transaction."""
     two_phase_commit: bool = False
-    """They can be prepared, and are never timed out."""
+    """They can be prepared, and have no timeout."""
 
 
 class Transactions:
@@ -78,21 +78,21 @@ class Transactions:
         self._cluster = cluster
         self._loop = cluster.loop
         self._changed = changed
-        self._coordinator = TransactionCoordinator(cluster, settings.transactional_id)
+        self._coordinator = Coordinator(cluster, settings.transactional_id, TRANSACTION)
         self._groups: dict[str, Coordinator] = {}
         self._is_adding = False
         self._failures = 0
         self.on_failure: Callable[[ClientError], object] = lambda _: None
-        """Called on the loop's thread when the coordinator said what only an abort mends, or nothing."""
+        """Called on the loop's thread after an error that fails the transaction or ends the producer."""
 
     # -- for the user's thread -----------------------------------------------------------------------------------
 
     def init(self, seconds: float) -> None:
-        """Take this transactional id over: whoever had it before is fenced, and what he left open is aborted."""
+        """Take the transactional id over: its previous producer is fenced, and an open transaction is aborted."""
         self._init(seconds, NOBODY)
 
     def resume(self, seconds: float) -> PreparedTransaction | None:
-        """Take it over, but leave what is open as it is, for us to end; None if nothing was."""
+        """Take the transactional id over, but keep an open transaction, to be ended here; None if none is open."""
         response = self._init(seconds, NOBODY, keep_prepared=True)
         if response.ongoing_txn_producer_id < 0:
             return None
@@ -103,7 +103,7 @@ class Transactions:
         )
 
     def end(self, seconds: float, *, commit: bool) -> None:
-        """Commit or abort what the coordinator knows of."""
+        """Commit or abort the transaction."""
         transaction = self.transaction
         if transaction.has_begun or (transaction.is_v2 and transaction.in_doubt):
             self._end(seconds, commit=commit)
@@ -116,7 +116,7 @@ class Transactions:
     def send_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, Committed], member: Member, seconds: float
     ) -> None:
-        """Offsets of a group are committed if and when the transaction is."""
+        """Add offsets of a group, which are committed with the transaction."""
         transaction = self.transaction
         producer_id, epoch = self._identity
         with self._changed:
@@ -140,7 +140,7 @@ class Transactions:
             topics=[
                 TxnOffsetCommitRequestTopic(
                     name=topic,
-                    partitions=[_offset(number, offsets[TopicPartition(topic, number)]) for number in numbers],
+                    partitions=partitions_of(TxnOffsetCommitRequestPartition, topic, numbers, offsets),
                 )
                 for topic, numbers in by_topic(offsets).items()
             ],
@@ -179,7 +179,7 @@ class Transactions:
         return response
 
     def _renew(self, seconds: float) -> None:
-        """The next epoch, under which sequences begin anew: nobody knows which were written (KIP-360)."""
+        """Raise the epoch, so that sequences begin at 0: which batches were written is not known (KIP-360)."""
         self._init(seconds, self._identity)
 
     def _end(self, seconds: float, *, commit: bool) -> None:
@@ -210,7 +210,7 @@ class Transactions:
         coordinator: Coordinator | None = None,
         version_min: int = 0,
     ) -> T:
-        """What the coordinator says at last. An error that does not pass is the transaction's."""
+        """The coordinator's answer, with retries. An error that is not retriable fails the transaction."""
         deadline = time.monotonic() + seconds
         asked = coordinator or self._coordinator
         most: int | None = None
@@ -218,18 +218,9 @@ class Transactions:
             version_min, most = (V2_FROM[api], None) if self.transaction.is_v2 else (0, V2_FROM[api] - 1)
 
         def attempt() -> T:
-            done: Future[Any] = Future()
-
-            def ask() -> None:
-                asked.ask(api, message, done.set_result, lane=_LANE, version_max=most, version_min=version_min)
-
-            self._loop.soon(ask)
-            try:
-                answer = done.result(max(deadline - time.monotonic(), 0.0))
-            except TimeoutError:
-                raise TimedOut(f"the coordinator of {asked.noun} {asked.group_id} gave no answer") from None
-            if isinstance(answer, ClientError):
-                raise answer
+            ask = partial(asked.ask, api, message, lane=_LANE, version_max=most, version_min=version_min)
+            left = max(deadline - time.monotonic(), 0.0)
+            answer = self._cluster.answer(ask, left, f"the coordinator of {asked.what}")
             try:
                 return read(answer)
             except ClientError as error:
@@ -239,7 +230,7 @@ class Transactions:
         try:
             return self._cluster.persist(attempt, seconds)
         except TimedOut:
-            raise  # nobody knows; it can be tried again
+            raise  # the outcome is unknown; the user can call again
         except ClientError as error:
             told = verdict(error)
             with self._changed:
@@ -250,7 +241,7 @@ class Transactions:
     # -- for the loop's thread -----------------------------------------------------------------------------------
 
     def add_partitions(self, then: Callable[[ClientError | None], object]) -> None:
-        """Put what is wanted into the transaction. `then` is called when it is, or with what keeps it from that."""
+        """Add the wanted partitions to the transaction. `then` is called with the error or None."""
         transaction = self.transaction
         if self._is_adding or not transaction.wanted or not transaction.may_write:
             return
@@ -290,17 +281,16 @@ class Transactions:
 
 def _checked(what: str) -> Callable[[Any], Any]:
     def read(response: Any) -> Any:
-        if response.error_code:
-            raise KafkaError(response.error_code, what)
+        check(response.error_code, what)
         return response
 
     return read
 
 
 def _added(response: AddPartitionsToTxnResponse) -> None:
-    """Raises the worst of the errors: one that does not pass, if there is one. All or none are in it.
+    """Raises the worst error: one that is not retriable, if there is one. All partitions are added, or none.
 
-    A partition that was not even tried, because of another, has no error of its own.
+    OPERATION_NOT_ATTEMPTED is only the consequence of another partition's error.
     """
     errors = [
         KafkaError(one.partition_error_code, f"{topic.name}-{one.partition_index} in a transaction")
@@ -322,12 +312,3 @@ def _offsets_committed(response: TxnOffsetCommitResponse) -> None:
     ]
     if errors:
         raise min(errors, key=lambda error: error.kind.is_retriable)
-
-
-def _offset(number: int, committed: Committed) -> TxnOffsetCommitRequestPartition:
-    return TxnOffsetCommitRequestPartition(
-        partition_index=number,
-        committed_offset=committed.offset,
-        committed_leader_epoch=committed.leader_epoch,
-        committed_metadata=committed.metadata,
-    )

@@ -1,6 +1,6 @@
-"""Where rows go.
+"""The sinks of rows.
 
-sink     what a sink is, and the number under which a micro-batch is known
+sink     the interface of a sink, and the id of a micro-batch
 sql      tables of SQLite and PostgreSQL
 parquet  Parquet files
 topic    topics

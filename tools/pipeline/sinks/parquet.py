@@ -1,9 +1,9 @@
-"""Rows into Parquet files, each micro-batch once: written aside, then put in place with one rename.
+"""Rows into Parquet files, each micro-batch once: written to a temporary directory, then renamed into place.
 
     <path>/query=<id>/batch=<number>/part-….parquet
 
-Readers see whole batches only: what is being written lies in a directory whose name begins with `_`, which they pass
-over. The directory must be on a file system that the driver and all executors share, where a rename is atomic.
+Readers see whole batches only: unfinished ones are in a directory whose name begins with `_`, which readers skip. The
+directory must be on a file system that the driver and all executors share, where a rename is atomic.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tools.pipeline.sinks.sink import BatchId
 def _local(path: str | Path) -> Path:
     text = str(path).removeprefix("file://")
     if "://" in text:
-        raise ValueError(f"{path}: only a directory of this machine, or one that is mounted, can be renamed in")
+        raise ValueError(f"{path}: only a local or a mounted directory can be renamed in")
     return Path(text).absolute()
 
 
@@ -45,7 +45,7 @@ class ParquetSink:
 
 
 def _sync(path: Path) -> None:
-    """Let what is in a file or a directory survive a power cut."""
+    """Sync a file or a directory to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

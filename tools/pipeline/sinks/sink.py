@@ -1,4 +1,4 @@
-"""What a sink is, and under which number it knows a micro-batch."""
+"""The interface of a sink, and the id of a micro-batch."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pyspark.sql.utils import is_remote
 
 
 class NoCheckpoint(Exception):
-    """It cannot be known which query this is."""
+    """The id of the query is not known."""
 
 
 @frozen
 class BatchId:
-    """A micro-batch of a query. The query's id is in its checkpoint, so it is the same after a restart, and another
-    one for a query that begins anew: its batch 0 is not the old one's.
+    """A micro-batch of a query. The query's id is in its checkpoint: it is the same after a restart, and another one
+    for a query with a new checkpoint, whose batch 0 is another batch.
     """
 
     query: str
@@ -26,15 +26,15 @@ class BatchId:
 
 class Sink(Protocol):
     def apply(self, rows: DataFrame, batch: BatchId) -> bool:
-        """Write the rows of a batch. False if that was done before."""
+        """Write the rows of a batch. False if it was written before."""
         ...
 
 
 def query_id(session: SparkSession, checkpoint: str | None) -> str:
     """The id of the query whose foreachBatch this is.
 
-    Spark says it in a property of the thread. A function that a Spark Connect server runs has no such property, only a
-    copy of the session, in which no query runs: there it is read from the checkpoint.
+    Spark sets it as a property of the thread. A function that a Spark Connect server runs has no such property, only a
+    copy of the session without a query: there the id is read from the checkpoint.
     """
     if not is_remote():
         query: str | None = session.sparkContext.getLocalProperty("sql.streaming.queryId")
@@ -47,7 +47,7 @@ def query_id(session: SparkSession, checkpoint: str | None) -> str:
 
 @lru_cache(maxsize=16)
 def _kept_id(session: SparkSession, checkpoint: str) -> str:
-    """Read once, for a server gives every run of a query a session of its own."""
+    """Cached per session, because a server gives every run of a query its own session."""
     row = session.read.schema("id STRING").json(f"{checkpoint}/metadata").head()
     if row is None or not row.id:
         raise NoCheckpoint(f"{checkpoint} is not the checkpoint of this query: there is no id in its metadata")

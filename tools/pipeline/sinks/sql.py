@@ -1,10 +1,10 @@
-"""Rows into a table of a database, each micro-batch once: the rows and the batch's number are one transaction.
+"""Rows into a table of a database, each micro-batch once: the rows and the batch's number are in one transaction.
 
-Works with any DB-API module whose database knows `INSERT … ON CONFLICT`: SQLite and PostgreSQL do. The rows go through
-the driver, some at a time, because a transaction belongs to one connection.
+Works with any DB-API module whose database has `INSERT … ON CONFLICT`, such as SQLite and PostgreSQL. The rows pass
+through the driver in chunks, because a transaction belongs to one connection.
 
-An instant stays the same whatever the time zone of the driver: it leaves Spark as a number and becomes a time in UTC.
-What a database has no type for is text there: as ISO writes it, or JSON.
+Timestamps do not depend on the driver's time zone: they leave Spark as numbers and become times in UTC. Values without
+a type in the database become text: dates in ISO format, nested values in JSON.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 @frozen
 class Dialect:
-    """What databases say differently."""
+    """The differences between databases."""
 
     begin: str | None
-    """Takes the lock that keeps two writers apart; None where the marker's row does."""
+    """Locks out a second writer; None if the lock of the marker's row does that."""
     locked: str
     placeholder: str
     types: dict[str, str]
@@ -53,7 +53,7 @@ class Dialect:
         return self.types.get(_kind(kind), "TEXT")
 
     def named(self, name: str) -> str:
-        """A name, for a statement with values: where their marks begin with %, one in a name is written twice."""
+        """A quoted name for a statement with values: if placeholders begin with %, a % in the name is doubled."""
         return quoted(name).replace("%", "%%") if self.placeholder.startswith("%") else quoted(name)
 
 
@@ -154,7 +154,7 @@ def _kind(kind: DataType) -> str:
 
 
 def _expression(column: StructField) -> str:
-    """In Spark's SQL, a column as it is given to the driver."""
+    """The expression of Spark's SQL for a column that is sent to the driver."""
     name = "`" + column.name.replace("`", "``") + "`"
     kind = _kind(column.dataType)
     if kind == "timestamp":
@@ -165,7 +165,7 @@ def _expression(column: StructField) -> str:
 
 
 def _value_of(kind: DataType, dialect: Dialect) -> Callable[[Any], Any]:
-    """What makes of a column's values those that the database takes."""
+    """The function from a column's values to values for the database."""
     make = _instant if _kind(kind) == "timestamp" else _same
     if dialect.type_of(kind) != "TEXT":
         return make

@@ -1,12 +1,12 @@
 """Rows into a topic, at least once, or with the option `exactlyOnce` each micro-batch once.
 
-At least once means that a batch that comes again after a crash is written again. Once needs a cluster with two-phase
-commit: tasks prepare transactions, and the decision to commit them is written down with the batch's number. It must be
-asked for, and is refused where it cannot be had, so that what a job promises never depends on its cluster's settings.
-A query can have one such sink for each topic: query and topic are what its batches are known by.
+At least once means that a batch that is repeated after a crash is written again. Exactly once needs a cluster with
+two-phase commit: tasks prepare transactions, and a decision record names them with the batch's number. It is an option,
+and is refused by a cluster without two-phase commit, so the promise of a job never depends on its cluster's settings. A
+query can have one such sink for each topic, because query and topic identify its batches.
 
-A column `value` (and `key`, `headers`, `partition`) is written as it is; without it, the whole row is written as JSON.
-Either way the column that `key` names is the key.
+A column `value` (and `key`, `headers`, `partition`) is written unchanged; without it, the whole row is written as JSON.
+In both cases the column that `key` names is the key.
 """
 
 from __future__ import annotations
@@ -44,17 +44,13 @@ class TopicSink:
         return True
 
     def records(self, rows: DataFrame) -> DataFrame:
-        """Rows as the sink wants them."""
+        """The rows with the columns of records."""
         if "value" in rows.columns:
-            written = [f.col(name) for name in rows.columns if name in _AS_IT_IS and name != self._replaced]
+            replaced = () if self.key is None else ("key",)
+            written = [f.col(name) for name in rows.columns if name in _AS_IT_IS and name not in replaced]
         else:
             written = [f.to_json(f.struct(*rows.columns)).alias("value")]
         if self.key is not None:
             kind = "binary" if isinstance(rows.schema[self.key].dataType, BinaryType) else "string"
             written.append(f.col(self.key).cast(kind).alias("key"))
         return rows.select(*written)
-
-    @property
-    def _replaced(self) -> str | None:
-        """The column in whose place another one is written."""
-        return None if self.key is None else "key"

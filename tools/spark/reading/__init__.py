@@ -1,10 +1,10 @@
-"""The source: what Spark asks on the driver, and what its tasks do.
+"""The source: planning on the driver, and reading in tasks.
 
-batch_reader   a table of topics, read once
-stream_reader  a stream of topics, micro-batch after micro-batch
-admission      how much of what is there goes into the next micro-batch
-ranges         offsets from … to …, shared out among tasks
-reader         what a task does: fetches its ranges and yields Arrow
-decoding       one record batch to columns, by a compiled reader
+batch_reader   batch queries: a range of offsets, read once
+stream_reader  streaming queries: micro-batch after micro-batch
+admission      the size of the next micro-batch
+ranges         ranges of offsets, distributed to tasks
+reader         a task: fetches its ranges and yields Arrow batches
+decoding       one record batch to columns, with a compiled reader
 columns        columns of many batches to Arrow
 """

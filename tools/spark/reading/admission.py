@@ -1,4 +1,4 @@
-"""How much of what is there goes into the next micro-batch."""
+"""The size of the next micro-batch."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tools.spark.offsets import Offsets
 
 
 def available(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> int:
-    """The offsets between: at most so many records."""
+    """The number of offsets between, which is an upper bound for the records."""
     return sum(max(offset - start.get(where, offset), 0) for where, offset in end.items())
 
 
 def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], rows_max: int) -> Offsets:
-    """An end that is at most so many offsets away, each partition in proportion to what waits in it.
+    """An end that is at most so many offsets away, each partition in proportion to its backlog.
 
-    What is left by rounding goes to those that it took the most from, so that nothing starves and nothing is too much.
+    The rest of the rounding goes to the partitions that lost most by it, so that none starves and the sum is exact.
     """
     waiting = {where: offset - start.get(where, offset) for where, offset in end.items()}
     total = sum(size for size in waiting.values() if size > 0)
@@ -33,13 +33,13 @@ def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, in
 
 @define
 class Reluctance:
-    """Lets a micro-batch wait until enough is there, but not for longer than `delay_max` seconds."""
+    """Delays a micro-batch until it has `rows_min` rows, but not for longer than `delay_max` seconds."""
 
     rows_min: int
     delay_max: float
     since: float = float("-inf")
-    """When the last micro-batch was let go. The first one is not held back, as with the stock connector: what waited
-    before a restart has waited long enough.
+    """When the last micro-batch began. The first one is not delayed, as with the stock connector: its records have
+    waited since before the restart.
     """
 
     def is_enough(self, rows: int, now: float) -> bool:

@@ -1,4 +1,4 @@
-"""A table of topics: what is there when the query is planned, read once."""
+"""Batch queries: the records that exist when the query is planned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.spark.topics import Topics
 
 
 class BatchReader(DataSourceReader):
-    """Reads what is there once, from offsets to offsets that are found out when the query is planned."""
+    """Plans ranges of offsets and reads them once."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -43,6 +43,6 @@ class BatchReader(DataSourceReader):
         return [InputPartition(one) for one in shared] or [InputPartition([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from tools.spark.reading.reader import read  # noqa: PLC0415  tasks need its libraries, planning does not
+        from tools.spark.reading.reader import read  # noqa: PLC0415  only tasks need its libraries
 
         return read(partition.value, self._options)

@@ -1,5 +1,5 @@
 """Columns of many record batches, made into one Arrow batch: Spark takes ten thousand rows at once two times faster
-than a thousand. Many more are slower again, for their objects do not fit the processor's caches.
+than a thousand. Many more are slower again, because their objects do not fit the processor's caches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Same = tuple[str, int, int]
 
 
 class Columns:
-    """Takes decoded batches in; gives an Arrow batch of them with the source's schema, then begins anew."""
+    """Collects decoded batches, and returns them as one Arrow batch with the source's schema."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -41,14 +41,14 @@ class Columns:
         self._timestamps: list[int] = []
         self._headers: list[Sequence[tuple[str, bytes | None]]] = []
         self._runs: list[tuple[int, _Same]] = []
-        """How many rows in a row have what is the same."""
+        """Runs of rows with the same topic, partition and kind of timestamp: count and values."""
 
     @property
     def is_full(self) -> bool:
         return self.rows >= ROWS or self.size >= BYTES
 
     def add(self, batch: RawBatch, end: int) -> None:
-        """The records of a batch that are before `end`."""
+        """Add the records of a batch before `end`."""
         decoded = decode(batch, end, with_headers=self._has_headers)
         count = len(decoded.offsets)
         if not count:
@@ -76,7 +76,7 @@ class Columns:
         self._runs.append((count, same))
 
     def take(self) -> pa.RecordBatch:
-        """All rows so far."""
+        """All collected rows; the columns are empty then."""
         arrays = [
             pa.array(self._keys, pa.binary()),
             pa.array(self._values, pa.binary()),
@@ -107,7 +107,7 @@ class Columns:
 
 
 def _size(batch: RawBatch, decoded: Decoded) -> int:
-    """The bytes that a batch takes in columns. Of one that was compressed its own size says nothing."""
+    """The bytes of a batch in columns; for a compressed batch, the sum over its records."""
     if batch.header.codec is Codec.NONE:
         return batch.header.size
     headers = sum(len(name) + len(one or b"") for some in decoded.headers for name, one in some)

@@ -1,9 +1,9 @@
 """One record batch to columns of Python objects.
 
-The reader is aiokafka's compiled one. A record of it lives only until its columns have what is in it: of many that live
-at once the garbage collector looks at each, again and again, which takes longer than to read them. Where aiokafka is
-not installed, or meets a header name that is not UTF-8, a loop in Python serves. Compressed batches are opened by our
-own codecs, which bound what comes out, and given to the reader as if they never had been.
+The reader is aiokafka's compiled one. Each of its records is dropped as soon as the columns have its values: the
+garbage collector visits every living record again and again, which takes longer than reading them. Without aiokafka, or
+if a header name is not UTF-8, a loop in Python does the same. Compressed batches are decompressed first, with this
+project's codecs, which limit the result, and given to the reader as uncompressed ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from protocol.records.record import Headers
 from tools.client.reading.fetched import RawBatch
 
 try:
-    from aiokafka.record.default_records import DefaultRecordBatch as compiled_reader  # noqa: N813  it is called
+    from aiokafka.record.default_records import DefaultRecordBatch as compiled_reader  # noqa: N813  it is used like a function
 except ImportError:  # the package is optional
     compiled_reader = None
 
@@ -28,7 +28,7 @@ _HEADER_TO_LENGTH = 12
 
 
 class Decoded(NamedTuple):
-    """Columns of as many records each. `headers` is empty if they were not asked for."""
+    """Columns of the same length. `headers` is empty if it is not requested."""
 
     offsets: Sequence[int]
     """A range where there are no gaps."""
@@ -39,7 +39,7 @@ class Decoded(NamedTuple):
 
 
 def decode(batch: RawBatch, end: int, *, with_headers: bool) -> Decoded:
-    """The records of a batch that are before `end`, and not before the batch's first offset that was asked for."""
+    """The records of a batch from `first_offset` of the batch up to `end`."""
     if compiled_reader is not None:
         try:
             return _columns(batch, compiled_reader(_opened(batch)), end, with_headers=with_headers)
@@ -81,12 +81,12 @@ def _by_loop(batch: RawBatch) -> list[Any]:
 
 
 def _clean(headers: Headers) -> Headers:
-    """Text that is not UTF-8 is shown with replacement characters, as Java does."""
+    """Header names that are not UTF-8 get replacement characters, as in Java."""
     return tuple((name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), one) for name, one in headers)
 
 
 def _opened(batch: RawBatch) -> memoryview | bytes:
-    """The batch without compression. Its checksum is then wrong; it was looked at before."""
+    """The batch without compression. Its checksum is wrong then; it was checked before."""
     header: BatchHeader = batch.header
     if not header.attributes & _CODEC:
         return batch.data

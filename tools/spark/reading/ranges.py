@@ -1,7 +1,7 @@
-"""Offsets from … to … of a partition, shared out among tasks.
+"""Ranges of offsets, distributed to tasks.
 
-A Python task costs about 27 ms before it does anything. So a small micro-batch is one task, whatever the number of
-partitions, and a large one has a task per partition, or more if that is asked for.
+A Python task costs about 27 ms before it starts. So a small micro-batch is one task for any number of partitions, and a
+large one has a task per partition, or more if the options say so.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class OffsetRange:
 
 
 def split(whole: OffsetRange, parts: int) -> list[OffsetRange]:
-    """So many parts, which differ by one offset at most; fewer if there are not so many offsets."""
+    """So many parts, whose sizes differ by at most one; fewer if there are fewer offsets."""
     parts = max(min(parts, whole.size), 1)
     edges = [whole.start + whole.size * at // parts for at in range(parts + 1)]
     return [evolve(whole, start=start, end=end) for start, end in pairwise(edges)]
@@ -42,7 +42,7 @@ def split(whole: OffsetRange, parts: int) -> list[OffsetRange]:
 def share_out(
     ranges: Iterable[OffsetRange], *, tasks_min: int | None = None, rows_max: int | None = None
 ) -> list[list[OffsetRange]]:
-    """The ranges of each task, so that all have about as much to do. No task has two ranges of one partition."""
+    """The ranges of each task, of about the same size. No task has two ranges of one partition."""
     pieces = [one for one in ranges if one.size > 0]
     if not pieces:
         return []
@@ -63,7 +63,7 @@ def share_out(
 
 
 def _packed(pieces: Sequence[OffsetRange], tasks: int) -> list[list[OffsetRange]]:
-    """The largest first, each to the task that has the least."""
+    """Assign the largest piece first, each to the task with the fewest offsets."""
     packed: list[list[OffsetRange]] = [[] for _ in range(tasks)]
     sizes = [(0, at) for at in range(tasks)]
     for piece in sorted(pieces, key=lambda one: -one.size):

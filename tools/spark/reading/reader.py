@@ -1,10 +1,11 @@
-"""What a task does: fetches its ranges of offsets and yields Arrow batches.
+"""A task: it fetches its ranges of offsets and yields Arrow batches.
 
-Fetching goes on, on the client's own thread, while this one decodes. Consumers outlive their task, as the Python worker
-does: the next micro-batch finds connections, fetch sessions, and often records that were fetched ahead.
+The client's own thread fetches while this one decodes. A consumer outlives its task, because the Python worker does:
+the next micro-batch finds connections, fetch sessions, and often records that were fetched ahead.
 
-What is planned may be gone when it is read: deleted with its topic, aged out, cut off. Then the task fails, again after
-each restart of the query, for its offsets are in the checkpoint; with failOnDataLoss=false it reads what is left.
+Planned records may not exist any more when they are read: deleted with their topic, by retention, or truncated. Then
+the task fails, and again after each restart of the query, because its offsets are in the checkpoint; with
+failOnDataLoss=false it reads the remaining records.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from tools.spark.schema import record_schema
 from tools.spark.topics import GONE_AFTER, Topics
 
 _log = logging.getLogger(__name__)
-_POLL = 0.05  # not longer: where nothing but markers is left, only the position tells that the end was reached
-_POLL_BYTES = 2 << 20  # of a hundred bytes each, about as many records as an Arrow batch has rows
+_POLL = 0.05  # short: if only markers are left, no poll returns, and only the position shows the end
+_POLL_BYTES = 2 << 20  # at 100 bytes a record, about the rows of an Arrow batch
 _IDLE_MAX = 4
 _idle: dict[Fetch, list[Consumer]] = {}
-"""Consumers of this process that no task uses. A worker runs one task at a time, so there are few."""
+"""Idle consumers of this process. A worker runs one task at a time, so there are few."""
 
 
 def read(ranges: Sequence[OffsetRange], options: SourceOptions) -> Iterator[pa.RecordBatch]:
@@ -54,8 +55,8 @@ def read(ranges: Sequence[OffsetRange], options: SourceOptions) -> Iterator[pa.R
 
 @define
 class _Loan:
-    """A consumer that a task uses. One that knows of partitions which are gone would ask for them for ever, so it is
-    not used again.
+    """A consumer that a task uses. After it has met deleted partitions it is closed, because it would request their
+    metadata again and again.
     """
 
     consumer: Consumer
@@ -63,7 +64,7 @@ class _Loan:
 
 
 class _Reading:
-    """Ranges that are read. `left` are those whose end was not reached."""
+    """The ranges of a task. `left` are those whose end is not reached yet."""
 
     def __init__(self, loan: _Loan, ranges: Sequence[OffsetRange], options: SourceOptions) -> None:
         self._loan = loan
@@ -81,7 +82,7 @@ class _Reading:
         while self.left:
             try:
                 self._consumer.assign({where: self._positions[where] for where in self.left})
-            except (TimedOut, ValueError) as error:  # a topic is not known, or has not so many partitions
+            except (TimedOut, ValueError) as error:  # the topic or the partition does not exist
                 self._loan.consumer.close()
                 self._loan.consumer = _consumer(self._options.fetch)
                 if not self._drop_gone(error) and time.monotonic() - self._moved_at > self._options.poll_timeout:
@@ -91,7 +92,7 @@ class _Reading:
                 return
 
     def batches(self) -> Iterator[tuple[RawBatch, int]]:
-        """What has come, each with the end of its range; waits a little if nothing has."""
+        """The next batches, each with the end of its range; waits a little if there are none."""
         try:
             batches = self._consumer.poll_batches(_POLL, _POLL_BYTES)
         except LogTruncated as error:
@@ -114,7 +115,7 @@ class _Reading:
             try:
                 position = self._consumer.position(where)
             except (KafkaError, LogTruncated):
-                continue  # the next poll tells it
+                continue  # the next poll raises it
             if position > self._positions[where]:
                 self._positions[where] = position
                 self._moved_at = now
@@ -123,27 +124,25 @@ class _Reading:
                 del self.left[where]
         if not self.left:
             return
-        late = TimedOut(f"no records within {now - self._moved_at:.0f} s: {self._whereabouts()}")
+        places = ", ".join(f"{where} at offset {self._positions[where]}" for where in self.left)
+        late = TimedOut(f"no records within {now - self._moved_at:.0f} s: {places}")
         if now - max(self._moved_at, self._looked_at) > GONE_AFTER:
             self._looked_at = now
             self._drop_gone(late)
         if now - self._moved_at > self._options.poll_timeout and not self._drop_short(late):
             raise late
 
-    def _whereabouts(self) -> str:
-        return ", ".join(f"{where} at offset {self._positions[where]}" for where in self.left)
-
-    # -- what is gone --------------------------------------------------------------------------------------------------
+    # -- data loss -----------------------------------------------------------------------------------------------------
 
     def _drop_gone(self, error: ClientError | ValueError) -> bool:
-        """Read nothing more of partitions that the cluster does not have any more, if what is missing may be missing.
-        False if it has them all, or cannot be asked: then there is hope.
+        """Drop the ranges of partitions that were deleted, which is a data loss. False if there are none, or if the
+        cluster cannot be asked.
         """
         topics = Topics(evolve(self._options, patience=GONE_AFTER, offset_retries=0))
         try:
             found = topics.partitions(self.left)
         except ClientError as unreachable:
-            _log.warning("whether partitions are gone cannot be asked: %s", unreachable)
+            _log.warning("the cluster cannot be asked whether partitions were deleted: %s", unreachable)
             return False
         finally:
             topics.close()
@@ -157,7 +156,7 @@ class _Reading:
         return bool(gone)
 
     def _drop_short(self, error: ClientError) -> bool:
-        """The same for logs that end before their ranges do, and have for so long that they will not grow again."""
+        """The same for ranges that end after the end of their log, which has not grown for the whole time-out."""
         ends = self._consumer.end_offsets(self.left)
         short = [where for where, wanted in self.left.items() if ends[where] < wanted.end]
         for where in short:
@@ -167,7 +166,7 @@ class _Reading:
         return bool(short)
 
     def _go_around(self, error: LogTruncated | KafkaError) -> None:
-        """Read on where the log begins now, or has other records now, if what is missing may be missing."""
+        """Continue after lost offsets: at the log start, or at the end of the truncated log. That is a data loss."""
         try:
             begins = self._consumer.beginning_offsets(self.left)
             ends = self._consumer.end_offsets(self.left)
@@ -205,7 +204,7 @@ class _Reading:
 
 @contextmanager
 def _borrowed(fetch: Fetch) -> Iterator[_Loan]:
-    """A consumer for one task. One that failed is not used again."""
+    """A consumer for one task. It is not used again after a failure."""
     idle = _idle.setdefault(fetch, [])
     loan = _Loan(idle.pop() if idle else _consumer(fetch))
     try:

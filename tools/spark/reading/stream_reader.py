@@ -1,7 +1,7 @@
-"""A stream of topics: what Spark asks on the driver, micro-batch after micro-batch.
+"""Streaming queries: Spark's questions on the driver, micro-batch after micro-batch.
 
-One object of this class lives in a Python process of its own for as long as the query runs; tasks have copies, which
-only read. Nothing that a broker does may end the query: `Topics` waits for brokers that are away.
+One object of this class lives in its own Python process while the query runs; tasks have copies, which only read. A
+broker that fails must not end the query: `Topics` waits for it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,15 @@ _log = logging.getLogger(__name__)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Spark keeps the offsets in its checkpoint. There is no `commit`: Spark calls it when the next batch is built,
+    which is too late for the group's offsets.
+    """
+
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._topics: Topics | None = None
         self._target: Offsets | None = None
-        """Where Trigger.AvailableNow ends."""
+        """The end of Trigger.AvailableNow."""
         self._latest: Offsets | None = None
         self._reluctance: Reluctance | None = None
         self._group = GroupOffsets(options.fetch.bootstrap, options.group) if options.group else None
@@ -48,10 +52,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._reluctance = Reluctance(options.rows_min, options.trigger_delay_max)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Tasks have copies, which ask nobody."""
+        """The copies in tasks have no connections."""
         return self.__dict__ | {"_topics": None, "_group": None}
 
-    # -- how far -----------------------------------------------------------------------------------------------------
+    # -- offsets -------------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> Stored:  # noqa: N802  Spark's name
         known = self._asked.first_partitions()
@@ -83,10 +87,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return stored(end)
 
     def _until(self, begun: Offsets) -> Offsets:
-        """The end of what may be read now: of what is there, or of what was there when AvailableNow began."""
+        """The end of the readable records: now, or when AvailableNow began."""
         if self._target is None:
             return self._asked.latest(self._asked.partitions(begun), begun)
-        # A batch that was planned before a restart may be beyond a target whose topic was made anew.
+        # A batch that was planned before a restart may end after the target, if its topic was created again.
         return {where: max(offset, begun.get(where, offset)) for where, offset in self._target.items()}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  Spark's name
@@ -95,7 +99,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> Stored | None:  # noqa: N802  Spark's name
         return None if self._latest is None else stored(self._latest)
 
-    # -- what ----------------------------------------------------------------------------------------------------------
+    # -- planning ------------------------------------------------------------------------------------------------------
 
     def partitions(self, start: Stored, end: Stored) -> list[InputPartition]:
         begins, ends = restored(start), restored(end)
@@ -105,7 +109,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(one) for one in shared]
 
     def _with_new(self, begins: Offsets, ends: Mapping[TopicPartition, int]) -> Offsets:
-        """Where each partition begins: a new one where its log does. What is missing is told, or an error."""
+        """The beginnings of all partitions; a new one begins at its log start. Missing offsets are a data loss."""
         new = ends.keys() - begins.keys()
         earliest = self._asked.earliest(new)
         gone = sorted(str(where) for where in (begins.keys() - ends.keys()) | (new - earliest.keys()))
@@ -133,14 +137,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         _log.warning("%s", what)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from tools.spark.reading.reader import read  # noqa: PLC0415  tasks need its libraries, planning does not
+        from tools.spark.reading.reader import read  # noqa: PLC0415  only tasks need its libraries
 
         return read(partition.value, self._options)
 
     # -- the end -------------------------------------------------------------------------------------------------------
-
-    def commit(self, end: Stored) -> None:
-        """Spark keeps the offsets. For the group this would be late: it is called when the next batch is built."""
 
     def stop(self) -> None:
         if self._topics is not None:

@@ -1,13 +1,13 @@
 """Rows into topics, every row of a micro-batch once: `option("exactlyOnce", "true")`, for streams and in foreachBatch.
 
-Tasks write in parallel, each in a transaction of its own, and prepare it (KIP-939): it is written, can be committed by
-whoever knows its id, and never times out. The driver decides. Before it commits the first of them it writes down all of
-them (decisions.py); so a driver that dies half-way is followed by one that finishes the same commit, and a batch that
-Spark runs again after it was decided writes nothing.
+Tasks write in parallel, each in its own transaction, and prepare it (KIP-939): any process that knows its id can commit
+it, and it never times out. The driver decides: before it commits the first transaction it writes all of them into a
+decision record (decisions.py). If the driver dies half-way, the next one finishes the same commit, and a batch that
+Spark repeats after its decision writes nothing.
 
-What dies earlier leaves transactions that nobody will commit. They have the writer's id in theirs: the driver aborts
-whatever of it is open when the batch is decided. Until then readers of committed records wait at them. Ids have the run
-of the query in them too, so that no task takes over what an earlier run has prepared: that one may just be decided.
+A task or driver that dies earlier leaves open transactions, at which read_committed consumers wait. Their transactional
+ids contain the writer's id: the driver aborts all open ones of the writer after the decision. The ids contain the run
+of the query too, so that no task ends a transaction of an earlier run, which may just be decided.
 
 A stream's writer has the query's id, and its batch number from Spark. A batch writer knows neither, so its options say
 them: `exactlyOnceId`, one for each pair of query and target, and `exactlyOnceBatch`, which only grows.
@@ -42,12 +42,12 @@ _log = logging.getLogger(__name__)
 _AT_ONCE = 8
 _CLIENT = "barnabas-spark"
 _RUN = "spark.jobGroup.id"
-"""A query gives its jobs the id of its run as their group."""
+"""The job group of a query's jobs is the id of its run."""
 
 
 @frozen
 class Prepared(WriterCommitMessage):
-    """What a task wrote. None if its batch was decided on before, or has no rows for it."""
+    """The prepared transaction of a task; None if its batch was decided before, or the task has no rows."""
 
     writer: str
     transaction: PreparedTransaction | None
@@ -68,27 +68,16 @@ class TwoPhaseWriter:
         decision = last_decision(self._bootstrap, batch.writer)
         if decision is not None and decision.batch >= batch.number:
             for _ in rows:
-                pass  # Spark waits until its rows are taken
+                pass  # Spark waits until all rows are consumed
             return Prepared(batch.writer, None)
         run = (task.getLocalProperty(_RUN) or "").replace("-", "")
         transactional_id = f"{_prefix(batch.writer)}-{run}-{task.partitionId()}-{task.attemptNumber()}"
-        with self._producer(transactional_id) as producer:
+        settings = self._options.producer_settings
+        with _two_phase_producer(self._bootstrap, transactional_id, **settings) as producer:
             producer.begin()
             self._rows.send_rows(producer, rows)
             prepared = producer.prepare()
         return Prepared(batch.writer, None if prepared.is_empty else prepared)
-
-    def _producer(self, transactional_id: str) -> Producer:
-        options = self._options
-        return _two_phase_producer(
-            options.bootstrap,
-            transactional_id,
-            compression=options.compression,
-            linger=options.linger,
-            batch_bytes=options.batch_bytes,
-            delivery=options.delivery,
-            client_id=options.client_id,
-        )
 
     # -- on the driver -----------------------------------------------------------------------------------------------
 
@@ -107,10 +96,10 @@ class TwoPhaseWriter:
             self._abort(prepared)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Give a micro-batch up whose tasks did not all come to their end.
+        """Abort a micro-batch of which not all tasks have ended.
 
-        Spark calls this also when all did and their commit failed or was interrupted. That one may be decided now or in
-        a moment, for its process goes on; so everything is left to the next attempt then, which finds out.
+        Spark calls this also if all tasks have ended and the commit failed or was interrupted. The commit's process may
+        still run and decide the batch, so its transactions are left to the next attempt.
         """
         if not all(isinstance(one, Prepared) for one in messages):
             self._abort(_prepared(messages))
@@ -120,10 +109,10 @@ class TwoPhaseWriter:
             try:
                 complete_prepared(self._bootstrap, one, commit=False)
             except NotPrepared as error:
-                _log.warning("%s", error)  # another attempt of the task has aborted it
+                _log.warning("%s", error)  # another attempt of the task has aborted it already
 
     def _must_be_open(self, prepared: Sequence[PreparedTransaction]) -> None:
-        """What somebody has aborted must not be decided on: nobody could carry that out."""
+        """Raise NotPrepared if a transaction was aborted: a decision with it could not be carried out."""
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             for one, is_open in zip(
                 prepared, threads.map(partial(is_prepared, self._bootstrap), prepared), strict=True
@@ -146,7 +135,7 @@ class ExactlyOnceStreamSink(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  Spark's name
         told = [one for one in messages if isinstance(one, Prepared)]
-        if told:  # only tasks know the query's id; without tasks there are no rows
+        if told:  # only tasks know the query's id; without one there are no rows
             self._writer.commit(messages, MicroBatch(told[0].writer, batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  Spark's name
@@ -171,7 +160,7 @@ class ExactlyOnceBatchSink(DataSourceArrowWriter):
 
 
 def carry_out(bootstrap: str, batch: MicroBatch) -> Decision | None:
-    """What was decided on a micro-batch, and commit it; or on a later one. None if nothing was: it is to be written."""
+    """The decision on this micro-batch or a later one, which is carried out; None if the batch is to be written."""
     decision = last_decision(bootstrap, batch.writer)
     if decision is None or decision.batch < batch.number:
         return None
@@ -185,8 +174,8 @@ def _prepared(messages: Sequence[WriterCommitMessage | None]) -> tuple[PreparedT
 
 
 def _finish(bootstrap: str, writer: str, decision: Decision) -> None:
-    """Commit what was decided, and abort what other attempts at the batch have left open: never before, for what is not
-    decided yet may be decided on in the next moment.
+    """Commit the decided transactions, then abort the open ones of other attempts at the batch. Not in the other order:
+    before the decision, an open transaction may still be decided.
     """
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         for done in [threads.submit(complete_prepared, bootstrap, one, commit=True) for one in decision.prepared]:
@@ -194,14 +183,14 @@ def _finish(bootstrap: str, writer: str, decision: Decision) -> None:
     with Admin(bootstrap, client_id=_CLIENT) as admin:
         found = [one.transactional_id for one in admin.transactions.list(states=["Ongoing"])]
     for transactional_id in found:
-        # Without run, task and attempt it must be the same, not begin the same: another writer's may begin like ours.
+        # Compared without run, task and attempt: another writer's id may begin with this one's.
         if transactional_id.rsplit("-", 3)[0] == _prefix(writer):
             _log.warning("%s was left open by a task that failed: aborted", transactional_id)
             _two_phase_producer(bootstrap, transactional_id, client_id=_CLIENT).close()
 
 
 def _two_phase_producer(bootstrap: str, transactional_id: str, **options: Any) -> Producer:
-    """One whose transactions can be prepared. What was open under its id is aborted."""
+    """A producer with two-phase commit. An open transaction of its id is aborted."""
     producer = Producer(bootstrap, transactional_id=transactional_id, two_phase_commit=True, **options)
     try:
         producer.init_transactions()
@@ -209,15 +198,15 @@ def _two_phase_producer(bootstrap: str, transactional_id: str, **options: Any) -
         producer.close()
         if _is_refusal(error):
             raise OptionError(
-                f"option 'exactlyOnce' needs two-phase commit (KIP-939), which {bootstrap} does not have, or not for "
-                "us: set transaction.two.phase.commit.enable=true there, or leave the option out"
+                f"option 'exactlyOnce' needs two-phase commit (KIP-939), which {bootstrap} does not offer to "
+                "this client: set transaction.two.phase.commit.enable=true there, or leave the option out"
             ) from error
         raise
     return producer
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """A broker that does not know two-phase commit says so; one that does, but shall not do it, denies the right."""
+    """Does the broker not support two-phase commit, or is it switched off there?"""
     if isinstance(error, KafkaError):
         return error.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return isinstance(error, NotSupported)

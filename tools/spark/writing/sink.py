@@ -1,7 +1,7 @@
-"""Rows to records, at least once: a task that fails is run again, and what it had written is written again.
+"""Rows to records, at least once: a failed task is repeated, and its records are written again.
 
-The columns are the stock connector's: `value` must be there; `key`, `headers`, `topic`, `partition` may be. Each task
-has a producer of its own, idempotent and with acks=all unless told otherwise, and ends when all is acknowledged.
+The columns are the stock connector's: `value` is required; `key`, `headers`, `topic`, `partition` are optional. Each
+task has its own producer, idempotent and with acks=all by default, and ends when all records are acknowledged.
 """
 
 from __future__ import annotations
@@ -49,19 +49,11 @@ class RowWriter:
     def write_rows(self, batches: Iterator[pa.RecordBatch]) -> Written:
         """Write rows outside of any transaction."""
         options = self._options
-        with Producer(
-            options.bootstrap,
-            acks=options.acks,
-            compression=options.compression,
-            linger=options.linger,
-            batch_bytes=options.batch_bytes,
-            delivery=options.delivery,
-            client_id=options.client_id,
-        ) as producer:
+        with Producer(options.bootstrap, acks=options.acks, **options.producer_settings) as producer:
             return Written(self.send_rows(producer, batches))
 
     def send_rows(self, producer: Producer, batches: Iterator[pa.RecordBatch]) -> int:
-        """Send rows, and wait until all are acknowledged. Gives their number."""
+        """Send rows, and wait until all are acknowledged. Returns their number."""
         rows = 0
         failures: list[ClientError] = []
 
@@ -104,35 +96,26 @@ class RowWriter:
 
 
 class BatchSink(DataSourceArrowWriter):
-    """`df.write.format("barnabas").mode("append")`."""
+    """`df.write.format("barnabas").mode("append")`.
+
+    There is nothing to commit or to abort: consumers can read the records at once.
+    """
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._writer = RowWriter(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._writer.write_rows(iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What the tasks wrote can be read already."""
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What the tasks wrote cannot be taken back: that is what at least once means."""
 
 
 class StreamSink(DataSourceStreamArrowWriter):
-    """`df.writeStream.format("barnabas")`."""
+    """`df.writeStream.format("barnabas")`. As with BatchSink there is nothing to commit or to abort."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._writer = RowWriter(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self._writer.write_rows(iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  Spark's name
-        """What the tasks wrote can be read already."""
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  Spark's name
-        """What the tasks wrote cannot be taken back: that is what at least once means."""
 
 
 def _must_be_records(schema: StructType, options: SinkOptions) -> None:

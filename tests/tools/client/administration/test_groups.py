@@ -1,4 +1,4 @@
-"""Consumers that subscribe, against our brokers: who reads what, what is committed, and what their users are told."""
+"""Consumers that subscribe, against Barnabas: assignments, committed offsets, callbacks, and administration."""
 
 from __future__ import annotations
 
@@ -305,7 +305,7 @@ def test_misuse_is_told(topic: str, make: Make, bootstrap: str) -> None:
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 def test_librdkafka_and_we_are_in_one_group(bootstrap: str, topic: str, group: str, make: Make, strategy: str) -> None:
-    """Whoever leads it: first we do, then the other."""
+    """With either leader of the group: first this client, then the other one."""
     theirs = ConfluentConsumer({
         "bootstrap.servers": bootstrap, "group.id": group, "partition.assignment.strategy": strategy,
         "heartbeat.interval.ms": 100, "session.timeout.ms": 2000, "auto.offset.reset": "earliest",

@@ -105,7 +105,7 @@ def test_sticky_gives_nothing_that_another_member_still_has(taken: dict[str, Gro
 
 @given(members)
 def test_sticky_converges_and_then_moves_nothing(taken: dict[str, GroupMember]) -> None:
-    """Everybody does as told, and the group rebalances until nothing is left to give: twice is enough."""
+    """All members follow their assignments, and the group rebalances until none changes: twice is enough."""
     now = taken
     for generation in (10, 11):
         given_out = assign_stickily(now, COUNTS)

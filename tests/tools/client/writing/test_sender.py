@@ -275,7 +275,7 @@ def test_batch_expires_when_its_time_is_over(world: World) -> None:
             world.answer(ErrorCode.NOT_ENOUGH_REPLICAS)
         world.loop.pass_time(1.0)
     assert isinstance(batch.error, TimedOut)
-    assert "NOT_ENOUGH_REPLICAS" in str(batch.error)  # whether an answer or the clock told that it is over
+    assert "NOT_ENOUGH_REPLICAS" in str(batch.error)  # by an answer or by the clock
     assert world.sender.buffered == 0 or not world.sender.incomplete
     world.send(1)
     world.settle()
@@ -320,7 +320,7 @@ def test_whatever_happens_records_are_there_once_and_in_order(steps: list[tuple[
         if batch.error is None:
             assert batch.base_offset == len(expected)
             expected += values
-        elif isinstance(batch.error, TimedOut):  # then nobody knows
+        elif isinstance(batch.error, TimedOut):  # then the outcome is unknown
             at = len(expected)
             expected += values if world.broker.log[at : at + len(values)] == values else []
         else:

@@ -1,4 +1,4 @@
-"""Which columns a table gets, and what is in it after batches that come again and rows that come anew."""
+"""The columns of a table, and its rows after repeated batches and repeated keys."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class Query:
 
 
 class ForeachBatch(Query):
-    """The same in foreachBatch, whose writer is told which micro-batch it writes."""
+    """The same in foreachBatch, whose writer gets the number of the micro-batch as an option."""
 
     def commit(self, messages: list[Any], batch: int) -> None:
         self._sink(batch).commit(messages)
@@ -242,7 +242,7 @@ def test_what_was_aborted_is_not_decided_on(query: Query) -> None:
 
 
 def test_a_decision_behind_one_that_is_being_written_is_found(cluster: Cluster) -> None:
-    """By whoever waits until the other is written, or given up."""
+    """By the process that waits until the other is written, or aborted."""
     with (
         Decider(cluster.bootstrap, "late") as late,
         Decider(cluster.bootstrap, "mine") as mine,
