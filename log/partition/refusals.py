@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from log.errors import LogError
+from log.errors import RequestError
 from log.segment.producer_state import ProducerStates
+from protocol.error_codes import ErrorCode
 from protocol.late_attrs import frozen
 from protocol.records.batches import BatchHeader
 
@@ -30,8 +31,10 @@ _NO_PRODUCERS = ProducerStates()
 _SEQUENCES = 1 << 31
 
 
-class Overtakes(LogError):
-    """A batch before this one was refused for now. Send both again (Kafka: NOT_ENOUGH_REPLICAS)."""
+class Overtakes(RequestError):
+    """A batch before this one was refused for now. The client retries both."""
+
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 @frozen(slots=True)

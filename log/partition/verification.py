@@ -19,7 +19,9 @@ from typing import Generic, TypeVar
 
 from attrs import field
 
+from log.errors import RequestError
 from log.segment.producer_state import OutOfOrderSequence, ProducerFenced, ProducerStates, WrongTransactionState
+from protocol.error_codes import ErrorCode
 from protocol.late_attrs import define
 from protocol.records.batches import BatchHeader
 
@@ -29,8 +31,10 @@ NO_EPOCH = -1
 T = TypeVar("T")
 
 
-class TooMuchParked(Exception):
-    """Try again: the coordinator is slow to answer, and there is a bound to what may wait for it."""
+class TooMuchParked(RequestError):
+    """Too many batches wait for a coordinator that is slow to answer. The client retries."""
+
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 @define(slots=True)

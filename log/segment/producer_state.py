@@ -34,8 +34,9 @@ from operator import attrgetter
 from attrs import Factory, evolve, field
 from crc32c import crc32c
 
-from log.errors import DamagedFile, LogError, UnknownFormat
+from log.errors import DamagedFile, RequestError, UnknownFormat
 from log.segment.transaction_index import AbortedTransaction
+from protocol.error_codes import ErrorCode
 from protocol.late_attrs import define, frozen
 from protocol.records.batches import BatchHeader, ControlType, read_control, records
 from protocol.records.compression import Bytes
@@ -60,24 +61,34 @@ _BUMPS_EPOCH = 2
 """The transaction version whose markers have a newer epoch than the records that they end."""
 
 
-class ProducerFenced(LogError):
-    """A newer incarnation of this producer has written already (Kafka: INVALID_PRODUCER_EPOCH)."""
+class ProducerFenced(RequestError):
+    """A newer incarnation of this producer has written already."""
+
+    code = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-class CoordinatorFenced(LogError):
-    """A newer coordinator has ended transactions of this producer (Kafka: TRANSACTION_COORDINATOR_FENCED)."""
+class CoordinatorFenced(RequestError):
+    """A newer coordinator has ended transactions of this producer."""
+
+    code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
-class WrongTransactionState(LogError):
-    """What is to be written does not fit what is open here (Kafka: INVALID_TXN_STATE)."""
+class WrongTransactionState(RequestError):
+    """The batch does not fit the producer's transactional state in this partition."""
+
+    code = ErrorCode.INVALID_TXN_STATE
 
 
-class TooManyOpen(LogError):
-    """No more transactions may be open here for now. Send it again (Kafka: NOT_ENOUGH_REPLICAS)."""
+class TooManyOpen(RequestError):
+    """No more transactions may be open in this partition for now. The client retries."""
+
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-class OutOfOrderSequence(LogError):
-    """A batch is missing before this one (Kafka: OUT_OF_ORDER_SEQUENCE_NUMBER)."""
+class OutOfOrderSequence(RequestError):
+    """A batch is missing before this one."""
+
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 @frozen(slots=True)
