@@ -6,6 +6,7 @@ what stands here, which is nothing. Which role may follow on which is listed in 
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -28,7 +29,7 @@ LeaderMessage = Append | Beat | BeginFromSnapshot | TimeoutNow | Recovered | Con
 """What the leader of the current term sends to its followers."""
 
 
-class Role:
+class Role(abc.ABC):
     """Follower, PreCandidate, Candidate or Leader."""
 
     __slots__ = ("state",)
@@ -104,9 +105,9 @@ class Role:
         """What a follower has verified and acknowledged, so that it can go back to that."""
         return 0, 0
 
+    @abc.abstractmethod
     def check_invariants(self) -> None:
         """What holds between any two events as long as the node has this role."""
-        raise NotImplementedError
 
     # -- events ----------------------------------------------------------------------------------------------
 
