@@ -4,7 +4,7 @@
     while not compaction.step(1 << 20):
         ...  # other work, appends and reads of this log included
 
-1. The log is made durable: what a newer record replaces goes only when the newer one cannot be lost any more.
+1. The log is made durable: a record is removed only when the newer record of its key cannot be lost any more.
 2. The dirty part is read into the key map. When the map is full, the dirty part ends there for this time.
 3. From the start of the log on, segments are rewritten into a `.cleaned` one, which takes the place of as many as fit
    into segment.bytes (swap.py). Older segments first: a tombstone goes only after what it deletes is gone.
@@ -12,7 +12,7 @@
 
 Offsets never change, and each swap leaves a log that holds the same for every reader of the newest values. So it may
 stop anywhere: `abandon()`, a crash, or an I/O error loses at most the segment that was being written. When the log
-is cut or loses segments under it, it gives up by itself.
+is truncated or loses segments meanwhile, the compaction gives up by itself.
 
 A step reads at most `bytes_max` and one batch more (and a little ahead), where a record counts as 100 bytes at least,
 so that well compressed batches do not make it long. A batch of very many records takes several steps, and megabytes are
@@ -99,7 +99,7 @@ class Compaction:
         """Do a bounded piece of work. True when there is nothing left to do.
 
         An error has abandoned the compaction. CorruptSegment: the log has been damaged. OSError: the log is as good
-        as before. LogOffline: it has to be opened anew.
+        as before. LogOffline: it has to be opened again.
         """
         reason = None if self.done else self._disturbance()
         if reason is not None:
@@ -130,12 +130,12 @@ class Compaction:
         if self._output is not None:
             self._output.forget_handles()
             for path in self._output.paths:
-                with contextlib.suppress(OSError):  # the reason is the error to tell
+                with contextlib.suppress(OSError):  # the reason is the error to report
                     self._log.handles.filesystem.remove(path)
             self._output = None
 
     def _disturbance(self) -> str | None:
-        """What has happened to the log since the last step that this compaction cannot live with."""
+        """Why the compaction cannot go on: what has happened to the log since the last step."""
         log, sources = self._log, self._sources
         if not log.online:
             return "the log went offline"
@@ -191,7 +191,7 @@ class Compaction:
                 yield _cost(header)
 
     def _rewrite(self, record_filter: RecordFilter) -> Steps[None]:
-        """Write segments anew, as many into one as fit, and swap each that is complete."""
+        """Rewrite segments, as many into one as fit, and swap each that is complete."""
         sources = [source for source in self._with_ends(self._sources) if source[0].base_offset < self.end_offset]
         self._sources = [segment for segment, _ in sources]
         count = 0  # of the sources that are in the output
@@ -240,7 +240,7 @@ class Compaction:
 
 
 class CleanedSegment(Segment):
-    """A segment under its temporary names, which takes the place of others when it is complete."""
+    """A segment under its temporary names, which replaces other segments when it is complete."""
 
     __slots__ = ("_config", "_headers", "_pending", "_unsynced_bytes", "changed")
 
@@ -290,7 +290,7 @@ class CleanedSegment(Segment):
 
     @property
     def must_sync(self) -> bool:
-        """Is so much not on disk yet that the last sync before the swap would take long?"""
+        """Must written bytes be synced now, so that the last sync before the swap does not take long?"""
         return self._unsynced_bytes >= _SYNC_BYTES
 
     def sync(self) -> Slices[None]:

@@ -53,7 +53,7 @@ class Fault:
     path: str = "*"  # a shell pattern, whose * also matches /
     after: int = 0
     times: int | None = 1  # None: for ever, as a disk that is full or dead
-    written: int = 0  # a short write: so many bytes are written before it fails
+    written: int = 0  # a short write: how many bytes are written before it fails
 
     def strikes(self, operation: Operation, path: str) -> bool:
         if self.times == 0 or self.operation not in (operation, "*") or not fnmatch.fnmatchcase(path, self.path):
@@ -106,11 +106,11 @@ class MemoryFilesystem:
 
     @property
     def down(self) -> bool:
-        """Did it crash, at `crash_at`, and was not started again?"""
+        """Did it crash, at `crash_at`, without a start since?"""
         return self._down
 
     def copy(self) -> "MemoryFilesystem":
-        """The same state, with faults and pending changes; from here on the two go their own ways."""
+        """The same state, with faults and pending changes; from here on the two are independent."""
         other = MemoryFilesystem()
         for name in ("operations", "crash_at", "crash_share", "era", "capacity", "_edits", "_down"):
             setattr(other, name, getattr(self, name))
@@ -191,7 +191,7 @@ class MemoryFilesystem:
         return sum(len(file.data) for file in self._root.files())
 
     def need(self, size: int, path: str) -> None:
-        """So many more bytes are about to be written."""
+        """Raise ENOSPC if the capacity does not allow `size` more bytes."""
         if self.capacity is not None and size > 0 and self._used_bytes() + size > self.capacity:
             raise _error(errno.ENOSPC, path)
 

@@ -136,7 +136,7 @@ def _check_header(header: BatchHeader, config: LogConfig) -> None:
     if header.is_control:
         raise InvalidRecord("control batches are for brokers alone")
     if header.is_transactional and header.producer_id < 0:
-        raise InvalidRecord("a transactional batch of nobody")
+        raise InvalidRecord("a transactional batch without a producer id")
     if header.attributes & ~_ATTRIBUTES_OF_CLIENTS:
         raise InvalidRecord(f"a batch with attributes {header.attributes:#x}, of which some are for brokers alone")
     if header.record_count != header.last_offset_delta + 1:
@@ -145,7 +145,7 @@ def _check_header(header: BatchHeader, config: LogConfig) -> None:
         raise InvalidRecord(
             f"producer {header.producer_id} with epoch {header.producer_epoch} and sequence {header.base_sequence}"
         )
-    _ = header.codec  # UnsupportedCodec, if there is none such
+    _ = header.codec  # raises UnsupportedCodec
 
 
 def _check_size(header: BatchHeader, config: LogConfig) -> None:

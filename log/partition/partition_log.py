@@ -10,7 +10,7 @@ batch is never split. One caller at a time: a log belongs to one actor.
 
 What is durable: everything below `flushed_offset`. The recovery point on disk follows it (`checkpoint`), and a crash
 costs a scan from there. A write or a sync that fails takes the log offline: what is on disk is unknown then, a second
-try could succeed without having written, and only opening it anew, with recovery, makes it known again.
+try could succeed without having written, and only opening it again, with recovery, makes it known.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ P = ParamSpec("P")
 
 
 def _check_markers(batches: RecordBatches) -> None:
-    """A marker that nobody can read must not get into the log: it could never be opened again."""
+    """A marker that cannot be read must not get into the log: the log could never be opened again."""
     position = 0
     for header in batches.headers:
         if header.producer_id >= 0 and header.is_control:
@@ -84,9 +84,9 @@ class PartitionLog:
         self.synced_first = opened.synced_first
         """May a file say, now or after a power loss, that every record was synced before it was acknowledged?"""
         self.uses_reserve = False
-        """May its records take the room that is kept for a full disk?"""
+        """May its records take the reserve of a full disk?"""
         self.is_truncating = False
-        """Was the log cut, and is that not on disk yet? Until it is, nothing is appended: see `truncate`."""
+        """Was the log truncated, and is that not on disk yet? Until it is, nothing is appended: see `truncate`."""
         self._promises = self.synced_first
         self._promise = 0
         self._handles = handles
@@ -100,7 +100,7 @@ class PartitionLog:
 
     @classmethod
     def open(cls, directory: str, config: LogConfig, handles: Handles, *, topic_id: str = "") -> PartitionLog:
-        """Open the log in `directory`, making it if there is none, recovering it if it was not closed cleanly."""
+        """Open the log in `directory`, making it if it is missing, recovering it if it was not closed cleanly."""
         try:
             return cls(directory, config, handles, open_log(handles, directory, config, topic_id))
         except OSError as error:
@@ -140,7 +140,7 @@ class PartitionLog:
 
     @property
     def generation(self) -> int:
-        """Another number means that the log was cut in the meantime."""
+        """Another number means that the log was truncated in the meantime."""
         return self._generation
 
     @property
@@ -158,7 +158,7 @@ class PartitionLog:
 
     @property
     def high_watermark(self) -> int:
-        """What a majority holds. Told by whoever replicates; here it only bounds what may be removed."""
+        """The end of what a majority holds, set by the Raft member; in the log it only bounds what may be removed."""
         return self._high_watermark
 
     @high_watermark.setter
@@ -193,7 +193,7 @@ class PartitionLog:
     def needs_flush(self, now_ms: int) -> bool:
         """Do flush.messages or flush.ms ask for a sync, or a sealed segment whose files are held open until then?
 
-        With flush.messages=1 a new log is one to sync, too: others get their names on disk with their first flush.
+        With flush.messages=1 a new log is one to sync, too: other logs get their names on disk with their first flush.
         """
         waiting = self.end_offset - self.flushed_offset
         if self.is_truncating or self._promises != self.synced_first:
@@ -413,7 +413,7 @@ class PartitionLog:
         except OSError as error:
             raise self._take_offline(error) from error
         # Not before the log start is on disk: until then older epochs are looked for. And only up to the batches that
-        # are kept: the start may lie inside of one, and who begins with that one votes with the epoch before it.
+        # are kept: the start may lie inside of one, and a replica that begins with it votes with the epoch before.
         self.epochs.cut_before(min(self.segments[0].base_offset, offset))
 
     def must_flush_for(self, offset: int) -> bool:
@@ -451,7 +451,7 @@ class PartitionLog:
         """Put a compacted segment, whose `.cleaned` files are synced, in the place of sealed ones that are neighbours.
 
         An OSError means that nothing was changed. Once it is decided, an error takes the log offline, and opening it
-        anew finishes the swap.
+        again finishes the swap.
         """
         self._must_be_online()
         files, base_offset = self._handles.filesystem, cleaned.base_offset
@@ -478,10 +478,10 @@ class PartitionLog:
     # -- durability ------------------------------------------------------------------------------------------
 
     def promise_to_sync_first(self, *, promises: bool) -> None:
-        """Shall a file say that every record is synced before it is acknowledged, and is that so from now on?
+        """Promise, by a file, that every record is synced before it is acknowledged; or end that promise.
 
-        The file comes when everything that was acknowledged before is synced. If the promise ends, it still has to be
-        kept until the file is gone durably: until `synced_first` says so.
+        The file is written when everything that was acknowledged before is synced. If the promise ends, it still has to
+        be kept until the file is gone durably: until `synced_first` says so.
         """
         if promises == self._promises:
             return
@@ -516,7 +516,7 @@ class PartitionLog:
         return self._flushing
 
     def end_flush(self, flush: Flush, error: BaseException | None, now_ms: int) -> None:
-        """A flush is done, or has failed: then the log goes offline, since nobody knows what was written."""
+        """A flush is done, or has failed: then the log goes offline, since it is unknown what was written."""
         if flush is self._flushing:
             self._flushing = None
         if error is not None:
@@ -559,8 +559,8 @@ class PartitionLog:
     def close(self, sync_later: SyncLater | None = None) -> None:
         """Stop cleanly: sync everything, then say so, which may be made durable later.
 
-        An offline log is only let go of. So is one that somebody else is flushing: that may fail, and then a sync of
-        ours succeeds without writing. How it ends will be told to nobody, so it is noted as one that failed.
+        An offline log is only released. So is one that is being flushed: that may fail, and then a sync here would
+        succeed without writing. The outcome of the flush will not be reported, so it is noted as failed.
         """
         try:
             if self._offline is None and self.is_flushing:
@@ -573,7 +573,7 @@ class PartitionLog:
             self.release()
 
     def release(self) -> None:
-        """Let go of every file without a word, as a crash would."""
+        """Close every file and write nothing, as a crash would."""
         self._handles.unnamed.get(parent_of(self.directory), set()).discard(self.directory)
         self._forget_handles()
 
@@ -643,7 +643,7 @@ class PartitionLog:
     def _is_small(self) -> bool:
         """Is it so small that scanning it costs less than files that save it: indexes, epochs, producers?
 
-        A broker with a thousand partitions that nobody uses must be able to stop, and to start, in a moment.
+        A broker with a thousand unused partitions must be able to stop, and to start, in a moment.
         """
         is_short = len(self.segments) == 1 and self.active.size <= self.config.index_interval_bytes
         return is_short and not self.active.transactions() and not self.producers and not self.producers.ended
@@ -713,7 +713,7 @@ class PartitionLog:
                 raise self._take_offline(error) from error
 
     def _look(self, segment: Segment, look: Callable[Concatenate[Segment, P], T], *args: P.args, **kw: P.kwargs) -> T:
-        """Look something up; an index that is missing or leads astray is made anew once."""
+        """Look something up; an index that is missing or wrong is rebuilt once."""
         try:
             return look(segment, *args, **kw)
         except (CorruptSegment, FileNotFoundError):
@@ -839,7 +839,7 @@ class PartitionLog:
         """Take back what a failed write left behind, if the disk still lets us; recovery would cut it otherwise.
 
         If there was no space and it is gone without a trace, nothing is unknown: what may use the reserve is written
-        with its help, and everything else is refused.
+        with its help, and all else is refused.
         """
         try:
             segment.file.truncate(segment.size)
@@ -877,7 +877,7 @@ class PartitionLog:
             raise LogFull(self.directory)
 
     def _may_use_reserve(self, batches: RecordBatches) -> bool:
-        """Control batches may: without them nobody leads, and no transaction ends."""
+        """Control batches may: without them no replica becomes leader, and no transaction ends."""
         return self.uses_reserve or all(header.is_control for header in batches.headers)
 
     def _take_offline(self, error: BaseException) -> LogOffline:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SLICE_LOOKS = 1000
 """Records or headers of batches that are looked at without a pause: about a millisecond…"""
 SEGMENT_LOOKS = 20
-"""…where a segment, whose index may have to be opened, counts as so many."""
+"""…where a segment, whose index may have to be opened, counts as this many."""
 
 
 @frozen(slots=True)

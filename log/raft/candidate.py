@@ -1,6 +1,6 @@
 """Elections: a pre-candidate asks whether it would win, a candidate asks to be elected.
 
-A pre-vote changes nobody's term, so a replica that could not win disturbs no leader. A successor to which a leader
+A pre-vote changes no term, so a replica that could not win disturbs no leader. A successor to which a leader
 transfers its leadership skips it.
 """
 

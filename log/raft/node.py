@@ -219,7 +219,7 @@ class RaftNode(RaftState):
         self.role.follow_membership(now)
 
     def want(self, wanted: Sequence[int], observers: Sequence[int], now: float, *, move: int = 0) -> None:
-        """Other brokers shall vote or have a copy from now on."""
+        """The brokers that have to be voters, or to have a copy, have changed."""
         self.wanted, self.observers, self.move = tuple(wanted), tuple(observers), move
         self.role.wanted_changed(now)
 
@@ -256,7 +256,7 @@ class RaftNode(RaftState):
         return self.role.transfer_to(broker, now)
 
     def give_way(self, among: Sequence[int], now: float) -> bool:
-        """As leader: transfer leadership to one of these that is in sync. False if there is none, or one is chosen."""
+        """As leader: transfer leadership to one of these that is in sync. False without one, or if one is chosen."""
         return self.role.give_way(among, now)
 
     def retire(self, now: float) -> bool:
@@ -316,7 +316,7 @@ class RaftNode(RaftState):
     def _yields_to(self, request: VoteRequest, now: float) -> bool:
         """A voter that would grant its pre-vote lets the candidate try first, unless it insists on its own election."""
         log, known = self.log, self.history.latest_offset
-        # The brokers' numbers come last: brokers that shall not vote any more have the same rank.
+        # The brokers' numbers come last: brokers that are not wanted as voters have the same rank.
         mine = (log.epochs.latest, log.end_offset, known, -self.rank(self.broker), -self.broker)
         other = (
             request.last_epoch, request.last_end, request.membership, -self.rank(request.candidate), -request.candidate

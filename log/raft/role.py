@@ -42,7 +42,7 @@ class Role(abc.ABC):
     certain: bool = False
     """Is the watermark known, by a leader, to cover everything that was ever committed?"""
     certain_watermark: int | None = None
-    """A follower was told that nothing above this was committed by earlier leaders."""
+    """A leader has sent that nothing above this was committed by earlier leaders."""
     alone: bool = False
     """Does this replica lead without any other voter? See Leader.alone."""
     successor: int | None = None
@@ -140,10 +140,10 @@ class Role(abc.ABC):
         """More of the log is durable."""
 
     def follow_membership(self, now: float) -> None:
-        """The voters, or the brokers that shall have a copy, have changed."""
+        """The voters, or the brokers with a copy, have changed."""
 
     def wanted_changed(self, now: float) -> None:
-        """Other brokers shall vote, or have a copy, from now on."""
+        """The brokers that have to be voters, or to have a copy, have changed."""
 
     def on_read(self, read: ReadForFollower, data: memoryview, end: int, now: float, epochs: bytes) -> None:
         """The log was read for a follower."""
@@ -163,7 +163,7 @@ class Role(abc.ABC):
         return False
 
     def give_way(self, among: Sequence[int], now: float) -> bool:
-        """Transfer leadership to one of these brokers that is in sync. False if there is none."""
+        """Transfer leadership to one of these brokers that is in sync. False if none is."""
         return False
 
     def go_back_to(self, position: tuple[int, int]) -> None:

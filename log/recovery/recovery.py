@@ -128,7 +128,7 @@ def replay_producers(
 ) -> ProducerStates:
     """The producers' table at `end_offset`, where a batch ends: the last snapshot, and the batches behind it.
 
-    `reached` is told the table at the beginning of each segment on the way: there belongs a snapshot.
+    `reached` is called with the table at the beginning of each segment on the way, where a snapshot belongs.
     """
     start_offset = segments[0].base_offset if segments else end_offset
     producers, from_offset = _last_snapshot(files, directory, start_offset, end_offset)
@@ -152,7 +152,7 @@ def replay_producers(
 
 
 def mend_transactions(segments: Sequence[Segment], ended: Sequence[EndedTransaction], from_offset: int) -> list[File]:
-    """After a crash: what the transaction indexes say of markers at `from_offset` and above is made anew."""
+    """After a crash: rebuild what the transaction indexes say of markers at `from_offset` and above."""
     unsynced: list[File] = []
     for at, segment in enumerate(segments):
         upper = segments[at + 1].base_offset if at + 1 < len(segments) else None
@@ -171,7 +171,7 @@ def mend_transactions(segments: Sequence[Segment], ended: Sequence[EndedTransact
 
 
 def _batches_from(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-    """The batches from `offset` on, whatever the state of the index."""
+    """The batches from `offset` on, also without a good index."""
     try:
         return segment.walk_near(offset)
     except (CorruptSegment, FileNotFoundError):
@@ -202,7 +202,7 @@ def _open_clean(files: Filesystem, directory: str, opened: Opened) -> bool:
 def _mend_indexes(
     files: Filesystem, segments: Sequence[Segment], names: Sequence[str], config: LogConfig
 ) -> list[File]:
-    """An index file that is missing or has an impossible size is made anew. Gives what to sync then."""
+    """Rebuild index files that are missing or have an impossible size. Gives what to sync then."""
     there = set(names)
     unsynced: list[File] = []
     for segment in segments:
@@ -257,7 +257,7 @@ def _recover(
     if opened.cut is None and end_offset < known_end:
         losses.mark(handles.filesystem, directory)
         opened.cut = Cut(end_offset, 0, "the log ends before its own checkpoints", below_checkpoint=True, is_loss=True)
-    # Not the end goes up to the start: that may lie inside a batch, and whoever brings that one would find it here.
+    # The end must not go up to the start: the start may lie inside a batch, which a leader would find here already.
     opened.log_start_offset = min(opened.log_start_offset, end_offset)
     opened.epochs.cut_from(end_offset)
     opened.end_offset = end_offset
@@ -289,7 +289,7 @@ def _drop_without_beginning(
 def _cut_before_empty(opened: Opened, config: LogConfig) -> None:
     """The last segment is empty: what the one before it holds of offsets from there on was cut before.
 
-    A log that is cut in a gap goes on in a new segment, and the name of that one may be on disk before the cut is. Or a
+    A log that is cut in a gap continues in a new segment, and its name may be on disk before the cut is. Or a
     kill has left a byte when the log was written again.
     """
     segment, end_offset = opened.segments[-2], opened.segments[-1].base_offset
@@ -504,7 +504,7 @@ def _segment_bases(files: Filesystem, directory: str, names: Sequence[str], log_
 
 
 def _sort_out_snapshots(files: Filesystem, directory: str, names: Sequence[str], offset: int) -> list[File]:
-    """Remove those above `offset`: nobody knows whether they are of the log that is here now. Gives what to sync.
+    """Remove snapshots above `offset`: they may belong to a log that was truncated since. Gives what to sync.
 
     The last one that stays may have been written by a process that is gone, and may soon be the only one.
     """
@@ -516,7 +516,7 @@ def _sort_out_snapshots(files: Filesystem, directory: str, names: Sequence[str],
 
 
 def _last_snapshot(files: Filesystem, directory: str, start_offset: int, end_offset: int) -> tuple[ProducerStates, int]:
-    """The newest snapshot that is whole and not from beyond the log's end; an empty table if there is none.
+    """The newest snapshot that is whole and not from beyond the log's end; otherwise an empty table.
 
     A damaged one is removed, so that a good one takes its place before anything is deleted that it stood for.
     """

@@ -45,7 +45,7 @@ HELD_MAX = 64
 
 
 class StateMachine(Protocol):
-    """The state that the records of a log produce, where it is kept: a log that begins anew begins with it."""
+    """The state that the records of a log produce, where it is kept: a log that begins again begins with it."""
 
     def encode(self) -> bytes: ...
 

@@ -16,8 +16,8 @@ a transaction open:
   still knows a producer accepts its next batch, a replica that does not accepts it too, and nothing that old is sent
   again.
 
-`check` and `check_marker` are the leader's, before an append. `update` and `end_transaction` are everybody's, after it:
-leader, follower, recovery.
+Before an append, the leader calls `check` and `check_marker`. After it, leader, follower and recovery call `update` and
+`end_transaction`.
 
 Transactions that ended are kept until the high watermark that covers their markers is on disk: readers may pass them
 no sooner, and a replica that starts again may know only that older watermark.
@@ -43,7 +43,7 @@ from protocol.records.compression import Bytes
 
 BATCHES_KEPT = 5
 PRODUCERS_MAX = 5000
-"""Of one partition. It is no setting: replicas of one partition must agree on it."""
+"""The size of one partition's table. It is no setting: the replicas of a partition must agree on it."""
 OPEN_MAX = 2000
 """Transactions that clients have open in one partition. More are refused until some have ended."""
 NO_SEQUENCE = -1
@@ -138,7 +138,7 @@ class EndedTransaction:
 
 
 class ProducerStates:
-    """Every producer of one partition, those that wrote last behind the others."""
+    """Every producer of one partition, in the order of their last writes."""
 
     __slots__ = ("_open", "_producers", "ended")
 
@@ -297,7 +297,7 @@ class ProducerStates:
         for producer in self._producers.values():
             batches = [batch for batch in producer.batches if batch.last_offset < offset]
             start = producer.transaction_start
-            has_ended = 0 <= producer.marker_offset < offset  # its epoch, and its coordinator's, fence others
+            has_ended = 0 <= producer.marker_offset < offset  # its epoch, and its coordinator's, fence older ones
             if batches or has_ended or (start is not None and start < offset):
                 copy = evolve(producer, batches=deque(batches, maxlen=BATCHES_KEPT))
                 copy.transaction_start = start if start is not None and start < offset else None
@@ -355,7 +355,7 @@ class ProducerStates:
 
     @staticmethod
     def encode_as(version: int, body: bytes) -> bytes:
-        """The frame of every version. Its checksum is kept by later ones, so that they are told from damage."""
+        """The frame of every version. Its checksum is kept by later ones, so that these differ from damage."""
         return struct.pack(">HI", version, _checksum(version, body)) + body
 
     @classmethod
@@ -386,7 +386,7 @@ class ProducerStates:
         return cls(producers, ended)
 
     def _entry(self, producer_id: int, epoch: int) -> Producer:
-        """What is known of a producer that has just written, now behind all others."""
+        """The entry of a producer that has just written, moved to the end of the table."""
         producer = self._producers.pop(producer_id, None)
         if producer is None:
             producer = Producer(producer_id, epoch)
@@ -404,8 +404,8 @@ def _checksum(version: int, body: bytes) -> int:
 def read_marker(batch: Bytes) -> tuple[ControlType, int]:
     """What a transaction marker says: how the transaction ended, and the coordinator's epoch.
 
-    Compaction here never empties a marker's batch (record_filter.py), but a log that others compacted may hold empty
-    ones: nothing of the transaction is left before them, so it counts as committed.
+    Compaction here never empties a marker's batch (record_filter.py), but one that another program compacted may hold
+    empty ones: nothing of the transaction is left before them, so it counts as committed.
     """
     made = records(batch, limit=len(batch))
     return read_control(made[0]) if made else (ControlType.COMMIT, -1)

@@ -44,7 +44,7 @@ MISLEADING = "an index entry and the batch it points to do not agree"
 
 
 def segment_at(segments: Sequence[Segment], offset: int) -> int:
-    """Which of these, in order, has this offset, or would have it."""
+    """The index of the segment, among these in order, that has this offset or would have it."""
     return max(bisect_right(segments, offset, key=attrgetter("base_offset")) - 1, 0)
 
 
@@ -70,7 +70,7 @@ class Segment:
         self.active: ActiveIndexes | None = None
         """The growing indexes; None once sealed, or while nothing was appended since the log was opened."""
         self.has_new_names = False
-        """Were index files made since whoever syncs the directory last asked?"""
+        """Were index files made since the directory was last synced?"""
         self.first_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
@@ -205,7 +205,7 @@ class Segment:
         return files
 
     def activate(self, end_offset: int, interval_bytes: int) -> None:
-        """Make it grow (again) from `end_offset` on: its index entries come into memory, made anew if no good."""
+        """Make it grow (again) from `end_offset` on: its index entries come into memory, rebuilt if damaged."""
         if self.active is not None:
             return
         active = ActiveIndexes(OffsetIndex(), TimeIndex())
@@ -221,7 +221,7 @@ class Segment:
         self._go_on_from(active)
 
     def rebuild(self, interval_bytes: int) -> None:
-        """Make the indexes anew from the batches. Raises CorruptSegment, and changes nothing, if those are damaged."""
+        """Rebuild the indexes from the batches. Raises CorruptSegment, and changes nothing, if those are damaged."""
         for _ in self.walk(0, self.size):
             pass
         files = self._handles.filesystem
@@ -275,7 +275,7 @@ class Segment:
         return [self._handles.file(self.transaction_index_path)] if self._transactions else []
 
     def replace_transactions(self, transactions: list[AbortedTransaction]) -> None:
-        """Write the whole transaction index anew."""
+        """Rewrite the whole transaction index."""
         self._handles.forget(self.transaction_index_path)
         files = self._handles.filesystem
         if transactions or files.exists(self.transaction_index_path):
@@ -415,7 +415,7 @@ class Segment:
         return found
 
     def _indexes_agree(self, active: ActiveIndexes) -> bool:
-        """Are the last entries true? The others are checked when they are used."""
+        """Are the last entries correct? All other entries are checked when they are used."""
         try:
             self._walk_from(active.offsets.last, self.size)
             if active.times.last is not None:
@@ -425,7 +425,7 @@ class Segment:
         return True
 
     def _go_on_from(self, active: ActiveIndexes) -> None:
-        """What the next append must know of the batches that are here."""
+        """Load what the next append must know of the batches in the file."""
         last = active.offsets.last
         self._unindexed_bytes = self.size - (last[1] if last is not None else 0)
         if not self.timestamps_known:

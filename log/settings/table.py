@@ -1,6 +1,6 @@
 """Every setting, once: Kafka's name, kind and range, default, and what it does.
 
-The classes that hold values (LogConfig, GroupConfig, TransactionConfig, KafkaConfig), what DescribeConfigs tells, and
+The classes that hold values (LogConfig, GroupConfig, TransactionConfig, KafkaConfig), DescribeConfigs' answer, and
 docs/configuration.md are made from this table. A setting that Kafka does not have says so.
 """
 

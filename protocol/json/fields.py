@@ -53,7 +53,7 @@ class Fields:
 
 
 def refuse_unknown(given: Facts, known: Mapping[str, Any], path: str = "") -> None:
-    """What nobody reads is a mistake that somebody should know of."""
+    """Refuse a field that is not known: a client's mistake must not pass unnoticed."""
     for name in given:
         if name not in known:
             raise BadField(f"{path}{short(name)}: unknown field; known: {', '.join(known) or 'none'}")

@@ -38,7 +38,7 @@ class OffsetFetchRequest:
 @struct
 class OffsetFetchResponsePartition:
     partition_index: Int32 = 0
-    committed_offset: Int64 = 0  # -1 where there is none
+    committed_offset: Int64 = 0  # -1 without one
     committed_leader_epoch: Int32 = field("5-7", default=-1, ignorable=True)
     metadata: String | None = ""
     error_code: Int16 = 0
@@ -53,7 +53,7 @@ class OffsetFetchResponseTopic:
 @struct
 class OffsetFetchResponsePartitions:
     partition_index: Int32 = 0
-    committed_offset: Int64 = 0  # -1 where there is none
+    committed_offset: Int64 = 0  # -1 without one
     committed_leader_epoch: Int32 = -1
     metadata: String | None = ""
     error_code: Int16 = 0

@@ -37,7 +37,7 @@ class TopicProduceData:
 @message(PRODUCE.versions, PRODUCE.flexible)
 class ProduceRequest:
     transactional_id: String | None = None
-    acks: Int16 = 0  # 0 nobody answers, 1 the leader alone, -1 all in-sync replicas
+    acks: Int16 = 0  # 0 no answer, 1 the leader alone, -1 all in-sync replicas
     timeout_ms: Int32 = 0
     topic_data: list[TopicProduceData] = field(factory=list)
 

@@ -16,8 +16,8 @@
     records                    61   record.py; compressed all together
 
 The usual paths look at headers alone: read_header, parse_batches, check_batches and the stamps never see a record.
-Paths that do are slower by far: records, build_batch, rebuild_batch. record_walk.py and record_times.py look at records
-without making objects of them.
+Paths that do are slower by far: records, build_batch, rebuild_batch. walk.py and times.py look at records without
+making objects of them.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def check_batches(buffer: Bytes) -> RecordBatches:
 
 
 def codec_bits(buffer: Bytes) -> int:
-    """The codec of the batch at the beginning, without a look at anything else; none if there is no batch."""
+    """The codec bits of the first batch, without a check of anything else; 0 if there is no batch."""
     return buffer[_ATTRIBUTES_AT + 1] & _CODEC if len(buffer) > _ATTRIBUTES_AT + 1 else 0
 
 
@@ -262,7 +262,7 @@ def stamp_delete_horizon(data: memoryview | bytearray, at: int, header: BatchHea
     """Note in the batch at `at` when its tombstones may go.
 
     The horizon takes the place of the base timestamp, so this is only for a batch whose records' timestamps do not
-    count from there: one with append time, or with no records. rebuild_batch() serves all others.
+    count from there: one with append time, or with no records. rebuild_batch() serves all other batches.
     """
     if header.record_count and not header.is_log_append_time:
         raise ValueError(f"a delete horizon would move the timestamps of {header.record_count} records")
@@ -285,7 +285,7 @@ def stamp_producer(
     *,
     transactional: bool = False,
 ) -> BatchHeader:
-    """Say who sends the batch at `at`, with which sequence it begins, and whether it is in a transaction."""
+    """Set the producer of the batch at `at`, its first sequence, and whether it is in a transaction."""
     _PRODUCER.pack_into(data, at + _PRODUCER_AT, producer_id, producer_epoch, sequence)
     changed = header._replace(
         attributes=header.attributes & ~_TRANSACTIONAL | (_TRANSACTIONAL if transactional else 0),

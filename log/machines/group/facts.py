@@ -1,4 +1,4 @@
-"""A group as people look at it, whatever its protocol."""
+"""A group as operators see it, of either protocol."""
 
 from __future__ import annotations
 

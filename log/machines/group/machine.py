@@ -1,8 +1,8 @@
 """Every group of one partition of __consumer_offsets: finds the group of a request, lists, describes, deletes, expires.
 
 OffsetFetch names several groups from version 8 on, DescribeGroups, DeleteGroups and ConsumerGroupDescribe always do:
-whoever routes requests splits them by partition, and each machine answers for the groups that it is asked for. A group
-that is in another partition is one that does not exist here.
+the router of requests splits them by partition, and each machine answers for the groups of its partition. A group of
+another partition does not exist here.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.schema.codec import decode_versioned, version_of
 
 DUE_AT_ONCE = 200
-"""Groups of which a session ended, or something else is due. The others have their turn at once after these."""
+"""Groups with a due timeout that are served without a pause. Further ones are served right after these."""
 EXPIRED_AT_ONCE = 1000
-"""Groups and offsets that are looked at without a pause, for whether they are still needed."""
+"""Groups and offsets that are examined without a pause for their expiry."""
 _AGAIN_SECONDS = 0.1
 _ABSENCE_IS_AN_ERROR_FROM = 6
 _SEVERAL_LEAVE_FROM = 3
 _FULL = (
     "This partition of __consumer_offsets has as many groups as offsets.topic.max.groups.per.partition allows; "
-    "delete groups that nobody uses, or raise it."
+    "delete unused groups, or raise it."
 )
 
 
@@ -89,7 +89,7 @@ class GroupMachine:
         self._deadlines: Deadlines[str] = Deadlines()
         self._next_expiry: float | None = None
         self._to_expire: deque[str] = deque()
-        """Groups that are still to be looked at in this round."""
+        """Groups that are still to be examined in this round."""
 
     # -- effects ---------------------------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class GroupMachine:
         return self._offsets.get(group_id, (topic, partition))
 
     def offset_told(self, group_id: str, topic: str, partition: int) -> int:
-        """The committed offset that a member would be told; -1 if there is none."""
+        """The committed offset that an OffsetFetch would answer; -1 without one."""
         return self._offset_requests.told(group_id, topic, partition, False).committed_offset
 
     # -- records ---------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class GroupMachine:
         self.transaction_ended(producer_id, committed=committed)
 
     def loaded(self, moment: Moment) -> None:
-        """All records were replayed: sessions begin anew."""
+        """All records were replayed: sessions begin again."""
         for group in self._groups.values():
             group.loaded(moment)
             self._schedule(group)
@@ -154,7 +154,7 @@ class GroupMachine:
             del self._groups[group_id]
 
     def _replay_consumer(self, key: Any, value: Any) -> None:
-        """Of the two kinds of group that a name had, the one that was written last is there."""
+        """Where a group id had both kinds of group, the one that was written last exists."""
         group = self._groups.get(key.group_id)
         if not isinstance(group, ConsumerGroup):
             if value is None:
@@ -172,7 +172,7 @@ class GroupMachine:
         return min((at for at in due if at is not None), default=None)
 
     def tick(self, moment: Moment) -> None:
-        """Do what is due. Groups of which nothing is cost nothing."""
+        """Do what is due. Groups without a due timeout cost nothing."""
         for _ in range(DUE_AT_ONCE):
             group_id = self._deadlines.pop_due(moment.now)
             if group_id is None:
@@ -280,7 +280,7 @@ class GroupMachine:
         caller: Caller,
         moment: Moment,
     ) -> None:
-        """Have a new group serve a request, and go back to the classic protocol when nobody speaks the new one."""
+        """Have a new group serve a request, and go back to the classic protocol when no member speaks the new one."""
         serve(group, request, caller, moment)
         self._settle(group, moment)
 
@@ -329,7 +329,7 @@ class GroupMachine:
         self.effects.reply(caller, LeaveGroupResponse(members=members))
 
     def _consumer_heartbeat(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, moment: Moment) -> None:
-        """A group is made by its first member. It takes the place of a classic one, with whoever is in that."""
+        """The first member makes the group. It takes the place of a classic one, with that group's members."""
         known = self._groups.get(request.group_id)
         if isinstance(known, ConsumerGroup):
             self._serve(known, ConsumerGroup.heartbeat, request, caller, moment)
@@ -493,7 +493,7 @@ class GroupMachine:
 
 
 def _absent(group_id: str) -> ErrorCode:
-    """To a member of a group that is not there."""
+    """The error for a member of a group that does not exist."""
     return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID
 
 

@@ -1,6 +1,6 @@
 """What the cluster is, replayed from the metadata log: every broker applies the same records and serves from its copy.
 
-Who leads what is not in here. That is for each group to decide, and is told from broker to broker as it changes.
+Leaders are not in the metadata: each Raft group elects its own, and brokers send each other the changes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from protocol.late_attrs import define, frozen
 
 ANSWERS_KEPT = 1000
 ANSWERS_CHARS_MAX = 1 << 20
-"""What the kept answers may come to in all: they are in every snapshot, on every broker."""
+"""The bytes of all kept answers: they are in every snapshot, on every broker."""
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 _VERSION = 2
 _VERSIONS = (1, _VERSION)
@@ -55,25 +55,25 @@ class Registration:
 
 @frozen(slots=True)
 class PartitionState:
-    """Who shall keep a partition, the preferred leader first."""
+    """The replicas of one partition, the preferred leader first."""
 
     replicas: tuple[int, ...]
     first_voters: tuple[Voter, ...]
-    """The membership with which its group began this generation. What came of it is in the group's own log."""
+    """The membership with which its Raft group began this generation. Later changes are in the group's own log."""
     moved_from: tuple[int, ...] = ()
-    """While it moves: who kept it before, and whoever was to keep it in the meantime."""
+    """While it moves: the replicas before that, and those of moves that were replaced meanwhile."""
     settled: tuple[int, ...] = ()
     """While it moves: its replicas before that, to which it goes back if the move is cancelled."""
     moves: int = 0
-    """How often it was moved: which move was ended must be said."""
+    """How often it was moved: the end of a move names its number."""
     left: tuple[int, ...] = ()
-    """Brokers that kept it once and do no longer: what they had is gone, so they begin anew if they ever come back."""
+    """Brokers that kept it once and do no longer: their copies are gone, so a new replica there begins empty."""
     generation: int = 0
-    """How often an operator gave up replicas of it. Those that come back begin anew, too."""
+    """How often an operator gave up replicas of it. Replicas that come back begin empty, too."""
     first_move: int = 0
     """Which move was the last one when this generation began."""
     since: tuple[int, ...] = ()
-    """For each first voter of a later generation: the first one of those of which it is a survivor without a gap."""
+    """For each first voter of a later generation: the first generation since which it is a survivor without a gap."""
 
     @property
     def factor(self) -> int:
@@ -107,7 +107,7 @@ class Metadata:
     def __init__(self) -> None:
         self.applied = 0
         self.catching_up = False
-        """Is there more than this that was known here before? Then what is missing here need not be missing."""
+        """Did this broker know later metadata before? Then what is missing here may exist."""
         self.cluster_id = ""
         self.brokers: dict[int, Registration] = {}
         self.topics: dict[str, Topic] = {}

@@ -1,11 +1,11 @@
-"""InitProducerId: who gets which producer id and epoch.
+"""InitProducerId: the producer id and epoch that a producer gets.
 
-Whoever asks fences all before it by a new epoch. A transaction that its predecessor left open is aborted first; until
+A producer fences all earlier ones by a new epoch. A transaction that its predecessor left open is aborted first; until
 that is done the answer is CONCURRENT_TRANSACTIONS. A producer that names the id and epoch it has (KIP-360) is only
-served if nobody else came in between; then it may be a retry, which gets what it got before.
+served if no other producer came in between; then it may be a retry, which gets the same answer as before.
 
-With KIP-939, behind transaction.two.phase.commit.enable, a transaction may be kept open: the one who asks gets a new
-epoch with which it can commit or abort it, and is told the epoch that the transaction was prepared with.
+With KIP-939, behind transaction.two.phase.commit.enable, a transaction may be kept open: the producer gets a new epoch,
+with which it can commit or abort the transaction, and the epoch with which that was prepared.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Beginning = InitRefused | AbortFirst | InitProducer | KeepPrepared
 
 
 def refusal(request: InitProducerIdRequest, config: TransactionConfig) -> ErrorCode:
-    """Why this can be answered to nobody, or NONE."""
+    """Why no producer may send this request, or NONE."""
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     if (request.producer_id == NO_PRODUCER) != (request.producer_epoch == NO_EPOCH):

@@ -1,13 +1,13 @@
 """A group whose members assign partitions among themselves: the classic protocol.
 
-    Empty → PreparingRebalance      somebody joins, leaves, is silent: all members shall join again
-    PreparingRebalance → Completing everybody has, or the time is over; a new generation, whose leader assigns
-    CompletingRebalance → Stable    the leader's assignment came; it is written down, then told
+    Empty → PreparingRebalance      a member joins, leaves or is silent: all members have to join again
+    PreparingRebalance → Completing all members joined, or the time is over; the leader of a new generation assigns
+    CompletingRebalance → Stable    the leader's assignment came; it is written, then sent to the members
     any of them → Preparing         the next reason
-    PreparingRebalance → Empty      nobody is left
+    PreparingRebalance → Empty      no member is left
 
-What is written is the group as of the last assignment. Whoever takes over from the log goes on there: members of that
-generation do not notice, those that were joining are unknown and join again.
+What is written is the group as of the last assignment. A coordinator that takes over from the log continues there:
+members of that generation do not notice, members that were joining are unknown and join again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SEVERAL_LEAVE_FROM = 3
 
 
 class ClassicState(enum.StrEnum):
-    """As Kafka tells it."""
+    """The state of a classic group, under Kafka's name."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -81,11 +81,11 @@ class ClassicGroup:
         self.protocol: str | None = None
         self.state = ClassicState.EMPTY
         self.state_since_ms = -1
-        """By the wall clock; -1 where nobody knows."""
+        """By the wall clock; -1 where it is unknown."""
         self._shared = shared
         self._deadlines: Deadlines[Phase | str] = Deadlines()
         self._initial_left_ms: int | None = None
-        """While the first members come: how much longer the others may be waited for."""
+        """While the first members join: how much longer to wait for further ones."""
         self._came_meanwhile = False
         self._topics: frozenset[str] | None = frozenset()
         self._open: OpenRebalance | None = None
@@ -112,7 +112,7 @@ class ClassicGroup:
         return group
 
     def loaded(self, moment: Moment) -> None:
-        """Everybody's session begins anew."""
+        """Begin the sessions of all members."""
         for member in self.members:
             self._begin_session(member, moment)
         if self._written is not None and self._written.members and self._written.leader is None:
@@ -273,7 +273,7 @@ class ClassicGroup:
         member = self.members[member_id]
         waits = member.joining is not None or member.syncing is not None
         if waits and not member.is_new:
-            return  # its session begins anew with the answer
+            return  # the answer begins its session again
         silent_ms = JOIN_PATIENCE_MS if member.is_new else member.session_timeout_ms
         self._remove(member_id)
         self._members_went(f"member {member_id} was silent for {silent_ms} ms", moment)
@@ -281,7 +281,7 @@ class ClassicGroup:
     # -- joining ---------------------------------------------------------------------------------------------
 
     def join(self, request: JoinGroupRequest, caller: Caller, moment: Moment) -> None:
-        """A member comes, or comes again. It waits for the others."""
+        """A member joins, or joins again. The answer waits for the other members."""
         member_id = request.member_id
         if (error := self._too_large(request, caller)) != ErrorCode.NONE:
             self._refuse_join(caller, member_id, error)
@@ -318,7 +318,7 @@ class ClassicGroup:
         return ErrorCode.GROUP_MAX_SIZE_REACHED if too_many else ErrorCode.NONE
 
     def _has_room_for(self, member_id: str) -> bool:
-        """While all shall join again, those that come last are too many."""
+        """During a rebalance a full group takes the members that join first."""
         max_size = self._shared.config.group_max_size
         if self.state == ClassicState.EMPTY:
             return True
@@ -375,7 +375,7 @@ class ClassicGroup:
         same = member.protocols == protocols_of(request.protocols)
         leads = self.members.leader == member.member_id
         if same and (self.state == ClassicState.COMPLETING or (self.state == ClassicState.STABLE and not leads)):
-            # It did not get the answer, or nothing has changed for it: it shall ask for its assignment.
+            # It did not get the answer, or nothing has changed for it: it only has to ask for its assignment.
             self._shared.effects.reply(caller, self._joined(member, tell_members=leads))
             return
         if self.state == ClassicState.PREPARING:
@@ -393,14 +393,14 @@ class ClassicGroup:
         self.members.set_protocols(member, protocols_of(request.protocols))
         member.rebalance_timeout_ms = _rebalance_timeout_ms(request)
         member.session_timeout_ms = request.session_timeout_ms
-        if member.joining is not None:  # it asks anew, on another connection
+        if member.joining is not None:  # it asks again, on another connection
             self._refuse_join(member.joining, member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
         self.members.set_joining(member, caller)
 
     def _replace_static(
         self, old_id: str, new_id: str, request: JoinGroupRequest, caller: Caller, moment: Moment
     ) -> None:
-        """A static member came back without its id: it gets a new one, and whoever has the old one is fenced."""
+        """A static member came back without its id: it gets a new one, and a member with the old one is fenced."""
         old = self.members[old_id]
         subscribed = self._topics_of(old.protocols)
         member = evolve(old, member_id=new_id, client_id=caller.client_id, client_host=caller.client_host, is_new=False)
@@ -445,7 +445,7 @@ class ClassicGroup:
     # -- rebalancing -----------------------------------------------------------------------------------------
 
     def _rebalance(self, cause: str, moment: Moment) -> None:
-        """Have everybody join again, unless that is under way."""
+        """Have all members join again, unless that is under way."""
         if self.state != ClassicState.PREPARING:
             self._prepare(cause, moment)
 
@@ -484,7 +484,7 @@ class ClassicGroup:
             self._complete_join(moment)
 
     def _complete_join(self, moment: Moment) -> None:
-        """Go on with those that came. Static members may be away for as long as their sessions last."""
+        """Begin a generation of the members that joined, and of static members whose sessions last."""
         late = [member for member in self.members if member.joining is None]
         for member in late:
             self._waited_for(member.member_id, moment)
@@ -515,7 +515,7 @@ class ClassicGroup:
         self._deadlines.set(Phase.SYNC, self._after(self.members.rebalance_timeout_ms, moment))
 
     def _sync_time_over(self, moment: Moment) -> None:
-        """Whoever got an answer to its join and never asked for its assignment is gone."""
+        """Remove the members that got an answer to their join and never asked for their assignment."""
         missing = sorted(self.members.unsynced)
         if not missing:
             return
@@ -549,7 +549,7 @@ class ClassicGroup:
     # -- assignments -----------------------------------------------------------------------------------------
 
     def sync(self, request: SyncGroupRequest, caller: Caller, moment: Moment) -> None:
-        """A member asks for its assignment. The leader brings everybody's."""
+        """A member asks for its assignment. The leader brings the assignments of all members."""
         error = self._refuses_sync(request)
         if error != ErrorCode.NONE:
             self._shared.effects.reply(caller, SyncGroupResponse(error_code=error))
@@ -683,12 +683,12 @@ class ClassicGroup:
             member.syncing = None
 
     def dissolve(self) -> None:
-        """The group goes over to the new protocol: who waits shall join again, there."""
+        """The group goes over to the new protocol: members that wait have to join again, there."""
         for member in self.members:
             self._answer_waiting(member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
 
     def _answer_waiting(self, member: ClassicMember, error: ErrorCode, member_id: str) -> None:
-        """A member that is none any more waits in vain."""
+        """Refuse the requests of a member that was removed while they wait."""
         if member.joining is not None:
             self._refuse_join(member.joining, member_id, error)
             member.joining = None

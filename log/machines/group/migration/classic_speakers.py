@@ -1,8 +1,9 @@
 """Members of a new consumer group that still speak the classic protocol, while a group goes over from one to the other.
 
-To them the group looks like a classic one without a leader. Their generation is their member epoch. They are told to
-join again by REBALANCE_IN_PROGRESS when the group's epoch has grown, when they must give something up, and when what
-they wait for is free; what they say they own when they join is what a heartbeat of the new protocol would say.
+To them the group looks like a classic one without a leader. Their generation is their member epoch. They get
+REBALANCE_IN_PROGRESS and join again when the group's epoch has grown, when they must give partitions up, and when the
+partitions that they wait for are free; the owned partitions of their join are what a heartbeat of the new protocol
+would carry.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ _SEVERAL_LEAVE_FROM = 3
 
 
 def join(group: ConsumerGroup, request: JoinGroupRequest, caller: Caller, moment: Moment) -> None:
-    """A member comes, or comes again. It is answered at once: there is nobody to wait for."""
+    """A member joins, or joins again. It is answered at once: the join waits for no other member."""
     member_id = request.member_id or f"{request.group_instance_id or caller.client_id}-{group.shared.new_id()}"
     try:
         group.refuse_if_full(request.member_id)
         subscription = _subscription(group, request)
         known = _joining(group, request, caller)
         if known is None and subscription.owned_partitions and not _is_new(group, request):
-            # It was removed, and has not heard of it: others may have got what it still has.
+            # It was removed and does not know that: other members may have got its partitions.
             raise HeartbeatRefused(ErrorCode.UNKNOWN_MEMBER_ID, "no member has anything")
         group.refuse_if_large(known, _asked(known or ConsumerMember(member_id), request, subscription, caller))
     except HeartbeatRefused as error:
@@ -81,12 +82,12 @@ def join(group: ConsumerGroup, request: JoinGroupRequest, caller: Caller, moment
 
 
 def _is_new(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
-    """Does it know that it is no member? Some say what they had even then: their sync tells them to give it up."""
+    """Does it know that it is no member? Some send what they had even then: their sync has them give it up."""
     return not request.member_id or request.member_id in group.sent_away
 
 
 def _subscription(group: ConsumerGroup, request: JoinGroupRequest) -> ConsumerProtocolSubscription:
-    """What it wants: a consumer says the same under each of its protocols, one of which all others must speak too."""
+    """Its subscription: the same under each of its protocols, one of which all other members must support."""
     speakers = [member.classic for member in group.members.values() if member.classic is not None]
     spoken_by_all = any(
         all(any(one.name == name for name, _ in speaker.protocols) for speaker in speakers) for one in request.protocols
@@ -102,7 +103,7 @@ def _subscription(group: ConsumerGroup, request: JoinGroupRequest) -> ConsumerPr
 
 
 def _joining(group: ConsumerGroup, request: JoinGroupRequest, caller: Caller) -> ConsumerMember | None:
-    """The member that joins again, or the one that it stands in for. None is a new one."""
+    """The member that joins again, or whose place it takes; None for a new one."""
     instance_id = request.group_instance_id
     if instance_id is not None:
         if request.member_id != NO_MEMBER:
@@ -164,9 +165,9 @@ def _refuse_protocol(member: ConsumerMember, request: SyncGroupRequest) -> None:
 
 
 def assignment_bytes(member: ConsumerMember, subscription: bytes, metadata: Metadata) -> bytes:
-    """What it has, in the words of consumers of classic groups, of the version in which it subscribed.
+    """Its assignment in the consumer protocol, in the version in which it subscribed.
 
-    Topics that are gone have no name any more. Nobody has checked what a member offers under each of its protocols.
+    Topics that are gone have no name any more. What a member offers under each of its protocols was not checked before.
     """
     named: dict[str, list[int]] = {}
     for topic_id, partition in member.assigned:

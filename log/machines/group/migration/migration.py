@@ -1,8 +1,8 @@
 """A group goes over from the classic protocol to the new one, and back, while its members work on.
 
 Forth when the first member of the new protocol joins a classic group of consumers: its members become members of a new
-group who speak the classic protocol (classic_speakers.py), each with what it was last assigned and what it has yet to
-give up. Back when the last member of the new protocol is gone and others remain: they share among themselves again,
+group that speak the classic protocol (classic_speakers.py), each with what it was last assigned and what it has yet to
+give up. Back when the last member of the new protocol is gone and others remain: they assign among themselves again,
 beginning with a rebalance.
 """
 
@@ -65,9 +65,9 @@ def _members(classic: ClassicGroup, shared: Shared) -> list[ConsumerMember]:
 
 
 def _with_what_they_keep(members: list[tuple[ConsumerMember, Assignment]], taken: Assignment) -> list[ConsumerMember]:
-    """Whoever had more when it joined than it was assigned then still has it: it joins again once it has given it up.
+    """A cooperative member that owned more at its join than it was assigned then still has the rest.
 
-    So it is with cooperative members. Until then nobody else may have that.
+    It joins again once it has given that up. Until then no other member may have it.
     """
     made: list[ConsumerMember] = []
     for member, owned in members:
@@ -114,13 +114,13 @@ def _not_upgraded(classic: ClassicGroup, why: str) -> HeartbeatRefused:
 
 
 def downgraded(group: ConsumerGroup, shared: Shared, moment: Moment) -> ClassicGroup:
-    """The same group for the classic protocol; its members shall join again."""
+    """The same group for the classic protocol; its members have to join again."""
     protocol = _spoken_by_all(group)
     value = GroupMetadataValue(
         protocol_type=PROTOCOL_TYPE,
         generation=group.data.epoch,
         protocol=protocol,
-        leader=None,  # nobody has assigned anything: all are asked to join, now and by whoever reads this
+        leader=None,  # no member has assigned: all have to join, here and after a failover
         current_state_timestamp=moment.wall_ms,
         members=[
             MemberMetadata(
@@ -146,7 +146,7 @@ def downgraded(group: ConsumerGroup, shared: Shared, moment: Moment) -> ClassicG
 
 
 def _spoken_by_all(group: ConsumerGroup) -> str:
-    """What the first member likes best of what all speak. Nobody joined who does not speak what the others do."""
+    """The first member's preferred protocol of those that all members support; there is one at least."""
     speakers = [member.classic for member in group.members.values() if member.classic is not None]
     common = set.intersection(*({name for name, _ in one.protocols} for one in speakers))
     return next(name for name, _ in speakers[0].protocols if name in common)

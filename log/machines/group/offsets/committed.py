@@ -39,7 +39,7 @@ class Committed:
     commit_ms: int
     expire_ms: int = -1
     topic_id: str = NO_TOPIC_ID
-    """Of which topic of that name: it says nothing about the next one."""
+    """The id of the topic: the offset is void for another topic of the same name."""
 
     def record(self, group_id: str, place: Place) -> Write:
         version = VALUE_VERSION if self.expire_ms == -1 else EXPIRING_VALUE_VERSION
@@ -84,7 +84,7 @@ class _Kept:
 
 
 class CommittedOffsets:
-    """Of every group of the partition."""
+    """The offsets of every group of the partition."""
 
     __slots__ = ("_groups", "_open", "_order", "_pending")
 
@@ -173,7 +173,7 @@ class CommittedOffsets:
         return take_back
 
     def drop(self, group_id: str, place: Place) -> None:
-        """It is gone, and what a transaction would make of it as well."""
+        """Delete an offset, also one that an open transaction holds."""
         places = self._groups.get(group_id)
         if places is not None and places.pop(place, None) is not None and not places:
             del self._groups[group_id]
@@ -181,7 +181,7 @@ class CommittedOffsets:
             self._forget(producer_id, group_id, place)
 
     def drop_of(self, group_id: str, place: Place, topic_ids: set[str]) -> None:
-        """What is of these topics is gone, and nothing else."""
+        """Delete the offsets of these topics, and no others."""
         places = self._groups.get(group_id, {})
         if place in places and places[place].committed.topic_id in topic_ids:
             del places[place]
@@ -193,7 +193,7 @@ class CommittedOffsets:
                 self._release(producer_id, group_id, place)
 
     def tie(self, topic_ids: Mapping[str, str]) -> None:
-        """Offsets that do not say of which topic they are belong to these, by name."""
+        """Offsets without a topic id belong to these topics, by name."""
         for (topic, _), kept in self._all():
             if kept.committed.topic_id == NO_TOPIC_ID and topic in topic_ids:
                 kept.committed = evolve(kept.committed, topic_id=topic_ids[topic])

@@ -1,4 +1,4 @@
-"""Requests for committed offsets: commit, fetch, delete; and offsets that nobody needs any more."""
+"""Requests for committed offsets: commit, fetch, delete; and the expiry of offsets."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _Good = tuple[
     OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
     OffsetCommitResponsePartition | TxnOffsetCommitResponsePartition,
 ]
-"""An offset that may be committed, and what its client is told of it."""
+"""An offset that may be committed, and the answer for it."""
 
 
 class OffsetRequests:
@@ -71,12 +71,12 @@ class OffsetRequests:
         self._groups = groups
         self._new_group = new_group
         self._topics: dict[tuple[str, str], bool] = {}
-        """Those of committed offsets, by name and id: was it there, as far as this broker knows?"""
+        """Topics of committed offsets, by name and id: did the topic exist, as far as this broker knows?"""
         self._untied: set[str] = set()
-        """Names of topics that were not there when offsets without a topic's id were found."""
+        """Names of unknown topics for which there are offsets without a topic id."""
 
     def loaded(self) -> None:
-        """Topics may have gone while nobody looked: offsets say for which they were committed."""
+        """Topics may have been deleted meanwhile: offsets carry the topic ids for which they were committed."""
         found = self._offsets.topics()
         self._topics = {topic: False for topic in found if topic[1] != NO_TOPIC_ID}
         self._untied = {name for name, topic_id in found if topic_id == NO_TOPIC_ID}
@@ -199,13 +199,13 @@ class OffsetRequests:
         error = group.refuses_commit(
             request.member_id, request.group_instance_id, request.generation_id, version, transactional=True
         )
-        # Transactional producers do not know of member epochs, and would give up for good; of this one they abort.
+        # Transactional producers do not know errors of member epochs and would fail for good; on this one they abort.
         return ErrorCode.ILLEGAL_GENERATION if error == ErrorCode.STALE_MEMBER_EPOCH else error
 
     # -- fetch -----------------------------------------------------------------------------------------------
 
     def fetch(self, request: OffsetFetchRequest, caller: Caller) -> None:
-        """All groups that are asked for. Whoever routes requests sends each partition the groups that it has."""
+        """All groups of the request. The router of requests sends each partition its own groups."""
         if caller.version >= _SEVERAL_GROUPS_FROM:
             groups = [self._fetch_group(one, caller.version, request.require_stable) for one in request.groups]
             self._shared.effects.reply(caller, OffsetFetchResponse(groups=groups))
@@ -261,7 +261,7 @@ class OffsetRequests:
         partition: int,
         require_stable: bool,  # noqa: FBT001 - the request's field
     ) -> OffsetFetchResponsePartitions:
-        """What a member is told of one partition."""
+        """The answer for one partition."""
         error, committed = ErrorCode.NONE, None
         if topic is None:
             error = ErrorCode.UNKNOWN_TOPIC_ID
@@ -320,7 +320,7 @@ class OffsetRequests:
     def _has(self, group_id: str, place: Place) -> bool:
         return self._offsets.get(group_id, place) is not None or self._offsets.is_pending(group_id, place)
 
-    # -- offsets that nobody needs any more ------------------------------------------------------------------
+    # -- expiry of offsets ---------------------------------------------------------------------------------------
 
     def expire(self, group: Group, moment: Moment) -> bool:
         """Drop what is too old. True if nothing is left."""
@@ -355,23 +355,23 @@ class OffsetRequests:
             lost = {topic_id for topic_id in topic_ids if (place[0], topic_id) in gone}
             if lost == topic_ids:
                 self.drop(group_id, place)
-            elif lost:  # a tombstone would take the others with it
+            elif lost:  # a tombstone would delete offsets of other topics, too
                 self._offsets.drop_of(group_id, place, lost)
         for topic in gone:
             del self._topics[topic]
 
     def _is_gone(self, name: str, topic_id: str) -> bool:
-        """Was it there, and is it no more? Of one that was never there, this broker may not have heard yet."""
+        """Did the topic exist and was it deleted? A topic that never existed may be unknown to this broker so far."""
         return self._topics.get((name, topic_id), False) and topic_id not in self._shared.metadata.topics
 
     def _is_of_another(self, name: str, topic_id: str) -> bool:
-        """Is an offset of this topic none of the topic that has its name now?"""
+        """Does another topic have the name of this one now?"""
         if topic_id == NO_TOPIC_ID or topic_id in self._shared.metadata.topics:
             return False
         return self._is_gone(name, topic_id) or self._shared.metadata.topic(name) is not None
 
     def _tie(self) -> None:
-        """Offsets that do not say of which topic they are are of the first that is known here."""
+        """Offsets without a topic id belong to the first topic of that name that is known here."""
         found = {name: topic.id for name in self._untied if (topic := self._shared.metadata.topic(name)) is not None}
         if found:
             self._offsets.tie(found)
