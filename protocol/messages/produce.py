@@ -7,6 +7,7 @@ transactional write adds the partition to its transaction by itself; from 13 on 
 from __future__ import annotations
 
 from protocol.apis import PRODUCE
+from protocol.messages import fetch
 from protocol.schema.declaration import (
     NO_UUID,
     Int16,
@@ -19,6 +20,9 @@ from protocol.schema.declaration import (
     message,
     struct,
 )
+
+LeaderIdAndEpoch = fetch.LeaderIdAndEpoch
+NodeEndpoint = fetch.NodeEndpoint
 
 
 @struct
@@ -49,12 +53,6 @@ class BatchIndexAndErrorMessage:
 
 
 @struct
-class LeaderIdAndEpoch:
-    leader_id: Int32 = -1
-    leader_epoch: Int32 = -1
-
-
-@struct
 class PartitionProduceResponse:
     index: Int32 = 0
     error_code: Int16 = 0
@@ -71,14 +69,6 @@ class TopicProduceResponse:
     name: String = field("0-12", default="", ignorable=True)
     topic_id: Uuid = field("13+", default=NO_UUID, ignorable=True)
     partition_responses: list[PartitionProduceResponse] = field(factory=list)
-
-
-@struct
-class NodeEndpoint:
-    node_id: Int32 = 0
-    host: String = ""
-    port: Int32 = 0
-    rack: String | None = None
 
 
 @message(PRODUCE.versions, PRODUCE.flexible)

@@ -329,22 +329,10 @@ def _decoded(values: list[list[Any]]) -> list[PartitionState]:
     return partitions
 
 
-def _state(
-    replicas: list[int],
-    voters: list[list[Any]],
-    moved_from: list[int],
-    settled: list[int],
-    moves: int,
-    left: list[int],
-    generation: int = 0,
-    first_move: int = 0,
-    since: list[int] | tuple[int, ...] = (),
-) -> PartitionState:
+def _state(replicas: list[int], voters: list[list[Any]], *others: Any) -> PartitionState:
     first_voters = tuple(Voter(*voter) for voter in voters)
-    return PartitionState(
-        tuple(replicas), first_voters, tuple(moved_from), tuple(settled), moves, tuple(left), generation, first_move,
-        tuple(since),
-    )  # fmt: skip
+    rest: Any = (tuple(one) if isinstance(one, list) else one for one in others)
+    return PartitionState(tuple(replicas), first_voters, *rest)
 
 
 _APPLY: dict[type[MetadataRecord], Callable[[Metadata, Any], str | None]] = {

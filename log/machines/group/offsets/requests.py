@@ -32,9 +32,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
 from protocol.messages.txn_offset_commit import (
@@ -90,16 +88,11 @@ class OffsetRequests:
         if any(topic is not None for topic, _ in known):
             error = self._refuses_commit(request, caller.version, moment)
         expire_ms = -1 if request.retention_time_ms == -1 else moment.wall_ms + request.retention_time_ms
-        answers, good = [], []
+        good: list[_Good] = []
+        answers = []
         for asked, (topic, unknown) in zip(request.topics, known, strict=True):
-            answer = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
-            for one in asked.partitions:
-                code = unknown if topic is None else self._checked(one, topic, error)
-                told = OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
-                answer.partitions.append(told)
-                if code == ErrorCode.NONE and topic is not None:
-                    good.append((topic, one, told))
-            answers.append(answer)
+            partitions = self._check(asked.partitions, topic, unknown, error, good)
+            answers.append(OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
         self._put(request.group_id, good, moment, expire_ms)
         self._shared.effects.reply(caller, OffsetCommitResponse(topics=answers))
 
@@ -121,6 +114,24 @@ class OffsetRequests:
         if error == ErrorCode.NONE and isinstance(group, ClassicGroup):
             group.showed_life(request.member_id, moment)
         return error
+
+    def _check(
+        self,
+        asked: Sequence[OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition],
+        topic: Topic | None,
+        unknown: ErrorCode,
+        error: ErrorCode,
+        good: list[_Good],
+    ) -> list[OffsetCommitResponsePartition]:
+        """The answers for these partitions; those that may be committed are added to `good`."""
+        answers = []
+        for one in asked:
+            code = unknown if topic is None else self._checked(one, topic, error)
+            answer = OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
+            answers.append(answer)
+            if code == ErrorCode.NONE and topic is not None:
+                good.append((topic, one, answer))
+        return answers
 
     def _checked(
         self, one: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition, topic: Topic, error: ErrorCode
@@ -172,16 +183,11 @@ class OffsetRequests:
         error = ErrorCode.NONE
         if any(topic is not None for topic in known):
             error = self._refuses_transactional(request, caller.version)
-        answers, good = [], []
+        good: list[_Good] = []
+        answers = []
         for asked, topic in zip(request.topics, known, strict=True):
-            answer = TxnOffsetCommitResponseTopic(name=asked.name)
-            for one in asked.partitions:
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else self._checked(one, topic, error)
-                told = TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
-                answer.partitions.append(told)
-                if code == ErrorCode.NONE and topic is not None:
-                    good.append((topic, one, told))
-            answers.append(answer)
+            partitions = self._check(asked.partitions, topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error, good)
+            answers.append(TxnOffsetCommitResponseTopic(name=asked.name, partitions=partitions))
         undo = self._put(request.group_id, good, moment, producer_id=request.producer_id)
         if self._shared.effects.records:
             self._shared.effects.producer = (request.producer_id, request.producer_epoch)
@@ -210,15 +216,9 @@ class OffsetRequests:
             groups = [self._fetch_group(one, caller.version, request.require_stable) for one in request.groups]
             self._shared.effects.reply(caller, OffsetFetchResponse(groups=groups))
             return
-        topics = None
-        if request.topics is not None:
-            topics = [
-                OffsetFetchRequestTopics(name=one.name, partition_indexes=one.partition_indexes)
-                for one in request.topics
-            ]
-        asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+        asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=request.topics)
         found = self._fetch_group(asked, caller.version, request.require_stable)
-        self._shared.effects.reply(caller, _of_one_group(found))
+        self._shared.effects.reply(caller, OffsetFetchResponse(topics=found.topics, error_code=found.error_code))
 
     def _fetch_group(
         self,
@@ -377,27 +377,6 @@ class OffsetRequests:
             self._offsets.tie(found)
             self._untied -= found.keys()
             self._topics.update(dict.fromkeys(found.items(), True))
-
-
-def _of_one_group(found: OffsetFetchResponseGroup) -> OffsetFetchResponse:
-    """As clients up to version 7 read it."""
-    topics = [
-        OffsetFetchResponseTopic(
-            name=topic.name,
-            partitions=[
-                OffsetFetchResponsePartition(
-                    partition_index=one.partition_index,
-                    committed_offset=one.committed_offset,
-                    committed_leader_epoch=one.committed_leader_epoch,
-                    metadata=one.metadata,
-                    error_code=one.error_code,
-                )
-                for one in topic.partitions
-            ],
-        )
-        for topic in found.topics
-    ]
-    return OffsetFetchResponse(topics=topics, error_code=found.error_code)
 
 
 def _in_reverse(undo: Sequence[Callable[[], None]]) -> None:
