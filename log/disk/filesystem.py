@@ -20,7 +20,7 @@ import errno
 import mmap
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview  # a memoryview is one of bytes: its length is its size
@@ -135,6 +135,16 @@ class Filesystem(Protocol):
         """Make durable which names are in the directory, and which files they stand for."""
 
 
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """An error of a system call on a descriptor does not name the path."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = path
+        raise
+
+
 class DiskFile:
     """A descriptor that closes itself.
 
@@ -159,11 +169,8 @@ class DiskFile:
         return self._descriptor
 
     def size(self) -> int:
-        try:
+        with _naming(self.path):
             return os.fstat(self._descriptor).st_size
-        except OSError as error:
-            error.filename = self.path
-            raise
 
     def pread(self, size: int, at: int) -> bytes:
         try:
@@ -201,28 +208,19 @@ class DiskFile:
             at += size
 
     def truncate(self, size: int) -> None:
-        try:
+        with _naming(self.path):
             os.ftruncate(self._descriptor, size)
-        except OSError as error:
-            error.filename = self.path
-            raise
 
     def allocate(self, size: int) -> None:
-        try:
+        with _naming(self.path):
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self._descriptor, 0, size)
             else:
                 os.pwrite(self._descriptor, bytes(size), 0)
-        except OSError as error:
-            error.filename = self.path
-            raise
 
     def sync(self) -> None:
-        try:
+        with _naming(self.path):
             _sync_data(self._descriptor)
-        except OSError as error:
-            error.filename = self.path
-            raise
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, _CLOSED
@@ -338,10 +336,8 @@ class DiskFilesystem:
     def sync_directory(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(descriptor)
-        except OSError as error:
-            error.filename = path
-            raise
+            with _naming(path):
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
 

@@ -127,7 +127,7 @@ _remove_snapshots = SavedState.remove_snapshots
 
 
 def _offsets_ahead(self: PartitionLog) -> checkpoint.Offsets:
-    return checkpoint.Offsets(self.end_offset, self.log_start_offset, self._high_watermark)
+    return checkpoint.Offsets(self.end_offset, self.log_start_offset, self.high_watermark)
 
 
 _end_flush = PartitionLog.end_flush
