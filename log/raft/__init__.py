@@ -2,7 +2,7 @@
 
 The contract between a node and its driver (log/replica/member.py):
 
-    node.step(message, now) / node.tick(now) / node.appended(...) / node.flushed(...)
+    node.step(message, now) / node.tick(now) / node.role.appended(...) / node.role.flushed(...)
     ready = node.take_ready()
     1. persist   ready.begin, ready.truncate, ready.append to the log; ready.vote to the vote journal
     2. send      ready.messages: after the vote is durable, if there is one; never before

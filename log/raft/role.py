@@ -137,22 +137,22 @@ class Role(abc.ABC):
         """This replica has voted for another one; the vote is not durable yet."""
 
     def flushed(self, now: float) -> None:
-        """More of the log is durable."""
+        """More of the log is durable (its `flushed_offset` says how much)."""
 
     def follow_membership(self, now: float) -> None:
-        """The voters, or the brokers with a copy, have changed."""
+        """The voters, or the brokers with a copy, have changed, or change with the batch that is appended next."""
 
     def wanted_changed(self, now: float) -> None:
         """The brokers that have to be voters, or to have a copy, have changed."""
 
     def on_read(self, read: ReadForFollower, data: memoryview, end: int, now: float, epochs: bytes) -> None:
-        """The log was read for a follower."""
+        """The log was read for a follower, up to `end`; `epochs` began before that, in batches that are gone."""
 
     def begins_inside(self, read: ReadForFollower, now: float) -> None:
-        """A follower's log ends inside of a batch."""
+        """A follower's log ends inside of a batch of this log: it is empty, and starts where records were deleted."""
 
     def cannot_read(self, now: float) -> None:
-        """The log could not be read for a follower."""
+        """What was to be read for a follower is damaged here."""
 
     def retire(self, now: float) -> bool:
         """This replica is about to stop. True if it has begun to transfer its leadership."""

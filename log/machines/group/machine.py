@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from log.machines.coordination import RECORD_BYTES_MAX, Caller, Effects, Moment
 from log.machines.deadlines import Deadlines
@@ -58,6 +58,8 @@ from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.schema.codec import decode_versioned, version_of
+
+R = TypeVar("R", SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
 
 DUE_AT_ONCE = 200
 """Groups with a due timeout that are served without a pause. Further ones are served right after these."""
@@ -256,7 +258,8 @@ class GroupMachine:
             return
         if isinstance(group, ConsumerGroup):
             if not group.is_empty:
-                self._serve(group, classic_speakers.join, request, caller, moment)
+                classic_speakers.join(group, request, caller, moment)
+                self._settle(group, moment)
                 return
             self.effects.records.extend(group.tombstones())
         if not isinstance(group, ClassicGroup):
@@ -272,51 +275,22 @@ class GroupMachine:
         else:
             self._schedule(group)
 
-    def _serve(
-        self,
-        group: ConsumerGroup,
-        serve: Callable[[ConsumerGroup, Any, Caller, Moment], None],
-        request: object,
-        caller: Caller,
-        moment: Moment,
-    ) -> None:
-        """Have a new group serve a request, and go back to the classic protocol when no member speaks the new one."""
-        serve(group, request, caller, moment)
-        self._settle(group, moment)
-
     def _settle(self, group: Group, moment: Moment) -> None:
+        """The group has served a request. It goes back to the classic protocol when no member speaks the new one."""
         if isinstance(group, ConsumerGroup) and group.is_classic_again:
             group = self._groups[group.group_id] = downgraded(group, self._shared, moment)
         self._schedule(group)
 
     def _sync(self, request: SyncGroupRequest, caller: Caller, moment: Moment) -> None:
-        group = self._groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            self._serve(group, classic_speakers.sync, request, caller, moment)
-        elif not isinstance(group, ClassicGroup):
+        if not self._is_served(ClassicGroup.sync, classic_speakers.sync, request, caller, moment):
             self.effects.reply(caller, SyncGroupResponse(error_code=_absent(request.group_id)))
-        else:
-            group.sync(request, caller, moment)
-            self._schedule(group)
 
     def _heartbeat(self, request: HeartbeatRequest, caller: Caller, moment: Moment) -> None:
-        group = self._groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            self._serve(group, classic_speakers.heartbeat, request, caller, moment)
-        elif not isinstance(group, ClassicGroup):
+        if not self._is_served(ClassicGroup.heartbeat, classic_speakers.heartbeat, request, caller, moment):
             self.effects.reply(caller, HeartbeatResponse(error_code=_absent(request.group_id)))
-        else:
-            group.heartbeat(request, caller, moment)
-            self._schedule(group)
 
     def _leave(self, request: LeaveGroupRequest, caller: Caller, moment: Moment) -> None:
-        group = self._groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            self._serve(group, classic_speakers.leave, request, caller, moment)
-            return
-        if isinstance(group, ClassicGroup):
-            group.leave(request, caller, moment)
-            self._schedule(group)
+        if self._is_served(ClassicGroup.leave, classic_speakers.leave, request, caller, moment):
             return
         error = _absent(request.group_id)
         if caller.version < _SEVERAL_LEAVE_FROM or error != ErrorCode.UNKNOWN_MEMBER_ID:
@@ -328,17 +302,35 @@ class GroupMachine:
         ]
         self.effects.reply(caller, LeaveGroupResponse(members=members))
 
+    def _is_served(
+        self,
+        by_classic: Callable[[ClassicGroup, R, Caller, Moment], None],
+        by_new: Callable[[ConsumerGroup, R, Caller, Moment], None],
+        request: R,
+        caller: Caller,
+        moment: Moment,
+    ) -> bool:
+        """Have the group of a request of the classic protocol serve it. False if the group does not exist."""
+        group = self._groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            by_new(group, request, caller, moment)
+        elif isinstance(group, ClassicGroup):
+            by_classic(group, request, caller, moment)
+        else:
+            return False
+        self._settle(group, moment)
+        return True
+
     def _consumer_heartbeat(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, moment: Moment) -> None:
         """The first member makes the group. It takes the place of a classic one, with that group's members."""
         known = self._groups.get(request.group_id)
         if isinstance(known, ConsumerGroup):
-            self._serve(known, ConsumerGroup.heartbeat, request, caller, moment)
+            known.heartbeat(request, caller, moment)
+            self._settle(known, moment)
             return
         if request.group_id and request.member_epoch != JOIN_EPOCH:
-            what = "not found" if known is None else "not a consumer group"
-            refused = ConsumerGroupHeartbeatResponse(
-                error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=f"Group {request.group_id} is {what}."
-            )
+            text = _not_of_kind(request.group_id, known, "consumer")
+            refused = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=text)
             self.effects.reply(caller, refused)
             return
         if isinstance(known, ClassicGroup) and not known.is_empty:
@@ -381,13 +373,8 @@ class GroupMachine:
             if isinstance(group, ConsumerGroup):
                 groups.append(described(group))
                 continue
-            what = "not found" if group is None else "not a consumer group"
-            message = f"Group {group_id} is {what}."
-            groups.append(
-                DescribedConsumerGroup(
-                    group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message
-                )
-            )
+            text, error = _not_of_kind(group_id, group, "consumer"), ErrorCode.GROUP_ID_NOT_FOUND
+            groups.append(DescribedConsumerGroup(group_id=group_id, error_code=error, error_message=text))
         self.effects.reply(caller, ConsumerGroupDescribeResponse(groups=groups))
 
     def _commit(self, request: OffsetCommitRequest, caller: Caller, moment: Moment) -> None:
@@ -426,8 +413,7 @@ class GroupMachine:
         absent = DescribedGroup(group_id=group_id, group_state="Dead")
         if version >= _ABSENCE_IS_AN_ERROR_FROM:
             absent.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            what = "not found" if group is None else "not a classic group"
-            absent.error_message = f"Group {group_id} is {what}."
+            absent.error_message = _not_of_kind(group_id, group, "classic")
         return absent
 
     def _list(self, request: ListGroupsRequest, caller: Caller, _moment: Moment) -> None:
@@ -490,6 +476,10 @@ class GroupMachine:
         if isinstance(group, ClassicGroup):
             return classic_facts(group, offsets)
         return consumer_facts(group, offsets) if isinstance(group, ConsumerGroup) else None
+
+
+def _not_of_kind(group_id: str, group: Group | None, kind: str) -> str:
+    return f"Group {group_id} is {'not found' if group is None else f'not a {kind} group'}."
 
 
 def _absent(group_id: str) -> ErrorCode:

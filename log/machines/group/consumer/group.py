@@ -296,12 +296,7 @@ class ConsumerGroup:
         """The member that sends this, or whose place it takes; None for a new one. Refuses what can be refused."""
         joins = request.member_epoch == JOIN_EPOCH
         if request.instance_id is None:
-            known = self.members.get(request.member_id)
-            if known is None and not joins:
-                raise HeartbeatRefused(
-                    ErrorCode.UNKNOWN_MEMBER_ID,
-                    f"Member {request.member_id} is not a member of group {self.group_id}.",
-                )
+            known = self.members.get(request.member_id) if joins else self._member(request.member_id)
         elif joins:
             known = self.data.static_member(request.instance_id) or self.members.get(request.member_id)
             if known is not None and known.member_id != request.member_id and known.classic is None:
@@ -320,6 +315,13 @@ class ConsumerGroup:
             except InvalidPattern as error:
                 message = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}."
                 raise HeartbeatRefused(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from error
+
+    def _member(self, member_id: str) -> ConsumerMember:
+        member = self.members.get(member_id)
+        if member is None:
+            text = f"Member {member_id} is not a member of group {self.group_id}."
+            raise HeartbeatRefused(ErrorCode.UNKNOWN_MEMBER_ID, text)
+        return member
 
     def instance(self, instance_id: str, member_id: str) -> ConsumerMember:
         """The static member of this name, if it has this id."""
@@ -368,13 +370,7 @@ class ConsumerGroup:
         if request.instance_id is not None:
             member = self.instance(request.instance_id, request.member_id)
         else:
-            found = self.members.get(request.member_id)
-            if found is None:
-                raise HeartbeatRefused(
-                    ErrorCode.UNKNOWN_MEMBER_ID,
-                    f"Member {request.member_id} is not a member of group {self.group_id}.",
-                )
-            member = found
+            member = self._member(request.member_id)
         if request.member_epoch == STATIC_LEAVE_EPOCH:
             self.records.put_assignment(evolve(member, epoch=STATIC_LEAVE_EPOCH, revoking=NOTHING))
             self.no_longer_awaits(REVOCATION, member)
