@@ -243,6 +243,7 @@ class CleanedSegment(Segment):
     """A segment under its temporary names, which replaces other segments when it is complete."""
 
     __slots__ = ("_config", "_headers", "_pending", "_unsynced_bytes", "changed")
+    suffix = CLEANED
 
     def begin(self, config: LogConfig) -> None:
         self.remove()  # what an abandoned compaction could not remove
@@ -253,22 +254,6 @@ class CleanedSegment(Segment):
         self._unsynced_bytes = 0
         self.changed = False
         """Is there a batch that is not as it was?"""
-
-    @property
-    def path(self) -> str:
-        return super().path + CLEANED
-
-    @property
-    def index_path(self) -> str:
-        return super().index_path + CLEANED
-
-    @property
-    def time_index_path(self) -> str:
-        return super().time_index_path + CLEANED
-
-    @property
-    def transaction_index_path(self) -> str:
-        return super().transaction_index_path + CLEANED
 
     def take(self, original: Bytes, kept: Bytes | None) -> None:
         """Append what is left of a batch."""

@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
+from typing import ClassVar
 
 from log.disk.filesystem import File
 from log.disk.handles import Handles
@@ -57,12 +58,15 @@ class Segment:
 
     __slots__ = (
         "_handles", "_stem", "_transactions", "_unindexed_bytes", "active", "base_offset", "first_timestamp",
-        "has_new_names", "max_timestamp", "max_timestamp_offset", "size", "timestamps_known",
+        "has_new_names", "max_timestamp", "max_timestamp_offset", "path", "size", "timestamps_known",
     )  # fmt: skip
+    suffix: ClassVar[str] = ""
+    """What the names of its files end with, while it is not part of the log yet."""
 
     def __init__(self, handles: Handles, directory: str, base_offset: int, size: int = 0) -> None:
         self._handles = handles
         self._stem = f"{directory}/{file_stem(base_offset)}"
+        self.path = f"{self._stem}.log{self.suffix}"
         self._unindexed_bytes = 0
         self._transactions: list[AbortedTransaction] | None = None
         self.base_offset = base_offset
@@ -81,20 +85,16 @@ class Segment:
         return f"<Segment {self._stem} {self.size} bytes>"
 
     @property
-    def path(self) -> str:
-        return self._stem + ".log"
-
-    @property
     def index_path(self) -> str:
-        return self._stem + ".index"
+        return f"{self._stem}.index{self.suffix}"
 
     @property
     def time_index_path(self) -> str:
-        return self._stem + ".timeindex"
+        return f"{self._stem}.timeindex{self.suffix}"
 
     @property
     def transaction_index_path(self) -> str:
-        return self._stem + ".txnindex"
+        return f"{self._stem}.txnindex{self.suffix}"
 
     @property
     def paths(self) -> tuple[str, str, str, str]:

@@ -333,9 +333,9 @@ def made_records(header: BatchHeader, data: bytes, begin: tuple[int, int] = (0, 
     return iterate_records(data, header.record_count, header.base_offset, header.base_timestamp, append_time, begin)
 
 
-def times_from(first_offset: int, buffer: Bytes, at: int = 0, *, limit: int) -> Iterator[tuple[int, int]]:
-    """Offset and timestamp of each record of the batch at `at` from this offset on, each read when it is asked for."""
-    header, data = _opened(buffer, at, limit)
+def times_from(first_offset: int, buffer: Bytes, *, limit: int) -> Iterator[tuple[int, int]]:
+    """Offset and timestamp of each record of a batch from this offset on, each read when it is asked for."""
+    header, data = _opened(buffer, 0, limit)
     times = record_times(data, header.record_count, header.base_timestamp, header.base_offset, first_offset)
     return ((offset, header.max_timestamp) for offset, _ in times) if header.is_log_append_time else times
 
