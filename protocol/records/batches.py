@@ -33,44 +33,9 @@ from crc32c import crc32c
 from protocol.errors import CorruptBatch, InvalidRecord, ProtocolError, UnsupportedMagic
 from protocol.late_attrs import frozen
 from protocol.records.compression import Bytes, Codec, codec_of, compress, decompress
-from protocol.records.record import Record, iterate_records, read_records, write_records
+from protocol.records.record import Record as Record  # noqa: PLC0414 - exported
+from protocol.records.record import iterate_records, write_records
 from protocol.records.times import record_times
-
-__all__ = [
-    "HEADER",
-    "MAGIC",
-    "NO_PRODUCER",
-    "NO_SEQUENCE",
-    "NO_TIMESTAMP",
-    "BatchHeader",
-    "ControlType",
-    "Record",
-    "RecordBatches",
-    "build_batch",
-    "check_batches",
-    "clear_delete_horizon",
-    "codec_bits",
-    "control_record",
-    "control_type",
-    "end_txn_marker",
-    "made_records",
-    "parse_batches",
-    "read_control",
-    "read_header",
-    "rebuild_batch",
-    "rebuilt_header",
-    "recompress",
-    "records",
-    "stamp",
-    "stamp_append_time",
-    "stamp_create_time",
-    "stamp_delete_horizon",
-    "stamp_max_timestamp",
-    "stamp_producer",
-    "times_from",
-    "unpacked",
-    "write_batch",
-]
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 MAGIC = 2
@@ -158,10 +123,6 @@ class BatchHeader(NamedTuple):
     @property
     def has_delete_horizon(self) -> bool:
         return self.attributes & _DELETE_HORIZON != 0
-
-    @property
-    def is_idempotent(self) -> bool:
-        return self.producer_id >= 0
 
 
 @frozen(slots=True)
@@ -312,8 +273,7 @@ def _write_crc(batch: memoryview) -> int:
 def records(buffer: Bytes, at: int = 0, *, limit: int) -> list[Record]:
     """The records of the batch at `at`, if they take at most `limit` bytes. The CRC is not looked at."""
     header, data = _opened(buffer, at, limit)
-    append_time = header.max_timestamp if header.is_log_append_time else None
-    made = read_records(data, header.record_count, header.base_offset, header.base_timestamp, append_time)
+    made = list(made_records(header, data))
     if made and made[-1].offset > header.last_offset:
         raise CorruptBatch(f"the batch at byte {at} has offset {made[-1].offset}, after its last, {header.last_offset}")
     return made

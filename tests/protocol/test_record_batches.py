@@ -72,7 +72,6 @@ def test_a_header_tells_what_its_attributes_mean() -> None:
     assert not plain.is_transactional
     assert not plain.is_control
     assert not plain.has_delete_horizon
-    assert not plain.is_idempotent
     full = read_header(
         build_batch(
             kept,
@@ -92,7 +91,6 @@ def test_a_header_tells_what_its_attributes_mean() -> None:
     assert full.is_transactional
     assert full.is_control
     assert full.has_delete_horizon
-    assert full.is_idempotent
     assert full.codec is Codec.ZSTD
 
 
