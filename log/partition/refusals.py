@@ -19,7 +19,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from log.errors import RequestError
-from log.segment.producer_state import ProducerStates
+from log.segment.producer_state import SEQUENCES, ProducerStates
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import frozen
 from protocol.records.batches import BatchHeader
@@ -28,7 +28,6 @@ PRODUCERS_MAX = 10_000
 SECONDS_MAX = 30.0
 """A refused batch that is not retried within this time is considered abandoned."""
 _NO_PRODUCERS = ProducerStates()
-_SEQUENCES = 1 << 31
 
 
 class Overtakes(RequestError):
@@ -65,7 +64,7 @@ class Refusals:
             return
         key = (group, header.producer_id)
         missing = self._missing(key, producers, now)
-        end = (header.base_sequence + header.last_offset_delta + 1) % _SEQUENCES
+        end = (header.base_sequence + header.last_offset_delta + 1) % SEQUENCES
         if missing is not None:
             if missing.epoch > header.producer_epoch:
                 return
@@ -111,7 +110,7 @@ class Refusals:
             return refused
         known = producers.get(key[1])
         if refused.until > now and known is not None and known.epoch == refused.epoch:
-            following = (known.last_sequence + 1) % _SEQUENCES
+            following = (known.last_sequence + 1) % SEQUENCES
             if _is_behind(refused.end_sequence, following):
                 self._refused[key] = refused = evolve(refused, first_sequence=following)
                 return refused
@@ -129,4 +128,4 @@ def _is_written(producers: ProducerStates, producer_id: int, epoch: int, first_s
 
 def _is_behind(sequence: int, other: int) -> bool:
     """Sequences count to 2³¹−1 and start again at 0."""
-    return 0 < (sequence - other) % _SEQUENCES < _SEQUENCES // 2
+    return 0 < (sequence - other) % SEQUENCES < SEQUENCES // 2

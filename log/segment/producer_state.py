@@ -38,7 +38,7 @@ from log.errors import DamagedFile, RequestError, UnknownFormat
 from log.segment.transaction_index import AbortedTransaction
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import define, frozen
-from protocol.records.batches import BatchHeader, ControlType, read_control, records
+from protocol.records.batches import NO_SEQUENCE, BatchHeader, ControlType, read_control, records
 from protocol.records.compression import Bytes
 
 BATCHES_KEPT = 5
@@ -46,8 +46,7 @@ PRODUCERS_MAX = 5000
 """The size of one partition's table. It is no setting: the replicas of a partition must agree on it."""
 OPEN_MAX = 2000
 """Transactions that clients have open in one partition. More are refused until some have ended."""
-NO_SEQUENCE = -1
-_SEQUENCES = 1 << 31
+SEQUENCES = 1 << 31
 _VERSION = 3
 _CRC_WITHOUT_VERSION = 2
 """The version whose checksum does not cover the version."""
@@ -102,7 +101,7 @@ class WrittenBatch:
 
     @property
     def first_offset(self) -> int:
-        return self.last_offset - (self.last_sequence - self.first_sequence) % _SEQUENCES
+        return self.last_offset - (self.last_sequence - self.first_sequence) % SEQUENCES
 
 
 @define(slots=True)
@@ -215,7 +214,7 @@ class ProducerStates:
         for batch in producer.batches:
             if batch.first_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
                 return batch
-        expected = (producer.last_sequence + 1) % _SEQUENCES
+        expected = (producer.last_sequence + 1) % SEQUENCES
         if header.base_sequence != expected:
             raise OutOfOrderSequence(
                 f"producer {producer.id} sends sequence {header.base_sequence}; {expected} is next"

@@ -33,13 +33,12 @@ from log.segment.indexes import (
 )
 from log.segment.transaction_index import AbortedTransaction, decode_transactions, whole_transactions
 from protocol.errors import ProtocolError
-from protocol.records.batches import HEADER, BatchHeader, RecordBatches, read_header
+from protocol.records.batches import HEADER, NO_TIMESTAMP, BatchHeader, RecordBatches, read_header
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 RELATIVE_OFFSET_MAX = (1 << 31) - 1
 _WALK_BYTES_MIN = 4 << 10
 _WALK_BYTES_MAX = 64 << 10
-NO_TIMESTAMP = -1
 CUT_OFF = "the last batch is cut off"
 MISLEADING = "an index entry and the batch it points to do not agree"
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from log.machines.coordination import RECORD_BYTES_MAX, Caller, Effects, Moment
 from log.machines.deadlines import Deadlines
-from log.machines.group.classic.group import ClassicGroup, refused_join
+from log.machines.group.classic.group import ClassicGroup, leaving_members, left_response, refused_join
 from log.machines.group.classic.members import NO_MEMBER, PROTOCOLS_MAX
 from log.machines.group.config import GroupConfig
 from log.machines.group.consumer.description import described
@@ -25,7 +25,7 @@ from log.machines.group.facts import GroupFacts, classic_facts, consumer_facts
 from log.machines.group.group import Group, Shared
 from log.machines.group.migration import classic_speakers
 from log.machines.group.migration.migration import downgraded, upgraded
-from log.machines.group.offsets.committed import NO_PRODUCER, Committed, CommittedOffsets
+from log.machines.group.offsets.committed import Committed, CommittedOffsets
 from log.machines.group.offsets.requests import OffsetRequests
 from log.machines.group.rebalances import Rebalance
 from log.machines.metadata.metadata import Metadata
@@ -50,13 +50,14 @@ from protocol.messages.group_records import (
 )
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest
-from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from protocol.records.batches import NO_PRODUCER
 from protocol.schema.codec import decode_versioned, version_of
 
 R = TypeVar("R", SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
@@ -67,7 +68,6 @@ EXPIRED_AT_ONCE = 1000
 """Groups and offsets that are examined without a pause for their expiry."""
 _AGAIN_SECONDS = 0.1
 _ABSENCE_IS_AN_ERROR_FROM = 6
-_SEVERAL_LEAVE_FROM = 3
 _FULL = (
     "This partition of __consumer_offsets has as many groups as offsets.topic.max.groups.per.partition allows; "
     "delete unused groups, or raise it."
@@ -292,15 +292,11 @@ class GroupMachine:
     def _leave(self, request: LeaveGroupRequest, caller: Caller, moment: Moment) -> None:
         if self._is_served(ClassicGroup.leave, classic_speakers.leave, request, caller, moment):
             return
-        error = _absent(request.group_id)
-        if caller.version < _SEVERAL_LEAVE_FROM or error != ErrorCode.UNKNOWN_MEMBER_ID:
+        error, leaving = _absent(request.group_id), leaving_members(request, caller)
+        if error == ErrorCode.UNKNOWN_MEMBER_ID:
+            self.effects.reply(caller, left_response(leaving, [error] * len(leaving), caller))
+        else:
             self.effects.reply(caller, LeaveGroupResponse(error_code=error))
-            return
-        members = [
-            MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=error)
-            for one in request.members
-        ]
-        self.effects.reply(caller, LeaveGroupResponse(members=members))
 
     def _is_served(
         self,

@@ -13,10 +13,11 @@ from __future__ import annotations
 from log.machines.transaction.config import TransactionConfig
 from log.machines.transaction.producer_ids import ProducerIds
 from log.machines.transaction.states import TransactionState
-from log.machines.transaction.transaction import NO_EPOCH, NO_PRODUCER, NO_TIMEOUT, ProducerIdentity, Transaction
+from log.machines.transaction.transaction import NO_EPOCH, NO_TIMEOUT, ProducerIdentity, Transaction
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import frozen
 from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.records.batches import NO_PRODUCER
 
 FENCED_FROM = 4
 """The version of InitProducerId that knows PRODUCER_FENCED."""

@@ -9,11 +9,11 @@ from log.machines.transaction.effects import TopicPartition
 from log.machines.transaction.states import MAY_FOLLOW, TransactionState
 from protocol.late_attrs import define, frozen
 from protocol.messages.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from protocol.records.batches import NO_PRODUCER
 from protocol.schema.codec import encode_versioned
 
 EPOCH_MAX = (1 << 15) - 1
 NO_EPOCH = -1
-NO_PRODUCER = -1
 NO_TIMEOUT = (1 << 31) - 1
 """The timeout of transactions that an external coordinator decides: two-phase commit."""
 VERSION_2 = 2

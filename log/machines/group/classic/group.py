@@ -44,7 +44,7 @@ KEY_VERSION = 2
 VALUE_VERSION = 3
 JOIN_PATIENCE_MS = 300_000
 """How long a new member's first join may wait. Until it is answered the member cannot show that it lives."""
-_MEMBER_ID_REQUIRED_FROM = 4
+MEMBER_ID_REQUIRED_FROM = 4
 _NO_PROTOCOL_IS_NULL_FROM = 7
 _SKIP_ASSIGNMENT_FROM = 9
 _SEVERAL_LEAVE_FROM = 3
@@ -340,7 +340,7 @@ class ClassicGroup:
         replaced = None if instance_id is None else self.members.with_instance(instance_id)
         if replaced is not None:
             self._replace_static(replaced, member_id, request, caller, moment)
-        elif instance_id is None and caller.version >= _MEMBER_ID_REQUIRED_FROM:
+        elif instance_id is None and caller.version >= MEMBER_ID_REQUIRED_FROM:
             if len(self.members.pending) >= self._shared.config.group_max_size:
                 self._refuse_join(caller, NO_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED)
                 return
@@ -611,25 +611,14 @@ class ClassicGroup:
         self._shared.effects.reply(caller, HeartbeatResponse(error_code=error))
 
     def leave(self, request: LeaveGroupRequest, caller: Caller, moment: Moment) -> None:
-        several = caller.version >= _SEVERAL_LEAVE_FROM
-        leaving = request.members if several else [MemberIdentity(member_id=request.member_id)]
-        answers: list[MemberResponse] = []
-        went: list[str] = []
-        reasons: list[str] = []
-        for one in leaving:
-            error = self._leave(one, went)
-            if error == ErrorCode.NONE and one.reason:
-                reasons.append(one.reason)
-            answers.append(
-                MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=error)
-            )
-        if any(answer.error_code == ErrorCode.NONE for answer in answers):
+        leaving, went = leaving_members(request, caller), list[str]()
+        errors = [self._leave(one, went) for one in leaving]
+        if ErrorCode.NONE in errors:
+            left = (one for one, error in zip(leaving, errors, strict=True) if error == ErrorCode.NONE)
+            reasons = [one.reason for one in left if one.reason]
             verb = "member" if len(went) == 1 else "members"
             self._members_went(_with_reason(f"{verb} {', '.join(went)} left", "; ".join(reasons)), moment)
-        if several:
-            self._shared.effects.reply(caller, LeaveGroupResponse(members=answers))
-        else:
-            self._shared.effects.reply(caller, LeaveGroupResponse(error_code=answers[0].error_code))
+        self._shared.effects.reply(caller, left_response(leaving, errors, caller))
 
     def _leave(self, one: MemberIdentity, went: list[str]) -> ErrorCode:
         """An administrator removes static members by their instance ids alone."""
@@ -701,6 +690,21 @@ class ClassicGroup:
 def refused_join(caller: Caller, member_id: str, error: ErrorCode) -> JoinGroupResponse:
     no_protocol = None if caller.version >= _NO_PROTOCOL_IS_NULL_FROM else ""
     return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=no_protocol)
+
+
+def leaving_members(request: LeaveGroupRequest, caller: Caller) -> list[MemberIdentity]:
+    several = caller.version >= _SEVERAL_LEAVE_FROM
+    return request.members if several else [MemberIdentity(member_id=request.member_id)]
+
+
+def left_response(leaving: list[MemberIdentity], errors: list[ErrorCode], caller: Caller) -> LeaveGroupResponse:
+    if caller.version < _SEVERAL_LEAVE_FROM:
+        return LeaveGroupResponse(error_code=errors[0])
+    members = [
+        MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=error)
+        for one, error in zip(leaving, errors, strict=True)
+    ]
+    return LeaveGroupResponse(members=members)
 
 
 def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:

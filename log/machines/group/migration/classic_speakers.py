@@ -19,7 +19,12 @@ from log.machines.group.classic.consumer_protocol import (
     decode_subscription,
     encode_assignment,
 )
-from log.machines.group.classic.group import refused_join
+from log.machines.group.classic.group import (
+    MEMBER_ID_REQUIRED_FROM,
+    leaving_members,
+    left_response,
+    refused_join,
+)
 from log.machines.group.classic.members import NO_MEMBER, protocols_of
 from log.machines.group.consumer.assignment import Assignment
 from log.machines.group.consumer.group import JOIN, SYNC, ConsumerGroup
@@ -33,13 +38,9 @@ from protocol.errors import MalformedMessage, ProtocolError
 from protocol.messages.consumer_protocol import ConsumerProtocolSubscription, TopicPartition
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.schema.codec import version_of
-
-_MEMBER_ID_REQUIRED_FROM = 4
-_SEVERAL_LEAVE_FROM = 3
-
 
 # -- joining -----------------------------------------------------------------------------------------------------
 
@@ -109,7 +110,7 @@ def _joining(group: ConsumerGroup, request: JoinGroupRequest, caller: Caller) ->
         if request.member_id != NO_MEMBER:
             return group.instance(instance_id, request.member_id)
         return group.data.static_member(instance_id)
-    if request.member_id == NO_MEMBER and caller.version >= _MEMBER_ID_REQUIRED_FROM:
+    if request.member_id == NO_MEMBER and caller.version >= MEMBER_ID_REQUIRED_FROM:
         raise HeartbeatRefused(ErrorCode.MEMBER_ID_REQUIRED, "join again with this id")
     return group.members.get(request.member_id)
 
@@ -215,10 +216,9 @@ def _shall_join_again(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def leave(group: ConsumerGroup, request: LeaveGroupRequest, caller: Caller, moment: Moment) -> None:
-    several = caller.version >= _SEVERAL_LEAVE_FROM
-    leaving = request.members if several else [MemberIdentity(member_id=request.member_id)]
+    leaving = leaving_members(request, caller)
     went: list[ConsumerMember] = []
-    answers: list[MemberResponse] = []
+    errors: list[ErrorCode] = []
     for one in leaving:
         error = ErrorCode.NONE
         try:
@@ -227,16 +227,11 @@ def leave(group: ConsumerGroup, request: LeaveGroupRequest, caller: Caller, mome
                 went.append(member)
         except HeartbeatRefused as refused:
             error = refused.error
-        answers.append(
-            MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=error)
-        )
+        errors.append(error)
     if went:
         verb = "member" if len(went) == 1 else "members"
         group.remove(went, f"{verb} {', '.join(member.member_id for member in went)} left", moment)
-    if several:
-        group.shared.effects.reply(caller, LeaveGroupResponse(members=answers))
-    else:
-        group.shared.effects.reply(caller, LeaveGroupResponse(error_code=answers[0].error_code))
+    group.shared.effects.reply(caller, left_response(leaving, errors, caller))
 
 
 def _leaving(group: ConsumerGroup, one: MemberIdentity) -> ConsumerMember:

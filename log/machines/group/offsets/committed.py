@@ -14,6 +14,7 @@ from log.machines.coordination import Write
 from log.machines.metadata.topic_ids import id_bytes, id_text
 from protocol.late_attrs import define, frozen
 from protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from protocol.records.batches import NO_PRODUCER
 from protocol.schema.codec import encode_versioned
 from protocol.schema.declaration import NO_UUID
 
@@ -22,9 +23,7 @@ VALUE_VERSION = 4
 EXPIRING_VALUE_VERSION = 1
 """The only version that has an expiry of its own, which old clients may ask for. It has no topic's id."""
 
-NO_PRODUCER = -1
 NO_TOPIC_ID = ""
-
 Place = tuple[str, int]
 """A topic by name and a partition of it."""
 

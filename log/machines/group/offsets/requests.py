@@ -8,7 +8,7 @@ from functools import partial
 from log.machines.coordination import Caller, Moment, bytes_of
 from log.machines.group.classic.group import ClassicGroup
 from log.machines.group.group import Group, Shared
-from log.machines.group.offsets.committed import NO_PRODUCER, NO_TOPIC_ID, Committed, CommittedOffsets, Place, tombstone
+from log.machines.group.offsets.committed import NO_TOPIC_ID, Committed, CommittedOffsets, Place, tombstone
 from log.machines.metadata.metadata import Topic
 from log.machines.metadata.topic_ids import id_bytes, id_text
 from protocol.error_codes import ErrorCode
@@ -42,6 +42,7 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from protocol.records.batches import NO_PRODUCER
 
 _TOPIC_IDS_FROM = 10
 _NEW_GROUPS_FROM = 9
