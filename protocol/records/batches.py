@@ -219,23 +219,6 @@ def stamp_create_time(data: memoryview | bytearray, at: int, header: BatchHeader
     return _restamp(data, at, header._replace(base_timestamp=base_timestamp, max_timestamp=timestamp_ms))
 
 
-def stamp_delete_horizon(data: memoryview | bytearray, at: int, header: BatchHeader, horizon_ms: int) -> BatchHeader:
-    """Note in the batch at `at` when its tombstones may go.
-
-    The horizon takes the place of the base timestamp, so this is only for a batch whose records' timestamps do not
-    count from there: one with append time, or with no records. rebuild_batch() serves all other batches.
-    """
-    if header.record_count and not header.is_log_append_time:
-        raise ValueError(f"a delete horizon would move the timestamps of {header.record_count} records")
-    changed = header._replace(attributes=header.attributes | _DELETE_HORIZON, base_timestamp=horizon_ms)
-    return _restamp(data, at, changed)
-
-
-def clear_delete_horizon(data: memoryview | bytearray, at: int, header: BatchHeader) -> BatchHeader:
-    """Make the delete horizon of the batch at `at` a mere base timestamp."""
-    return _restamp(data, at, header._replace(attributes=header.attributes & ~_DELETE_HORIZON))
-
-
 def stamp_producer(
     data: memoryview | bytearray,
     at: int,

@@ -39,7 +39,6 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
 from protocol.records.batches import NO_PRODUCER
@@ -49,11 +48,7 @@ _NEW_GROUPS_FROM = 9
 _SEVERAL_GROUPS_FROM = 8
 _MS_A_MINUTE = 60_000
 
-_Good = tuple[
-    Topic,
-    OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
-    OffsetCommitResponsePartition | TxnOffsetCommitResponsePartition,
-]
+_Good = tuple[Topic, OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition, OffsetCommitResponsePartition]
 """An offset that may be committed, and the answer for it."""
 
 
