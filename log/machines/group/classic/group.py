@@ -138,9 +138,9 @@ class ClassicGroup:
         return encode_versioned(GroupMetadataKey(group=self.group_id), KEY_VERSION)
 
     def _write(self) -> None:
-        self._write_as(self._value())
+        self.write_as(self._value())
 
-    def _write_as(self, value: GroupMetadataValue) -> None:
+    def write_as(self, value: GroupMetadataValue) -> None:
         self._written = value
         self._shared.effects.records.append((self._key(), encode_versioned(value, VALUE_VERSION)))
 
@@ -153,7 +153,7 @@ class ClassicGroup:
         written.members = [copy(one) for one in written.members]
         written.members[at].member_id = new_id
         written.leader = new_id if written.leader == old_id else written.leader
-        self._write_as(written)
+        self.write_as(written)
 
     # -- facts -----------------------------------------------------------------------------------------------
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from log.machines.coordination import Moment, Write
+from log.machines.coordination import Moment
 from log.machines.group.classic.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
-from log.machines.group.classic.group import KEY_VERSION, VALUE_VERSION, ClassicGroup
+from log.machines.group.classic.group import ClassicGroup
 from log.machines.group.classic.members import ClassicMember
 from log.machines.group.consumer.assignment import NOTHING, Assignment
 from log.machines.group.consumer.group import ConsumerGroup
@@ -22,8 +22,7 @@ from log.machines.group.group import Shared
 from log.machines.group.migration.classic_speakers import assignment_bytes, owned_by
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
-from protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from protocol.schema.codec import encode_versioned
+from protocol.messages.group_records import GroupMetadataValue, MemberMetadata
 
 # -- forth ---------------------------------------------------------------------------------------------------------
 
@@ -138,8 +137,8 @@ def downgraded(group: ConsumerGroup, shared: Shared, moment: Moment) -> ClassicG
         ],
     )
     shared.effects.records.extend(group.tombstones())
-    shared.effects.records.append(_record(group.group_id, value))
     classic = ClassicGroup.recorded(group.group_id, shared, value)
+    classic.write_as(value)
     classic.rebalances.extend(group.rebalances)
     classic.loaded(moment)
     return classic
@@ -150,8 +149,3 @@ def _spoken_by_all(group: ConsumerGroup) -> str:
     speakers = [member.classic for member in group.members.values() if member.classic is not None]
     common = set.intersection(*({name for name, _ in one.protocols} for one in speakers))
     return next(name for name, _ in speakers[0].protocols if name in common)
-
-
-def _record(group_id: str, value: GroupMetadataValue) -> Write:
-    key = encode_versioned(GroupMetadataKey(group=group_id), KEY_VERSION)
-    return key, encode_versioned(value, VALUE_VERSION)
