@@ -47,7 +47,7 @@ class Dialect(enum.Enum):
 
 
 def dialect_of(first_byte: int) -> Dialect:
-    """By the first byte: a frame of Kafka's would have to be over 150 MB to begin with one of JSON's."""
+    """The dialect, by the first byte: only a Kafka frame of over 150 MB could begin like JSON."""
     return Dialect.JSON_LINES if first_byte in b"{ \t\r\n" else Dialect.KAFKA
 
 

@@ -224,7 +224,7 @@ class Compaction:
             output.remove()
         else:
             yield from output.finish()
-            self._output = None  # from the commit on, its files are not ours to remove
+            self._output = None  # from the commit on, its files belong to the log
             try:
                 self._log.replace_segments(self._sources[:count], output)
             except OSError:
@@ -300,7 +300,7 @@ class CleanedSegment(Segment):
         if end_offset - 1 - self.base_offset > RELATIVE_OFFSET_MAX:
             return False
         if self.size == 0:
-            return True  # a log of empty segments would be of no use
+            return True  # else an empty output would become a segment
         size = self.size + segment.size
         index_entries = size // max(config.index_interval_bytes, HEADER.size) + 2
         return size <= config.segment_bytes and index_entries * _INDEX_ENTRY_BYTES <= config.segment_index_bytes

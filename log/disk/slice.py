@@ -28,7 +28,7 @@ class Slice:
         return self.size
 
     def fileno(self) -> int:
-        """For sendfile."""
+        """The descriptor of the file, for sendfile."""
         assert self.file is not None, "an empty slice has no file"
         return self.file.fileno()
 

@@ -134,7 +134,7 @@ class PartitionLog:
 
     @property
     def is_closed_cleanly(self) -> bool:
-        """Is it on disk that recovery has nothing to scan?"""
+        """Does a file on disk say that recovery has nothing to scan?"""
         return self._saved.is_clean
 
     @property
@@ -512,7 +512,7 @@ class PartitionLog:
                 self.checkpoint()
 
     def flush(self, now_ms: int = 0) -> None:
-        """Make everything durable, here and now, also what another flush is at work on."""
+        """Make everything durable now, also what another flush is about to sync."""
         under_way, self._flushing = self._flushing, None
         flush = self.begin_flush()
         if under_way is not None:
@@ -614,7 +614,7 @@ class PartitionLog:
 
     @property
     def _is_small(self) -> bool:
-        """Is it so small that scanning it costs less than files that save it: indexes, epochs, producers?
+        """Is the log so small that a scan costs less than the files that save it: indexes, epochs, producers?
 
         A broker with a thousand unused partitions must be able to stop, and to start, in a moment.
         """
@@ -770,7 +770,7 @@ class PartitionLog:
         self._unsynced.names_changed = True
 
     def _begun(self, epochs: Iterable[EpochEntry], first_offset: int) -> list[EpochEntry]:
-        """Those of them that are new here, and began above our end and not behind the batch at this offset."""
+        """The new ones of these epochs: they begin at the log's end or above, not behind the batch at this offset."""
         began_in = range(self.end_offset, first_offset + 1)
         return [one for one in epochs if one.start_offset in began_in and one.epoch > self.epochs.latest]
 
@@ -805,7 +805,7 @@ class PartitionLog:
     def _failed_write(
         self, segment: Segment, batches: RecordBatches, write: Callable[[], None], error: OSError
     ) -> None:
-        """Take back what a failed write left behind, if the disk still lets us; recovery would cut it otherwise.
+        """Take back what a failed write left behind, if the disk still allows that; recovery would cut it otherwise.
 
         If there was no space and it is gone without a trace, nothing is unknown: what may use the reserve is written
         with its help, and all else is refused.

@@ -35,7 +35,7 @@ class TimedOffset:
 
 
 class _Disturbed(Exception):
-    """The log has changed during a pause, so that what was seen of it is of no use."""
+    """The log has changed during a pause, so that the lookup has to begin again."""
 
 
 def offset_for_time(log: PartitionLog, timestamp: int, limit: int) -> Slices[TimedOffset | None]:

@@ -49,7 +49,7 @@ class CleanStop:
     active_max_timestamp: int
     active_max_timestamp_offset: int
     epochs: tuple[EpochEntry, ...] | None = None
-    """Of a small log: its epochs, which have no other file yet. Its recovery point was left behind, too."""
+    """The epochs of a small log, which have no other file yet. Its recovery point was not written either."""
 
 
 def write_metadata(files: Filesystem, directory: str, topic_id: str) -> None:

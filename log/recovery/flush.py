@@ -17,7 +17,7 @@ class Unsynced:
 
     files: list[File] = Factory(list)
     names_changed: bool = False
-    """Of files in the log's directory."""
+    """Were files in the log's directory made, renamed or removed since its last sync?"""
     is_new: bool = True
     """May its metadata not be on disk yet?"""
 

@@ -107,7 +107,7 @@ def _make(handles: Handles, directory: str, topic_id: str) -> OpenLog:
 
 
 def _empty(handles: Handles, directory: str) -> None:
-    """Empty a log that a crash left between its old and its new content, which cannot be told apart.
+    """Empty a log that a crash left between its old and its new content, which look alike.
 
     The leader will send its snapshot again. Until then the replica is ineligible: acknowledged records may be gone.
     """

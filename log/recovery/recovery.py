@@ -1,8 +1,8 @@
 """Opening a log: at once after a clean stop, with a scan from the recovery point after any other.
 
 The scan checks every batch: its checksum, and, because these fields are outside of it, that its offset continues the
-log, that its epoch does not go back and agrees with the epoch cache. It cuts at the first batch that is no good, since
-a torn tail is normal after a crash, and drops what follows. Indexes and the epoch cache are extended on the way.
+log, that its epoch does not go back and agrees with the epoch cache. It cuts at the first bad batch, since a torn tail
+is normal after a crash, and drops what follows. Indexes and the epoch cache are extended on the way.
 
 Damage below the recovery point is not normal: that was on disk once. It is reported (CorruptSegment), never cut away.
 A file that merely ends too early is cut; if that is below a checkpoint, this replica has lost what it had. Damage above
@@ -67,14 +67,14 @@ class Opened:
     saved: Offsets | None
     """What the offsets' file says, or zeros where it may be missing; None if it is damaged or lost."""
     lacks_offsets: bool
-    """Is it missing, as it may be in a log that never had more than its first segment?"""
+    """Is the offsets' file missing, as it may be in a log that never had more than its first segment?"""
     clean: bool = False
     cut: Cut | None = None
     unsynced: list[File] = Factory(list)
 
     @classmethod
     def empty(cls, segment: Segment) -> Opened:
-        """One that was just made."""
+        """A log that was just made."""
         return cls([segment], EpochCache(), 0, 0, 0, 0, Offsets(), lacks_offsets=True)
 
 
@@ -339,7 +339,7 @@ class _Scan:
         self.end_offset = end_offset
 
     def run(self) -> str | None:
-        """Gives why it had to cut, or None."""
+        """Scan the segment. Gives why it has to be cut, or None."""
         segment = self._segment
         segment.size = self._start_position()
         segment.activate(self.end_offset, self._interval_bytes)
@@ -349,7 +349,7 @@ class _Scan:
         return reason
 
     def cut(self) -> int:
-        """Remove what is no good. Gives how many bytes that were."""
+        """Remove what follows the last good batch. Gives how many bytes that were."""
         segment = self._segment
         cut_bytes = self._file_size - segment.size
         if cut_bytes:
@@ -366,7 +366,7 @@ class _Scan:
             return self._walk_to(segment.walk_near(wanted - 1), wanted)
         except (CorruptSegment, FileNotFoundError):
             self.end_offset = base_offset
-            # The index is missing or leads astray: once more from the beginning.
+            # The index is missing or wrong: once more from the beginning.
             return self._walk_to(segment.walk(0, self._file_size), wanted)
 
     def _walk_to(self, batches: Iterator[tuple[int, BatchHeader]], wanted: int) -> int:

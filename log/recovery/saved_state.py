@@ -28,13 +28,13 @@ class SavedState:
         self._unsynced = unsynced
         self._is_sparse = False
         self.offsets: Offsets | None = None
-        """As they were written last; None if that is unknown."""
+        """The offsets that were written last; None if these are unknown."""
         self.lacks_offsets = False
-        """Of a log that needs none yet: nothing is written, and all are 0."""
+        """Is no offsets' file written yet, because all offsets are 0?"""
         self.is_clean = False
-        """Does it say that the log was stopped cleanly?"""
+        """Is there a file that says that the log was stopped cleanly?"""
         self.is_ahead = False
-        """Of a log that lost what it had; as long as nothing changes it stays so."""
+        """Are the offsets on disk beyond the end of a log that lost records? They stay so until something changes."""
 
     # -- offsets -------------------------------------------------------------------------------------------------
 

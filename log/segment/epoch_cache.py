@@ -79,7 +79,7 @@ class EpochCache:
         return self._epochs[at], end
 
     def between(self, start: int, end: int) -> EpochCache:
-        """Those that begin at `start` or later, and before `end`."""
+        """The epochs that begin at `start` or later, and before `end`."""
         return EpochCache(entry for entry in self if start <= entry.start_offset < end)
 
     def cut_from(self, offset: int) -> None:

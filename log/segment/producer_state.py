@@ -132,7 +132,7 @@ class EndedTransaction:
     first_offset: int
     marker_offset: int
     last_stable_offset: int
-    """As it was when the marker was written, the high watermark apart."""
+    """The last stable offset when the marker was written, without regard to the high watermark."""
     aborted: bool
 
 

@@ -381,7 +381,7 @@ class Segment:
         return self._transactions
 
     def load_max_timestamp(self) -> int:
-        """The largest timestamp, looked up if need be: in the time index, or, if that is no good, in all batches."""
+        """The largest timestamp, looked up if need be: in the time index, or, if that is damaged, in all batches."""
         if not self.timestamps_known:
             try:
                 self._restore_timestamps(mapped_last_time(self._handles.map(self.time_index_path).view))

@@ -78,7 +78,7 @@ def whole(path: str, value: Any) -> int:
 
 
 def count(path: str, value: Any) -> int:
-    """Of 63 bits: an offset, a time in milliseconds."""
+    """A number of 63 bits: an offset, a time in milliseconds."""
     if type(value) is not int or not 0 <= value <= _INT64_MAX:
         raise BadField(f"{path}: must be a whole number, 0 or more, not {quoted(value)}")
     return value

@@ -56,7 +56,7 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Has it no members?"""
+        """Is the group without members?"""
 
     @property
     def next_deadline(self) -> float | None: ...

@@ -16,7 +16,7 @@ class Rebalance:
     """One rebalance, from its cause until all members had an assignment (or, for new groups, its epoch)."""
 
     began_ms: int
-    """By the wall clock."""
+    """When the rebalance began, by the wall clock."""
     duration_ms: int
     generation: int
     cause: str

@@ -39,7 +39,7 @@ ANSWERS_CHARS_MAX = 1 << 20
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 _VERSION = 2
 _VERSIONS = (1, _VERSION)
-"""Those of a snapshot that can be read. The first one has no generations."""
+"""Versions of a snapshot that can be read. Version 1 has no generations."""
 
 
 @frozen(slots=True)
@@ -111,7 +111,7 @@ class Metadata:
         self.cluster_id = ""
         self.brokers: dict[int, Registration] = {}
         self.topics: dict[str, Topic] = {}
-        """By id."""
+        """Topics by id."""
         self.next_producer_id = 0
         self._names: dict[str, str] = {}
         self._answers: OrderedDict[str, str] = OrderedDict()
@@ -227,7 +227,7 @@ class Metadata:
         self.next_producer_id = max(self.next_producer_id, record.next_id)
 
     def _leadership_confirmed(self, _record: LeadershipConfirmed) -> None:
-        """It has done its work by being committed."""
+        """The record changes nothing: that it is committed is enough."""
 
     def _request_done(self, record: RequestDone) -> None:
         replaced = self._answers.pop(record.request_id, "")
@@ -317,7 +317,7 @@ def _encoded(partitions: list[PartitionState]) -> list[list[Any]]:
 
 
 def _decoded(values: list[list[Any]]) -> list[PartitionState]:
-    """As they were when they were placed: those that are alike are one object."""
+    """The states of partitions; equal ones are one object, as after their placement."""
     states: dict[bytes, PartitionState] = {}
     partitions = []
     for value in values:

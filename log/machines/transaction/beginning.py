@@ -93,7 +93,7 @@ def begin(transaction: Transaction, request: InitProducerIdRequest, ids: Produce
 
 
 def _may_be(transaction: Transaction, expected: ProducerIdentity) -> bool:
-    """Is it of this producer id, or of the one before whose epochs were used up?"""
+    """Is the expected identity of this producer id, or of the one before, whose epochs were used up?"""
     return (
         transaction.producer_epoch == NO_EPOCH
         or expected.producer_id == transaction.client.producer_id

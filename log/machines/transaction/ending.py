@@ -96,7 +96,7 @@ def _end_v2(transaction: Transaction, who: ProducerIdentity, ids: ProducerIds, *
 
 
 def _is_retry(transaction: Transaction, who: ProducerIdentity) -> bool:
-    """Is it of the epoch before the current one? Only ends of transactions v2 bump the epoch."""
+    """Does the producer name the epoch before the current one? Only ends of transactions v2 bump the epoch."""
     client = transaction.client
     if transaction.client_version < VERSION_2:
         return False

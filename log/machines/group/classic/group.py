@@ -163,7 +163,7 @@ class ClassicGroup:
 
     @property
     def is_unused(self) -> bool:
-        """Was it made for a member that was then refused?"""
+        """Is this group left over from a join that was refused?"""
         return self.generation == 0 and self.is_empty and not self.protocol_type and not self.members.pending
 
     @property

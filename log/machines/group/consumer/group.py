@@ -82,7 +82,7 @@ class ConsumerGroup:
         self.shared = shared
         self.records = ConsumerRecords(group_id, shared)
         self.deadlines: Deadlines[tuple[str, str]] = Deadlines()
-        """Of a kind and a member."""
+        """The deadline of each kind (session, revocation, join, sync) and member."""
         self._awaited: set[tuple[str, str]] = set()
         self.sent_away: deque[str] = deque(maxlen=SENT_AWAY_MAX)
         """Ids that members of the classic protocol were given, to come back with."""

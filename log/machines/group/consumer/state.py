@@ -39,7 +39,7 @@ class ConsumerState:
     sizes: dict[str, int] = field(factory=dict)
     """The largest number of bytes of each member's metadata record."""
     size: int = 0
-    """Of all of them."""
+    """The sum of `sizes`."""
 
     # -- facts -----------------------------------------------------------------------------------------------
 

@@ -90,7 +90,7 @@ class CommittedOffsets:
     def __init__(self) -> None:
         self._groups: dict[str, dict[Place, _Kept]] = {}
         self._pending: dict[int, dict[str, dict[Place, _Kept]]] = {}
-        """By producer, then by group."""
+        """The offsets that open transactions hold, by producer, then by group."""
         self._open: dict[tuple[str, Place], set[int]] = {}
         """Which producers' transactions hold an offset."""
         self._order = 0
@@ -102,7 +102,7 @@ class CommittedOffsets:
         return None if kept is None else kept.committed
 
     def of(self, group_id: str) -> Iterator[tuple[Place, Committed]]:
-        """By topic and partition."""
+        """The committed offsets of a group, in the order of topics and partitions."""
         for place, kept in sorted(self._groups.get(group_id, {}).items()):
             yield place, kept.committed
 
@@ -122,7 +122,7 @@ class CommittedOffsets:
         return group_id in self._groups or self.has_pending(group_id)
 
     def everything(self) -> list[tuple[str, Place]]:
-        """Of all groups, committed or held by a transaction."""
+        """Every offset of every group, committed or held by a transaction."""
         committed = {(group_id, place) for group_id, places in self._groups.items() for place in places}
         return sorted(committed | self._open.keys())
 
@@ -131,7 +131,7 @@ class CommittedOffsets:
         return {(topic, kept.committed.topic_id) for (topic, _), kept in self._all()}
 
     def topic_ids(self, group_id: str, place: Place) -> set[str]:
-        """Of which topics there are offsets in this place, committed or held by a transaction."""
+        """The ids of the topics whose offsets are in this place, committed or held by a transaction."""
         known = self._groups.get(group_id, {})
         kept = [known[place]] if place in known else []
         kept += [self._pending[one][group_id][place] for one in self._open.get((group_id, place), ())]
@@ -198,7 +198,7 @@ class CommittedOffsets:
                 kept.committed = evolve(kept.committed, topic_id=topic_ids[topic])
 
     def places(self, group_id: str) -> list[Place]:
-        """Everything of the group, committed or held by a transaction."""
+        """Every offset of the group, committed or held by a transaction."""
         held = (place for group, place in self._open if group == group_id)
         return sorted({*self._groups.get(group_id, {}), *held})
 

@@ -15,7 +15,7 @@ PRODUCERS_MAX = 100_000
 
 
 class MarkerGuards:
-    """Of one partition of __consumer_offsets."""
+    """The markers that came to one partition of __consumer_offsets."""
 
     __slots__ = ("_forgotten", "_last", "now")
 
