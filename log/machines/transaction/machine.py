@@ -233,7 +233,7 @@ class TransactionMachine:
         now_ms, timeout_ms = moment.wall_ms, beginning.timeout_of(request)
         match beginning.begin(transaction, request, self._ids):
             case beginning.InitRefused(error):
-                return InitProducerIdResponse(error_code=_told(error, caller, beginning.FENCED_FROM))
+                return InitProducerIdResponse(error_code=_as_known_to(error, caller, beginning.FENCED_FROM))
             case beginning.AbortFirst(after):
                 self._fence(transaction, after, moment)
                 return InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -289,8 +289,8 @@ class TransactionMachine:
         who = ProducerIdentity(asked.producer_id, asked.producer_epoch)
         client_version = VERSION_2 if caller.version >= _ADD_V2_FROM else 0
         error = self._add(asked.transactional_id, who, partitions, client_version, moment, may_wait=may_wait)
-        told = _told(error, caller, ending.FENCED_FROM)
-        return _results(asked.topics, lambda _: told)
+        known = _as_known_to(error, caller, ending.FENCED_FROM)
+        return _results(asked.topics, lambda _: known)
 
     def _verify(self, asked: AddPartitionsToTxnTransaction) -> list[AddPartitionsToTxnTopicResult]:
         """Are these partitions in the transaction? A broker asks, before it appends the first batch of one."""
@@ -313,7 +313,7 @@ class TransactionMachine:
         where = {(CONSUMER_OFFSETS, self._offsets_partition(request.group_id))}
         who = ProducerIdentity(request.producer_id, request.producer_epoch)
         error = self._add(request.transactional_id, who, where, 0, moment, may_wait=True)
-        return AddOffsetsToTxnResponse(error_code=_told(error, caller, ending.FENCED_FROM))
+        return AddOffsetsToTxnResponse(error_code=_as_known_to(error, caller, ending.FENCED_FROM))
 
     def _add(
         self,
@@ -373,7 +373,7 @@ class TransactionMachine:
             case ending.Answer(ErrorCode.INVALID_TXN_STATE) if self._overtook(request):
                 return EndTxnResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
             case ending.Answer(error) if error is not ErrorCode.NONE:
-                return EndTxnResponse(error_code=_told(error, caller, ending.FENCED_FROM))
+                return EndTxnResponse(error_code=_as_known_to(error, caller, ending.FENCED_FROM))
         client = transaction.client
         return EndTxnResponse(producer_id=client.producer_id, producer_epoch=client.epoch)
 
@@ -463,7 +463,7 @@ def _one_id(request: _Adds) -> str:
     return request.transactions[0].transactional_id if request.transactions else request.v3_and_below_transactional_id
 
 
-def _told(error: ErrorCode, caller: Caller, fenced_from: int) -> ErrorCode:
+def _as_known_to(error: ErrorCode, caller: Caller, fenced_from: int) -> ErrorCode:
     """Older clients know another error for a fenced producer."""
     if error is ErrorCode.PRODUCER_FENCED and caller.version < fenced_from:
         return ErrorCode.INVALID_PRODUCER_EPOCH

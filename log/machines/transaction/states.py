@@ -41,7 +41,7 @@ class TransactionState(enum.IntEnum):
     @property
     def is_idle(self) -> bool:
         """Is no transaction under way?"""
-        return self in (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+        return self in IDLE
 
 
 IDLE = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
