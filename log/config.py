@@ -13,7 +13,7 @@ from protocol.records.compression import Codec
 NEVER = LONG_MAX
 UNLIMITED = -1
 DECOMPRESSED_BYTES_MAX = 128 << 20
-"""What becomes of one batch when it is looked into; more than that is not believed."""
+"""The decompressed size of one batch, where its records are read; a larger one is refused."""
 
 
 class CleanupPolicy(enum.Flag):
@@ -24,7 +24,7 @@ class CleanupPolicy(enum.Flag):
 
 
 class TimestampType(enum.Enum):
-    """Whose clock a record's timestamp is of."""
+    """Which clock a record's timestamp is from: the producer's or the broker's."""
 
     CREATE_TIME = "CreateTime"
     LOG_APPEND_TIME = "LogAppendTime"
@@ -68,5 +68,5 @@ class LogConfig:
 
     @property
     def asks_for_syncs(self) -> bool:
-        """Does flush.messages or flush.ms? Else only what is sealed is synced, and nobody counts on it."""
+        """Do flush.messages or flush.ms? Otherwise only sealed segments are synced, and no promise depends on it."""
         return self.flush_messages != NEVER or self.flush_ms != NEVER

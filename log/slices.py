@@ -1,8 +1,8 @@
-"""Work that takes long, in slices: a generator that pauses where other work may go on.
+"""Work that takes long, in slices: a generator that pauses where other work may continue.
 
 It yields None where it only pauses. It yields a LongCall where something comes that cannot be divided, such as the
 compression of megabytes or a sync: a function that changes nothing which others see, and that may be called on another
-thread before the generator goes on. If nobody has called it by then, the generator does so itself. So `finish` needs no
+thread before the generator goes on. If it was not called by then, the generator does so itself. So `finish` needs no
 thread.
 """
 
@@ -26,7 +26,7 @@ class LongCall:
         self.is_over = False
 
     def run(self) -> None:
-        """Call the function, on whatever thread this is. What it raises is kept for the generator."""
+        """Call the function, on any thread. What it raises is kept for the generator."""
         try:
             self._result = self._function()
         except Exception as error:  # noqa: BLE001  `outcome` raises it

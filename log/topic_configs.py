@@ -23,7 +23,7 @@ _OF_LOGS = tuple(name for name in TOPIC_SETTINGS if field_name(name) in {one.nam
 TOPIC_CONFIGS = tuple(TOPIC_SETTINGS)
 """Every config that a topic may have."""
 LISTS: Mapping[str, str] = {name: row.default for name, row in TOPIC_SETTINGS.items() if isinstance(row.kind, Words)}
-"""Those that are lists of words, with their defaults."""
+"""The configs that are lists of words, with their defaults."""
 
 
 @frozen(slots=True)
@@ -60,7 +60,7 @@ def spelled(value: object) -> str:
 
 
 def unknown_config(name: str) -> str:
-    """That there is no such config, and which one may be meant."""
+    """The error text for an unknown config, with the one that may be meant."""
     near = get_close_matches(name[:SAID_CHARS_MAX].lower(), TOPIC_CONFIGS, n=1)
     remedy = f"did you mean {near[0]}?" if near else f"known are {', '.join(TOPIC_CONFIGS)}"
     return f"there is no topic config {said(name)}; {remedy}"

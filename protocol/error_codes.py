@@ -6,7 +6,7 @@ import enum
 
 
 class ErrorCode(enum.IntEnum):
-    """As they travel in responses."""
+    """The error codes of responses."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

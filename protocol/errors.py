@@ -1,4 +1,4 @@
-"""What can be wrong with bytes, each with the error that a Kafka client is answered with."""
+"""What can be wrong with bytes, each with the error code that a Kafka client is answered with."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import ClassVar
 
+from protocol.error_codes import ErrorCode
+
 RECORDS_BLAMED_MAX = 1000
 
 
 class ProtocolError(Exception):
-    """Bytes that cannot be served. `code` and `name` are Kafka's; the text says what was found, and where."""
+    """Bytes that cannot be served. `code` is Kafka's; the text says what was found, and where."""
 
-    code: ClassVar[int] = -1
-    name: ClassVar[str] = "UNKNOWN_SERVER_ERROR"
+    code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
 
     def __init__(self, text: str = "", *, records: Iterable[int] = ()) -> None:
         super().__init__(text)
@@ -24,64 +25,49 @@ class ProtocolError(Exception):
 class CorruptBatch(ProtocolError):
     """The bytes are not what their own lengths, counts or checksum say."""
 
-    code = 2
-    name = "CORRUPT_MESSAGE"
+    code = ErrorCode.CORRUPT_MESSAGE
 
 
 class BatchTooLarge(ProtocolError):
     """The records take more bytes than the limit, often only once decompressed."""
 
-    code = 10
-    name = "MESSAGE_TOO_LARGE"
+    code = ErrorCode.MESSAGE_TOO_LARGE
 
 
 class UnsupportedMagic(ProtocolError):
     """A message set of Kafka before 0.11 (magic 0 or 1)."""
 
-    code = 43
-    name = "UNSUPPORTED_FOR_MESSAGE_FORMAT"
+    code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
 
 class UnsupportedCodec(ProtocolError):
     """A compression codec that does not exist."""
 
-    code = 76
-    name = "UNSUPPORTED_COMPRESSION_TYPE"
+    code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
 class InvalidRecord(ProtocolError):
     """A record that can be read, or was asked for, but must not stand in a log."""
 
-    code = 87
-    name = "INVALID_RECORD"
+    code = ErrorCode.INVALID_RECORD
 
 
 class InvalidTimestamp(ProtocolError):
     """A record's timestamp is too far from the broker's clock."""
 
-    code = 32
-    name = "INVALID_TIMESTAMP"
-
-
-class TransactionsNotServed(ProtocolError):
-    """A batch of a transaction that is not open."""
-
-    code = 48
-    name = "INVALID_TXN_STATE"
+    code = ErrorCode.INVALID_TIMESTAMP
 
 
 class UnsupportedVersion(ProtocolError):
     """A version that is not spoken, or a message that says what its version has no field for."""
 
-    code = 35
-    name = "UNSUPPORTED_VERSION"
+    code = ErrorCode.UNSUPPORTED_VERSION
 
 
 class MalformedMessage(ProtocolError):
     """Bytes that are not the message they should be. The text names message, version, field and byte."""
 
-    code = 42
-    name = "INVALID_REQUEST"
+    code = ErrorCode.INVALID_REQUEST
 
 
 class UnencodableMessage(ProtocolError):
@@ -91,5 +77,4 @@ class UnencodableMessage(ProtocolError):
 class MalformedFrame(ProtocolError):
     """Bytes that are no frame, or one of a size that is refused. What follows on the connection means nothing."""
 
-    code = 42
-    name = "INVALID_REQUEST"
+    code = ErrorCode.INVALID_REQUEST

@@ -9,7 +9,7 @@ A frame is an int32 size and as many bytes: a header and a message.
 
 Both ends are driven as in h11: `receive_data` with what came, b"" at the end of the stream; `next_event` until it is
 NEED_DATA. What is handed in must not change afterwards: frames are views of it where that is possible. After an error
-the stream has no meaning any more.
+the rest of the stream cannot be read.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Dialect(enum.Enum):
 
 
 def dialect_of(first_byte: int) -> Dialect:
-    """By the first byte: a frame of Kafka's would have to be over 150 MB to begin with one of JSON's."""
+    """The dialect, by the first byte: only a Kafka frame of over 150 MB could begin like JSON."""
     return Dialect.JSON_LINES if first_byte in b"{ \t\r\n" else Dialect.KAFKA
 
 
@@ -144,7 +144,7 @@ class UnsupportedApiVersions(NamedTuple):
 
 
 class UnsupportedRequest(NamedTuple):
-    """A request that nobody serves. Kafka closes the connection: no answer could be understood."""
+    """A request that is not served. As in Kafka the connection is closed: no answer could be understood."""
 
     api_key: int
     version: int
@@ -164,7 +164,7 @@ class ServerConnection:
         return frame if isinstance(frame, Pause) else self.request_in(frame)
 
     def request_in(self, frame: memoryview) -> KafkaRequest | UnsupportedApiVersions | UnsupportedRequest:
-        """What a whole frame, without its size, says. For those who cut the stream themselves."""
+        """The request in a whole frame, given without its size. For a caller that cuts the stream itself."""
         try:
             key, version, correlation_id, length = _REQUEST_HEADER.unpack_from(frame)
             api = self._apis.get(key)
@@ -222,7 +222,7 @@ class Response(NamedTuple):
         """The message, which must be of the API's class."""
         assert cls is self.api.response, f"{cls.__name__} is not the response of {self.api.name}"
         version = self.version
-        if self.api.key == API_VERSIONS.key:  # who does not know the version answers in version 0, and says so
+        if self.api.key == API_VERSIONS.key:  # a broker answers an unknown version in version 0, and says so
             error_code = bytes(self.frame[self.message_at : self.message_at + 2])
             if error_code == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
                 version = 0

@@ -2,8 +2,8 @@
 
 A broker declares some four hundred classes and uses a third of them. attrs writes and compiles the methods of each when
 it is declared, which was most of the time that a broker took to start. Here a class has its name, its slots and its own
-methods at once; attrs is asked for the others by the first constructor call, the first pickle that is read, or whoever
-asks attrs for the fields. From then on it is the class that attrs would have made, and just as fast.
+methods at once; attrs makes the others at the first constructor call, the first pickle that is read, or the first look
+at the class's fields. From then on it is the class that attrs would have made, and just as fast.
 
 A class that is more than fields and methods (one that inherits fields, or has an `__init__`, `__eq__` or `__hash__` of
 its own, or a cached property) is made by attrs right away.
@@ -60,13 +60,13 @@ def _is_usual(cls: type) -> bool:
 
 
 def _declare(raw: type, make: Callable[[], type], more_slots: tuple[str, ...]) -> type:
-    """The class with its slots, made anew as attrs does it: a class that exists cannot be given any."""
+    """A new class with slots, as attrs makes one: a class that exists cannot get slots."""
     names = [name for name, hint in raw.__annotations__.items() if not str(hint).startswith(_NO_FIELD)]
     body = {name: value for name, value in vars(raw).items() if name not in names and name not in _OF_EACH_CLASS}
     slots = (*names, *more_slots)
 
     def complete() -> None:
-        """Take over what attrs makes of the class; the constructor last, for without it nobody has one of them."""
+        """Take over what attrs makes of the class; the constructor last, since no instance exists before it."""
         made = vars(make())
         assert made["__slots__"] == slots, f"{raw.__qualname__}: {made['__slots__']}, not {slots}"
         for name, value in made.items():

@@ -23,5 +23,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """The partition of a key, among so many."""
+    """The partition of a key, of a topic with this many."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

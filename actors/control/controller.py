@@ -306,7 +306,7 @@ class Controller(RaftActor):
     def on_flushed(self) -> None:
         self._apply()
 
-    def refuse_waiting(self, error: Exception | None) -> None:
+    def refuse_waiting(self, error: LogOffline | None) -> None:
         self._operations.refuse_all(_ANOTHER if error is None else str(error))
 
     # -- inside ------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from actors.partition.actions import Actions
     from actors.partition.authority import Authority
     from actors.runtime import Future
+    from log.errors import LogOffline
     from log.partition.partition_log import PartitionLog
     from log.raft.node import RaftNode
 
@@ -101,11 +102,11 @@ class LogStarts:
             self._actions.sync_soon()
         self.go_on()
 
-    def refuse(self, error: Exception) -> None:
+    def refuse(self, error: LogOffline) -> None:
         """The disk failed."""
         deletions, self._deletions = self._deletions, []
         for one in deletions:
-            one.reply.set(RecordsDeleted(ErrorCode.KAFKA_STORAGE_ERROR, -1, str(error)))
+            one.reply.set(RecordsDeleted(error.code, -1, str(error)))
 
     def _delete(
         self, offset: int, seconds: float, defer: Callable[[], Future[RecordsDeleted]]

@@ -135,8 +135,8 @@ class LogReads:
         up_to = stable if request.read_committed else node.watermark
         try:
             found = log.read(request.offset, request.bytes_max, up_to=up_to)
-        except OffsetOutOfRange:
-            return ReadResult(ErrorCode.OFFSET_OUT_OF_RANGE, *facts, nothing)
+        except OffsetOutOfRange as error:
+            return ReadResult(error.code, *facts, nothing)
         aborted: list[Aborted] = []
         if request.read_committed and found.size:
             aborted = [Aborted(one.producer_id, one.first_offset) for one in self._aborted(request.offset, found)]
@@ -157,8 +157,8 @@ class LogReads:
         bytes_max = min(request.bytes_max, COPIED_BYTES_MAX) if request.copied else request.bytes_max
         try:
             found = log.read(request.offset, bytes_max, up_to=up_to)
-        except OffsetOutOfRange:
-            return SliceRead(ErrorCode.OFFSET_OUT_OF_RANGE, *facts, EMPTY)
+        except OffsetOutOfRange as error:
+            return SliceRead(error.code, *facts, EMPTY)
         if request.copied:
             found = found.copied()
         elif found.size and self._handles.are_many_lent:

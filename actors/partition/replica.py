@@ -55,21 +55,12 @@ from actors.raft.context import BrokerContext
 from actors.raft.raft_actor import Offline, RaftActor
 from actors.raft.spec import ReplicaSpec
 from actors.runtime import Address, Future, handles
-from log.errors import LogError, LogFull, LogOffline
+from log.errors import LogFull, LogOffline, RequestError
 from log.machines.metadata.plans import EndMove
 from log.partition.admission import Admitted
-from log.partition.refusals import Overtakes
 from log.partition.verification import TooMuchParked
 from log.raft.messages import Append, Message
-from log.segment.producer_state import (
-    CoordinatorFenced,
-    OutOfOrderSequence,
-    Producer,
-    ProducerFenced,
-    ProducerStates,
-    TooManyOpen,
-    WrongTransactionState,
-)
+from log.segment.producer_state import OutOfOrderSequence, Producer, ProducerStates, TooManyOpen
 from log.slices import LongCall
 from log.topic_configs import settings_of
 from protocol.error_codes import ErrorCode
@@ -86,6 +77,7 @@ from protocol.records.batches import (
 
 MOVE_CHECK_SECONDS = 0.5
 MARKER_MS = 2**31 - 1
+_REFUSED_FOR_NOW = (LogOffline, LogFull, TooManyOpen, TooMuchParked)
 _CONFIRMED = LeadershipAnswer(ErrorCode.NONE)
 _NOT_LEADER = LeadershipAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -224,7 +216,7 @@ class Replica(RaftActor):
                 # Nothing is written, so the coordinator need not read the log again: it repeats the append.
                 self._give_way_if_full()
                 return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, self._member.node.term, str(error))
-            except (ProtocolError, LogError) as error:
+            except (ProtocolError, RequestError) as error:
                 return self._refused(error)
         if self._admissions.is_busy:
             if self._admissions.is_full:
@@ -279,23 +271,28 @@ class Replica(RaftActor):
                 self._park(request, outcome, defer())
                 return None
             return self._append(request, outcome.batches, outcome.append_time_ms, defer)
-        except (ProtocolError, LogError) as error:
-            if isinstance(error, LogOffline | LogFull | TooManyOpen):
-                self._refused_for_now(request)
-            return self._refused_for_good(header, error, defer)
+        except (ProtocolError, RequestError) as error:
+            return self._refused_append(request, header, error, defer)
 
-    def _refused_for_good(
-        self, header: BatchHeader, error: Exception, defer: Callable[[], Future[AppendResult]]
+    def _refused_append(
+        self,
+        request: AppendRecords,
+        header: BatchHeader,
+        error: ProtocolError | RequestError,
+        defer: Callable[[], Future[AppendResult]],
     ) -> AppendResult | None:
         """The answer to a batch that is refused with this error; None if a majority is asked first.
 
-        A client that is told OUT_OF_ORDER_SEQUENCE_NUMBER counts its batches afresh under another epoch and sends them
-        again, written or not. A leader that was deposed and has not heard of it lacks what its successor has written,
-        so it would cause duplicates. Only a leader that a majority confirms reports a missing batch.
+        A client that receives OUT_OF_ORDER_SEQUENCE_NUMBER renumbers its batches under another epoch and sends them
+        again, whether they were written or not. A deposed leader that does not know its successor lacks what that one
+        has written, so its answer would cause duplicates. Only a leader that a majority confirms reports a missing
+        batch.
         """
-        if not isinstance(error, OutOfOrderSequence):
-            return self._refused(error)
+        if isinstance(error, _REFUSED_FOR_NOW):
+            self._refused_for_now(request)
         refused = self._refused(error)
+        if not isinstance(error, OutOfOrderSequence):
+            return refused
 
         def result(confirmed: LeadershipAnswer) -> AppendResult:
             if confirmed.error == ErrorCode.NONE:
@@ -314,11 +311,8 @@ class Replica(RaftActor):
     def _park(self, request: AppendRecords, admitted: Admitted, reply: Future[AppendResult]) -> None:
         try:
             self._transactions.park(request, admitted, reply)
-        except TooMuchParked as error:
-            self._refused_for_now(request)
-            reply.set(self._refused(error))
-        except LogError as error:
-            result = self._refused_for_good(admitted.batches.headers[0], error, lambda: reply)
+        except RequestError as error:
+            result = self._refused_append(request, admitted.batches.headers[0], error, lambda: reply)
             if result is not None:
                 reply.set(result)
 
@@ -350,10 +344,8 @@ class Replica(RaftActor):
                 self._services.refusals.check(self.group, header, self.now, self.producers)
                 self._transactions.check(header, guard)
                 result = self._append(request, admitted.batches, admitted.append_time_ms, lambda: reply)
-            except (ProtocolError, LogError) as error:
-                if isinstance(error, LogOffline | LogFull | TooManyOpen):
-                    self._refused_for_now(request)
-                result = self._refused_for_good(header, error, lambda: reply)
+            except (ProtocolError, RequestError) as error:
+                result = self._refused_append(request, header, error, lambda: reply)
         if result is not None:
             reply.set(result)
 
@@ -400,7 +392,7 @@ class Replica(RaftActor):
             else:
                 known = producers.get(request.producer_id)
                 base = -1 if known is None else known.marker_offset
-        except LogError as error:
+        except RequestError as error:
             return self._refused(error)
         return self._answer_later(None, ALL, MARKER_MS, base, base + 1, -1)
 
@@ -463,7 +455,7 @@ class Replica(RaftActor):
             return self._log_starts.delete(request)
         except LogOffline as error:
             self.after(0.0, Offline(error))
-            return RecordsDeleted(ErrorCode.KAFKA_STORAGE_ERROR, -1, str(error))
+            return RecordsDeleted(error.code, -1, str(error))
 
     @handles(RaiseLogStart)
     def raise_log_start(self, request: RaiseLogStart) -> int | None:
@@ -664,27 +656,14 @@ class Replica(RaftActor):
             return None
         return written.last_offset - header.last_offset_delta, written.last_offset + 1
 
-    def _refused(self, error: Exception) -> AppendResult:
+    def _refused(self, error: ProtocolError | RequestError) -> AppendResult:
         term = self._member.node.term
         if isinstance(error, LogOffline):
             self.after(0.0, Offline(error))  # raised here, it would be answered to this client and forgotten
-            return AppendResult(ErrorCode.KAFKA_STORAGE_ERROR, -1, term, str(error))
-        if isinstance(error, LogFull):
+        elif isinstance(error, LogFull):
             self._give_way_if_full()
-            return AppendResult(ErrorCode.KAFKA_STORAGE_ERROR, -1, term, str(error))
-        if isinstance(error, OutOfOrderSequence):
-            return AppendResult(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, term, str(error))
-        if isinstance(error, ProducerFenced):
-            return AppendResult(ErrorCode.INVALID_PRODUCER_EPOCH, -1, term, str(error))
-        if isinstance(error, CoordinatorFenced):
-            return AppendResult(ErrorCode.TRANSACTION_COORDINATOR_FENCED, -1, term, str(error))
-        if isinstance(error, TooMuchParked | TooManyOpen | Overtakes):
-            return AppendResult(ErrorCode.NOT_ENOUGH_REPLICAS, -1, term, str(error))
-        if isinstance(error, WrongTransactionState):
-            return AppendResult(ErrorCode.INVALID_TXN_STATE, -1, term, str(error))
-        if isinstance(error, ProtocolError):
-            return AppendResult(error.code, -1, term, str(error), blamed=error.records)
-        raise error
+        blamed = error.records if isinstance(error, ProtocolError) else ()
+        return AppendResult(error.code, -1, term, str(error), blamed=blamed)
 
     def _give_way_if_full(self) -> None:
         """A leader without space takes no records: hand over to a replica that is in sync and whose broker does.
@@ -705,8 +684,8 @@ class Replica(RaftActor):
             self._expire_at = deadline
             self.after(max(deadline - self.now, 0.0), _Expire())
 
-    def refuse_waiting(self, error: Exception | None) -> None:
-        code = ErrorCode.NOT_LEADER_OR_FOLLOWER if error is None else ErrorCode.KAFKA_STORAGE_ERROR
+    def refuse_waiting(self, error: LogOffline | None) -> None:
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER if error is None else error.code
         text = "another replica leads now" if error is None else str(error)
         for append in self._appends.take_all():
             self._note_refused(append.header)

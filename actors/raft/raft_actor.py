@@ -162,7 +162,7 @@ class RaftActor(Actor):
     def on_progress(self) -> None:
         """This member leads, and something has happened: a follower may hold more, the membership may be another."""
 
-    def refuse_waiting(self, error: Exception | None) -> None:
+    def refuse_waiting(self, error: LogOffline | None) -> None:
         """Refuse every request that waits for something that will not be: another leads, or the disk failed."""
 
     # -- life ------------------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@
           ^ first dirty offset
                              ^ end
 
-Whole segments are cleaned. The first dirty offset is where the last compaction came to; it is kept in the
-`cleaner-checkpoint`, and what that says counts only as long as it lies in the log.
+Whole segments are cleaned. The first dirty offset is where the last compaction ended; it is kept in the
+`cleaner-checkpoint` file, and is ignored once it lies outside the log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Cleanable:
     clean_bytes: int
     dirty_bytes: int
     overdue: bool
-    """Has something dirty been there for longer than max.compaction.lag.ms?"""
+    """Has a dirty record been in the log for longer than max.compaction.lag.ms?"""
 
     @property
     def dirty_ratio(self) -> float:

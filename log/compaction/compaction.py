@@ -4,7 +4,7 @@
     while not compaction.step(1 << 20):
         ...  # other work, appends and reads of this log included
 
-1. The log is made durable: what a newer record replaces goes only when the newer one cannot be lost any more.
+1. The log is made durable: a record is removed only when the newer record of its key cannot be lost any more.
 2. The dirty part is read into the key map. When the map is full, the dirty part ends there for this time.
 3. From the start of the log on, segments are rewritten into a `.cleaned` one, which takes the place of as many as fit
    into segment.bytes (swap.py). Older segments first: a tombstone goes only after what it deletes is gone.
@@ -12,7 +12,7 @@
 
 Offsets never change, and each swap leaves a log that holds the same for every reader of the newest values. So it may
 stop anywhere: `abandon()`, a crash, or an I/O error loses at most the segment that was being written. When the log
-is cut or loses segments under it, it gives up by itself.
+is truncated or loses segments meanwhile, the compaction gives up by itself.
 
 A step reads at most `bytes_max` and one batch more (and a little ahead), where a record counts as 100 bytes at least,
 so that well compressed batches do not make it long. A batch of very many records takes several steps, and megabytes are
@@ -99,7 +99,7 @@ class Compaction:
         """Do a bounded piece of work. True when there is nothing left to do.
 
         An error has abandoned the compaction. CorruptSegment: the log has been damaged. OSError: the log is as good
-        as before. LogOffline: it has to be opened anew.
+        as before. LogOffline: it has to be opened again.
         """
         reason = None if self.done else self._disturbance()
         if reason is not None:
@@ -130,12 +130,12 @@ class Compaction:
         if self._output is not None:
             self._output.forget_handles()
             for path in self._output.paths:
-                with contextlib.suppress(OSError):  # the reason is the error to tell
+                with contextlib.suppress(OSError):  # the reason is the error to report
                     self._log.handles.filesystem.remove(path)
             self._output = None
 
     def _disturbance(self) -> str | None:
-        """What has happened to the log since the last step that this compaction cannot live with."""
+        """Why the compaction cannot go on: what has happened to the log since the last step."""
         log, sources = self._log, self._sources
         if not log.online:
             return "the log went offline"
@@ -191,7 +191,7 @@ class Compaction:
                 yield _cost(header)
 
     def _rewrite(self, record_filter: RecordFilter) -> Steps[None]:
-        """Write segments anew, as many into one as fit, and swap each that is complete."""
+        """Rewrite segments, as many into one as fit, and swap each that is complete."""
         sources = [source for source in self._with_ends(self._sources) if source[0].base_offset < self.end_offset]
         self._sources = [segment for segment, _ in sources]
         count = 0  # of the sources that are in the output
@@ -224,7 +224,7 @@ class Compaction:
             output.remove()
         else:
             yield from output.finish()
-            self._output = None  # from the commit on, its files are not ours to remove
+            self._output = None  # from the commit on, its files belong to the log
             try:
                 self._log.replace_segments(self._sources[:count], output)
             except OSError:
@@ -240,9 +240,10 @@ class Compaction:
 
 
 class CleanedSegment(Segment):
-    """A segment under its temporary names, which takes the place of others when it is complete."""
+    """A segment under its temporary names, which replaces other segments when it is complete."""
 
     __slots__ = ("_config", "_headers", "_pending", "_unsynced_bytes", "changed")
+    suffix = CLEANED
 
     def begin(self, config: LogConfig) -> None:
         self.remove()  # what an abandoned compaction could not remove
@@ -253,22 +254,6 @@ class CleanedSegment(Segment):
         self._unsynced_bytes = 0
         self.changed = False
         """Is there a batch that is not as it was?"""
-
-    @property
-    def path(self) -> str:
-        return super().path + CLEANED
-
-    @property
-    def index_path(self) -> str:
-        return super().index_path + CLEANED
-
-    @property
-    def time_index_path(self) -> str:
-        return super().time_index_path + CLEANED
-
-    @property
-    def transaction_index_path(self) -> str:
-        return super().transaction_index_path + CLEANED
 
     def take(self, original: Bytes, kept: Bytes | None) -> None:
         """Append what is left of a batch."""
@@ -290,7 +275,7 @@ class CleanedSegment(Segment):
 
     @property
     def must_sync(self) -> bool:
-        """Is so much not on disk yet that the last sync before the swap would take long?"""
+        """Must written bytes be synced now, so that the last sync before the swap does not take long?"""
         return self._unsynced_bytes >= _SYNC_BYTES
 
     def sync(self) -> Slices[None]:
@@ -315,7 +300,7 @@ class CleanedSegment(Segment):
         if end_offset - 1 - self.base_offset > RELATIVE_OFFSET_MAX:
             return False
         if self.size == 0:
-            return True  # a log of empty segments would be of no use
+            return True  # else an empty output would become a segment
         size = self.size + segment.size
         index_entries = size // max(config.index_interval_bytes, HEADER.size) + 2
         return size <= config.segment_bytes and index_entries * _INDEX_ENTRY_BYTES <= config.segment_index_bytes

@@ -5,7 +5,7 @@ are used, so a key costs 32 bytes however long it is, and the table never takes 
 take 120 bytes per key and more, and a compaction that holds a quarter of the keys has to rewrite the log four times.
 
 Two keys with the same digest would count as one, and the older one's record would be lost. As in Kafka, 128 bits are
-taken to be enough; unlike Kafka's MD5, BLAKE2b lets nobody find such a pair on purpose.
+taken to be enough; unlike with Kafka's MD5, such a pair cannot be found on purpose with BLAKE2b.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class KeyMap:
         self._count = 0
         self._firsts = array("Q", (0,)) * self._slots
         self._seconds = array("Q", (0,)) * self._slots
-        self._offsets = array("Q", (0,)) * self._slots  # one more than the offset; 0 is a slot that nobody uses
+        self._offsets = array("Q", (0,)) * self._slots  # one more than the offset; 0 is an unused slot
 
     def __len__(self) -> int:
         return self._count

@@ -1,7 +1,7 @@
 """Which batches and records a compaction keeps: Kafka's rules, batch by batch, in the order of the log.
 
 A record goes when a newer one with its key is in the key map, when its transaction was aborted, or when it has no key.
-A tombstone, the record that says "this key is gone", goes too once everybody had time to see it: when a compaction
+A tombstone, the record that says "this key is gone", goes too once all readers had time to see it: when a compaction
 first meets it, its batch gets a delete horizon, delete.retention.ms ahead, and a later compaction removes it. The
 marker that ends a transaction has the same grace, from when the last record of the transaction is gone.
 
@@ -49,7 +49,7 @@ class AbortedTransactions:
 
 
 class RecordFilter:
-    """Told each batch of the log in turn, it says what is left of it."""
+    """Decides what is left of each batch of the log, in the order of the log."""
 
     __slots__ = (
         "_aborted", "_end_offset", "_horizon_ms", "_keys", "_now_ms", "_open", "_producers", "_removable_below",

@@ -9,8 +9,8 @@ Durability is spelled out, because a crash keeps exactly what was asked for and 
 - a directory entry (a file made, renamed or removed) is durable after `sync_directory` of the directory it is in;
 - `write_atomically` and `make_directory` do both themselves.
 
-After a failed `sync` nobody knows which bytes reached the disk, and the kernel may have marked the lost pages clean, so
-that a second `sync` would succeed without having written them. A failed `sync` is therefore never tried again.
+After a failed `sync` it is unknown which bytes reached the disk, and the kernel may have marked the lost pages clean:
+a second `sync` would succeed without having written them. A failed `sync` is therefore never tried again.
 
 Errors are plain `OSError`s which name the path, also where the system call knows only a descriptor.
 """
@@ -20,7 +20,7 @@ import errno
 import mmap
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview  # a memoryview is one of bytes: its length is its size
@@ -38,7 +38,7 @@ _sync_data = getattr(os, "fdatasync", os.fsync)  # fdatasync leaves out only wha
 class File(Protocol):
     """An open file; closed by `close()`, or when the last reference to it goes.
 
-    Whoever holds a `File` holds its bytes: it stays readable after its name was removed or renamed.
+    A reference to a `File` keeps its bytes: it stays readable after its name was removed or renamed.
     """
 
     @property
@@ -60,16 +60,16 @@ class File(Protocol):
         """Write the parts one after the other, as `pwrite` of their concatenation would, but without making it."""
 
     def truncate(self, size: int) -> None:
-        """Cut, or extend with zeros. Nobody may hold a map of the file then: touching it would kill the process."""
+        """Cut, or extend with zeros. The file must not be mapped then: touching the map would kill the process."""
 
     def allocate(self, size: int) -> None:
-        """Have the disk's space for so many bytes, whatever is in them."""
+        """Reserve `size` bytes of disk space for the file. Their content is undefined."""
 
     def sync(self) -> None:
         """Make bytes and size durable. Not the name: see `Filesystem.sync_directory`."""
 
     def close(self) -> None:
-        """Let go of the descriptor; again is fine."""
+        """Close the descriptor. A second call does nothing."""
 
 
 class Map(Protocol):
@@ -80,7 +80,7 @@ class Map(Protocol):
         """The bytes; empty for an empty file, released once the map is closed."""
 
     def close(self) -> None:
-        """Unmap; again is fine. While slices of the view live, the memory stays mapped until the last one goes."""
+        """Unmap; a second call does nothing. While slices of the view live, the memory stays mapped."""
 
 
 class Filesystem(Protocol):
@@ -93,7 +93,7 @@ class Filesystem(Protocol):
         """Open to read and write; makes the file if it is missing and keeps its content if it is not."""
 
     def map(self, path: str) -> Map:
-        """Map a whole file that nobody writes any more."""
+        """Map a whole file that is not written any more."""
 
     def read(self, path: str) -> bytes:
         """All of a small file."""
@@ -106,12 +106,12 @@ class Filesystem(Protocol):
         """
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or directory. A disk that cannot tell raises: "unknown" must not read as "no"."""
+        """Whether there is a file or directory. A disk that cannot answer raises: "unknown" must not read as "no"."""
 
     def size(self, path: str) -> int: ...
 
     def free_bytes(self, path: str) -> int:
-        """What may still be written to the disk that this directory is on."""
+        """How many bytes may still be written to the disk that this directory is on."""
 
     def list(self, directory: str) -> Names:
         """The names in a directory, sorted."""
@@ -135,6 +135,16 @@ class Filesystem(Protocol):
         """Make durable which names are in the directory, and which files they stand for."""
 
 
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """An error of a system call on a descriptor does not name the path."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = path
+        raise
+
+
 class DiskFile:
     """A descriptor that closes itself.
 
@@ -152,18 +162,15 @@ class DiskFile:
         return f"<DiskFile {self.path!r} descriptor {self._descriptor}>"
 
     def __del__(self) -> None:
-        with contextlib.suppress(OSError):  # nobody to tell, and nothing promised: durability is sync's business
+        with contextlib.suppress(OSError):  # no caller is left, and only `sync` promises durability
             self.close()
 
     def fileno(self) -> int:
         return self._descriptor
 
     def size(self) -> int:
-        try:
+        with _naming(self.path):
             return os.fstat(self._descriptor).st_size
-        except OSError as error:
-            error.filename = self.path
-            raise
 
     def pread(self, size: int, at: int) -> bytes:
         try:
@@ -201,28 +208,19 @@ class DiskFile:
             at += size
 
     def truncate(self, size: int) -> None:
-        try:
+        with _naming(self.path):
             os.ftruncate(self._descriptor, size)
-        except OSError as error:
-            error.filename = self.path
-            raise
 
     def allocate(self, size: int) -> None:
-        try:
+        with _naming(self.path):
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self._descriptor, 0, size)
             else:
                 os.pwrite(self._descriptor, bytes(size), 0)
-        except OSError as error:
-            error.filename = self.path
-            raise
 
     def sync(self) -> None:
-        try:
+        with _naming(self.path):
             _sync_data(self._descriptor)
-        except OSError as error:
-            error.filename = self.path
-            raise
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, _CLOSED
@@ -303,7 +301,7 @@ class DiskFilesystem:
             missing.append(path)
             path = parent_of(path)
         # An earlier call may have been killed between making the deepest one there is and syncing its parent. A parent
-        # we may not read is none of ours.
+        # this process may not read was not made by it.
         with contextlib.suppress(PermissionError):
             self.sync_directory(parent_of(path))
         for directory in reversed(missing):
@@ -338,10 +336,8 @@ class DiskFilesystem:
     def sync_directory(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(descriptor)
-        except OSError as error:
-            error.filename = path
-            raise
+            with _naming(path):
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
 
@@ -359,7 +355,7 @@ def write_through_temporary(filesystem: Filesystem, path: str, data: Buffer) -> 
             file.close()
         filesystem.rename(temporary, path)
     except OSError:
-        with contextlib.suppress(OSError):  # the first error is the one to tell
+        with contextlib.suppress(OSError):  # the first error is the one to report
             filesystem.remove(temporary)
         raise
     filesystem.sync_directory(parent_of(path))

@@ -1,15 +1,16 @@
-"""Open files and maps, kept open for the next one who asks, up to a limit.
+"""Open files and maps, kept open for the next use, up to a limit.
 
 A broker has many more segments than it may have descriptors, and opening one costs more than a small read from it. So
 a log asks `Handles` for a file each time it needs it, and keeps none but the segment it is writing to.
 
-Dropping a handle only drops the reference that is held here. A `File` that nobody else holds is closed by that, at
-once; one that somebody holds (a slice on its way to a client) stays readable until they let go. Nothing here closes a
-file that is in use, and nothing has to know whether one is. But those that outlive their place here are counted, so
-that slow clients do not take all descriptors of the process: while too many do, no more slices are handed out.
+Dropping a handle only drops the reference that is held here. A `File` without any other reference is closed by that, at
+once; a file that is in use (by a slice on its way to a client) stays readable until its last reference goes. Nothing
+here closes a file that is in use, and nothing has to know whether one is. But files that outlive their place here are
+counted, so that slow clients do not take all descriptors of the process: while there are too many of them, no more
+slices are handed out.
 
-Nobody keeps a `Map`: it is used within the call that asked for it. `forget` closes it even if it is held, because the
-next thing to happen may be a truncation, and to touch a mapped page behind the new end kills the process.
+A `Map` is used only within the call that asked for it. `forget` closes it even if it is referenced, because the next
+thing to happen may be a truncation, and to touch a mapped page behind the new end kills the process.
 """
 
 import weakref
@@ -26,7 +27,7 @@ class Handles:
     """The most recently used files and maps of one filesystem.
 
     What is cached goes by path, so a path must be forgotten before what it stands for changes: before a truncation,
-    removal or rename. Whoever gets a file or map here must not close it.
+    removal or rename. A caller that gets a file or map here must not close it.
     """
 
     __slots__ = (
@@ -41,7 +42,7 @@ class Handles:
         self.filesystem = filesystem
         self.reserve = Reserve(filesystem, "", 0) if reserve is None else reserve
         self.unnoted_syncs: dict[str, int] = {}
-        """Logs of which a sync failed, and that could not be written down: where they were durable up to."""
+        """Logs whose failed sync could not be written down, and the offsets up to which they were durable."""
         self.unnamed: dict[str, set[str]] = {}
         """Directories of logs whose names may not be on disk yet, by parent: one sync of that is for all of them."""
         self._handles: OrderedDict[str, _Handle] = OrderedDict()  # the least recently used first
@@ -50,16 +51,16 @@ class Handles:
 
     @property
     def lent_count(self) -> int:
-        """Files that are not kept here any more and that somebody holds."""
+        """The number of files that are not kept here any more and still in use."""
         return len(self._lent)
 
     @property
     def are_many_lent(self) -> bool:
-        """Should nobody take a file from here who may hold it for long?"""
+        """Are so many files lent that a caller that may hold one for long must not take one?"""
         return len(self._lent) >= self.lent_max
 
     def note_failed_sync(self, directory: str, flushed_offset: int) -> None:
-        """A sync of this log failed, and so far only we know: it is written down when the log is opened anew."""
+        """A sync of this log failed, and only this process knows: it is written down when the log is opened again."""
         known = self.unnoted_syncs.get(directory, flushed_offset)
         self.unnoted_syncs[directory] = min(known, flushed_offset)
 
@@ -114,7 +115,7 @@ class Handles:
             self._let_go(self._handles.popitem(last=False)[1])
 
     def _let_go(self, handle: "_Handle") -> None:
-        """This was taken out. Its file is counted as long as somebody holds it; most are closed at once."""
+        """This handle was taken out. Its file is counted as long as it is in use; most are closed at once."""
         self.open_count -= handle.count()
         if handle.file is not None:
             self._lent.add(weakref.ref(handle.file, self._lent.discard))

@@ -23,7 +23,7 @@ import fnmatch
 import io
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import attrs
@@ -53,7 +53,7 @@ class Fault:
     path: str = "*"  # a shell pattern, whose * also matches /
     after: int = 0
     times: int | None = 1  # None: for ever, as a disk that is full or dead
-    written: int = 0  # a short write: so many bytes are written before it fails
+    written: int = 0  # a short write: how many bytes are written before it fails
 
     def strikes(self, operation: Operation, path: str) -> bool:
         if self.times == 0 or self.operation not in (operation, "*") or not fnmatch.fnmatchcase(path, self.path):
@@ -106,11 +106,11 @@ class MemoryFilesystem:
 
     @property
     def down(self) -> bool:
-        """Did it crash, at `crash_at`, and was not started again?"""
+        """Did it crash, at `crash_at`, without a start since?"""
         return self._down
 
     def copy(self) -> "MemoryFilesystem":
-        """The same state, with faults and pending changes; from here on the two go their own ways."""
+        """The same state, with faults and pending changes; from here on the two are independent."""
         other = MemoryFilesystem()
         for name in ("operations", "crash_at", "crash_share", "era", "capacity", "_edits", "_down"):
             setattr(other, name, getattr(self, name))
@@ -152,12 +152,10 @@ class MemoryFilesystem:
         return MemoryFile(self, path, self.file(path))
 
     def create(self, path: str) -> "MemoryFile":
-        interrupt = self.begin("create", path)
-        directory, name = self._place(path)
-        if name not in directory.entries:
-            self._edit((directory, name, FileNode()))
-        if interrupt:
-            raise interrupt.error
+        with self.changing("create", path):
+            directory, name = self._place(path)
+            if name not in directory.entries:
+                self._edit((directory, name, FileNode()))
         return MemoryFile(self, path, self.file(path))
 
     def map(self, path: str) -> "MemoryMap":
@@ -191,7 +189,7 @@ class MemoryFilesystem:
         return sum(len(file.data) for file in self._root.files())
 
     def need(self, size: int, path: str) -> None:
-        """So many more bytes are about to be written."""
+        """Raise ENOSPC if the capacity does not allow `size` more bytes."""
         if self.capacity is not None and size > 0 and self._used_bytes() + size > self.capacity:
             raise _error(errno.ENOSPC, path)
 
@@ -204,59 +202,50 @@ class MemoryFilesystem:
         there = len(names)
         while there and not self._is_directory("/".join(names[:there])):
             there -= 1
-        self.sync_directory(
-            "/".join(names[: max(there - 1, 0)])
-        )  # as on disk: an earlier call may have been killed here
+        # As on disk: an earlier call may have been killed here.
+        self.sync_directory("/".join(names[: max(there - 1, 0)]))
         for depth in range(there, len(names)):
             parent, made = "/".join(names[:depth]), "/".join(names[: depth + 1])
-            interrupt = self.begin("make_directory", made)
-            directory = self._directory(parent)
-            if names[depth] in directory.entries:
-                raise _error(errno.EEXIST, path)
-            self._edit((directory, names[depth], DirectoryNode()))
-            if interrupt:
-                raise interrupt.error
+            with self.changing("make_directory", made):
+                directory = self._directory(parent)
+                if names[depth] in directory.entries:
+                    raise _error(errno.EEXIST, path)
+                self._edit((directory, names[depth], DirectoryNode()))
             self.sync_directory(parent)
 
     def add_directory(self, path: str) -> None:
-        interrupt = self.begin("make_directory", path)
-        directory, name = self._place(path)
-        there = directory.entries.get(name)
-        if isinstance(there, FileNode):
-            raise _error(errno.EEXIST, path)
-        if there is None:
-            self._edit((directory, name, DirectoryNode()))
-        if interrupt:
-            raise interrupt.error
+        with self.changing("make_directory", path):
+            directory, name = self._place(path)
+            there = directory.entries.get(name)
+            if isinstance(there, FileNode):
+                raise _error(errno.EEXIST, path)
+            if there is None:
+                self._edit((directory, name, DirectoryNode()))
 
     def rename(self, old: str, new: str) -> None:
-        interrupt = self.begin("rename", old)
-        (source, name), (target, new_name) = self._place(old), self._place(new)
-        node, replaced = self._node(old), target.entries.get(new_name)
-        if node is not replaced:
-            if isinstance(node, DirectoryNode):
-                if _split(new)[: len(_split(old))] == _split(old):  # into itself
-                    raise _error(errno.EINVAL, new)
-                if isinstance(replaced, FileNode):
-                    raise _error(errno.ENOTDIR, new)
-                if replaced is not None and replaced.entries:
-                    raise _error(errno.ENOTEMPTY, new)
-            elif isinstance(replaced, DirectoryNode):
-                raise _error(errno.EISDIR, new)
-            self._edit((source, name, None), (target, new_name, node))
-        if interrupt:
-            raise interrupt.error
+        with self.changing("rename", old):
+            (source, name), (target, new_name) = self._place(old), self._place(new)
+            node, replaced = self._node(old), target.entries.get(new_name)
+            if node is not replaced:
+                if isinstance(node, DirectoryNode):
+                    if _split(new)[: len(_split(old))] == _split(old):  # into itself
+                        raise _error(errno.EINVAL, new)
+                    if isinstance(replaced, FileNode):
+                        raise _error(errno.ENOTDIR, new)
+                    if replaced is not None and replaced.entries:
+                        raise _error(errno.ENOTEMPTY, new)
+                elif isinstance(replaced, DirectoryNode):
+                    raise _error(errno.EISDIR, new)
+                self._edit((source, name, None), (target, new_name, node))
 
     def remove(self, path: str) -> None:
-        interrupt = self.begin("remove", path)
-        try:
-            self.file(path)
-        except FileNotFoundError:
-            pass
-        else:
-            self._edit((*self._place(path), None))
-        if interrupt:
-            raise interrupt.error
+        with self.changing("remove", path):
+            try:
+                self.file(path)
+            except FileNotFoundError:
+                pass
+            else:
+                self._edit((*self._place(path), None))
 
     def remove_tree(self, path: str) -> None:
         if not self.exists(path):
@@ -267,16 +256,12 @@ class MemoryFilesystem:
                 self.remove_tree(inner)
             else:
                 self.remove(inner)
-        interrupt = self.begin("remove", path)
-        self._edit((*self._place(path), None))
-        if interrupt:
-            raise interrupt.error
+        with self.changing("remove", path):
+            self._edit((*self._place(path), None))
 
     def sync_directory(self, path: str) -> None:
-        interrupt = self.begin("sync_directory", path)
-        self._directory(path).sync()
-        if interrupt:
-            raise interrupt.error
+        with self.changing("sync_directory", path):
+            self._directory(path).sync()
 
     # How it goes wrong: `look` precedes what only reads, `begin` what changes something
 
@@ -306,6 +291,14 @@ class MemoryFilesystem:
                     return Interrupt(min(size, fault.written), error)
                 raise error
         return None
+
+    @contextlib.contextmanager
+    def changing(self, operation: Operation, path: str) -> Iterator[None]:
+        """Do an operation that is done as a whole or not at all, and raise what `begin` gives for afterwards."""
+        interrupt = self.begin(operation, path)
+        yield
+        if interrupt:
+            raise interrupt.error
 
     # Names
 
@@ -387,10 +380,8 @@ class MemoryFile:
 
     def truncate(self, size: int) -> None:
         self._check()
-        interrupt = self._filesystem.begin("truncate", self.path)
-        self._node.truncate(size)
-        if interrupt:
-            raise interrupt.error
+        with self._filesystem.changing("truncate", self.path):
+            self._node.truncate(size)
 
     def allocate(self, size: int) -> None:
         self.pwrite(bytes(size), 0)
@@ -398,13 +389,11 @@ class MemoryFile:
     def sync(self) -> None:
         self._check()
         try:
-            interrupt = self._filesystem.begin("sync", self.path)
+            with self._filesystem.changing("sync", self.path):
+                self._node.sync()
         except OSError:
             self._node.pending.clear()  # the pages count as clean from now on: no later sync will write them
             raise
-        self._node.sync()
-        if interrupt:
-            raise interrupt.error
 
     def close(self) -> None:
         self._era = None

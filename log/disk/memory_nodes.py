@@ -18,7 +18,7 @@ NameChange = tuple["DirectoryNode", str, Node | None]  # the name now stands for
 
 
 class FileNode:
-    """The bytes of a file, whatever it is called."""
+    """The bytes of a file, under any name."""
 
     __slots__ = ("data", "durable", "pending")
 
@@ -207,13 +207,13 @@ def _crashed(durable: bytearray, pending: Sequence[FileChange], rng: random.Rand
         sizes.append(at if data is None else max(sizes[-1], at + len(data)))
     first = min(at for at, _ in pending) // SECTOR_SIZE  # no sector before this one changed
     sectors = range(first, _sectors(max(sizes)))
-    count = rng.randrange(len(pending))  # so many changes reached the disk, and then…
+    count = rng.randrange(len(pending))  # how many changes reached the disk, and then…
     reached = dict.fromkeys(sectors, count)  # per sector
     if rng.random() < 0.5:  # …the next one was under way, from its start to its end
         at, data = pending[count]
         torn = rng.randint(at // SECTOR_SIZE, _sectors(at + len(data or b"")))
         reached |= dict.fromkeys(range(first, torn), count + 1)
-    else:  # …but no: each sector went its own way
+    else:  # …or each sector was written or lost on its own
         reached = {sector: rng.randint(0, len(pending)) for sector in sectors}
 
     content = durable + bytes(max(sizes) - len(durable))

@@ -65,7 +65,7 @@ class Reserve:
             self.is_full = True
 
     def release(self) -> bool:
-        """Something that must be written finds no space. False if nothing is left to be given up."""
+        """Give up a piece of the reserve for a write that finds no space. False if nothing is left of it."""
         self.is_full = True
         try:
             file = self._files.open(self._path)
@@ -101,7 +101,7 @@ class Reserve:
 
 
 def may_use_reserve(path: str) -> bool:
-    """Not the files of records: `x.log`, and `x.log.cleaned` of compaction."""
+    """May this file take the reserve? All may but those of records: `x.log`, and `x.log.cleaned` of compaction."""
     return ".log" not in os.path.basename(path)
 
 

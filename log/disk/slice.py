@@ -20,7 +20,7 @@ class Slice:
     size: int
     end_offset: int
     beyond: int = 0
-    """How many more bytes the same read could have had, were they not in the next segments: a slice is of one file."""
+    """The bytes that the same read could have had from later segments: a slice is of one file."""
     copy: bytes = b""
     """The bytes, if they were read already and no file is held."""
 
@@ -28,7 +28,7 @@ class Slice:
         return self.size
 
     def fileno(self) -> int:
-        """For sendfile."""
+        """The descriptor of the file, for sendfile."""
         assert self.file is not None, "an empty slice has no file"
         return self.file.fileno()
 
@@ -41,7 +41,7 @@ class Slice:
         return Slice(None, 0, self.size, self.end_offset, self.beyond, self.read())
 
     def withheld(self) -> Slice:
-        """Nothing of it, though it is there."""
+        """An empty slice that says how many bytes are there."""
         return Slice(None, 0, 0, self.end_offset, self.size + self.beyond)
 
 

@@ -7,16 +7,16 @@ and moments go in, records and answers come out, without a clock and without I/O
     machine.replay_marker(id, committed)    the end of a transaction, in its place; after all, machine.loaded(moment)
     machine.handle(request, caller, moment) a request of Kafka's protocol, decoded; answered now or later
     machine.tick(moment)                    something is due; machine.next_deadline says when (or None)
-    machine.effects                         what came of it: whoever drives the machine takes it after every call
+    machine.effects                         what came of it: the driver of the machine takes it after every call
 
-The state runs ahead of the log: it changes when a record is decided on, not when that is committed. So whoever drives
-it keeps this order: all records of one `Effects` are appended together, all or none; answers go out only when these
-records and all before them are committed, even answers that wrote nothing, since they may tell of what others wrote. If
-nobody knows what became of an append, the machine is thrown away and made anew from the log.
+The state runs ahead of the log: it changes when a record is decided on, not when that is committed. So the driver keeps
+this order: all records of one `Effects` are appended together, all or none; answers go out only when these records and
+all before them are committed, even answers that wrote nothing, since they may depend on earlier records. If the outcome
+of an append is unknown, the machine is thrown away and built again from the log.
 
 What clients make a machine write is bounded when the machine decides: a record has at most max.message.bytes of its
 topic. What a machine writes by itself (time passed, a topic was deleted) is cut into several batches where it may be,
-and no batch is larger than EFFECTS_BYTES_MAX. Every batch that was written can be loaded, whatever the bounds were.
+and no batch is larger than EFFECTS_BYTES_MAX. Every batch that was written can be loaded, under any earlier bounds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Write = tuple[bytes, bytes | None]
 
 
 RECORD_OVERHEAD = 32
-"""At least as many bytes as a record has beside its key and value."""
+"""An upper bound on what a record takes beside its key and value."""
 RECORD_BYTES_MAX = 8 << 20
 """The largest record that a client can make a machine write, even where max.message.bytes is more."""
 EFFECTS_BYTES_MAX = 32 << 20
@@ -57,7 +57,7 @@ class Moment:
 
 @frozen(slots=True)
 class Caller:
-    """Who asks. `token` stands for the question: the answer comes with it."""
+    """The client that asks. `token` stands for its request: the answer carries it."""
 
     token: object
     version: int
@@ -74,9 +74,9 @@ class Effects:
     producer: tuple[int, int] | None = None
     """Id and epoch, if the records belong to a producer's open transaction. All of them do, then."""
     undo: Callable[[], None] | None = None
-    """Takes back what the machine decided, for records that the producer's transaction may refuse."""
+    """Takes back the machine's decision if the log refuses the records of a producer's transaction."""
     cuts: list[int] = field(factory=list)
-    """After so many records the rest may be written in another batch: they do not depend on each other."""
+    """Numbers of records after which the rest may be written in another batch, because it is independent."""
 
     def __bool__(self) -> bool:
         return bool(self.records or self.replies)

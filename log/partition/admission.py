@@ -13,10 +13,11 @@ MESSAGE_TOO_LARGE makes Kafka's own clients split a batch and send it again.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 
 from log.config import CleanupPolicy, LogConfig, TimestampType
-from log.segment.batch_slices import COMPRESS_BYTES, DECOMPRESS_BYTES
+from log.segment.batch_slices import COMPRESS_BYTES, in_time
 from log.slices import Slices, called, finish
 from protocol.errors import BatchTooLarge, CorruptBatch, InvalidRecord, InvalidTimestamp
 from protocol.late_attrs import frozen
@@ -101,15 +102,10 @@ def admission(data: memoryview, config: LogConfig, now_ms: int) -> Slices[Admitt
 
 
 def _decompressed(batches: RecordBatches, config: LogConfig) -> Slices[bytes]:
-    codec, data = batches.headers[0].codec, batches.data[HEADER.size :]
-    limit = max(PLAIN_BYTES_MAX, config.max_message_bytes)
+    header, data = batches.headers[0], batches.data[HEADER.size :]
     try:
-        if len(data) < DECOMPRESS_BYTES:
-            try:
-                return decompress(codec, data, DECOMPRESS_BYTES)
-            except BatchTooLarge:
-                pass  # it is larger than it looks
-        return (yield from called(lambda: decompress(codec, data, limit)))
+        unpack = partial(decompress, header.codec, data)
+        return (yield from in_time(header, unpack, max(PLAIN_BYTES_MAX, config.max_message_bytes)))
     except CorruptBatch as error:  # the checksum is right: sent again, it would be no better
         raise InvalidRecord(str(error)) from None
 
@@ -136,7 +132,7 @@ def _check_header(header: BatchHeader, config: LogConfig) -> None:
     if header.is_control:
         raise InvalidRecord("control batches are for brokers alone")
     if header.is_transactional and header.producer_id < 0:
-        raise InvalidRecord("a transactional batch of nobody")
+        raise InvalidRecord("a transactional batch without a producer id")
     if header.attributes & ~_ATTRIBUTES_OF_CLIENTS:
         raise InvalidRecord(f"a batch with attributes {header.attributes:#x}, of which some are for brokers alone")
     if header.record_count != header.last_offset_delta + 1:
@@ -145,7 +141,7 @@ def _check_header(header: BatchHeader, config: LogConfig) -> None:
         raise InvalidRecord(
             f"producer {header.producer_id} with epoch {header.producer_epoch} and sequence {header.base_sequence}"
         )
-    _ = header.codec  # UnsupportedCodec, if there is none such
+    _ = header.codec  # raises UnsupportedCodec
 
 
 def _check_size(header: BatchHeader, config: LogConfig) -> None:

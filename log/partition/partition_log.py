@@ -10,12 +10,13 @@ batch is never split. One caller at a time: a log belongs to one actor.
 
 What is durable: everything below `flushed_offset`. The recovery point on disk follows it (`checkpoint`), and a crash
 costs a scan from there. A write or a sync that fails takes the log offline: what is on disk is unknown then, a second
-try could succeed without having written, and only opening it anew, with recovery, makes it known again.
+try could succeed without having written, and only opening it again, with recovery, makes it known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -52,7 +53,7 @@ P = ParamSpec("P")
 
 
 def _check_markers(batches: RecordBatches) -> None:
-    """A marker that nobody can read must not get into the log: it could never be opened again."""
+    """A marker that cannot be read must not get into the log: the log could never be opened again."""
     position = 0
     for header in batches.headers:
         if header.producer_id >= 0 and header.is_control:
@@ -64,8 +65,8 @@ class PartitionLog:
     """Use `PartitionLog.open`."""
 
     __slots__ = (
-        "_flushed_at_ms", "_flushing", "_generation", "_handles", "_high_watermark", "_offline", "_promise",
-        "_promises", "_saved", "_unsynced", "config", "cut", "directory", "end_offset", "epochs", "flushed_offset",
+        "_flushed_at_ms", "_flushing", "_offline", "_promise", "_promises", "_saved", "_unsynced", "config", "cut",
+        "directory", "end_offset", "epochs", "flushed_offset", "generation", "handles", "high_watermark",
         "is_truncating", "log_start_offset", "producers", "segments", "synced_first", "uses_reserve",
     )  # fmt: skip
 
@@ -84,23 +85,25 @@ class PartitionLog:
         self.synced_first = opened.synced_first
         """May a file say, now or after a power loss, that every record was synced before it was acknowledged?"""
         self.uses_reserve = False
-        """May its records take the room that is kept for a full disk?"""
+        """May its records take the reserve of a full disk?"""
         self.is_truncating = False
-        """Was the log cut, and is that not on disk yet? Until it is, nothing is appended: see `truncate`."""
+        """Was the log truncated, and is that not on disk yet? Until it is, nothing is appended: see `truncate`."""
         self._promises = self.synced_first
         self._promise = 0
-        self._handles = handles
-        self._high_watermark = found.high_watermark
+        self.handles = handles
+        self.high_watermark = found.high_watermark
+        """The end of what a majority holds, set by the Raft member; in the log it only bounds what may be removed."""
         self._unsynced = opened.unsynced
         self._saved = opened.saved
         self._flushed_at_ms = 0
         self._flushing: Flush | None = None
-        self._generation = 0
+        self.generation = 0
+        """Another number means that the log was truncated in the meantime."""
         self._offline: LogOffline | None = None
 
     @classmethod
     def open(cls, directory: str, config: LogConfig, handles: Handles, *, topic_id: str = "") -> PartitionLog:
-        """Open the log in `directory`, making it if there is none, recovering it if it was not closed cleanly."""
+        """Open the log in `directory`, making it if it is missing, recovering it if it was not closed cleanly."""
         try:
             return cls(directory, config, handles, open_log(handles, directory, config, topic_id))
         except OSError as error:
@@ -115,7 +118,7 @@ class PartitionLog:
 
     @property
     def filesystem(self) -> Filesystem:
-        return self._handles.filesystem
+        return self.handles.filesystem
 
     @property
     def first_offset(self) -> int:
@@ -131,7 +134,7 @@ class PartitionLog:
 
     @property
     def is_closed_cleanly(self) -> bool:
-        """Is it on disk that recovery has nothing to scan?"""
+        """Does a file on disk say that recovery has nothing to scan?"""
         return self._saved.is_clean
 
     @property
@@ -139,31 +142,13 @@ class PartitionLog:
         return self._offline is None
 
     @property
-    def generation(self) -> int:
-        """Another number means that the log was cut in the meantime."""
-        return self._generation
-
-    @property
     def is_flushing(self) -> bool:
         """Is a flush under way that has not ended yet?"""
         return self._flushing is not None
 
     @property
-    def handles(self) -> Handles:
-        return self._handles
-
-    @property
     def active(self) -> Segment:
         return self.segments[-1]
-
-    @property
-    def high_watermark(self) -> int:
-        """What a majority holds. Told by whoever replicates; here it only bounds what may be removed."""
-        return self._high_watermark
-
-    @high_watermark.setter
-    def high_watermark(self, offset: int) -> None:
-        self._high_watermark = offset
 
     @property
     def last_stable_offset(self) -> int:
@@ -171,10 +156,10 @@ class PartitionLog:
 
         Never below the log's start: records of one that is open may be deleted.
         """
-        undecided = self.producers.first_undecided_offset(self._high_watermark)
+        undecided = self.producers.first_undecided_offset(self.high_watermark)
         if undecided is None:
-            return self._high_watermark
-        return max(min(self._high_watermark, undecided), self.log_start_offset)
+            return self.high_watermark
+        return max(min(self.high_watermark, undecided), self.log_start_offset)
 
     def producers_at(self, offset: int) -> ProducerStates:
         """The producers' table as it was at `offset`, where a batch begins: for a follower whose log begins there.
@@ -184,7 +169,7 @@ class PartitionLog:
         unknown one. Producers that have expired since are left out.
         """
         table = replay_producers(
-            self._handles.filesystem, self.directory, self.segments, offset, self._saved.keep_snapshot
+            self.handles.filesystem, self.directory, self.segments, offset, self._saved.keep_snapshot
         )
         known = [producer for producer in table if self.producers.get(producer.id) is not None]
         lost = [one for one in self.producers.before(offset) if table.get(one.id) is None]  # a snapshot may be damaged
@@ -193,7 +178,7 @@ class PartitionLog:
     def needs_flush(self, now_ms: int) -> bool:
         """Do flush.messages or flush.ms ask for a sync, or a sealed segment whose files are held open until then?
 
-        With flush.messages=1 a new log is one to sync, too: others get their names on disk with their first flush.
+        With flush.messages=1 a new log is one to sync, too: other logs get their names on disk with their first flush.
         """
         waiting = self.end_offset - self.flushed_offset
         if self.is_truncating or self._promises != self.synced_first:
@@ -221,7 +206,7 @@ class PartitionLog:
             stateful = stateful or header.producer_id >= 0
         if stateful:
             _check_markers(batches)
-        if self.is_truncating or self._handles.reserve.is_full:
+        if self.is_truncating or self.handles.reserve.is_full:
             self._must_take(batches)
         segment = self._make_room(len(data), base_offset, offset - 1, max_timestamp, now_ms)
         try:
@@ -263,7 +248,7 @@ class PartitionLog:
                 hidden = ()
             return
         _check_markers(batches)
-        if self.is_truncating or self._handles.reserve.is_full:
+        if self.is_truncating or self.handles.reserve.is_full:
             self._must_take(batches)
         max_timestamp = max(header.max_timestamp for header in batches.headers)
         segment = self._make_room(len(batches.data), first_offset, end_offset - 1, max_timestamp, now_ms)
@@ -290,11 +275,9 @@ class PartitionLog:
         if self.active.size == 0 or self.is_truncating:
             return
         self._must_be_online()
-        try:
+        with self._disk_errors():
             self._become_dirty()
             self._roll_to(self.end_offset)
-        except OSError as error:
-            raise self._take_offline(error) from error
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -363,7 +346,7 @@ class PartitionLog:
             self._truncate(offset)
         except OSError as error:
             # It may have been one, of a small file.
-            note_failed_sync(self._handles, self.directory, self.flushed_offset)
+            note_failed_sync(self.handles, self.directory, self.flushed_offset)
             raise self._take_offline(error) from error
 
     def restart_at(
@@ -373,11 +356,11 @@ class PartitionLog:
         self._must_be_online()
         try:
             self._become_dirty()
-            checkpoint.write_restarting(self._handles.filesystem, self.directory)
-            self._generation += 1
+            checkpoint.write_restarting(self.handles.filesystem, self.directory)
+            self.generation += 1
             self._flushing = None
-            checkpoint.forget_first_dirty(self._handles.filesystem, self.directory)
-            self.end_offset = self.log_start_offset = self._high_watermark = self.flushed_offset = offset
+            checkpoint.forget_first_dirty(self.handles.filesystem, self.directory)
+            self.end_offset = self.log_start_offset = self.high_watermark = self.flushed_offset = offset
             self._write_offsets()
             for segment in self.segments:
                 segment.remove()
@@ -390,16 +373,16 @@ class PartitionLog:
             self._saved.write_snapshot(self.end_offset, self.producers)
             self.flush()
             self.checkpoint()
-            checkpoint.forget_restarting(self._handles.filesystem, self.directory)
+            checkpoint.forget_restarting(self.handles.filesystem, self.directory)
         except OSError as error:
-            note_failed_sync(self._handles, self.directory, self.flushed_offset)
+            note_failed_sync(self.handles, self.directory, self.flushed_offset)
             raise self._take_offline(error) from error
 
     def raise_log_start(self, offset: int) -> None:
         """Records below `offset` are gone for readers from now on; whole segments of them go from disk too."""
         if offset <= self.log_start_offset:
             return
-        committed = min(self._high_watermark, self.end_offset)
+        committed = min(self.high_watermark, self.end_offset)
         if offset > committed:
             raise OffsetOutOfRange(offset, self.log_start_offset, committed)
         self._must_be_online()
@@ -407,13 +390,11 @@ class PartitionLog:
             self.flush()
         self.log_start_offset = offset
         self.checkpoint()
-        try:
+        with self._disk_errors():
             count = sum(1 for following in self.segments[1:] if following.base_offset <= offset)
             self._remove_first(count)
-        except OSError as error:
-            raise self._take_offline(error) from error
         # Not before the log start is on disk: until then older epochs are looked for. And only up to the batches that
-        # are kept: the start may lie inside of one, and who begins with that one votes with the epoch before it.
+        # are kept: the start may lie inside of one, and a replica that begins with it votes with the epoch before.
         self.epochs.cut_before(min(self.segments[0].base_offset, offset))
 
     def must_flush_for(self, offset: int) -> bool:
@@ -451,10 +432,10 @@ class PartitionLog:
         """Put a compacted segment, whose `.cleaned` files are synced, in the place of sealed ones that are neighbours.
 
         An OSError means that nothing was changed. Once it is decided, an error takes the log offline, and opening it
-        anew finishes the swap.
+        again finishes the swap.
         """
         self._must_be_online()
-        files, base_offset = self._handles.filesystem, cleaned.base_offset
+        files, base_offset = self.handles.filesystem, cleaned.base_offset
         at = self.segments.index(replaced[0])
         assert self.segments[at : at + len(replaced)] == replaced, "the segments to be replaced are not the log's"
         assert replaced[-1] is not self.active, "the active segment is never replaced"
@@ -464,24 +445,22 @@ class PartitionLog:
             if may_be_decided(files, self.directory, base_offset):
                 raise self._take_offline(error) from error
             raise
-        try:
+        with self._disk_errors():
             for segment in replaced:
                 segment.forget_handles()
             finish_swap(files, self.directory, base_offset)
-            self.segments[at : at + len(replaced)] = [Segment(self._handles, self.directory, base_offset, cleaned.size)]
+            self.segments[at : at + len(replaced)] = [Segment(self.handles, self.directory, base_offset, cleaned.size)]
             kept = {segment.base_offset for segment in self.segments}
             upper = self.segments[at + 1].base_offset
             self._saved.remove_snapshots(lambda snapshot: snapshot < upper and snapshot not in kept)
-        except OSError as error:
-            raise self._take_offline(error) from error
 
     # -- durability ------------------------------------------------------------------------------------------
 
     def promise_to_sync_first(self, *, promises: bool) -> None:
-        """Shall a file say that every record is synced before it is acknowledged, and is that so from now on?
+        """Promise, by a file, that every record is synced before it is acknowledged; or end that promise.
 
-        The file comes when everything that was acknowledged before is synced. If the promise ends, it still has to be
-        kept until the file is gone durably: until `synced_first` says so.
+        The file is written when everything that was acknowledged before is synced. If the promise ends, it still has to
+        be kept until the file is gone durably: until `synced_first` says so.
         """
         if promises == self._promises:
             return
@@ -499,15 +478,13 @@ class PartitionLog:
         self._must_be_online()
         assert self._flushing is None, "a flush is under way"
         unsynced = self._unsynced
-        try:
+        with self._disk_errors():
             files = [*unsynced.files, *self.active.write_indexes()]
             if unsynced.is_new:
-                files.append(self._handles.filesystem.open(f"{self.directory}/{checkpoint.METADATA}"))
+                files.append(self.handles.filesystem.open(f"{self.directory}/{checkpoint.METADATA}"))
             if self.synced_first and not self._promises:
-                checkpoint.forget_synced_first(self._handles.filesystem, self.directory)
+                checkpoint.forget_synced_first(self.handles.filesystem, self.directory)
                 unsynced.names_changed = True
-        except OSError as error:
-            raise self._take_offline(error) from error
         if self.active.has_new_names:
             unsynced.names_changed, self.active.has_new_names = True, False
         directory = self.directory if unsynced.names_changed else None
@@ -516,16 +493,16 @@ class PartitionLog:
         return self._flushing
 
     def end_flush(self, flush: Flush, error: BaseException | None, now_ms: int) -> None:
-        """A flush is done, or has failed: then the log goes offline, since nobody knows what was written."""
+        """A flush is done, or has failed: then the log goes offline, since it is unknown what was written."""
         if flush is self._flushing:
             self._flushing = None
         if error is not None:
-            note_failed_sync(self._handles, self.directory, self.flushed_offset)
+            note_failed_sync(self.handles, self.directory, self.flushed_offset)
             raise self._take_offline(error) from error
         self._note_named(flush)
         if flush.promise == self._promise and self._promises != self.synced_first:
             self._settle_promise()
-        if flush.generation != self._generation:
+        if flush.generation != self.generation:
             return
         self.flushed_offset = max(self.flushed_offset, flush.end_offset)
         self._flushed_at_ms = now_ms
@@ -535,14 +512,14 @@ class PartitionLog:
                 self.checkpoint()
 
     def flush(self, now_ms: int = 0) -> None:
-        """Make everything durable, here and now, also what another flush is at work on."""
+        """Make everything durable now, also what another flush is about to sync."""
         under_way, self._flushing = self._flushing, None
         flush = self.begin_flush()
         if under_way is not None:
             files, directory = (*under_way.files, *flush.files), under_way.directory or flush.directory
             flush = self._flushing = evolve(flush, files=files, directory=directory)
         try:
-            flush.run(self._handles.filesystem)
+            flush.run(self.handles.filesystem)
         except OSError as error:
             self.end_flush(flush, error, now_ms)
         self.end_flush(flush, None, now_ms)
@@ -550,21 +527,19 @@ class PartitionLog:
     def checkpoint(self) -> None:
         """Write down where the log stands, so that recovery has less to scan."""
         self._must_be_online()
-        try:
+        with self._disk_errors():
             self._saved.write_epochs(self.epochs)  # first: below the recovery point nothing is scanned for them again
             self._write_offsets()
-        except OSError as error:
-            raise self._take_offline(error) from error
 
     def close(self, sync_later: SyncLater | None = None) -> None:
         """Stop cleanly: sync everything, then say so, which may be made durable later.
 
-        An offline log is only let go of. So is one that somebody else is flushing: that may fail, and then a sync of
-        ours succeeds without writing. How it ends will be told to nobody, so it is noted as one that failed.
+        An offline log is only released. So is one that is being flushed: that may fail, and then a sync here would
+        succeed without writing. The outcome of the flush will not be reported, so it is noted as failed.
         """
         try:
             if self._offline is None and self.is_flushing:
-                note_failed_sync(self._handles, self.directory, self.flushed_offset)
+                note_failed_sync(self.handles, self.directory, self.flushed_offset)
             elif self._offline is None:
                 self._stop_cleanly(sync_later)
         except OSError as error:
@@ -573,8 +548,8 @@ class PartitionLog:
             self.release()
 
     def release(self) -> None:
-        """Let go of every file without a word, as a crash would."""
-        self._handles.unnamed.get(parent_of(self.directory), set()).discard(self.directory)
+        """Close every file and write nothing, as a crash would."""
+        self.handles.unnamed.get(parent_of(self.directory), set()).discard(self.directory)
         self._forget_handles()
 
     # -- inside ----------------------------------------------------------------------------------------------
@@ -585,10 +560,8 @@ class PartitionLog:
             self.synced_first = False
             return
         self.synced_first = True
-        try:
-            self._unsynced.files.append(checkpoint.put_synced_first(self._handles.filesystem, self.directory))
-        except OSError as error:
-            raise self._take_offline(error) from error
+        with self._disk_errors():
+            self._unsynced.files.append(checkpoint.put_synced_first(self.handles.filesystem, self.directory))
         self._unsynced.names_changed = True
 
     def _forget_handles(self) -> None:
@@ -603,7 +576,7 @@ class PartitionLog:
         active, epochs = self.active, None
         if self.end_offset == 0 and not self._unsynced.files:  # there is nothing in it that could be lost
             flush = self._flush_of((), None)
-            flush.run(self._handles.filesystem)
+            flush.run(self.handles.filesystem)
             self._note_named(flush)
         elif self._is_small:
             self.flush()
@@ -615,13 +588,13 @@ class PartitionLog:
             self.flush()
             self.checkpoint()
         stop = CleanStop(self.end_offset, active.size, active.load_max_timestamp(), active.max_timestamp_offset, epochs)
-        checkpoint.write_clean_stop(self._handles.filesystem, self.directory, stop, sync_later)
+        checkpoint.write_clean_stop(self.handles.filesystem, self.directory, stop, sync_later)
         self._saved.is_clean = True
 
     def _flush_of(self, files: tuple[File, ...], directory: str | None) -> Flush:
         """Sync these, and all is durable up to the log's end; also the names of logs beside it, if its own is not."""
         parent = parent_of(self.directory)
-        unnamed = self._handles.unnamed.get(parent, ())
+        unnamed = self.handles.unnamed.get(parent, ())
         is_unnamed = self.directory in unnamed
         return Flush(
             self.directory,
@@ -629,7 +602,7 @@ class PartitionLog:
             files,
             directory,
             self.end_offset,
-            self._generation,
+            self.generation,
             parent if is_unnamed else None,
             frozenset(unnamed if is_unnamed else ()),
             self._promise,
@@ -637,13 +610,13 @@ class PartitionLog:
 
     def _note_named(self, flush: Flush) -> None:
         if flush.parent is not None:
-            self._handles.unnamed[flush.parent] -= flush.named
+            self.handles.unnamed[flush.parent] -= flush.named
 
     @property
     def _is_small(self) -> bool:
-        """Is it so small that scanning it costs less than files that save it: indexes, epochs, producers?
+        """Is the log so small that a scan costs less than the files that save it: indexes, epochs, producers?
 
-        A broker with a thousand partitions that nobody uses must be able to stop, and to start, in a moment.
+        A broker with a thousand unused partitions must be able to stop, and to start, in a moment.
         """
         is_short = len(self.segments) == 1 and self.active.size <= self.config.index_interval_bytes
         return is_short and not self.active.transactions() and not self.producers and not self.producers.ended
@@ -655,7 +628,7 @@ class PartitionLog:
             if segment.active is not None and not self._must_roll(segment, size, last_offset, max_timestamp, now_ms):
                 return segment
         self._must_be_online()
-        try:
+        with self._disk_errors():
             self._become_dirty()
             segment = self.active
             if segment.active is None:
@@ -664,8 +637,6 @@ class PartitionLog:
                 self._roll_to(first_offset)
             elif self._must_roll(segment, size, last_offset, max_timestamp, now_ms):
                 self._roll_to(self.end_offset)
-        except OSError as error:
-            raise self._take_offline(error) from error
         return self.active
 
     def _must_roll(self, segment: Segment, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
@@ -706,14 +677,12 @@ class PartitionLog:
             return
         ended = self.producers.end_transaction(header, offset, data[: header.size])
         if ended is not None and ended.aborted:
-            try:
+            with self._disk_errors():
                 segment.add_transaction(aborted(ended))
                 self._unsynced.names_changed = True
-            except OSError as error:
-                raise self._take_offline(error) from error
 
     def _look(self, segment: Segment, look: Callable[Concatenate[Segment, P], T], *args: P.args, **kw: P.kwargs) -> T:
-        """Look something up; an index that is missing or leads astray is made anew once."""
+        """Look something up; an index that is missing or wrong is rebuilt once."""
         try:
             return look(segment, *args, **kw)
         except (CorruptSegment, FileNotFoundError):
@@ -742,18 +711,18 @@ class PartitionLog:
 
     def _truncate(self, offset: int) -> None:
         self._become_dirty()
-        self._generation += 1
+        self.generation += 1
         at = segment_at(self.segments, offset)
         found = self.find(self.segments[at], offset)
         if found is not None and found[1].base_offset < offset:
             offset = found[1].base_offset
         self.flushed_offset = min(self.flushed_offset, offset)
-        self._high_watermark = min(self._high_watermark, offset)
+        self.high_watermark = min(self.high_watermark, offset)
         # Never may the recovery point lie above an epoch that the file lacks, or the file have one that is cut already.
         self.checkpoint()
         self.epochs.cut_from(offset)
         self._saved.write_epochs(self.epochs)
-        checkpoint.lower_first_dirty(self._handles.filesystem, self.directory, offset)
+        checkpoint.lower_first_dirty(self.handles.filesystem, self.directory, offset)
         self.is_truncating = self._unsynced.names_changed = True
         removed = self.segments[at + 1 :]
         for segment in reversed(removed):
@@ -781,7 +750,7 @@ class PartitionLog:
     def _load_producers(self) -> None:
         """The producers' table as of the end of the log: from the last snapshot, and what came after it."""
         self.producers = replay_producers(
-            self._handles.filesystem, self.directory, self.segments, self.end_offset, self._saved.keep_snapshot
+            self.handles.filesystem, self.directory, self.segments, self.end_offset, self._saved.keep_snapshot
         )
 
     def _remove_first(self, count: int) -> None:
@@ -795,24 +764,24 @@ class PartitionLog:
         self._saved.remove_snapshots(lambda snapshot: snapshot < first)
 
     def _add_segment(self, base_offset: int) -> None:
-        segment = Segment(self._handles, self.directory, base_offset)
+        segment = Segment(self.handles, self.directory, base_offset)
         segment.create()
         self.segments.append(segment)
         self._unsynced.names_changed = True
 
     def _begun(self, epochs: Iterable[EpochEntry], first_offset: int) -> list[EpochEntry]:
-        """Those of them that are new here, and began above our end and not behind the batch at this offset."""
+        """The new ones of these epochs: they begin at the log's end or above, not behind the batch at this offset."""
         began_in = range(self.end_offset, first_offset + 1)
         return [one for one in epochs if one.start_offset in began_in and one.epoch > self.epochs.latest]
 
     @property
     def _offsets(self) -> Offsets:
-        return Offsets(self.flushed_offset, self.log_start_offset, self._high_watermark)
+        return Offsets(self.flushed_offset, self.log_start_offset, self.high_watermark)
 
     def _write_offsets(self) -> None:
         self._saved.write_offsets(self._offsets)
         self._saved.is_ahead = False
-        self.producers.forget_ended(self._high_watermark)
+        self.producers.forget_ended(self.high_watermark)
 
     def _write_watermark(self) -> None:
         """Write offsets, but a recovery point only if the epochs below it have been written already."""
@@ -836,10 +805,10 @@ class PartitionLog:
     def _failed_write(
         self, segment: Segment, batches: RecordBatches, write: Callable[[], None], error: OSError
     ) -> None:
-        """Take back what a failed write left behind, if the disk still lets us; recovery would cut it otherwise.
+        """Take back what a failed write left behind, if the disk still allows that; recovery would cut it otherwise.
 
         If there was no space and it is gone without a trace, nothing is unknown: what may use the reserve is written
-        with its help, and everything else is refused.
+        with its help, and all else is refused.
         """
         try:
             segment.file.truncate(segment.size)
@@ -848,7 +817,7 @@ class PartitionLog:
             raise self._take_offline(error) from error
         if error.errno not in NO_SPACE:
             raise self._take_offline(error) from error
-        reserve = self._handles.reserve
+        reserve = self.handles.reserve
         if not self._may_use_reserve(batches):
             reserve.is_full = True
             raise LogFull(self.directory) from error
@@ -861,13 +830,11 @@ class PartitionLog:
 
     def _announce_gap(self, begun: Sequence[EpochEntry], *, skips: bool) -> None:
         """Before the batches: a recovery would take their gap for a loss, and find other epochs in them."""
-        try:
+        with self._disk_errors():
             if skips:
                 self._saved.note_sparse()
             if begun:
                 self._saved.write_epochs_ahead(self.epochs, begun)
-        except OSError as error:
-            raise self._take_offline(error) from error
 
     def _must_take(self, batches: RecordBatches) -> None:
         self._must_be_online()
@@ -877,8 +844,16 @@ class PartitionLog:
             raise LogFull(self.directory)
 
     def _may_use_reserve(self, batches: RecordBatches) -> bool:
-        """Control batches may: without them nobody leads, and no transaction ends."""
+        """Control batches may: without them no replica becomes leader, and no transaction ends."""
         return self.uses_reserve or all(header.is_control for header in batches.headers)
+
+    @contextlib.contextmanager
+    def _disk_errors(self) -> Iterator[None]:
+        """An error of the disk takes the log offline."""
+        try:
+            yield
+        except OSError as error:
+            raise self._take_offline(error) from error
 
     def _take_offline(self, error: BaseException) -> LogOffline:
         if self._offline is None:

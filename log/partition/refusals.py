@@ -2,12 +2,12 @@
 
 A client has several batches under way. The first is refused, because too few replicas are in sync or another one leads;
 when the second arrives, that is over. By its sequence it comes too early, and Kafka says OUT_OF_ORDER_SEQUENCE_NUMBER,
-upon which librdkafka numbers everything anew that is under way, in all partitions, and writes some of it twice. Of a
-producer that a partition does not know yet, Kafka takes the second batch, and the first one never more.
+upon which librdkafka renumbers everything that is under way, in all partitions, and writes some of it twice. Of a
+producer that a partition does not know yet, Kafka accepts the second batch, and then never the first one.
 
-So a broker remembers what was refused, and a replica refuses what lies behind in the same way, until the first one has
-come again or does not come back. Both are sent once more, in their order. Nothing is ever let in because of this table:
-it may be forgotten at any time.
+So a broker remembers refused batches, and a replica refuses later ones in the same way, until the first one has come
+again or is considered abandoned. Both are sent once more, in their order. This table never lets a batch in: it may be
+forgotten at any time.
 
 The table belongs to the broker and outlives its replicas: a batch is also refused while its replica's mailbox is full,
 and while the replica is restarted because its disk failed. Only the end of the process forgets it, and that ends the
@@ -18,20 +18,22 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from log.errors import LogError
-from log.segment.producer_state import ProducerStates
+from log.errors import RequestError
+from log.segment.producer_state import SEQUENCES, ProducerStates
+from protocol.error_codes import ErrorCode
 from protocol.late_attrs import frozen
 from protocol.records.batches import BatchHeader
 
 PRODUCERS_MAX = 10_000
 SECONDS_MAX = 30.0
-"""A producer that does not send a refused batch again within this time does not mean to."""
+"""A refused batch that is not retried within this time is considered abandoned."""
 _NO_PRODUCERS = ProducerStates()
-_SEQUENCES = 1 << 31
 
 
-class Overtakes(LogError):
-    """A batch before this one was refused for now. Send both again (Kafka: NOT_ENOUGH_REPLICAS)."""
+class Overtakes(RequestError):
+    """A batch before this one was refused for now. The client retries both."""
+
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 @frozen(slots=True)
@@ -46,7 +48,7 @@ class Refusal:
 
 
 class Refusals:
-    """Of one broker, by group and producer."""
+    """The refused batches of one broker, by Raft group and producer."""
 
     __slots__ = ("_refused",)
 
@@ -57,12 +59,12 @@ class Refusals:
         return len(self._refused)
 
     def note(self, group: str, header: BatchHeader, now: float, producers: ProducerStates = _NO_PRODUCERS) -> None:
-        """This batch was refused, and is expected again. Without `producers` the partition's table is out of reach."""
+        """A batch was refused, and its retry is expected. `producers`: the partition's table, where it is known."""
         if header.producer_id < 0 or header.base_sequence < 0:
             return
         key = (group, header.producer_id)
         missing = self._missing(key, producers, now)
-        end = (header.base_sequence + header.last_offset_delta + 1) % _SEQUENCES
+        end = (header.base_sequence + header.last_offset_delta + 1) % SEQUENCES
         if missing is not None:
             if missing.epoch > header.producer_epoch:
                 return
@@ -80,7 +82,7 @@ class Refusals:
         self._refused[key] = Refusal(header.producer_epoch, header.base_sequence, end, now + SECONDS_MAX)
 
     def check(self, group: str, header: BatchHeader, now: float, producers: ProducerStates) -> None:
-        """May this batch be looked at, or was one before it refused that has not come again?"""
+        """Raise Overtakes if a batch before this one was refused and has not come again."""
         if not self._refused:
             return
         key = (group, header.producer_id)
@@ -96,10 +98,10 @@ class Refusals:
             )
 
     def _missing(self, key: tuple[str, int], producers: ProducerStates, now: float) -> Refusal | None:
-        """What of this producer was refused lately and is not in the log.
+        """The producer's batches that were refused lately and are not in the log.
 
         The log may hold the first of the refused batches all the same: an earlier leader has written it, and the client
-        has not heard that. Then the batch that follows the log's last one is the first that is missing.
+        did not get the answer. Then the batch that follows the log's last one is the first that is missing.
         """
         refused = self._refused.get(key)
         if refused is None:
@@ -108,7 +110,7 @@ class Refusals:
             return refused
         known = producers.get(key[1])
         if refused.until > now and known is not None and known.epoch == refused.epoch:
-            following = (known.last_sequence + 1) % _SEQUENCES
+            following = (known.last_sequence + 1) % SEQUENCES
             if _is_behind(refused.end_sequence, following):
                 self._refused[key] = refused = evolve(refused, first_sequence=following)
                 return refused
@@ -117,7 +119,7 @@ class Refusals:
 
 
 def _is_written(producers: ProducerStates, producer_id: int, epoch: int, first_sequence: int) -> bool:
-    """Has the log this batch, or one behind it?"""
+    """Does the log have this batch, or a later one?"""
     known = producers.get(producer_id)
     return known is not None and (
         known.epoch > epoch or (known.epoch == epoch and _is_behind(known.last_sequence + 1, first_sequence))
@@ -126,4 +128,4 @@ def _is_written(producers: ProducerStates, producer_id: int, epoch: int, first_s
 
 def _is_behind(sequence: int, other: int) -> bool:
     """Sequences count to 2³¹−1 and start again at 0."""
-    return 0 < (sequence - other) % _SEQUENCES < _SEQUENCES // 2
+    return 0 < (sequence - other) % SEQUENCES < SEQUENCES // 2

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SLICE_LOOKS = 1000
 """Records or headers of batches that are looked at without a pause: about a millisecond…"""
 SEGMENT_LOOKS = 20
-"""…where a segment, whose index may have to be opened, counts as so many."""
+"""…where a segment, whose index may have to be opened, counts as this many."""
 
 
 @frozen(slots=True)
@@ -35,7 +35,7 @@ class TimedOffset:
 
 
 class _Disturbed(Exception):
-    """The log has changed during a pause, so that what was seen of it is of no use."""
+    """The log has changed during a pause, so that the lookup has to begin again."""
 
 
 def offset_for_time(log: PartitionLog, timestamp: int, limit: int) -> Slices[TimedOffset | None]:

@@ -1,16 +1,16 @@
 """Which producers may begin a transaction in this partition: those that the coordinator vouched for (KIP-890).
 
 A transactional batch that begins a transaction here waits until the coordinator has said that the partition is in that
-transaction. Without that, a batch that was under way for too long could begin a transaction that nobody ever ends.
+transaction. Without that, a batch that was under way for too long could begin a transaction that is never ended.
 
     asks = verifications.park(header, append)   the first of a producer asks the coordinator, the others wait behind it
     parked = verifications.answered(guard)      in the order in which they came; append them now, in this turn
     verifications.check(header, guard, ...)     just before each append
 
-A marker that comes in between takes the guard away: what was vouched for has ended. And what a producer sends later
-never overtakes what it sent before: it waits in the same line, and it cannot begin where an earlier batch is missing.
+A marker that comes in between takes the guard away: what was vouched for has ended. And a later batch of a producer
+never overtakes an earlier one: it waits in the same queue, and it cannot begin where an earlier batch is missing.
 
-The table is the leader's alone. Whoever leads next asks anew.
+The table is the leader's alone. The next leader asks again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from typing import Generic, TypeVar
 
 from attrs import field
 
+from log.errors import RequestError
 from log.segment.producer_state import OutOfOrderSequence, ProducerFenced, ProducerStates, WrongTransactionState
+from protocol.error_codes import ErrorCode
 from protocol.late_attrs import define
 from protocol.records.batches import BatchHeader
 
@@ -29,8 +31,10 @@ NO_EPOCH = -1
 T = TypeVar("T")
 
 
-class TooMuchParked(Exception):
-    """Try again: the coordinator is slow to answer, and there is a bound to what may wait for it."""
+class TooMuchParked(RequestError):
+    """Too many batches wait for a coordinator that is slow to answer. The client retries."""
+
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 @define(slots=True)
@@ -40,13 +44,13 @@ class Verification(Generic[T]):
     guard: int
     epoch: int
     lowest_sequence: int
-    """Of what came since: a transaction may begin with nothing later, if nothing else is known of the producer."""
+    """Of the batches since then: the transaction of an otherwise unknown producer must begin with this one."""
     is_asked: bool = True
     parked: list[T] = field(factory=list)
 
 
 class Verifications(Generic[T]):
-    """Of one partition. T is whatever stands for an append that waits."""
+    """The verifications of one partition. T stands for an append that waits."""
 
     __slots__ = ("_guards", "_producers")
 
@@ -58,7 +62,7 @@ class Verifications(Generic[T]):
         return len(self._producers)
 
     def must_wait(self, header: BatchHeader, producers: ProducerStates) -> bool:
-        """Must this batch be vouched for first, or stand in line behind one that must?"""
+        """Must this batch be vouched for first, or wait behind one that must?"""
         if not header.is_transactional:
             return False
         known = self._producers.get(header.producer_id)
@@ -67,7 +71,7 @@ class Verifications(Generic[T]):
         return not producers.has_open(header.producer_id, header.producer_epoch)
 
     def fence(self, header: BatchHeader) -> list[T]:
-        """A producer comes with this epoch: what waits of an older one waits in vain, and is given."""
+        """A producer comes with this epoch. Gives the appends of older epochs that wait: they have to be refused."""
         known = self._producers.get(header.producer_id)
         if known is None or known.epoch >= header.producer_epoch:
             return []
@@ -102,7 +106,7 @@ class Verifications(Generic[T]):
         return known.guard
 
     def answered(self, producer_id: int, guard: int) -> list[T]:
-        """The coordinator has spoken, for or against: who waited for that. Nobody, if it is not about these."""
+        """The coordinator has answered: the appends that waited for that. None if the guard is not the present one."""
         known = self._producers.get(producer_id)
         if known is None or known.guard != guard:
             return []
@@ -110,7 +114,7 @@ class Verifications(Generic[T]):
         return parked
 
     def check(self, header: BatchHeader, guard: int, producers: ProducerStates) -> None:
-        """May this batch, which was vouched for with this guard, still begin a transaction, or go on with one?"""
+        """Raise an error unless this batch, vouched for with this guard, may still begin or continue a transaction."""
         if producers.has_open(header.producer_id, header.producer_epoch):
             return
         known = self._producers.get(header.producer_id)
@@ -125,16 +129,16 @@ class Verifications(Generic[T]):
             )
 
     def began(self, producer_id: int) -> None:
-        """Its transaction is open here: there is nothing more to vouch for. Whoever waits goes on waiting."""
+        """Its transaction is open here: there is nothing more to vouch for. Appends that wait stay."""
         known = self._producers.get(producer_id)
         if known is not None and not known.parked:
             del self._producers[producer_id]
 
     def end(self, producer_id: int, next_epoch: int = NO_EPOCH) -> list[T]:
-        """A marker comes: what was vouched for has ended. Gives who waits in vain.
+        """A marker comes: what was vouched for has ended. Gives the appends that wait: they have to be refused.
 
-        In transactions v2 a marker has the epoch of the producer's next transaction: what comes with that one is not
-        concerned, and goes on waiting for the coordinator's word.
+        In transactions v2 a marker has the epoch of the producer's next transaction: appends of that epoch are not
+        concerned, and go on waiting for the coordinator's answer.
         """
         known = self._producers.get(producer_id)
         if known is None or (next_epoch != NO_EPOCH and known.epoch >= next_epoch):
@@ -143,12 +147,12 @@ class Verifications(Generic[T]):
         return known.parked
 
     def clear(self) -> list[T]:
-        """This replica leads no more. Gives who waits in vain."""
+        """This replica leads no more. Gives all appends that wait."""
         producers, self._producers = self._producers, {}
         return [append for known in producers.values() for append in known.parked]
 
     def _forget_oldest(self) -> None:
-        """Of those for whom nobody waits. They have to be vouched for once more, if they ever come back."""
+        """Forget the oldest producer without a waiting append. It has to be vouched for once more if it comes back."""
         for producer_id, known in self._producers.items():
             if not known.parked:
                 del self._producers[producer_id]

@@ -2,7 +2,7 @@
 
 The contract between a node and its driver (log/replica/member.py):
 
-    node.step(message, now) / node.tick(now) / node.appended(...) / node.flushed(...)
+    node.step(message, now) / node.tick(now) / node.role.appended(...) / node.role.flushed(...)
     ready = node.take_ready()
     1. persist   ready.begin, ready.truncate, ready.append to the log; ready.vote to the vote journal
     2. send      ready.messages: after the vote is durable, if there is one; never before
@@ -13,7 +13,7 @@ the driver's: a node reads its facts (ends, epochs) and never its bytes.
 
 messages    what nodes say to each other
 membership  the voters: a voter is a broker with one particular directory, never a broker that lost it
-generation  terms of generations: an operator gave up replicas, and the others go on without them
+generation  terms of generations: an operator gave up replicas, and the others continue without them
 ready       what must be done, in which order
 config      time-outs and sizes
 progress    what a leader knows of one follower: match, window, in sync or not

@@ -1,11 +1,12 @@
 """Elections: a pre-candidate asks whether it would win, a candidate asks to be elected.
 
-A pre-vote changes nobody's term, so a replica that could not win disturbs no leader. A successor to which a leader
+A pre-vote changes no term, so a replica that could not win disturbs no leader. A successor to which a leader
 transfers its leadership skips it.
 """
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Sequence
 from typing import ClassVar
@@ -34,15 +35,19 @@ class Election(Role):
 
     # -- what the two do differently -----------------------------------------------------------------------------
 
-    def _is_answer_to_this(self, answer: VoteAnswer) -> bool:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _ask(self, now: float) -> None:
+        """Request the votes of the others, unless the own vote decides."""
 
-    def _request(self, voter: Voter) -> VoteRequest:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _request(self, voter: Voter) -> VoteRequest: ...
 
+    @abc.abstractmethod
+    def _is_answer_to_this(self, answer: VoteAnswer) -> bool: ...
+
+    @abc.abstractmethod
     def win(self, now: float) -> None:
         """Enough votes are here."""
-        raise NotImplementedError
 
     # -- facts -----------------------------------------------------------------------------------------------
 
@@ -91,9 +96,6 @@ class Election(Role):
         if state.eligible:
             self.sure.add(state.broker)
         self._ask(now)
-
-    def _ask(self, now: float) -> None:
-        raise NotImplementedError
 
     def tick(self, now: float) -> None:
         if now >= self.retry_at:

@@ -203,7 +203,7 @@ class Follower(Role):
         if not state.eligible:  # what all voters lost may have been committed before, and goes here, too
             state.watermark = min(state.watermark, self.verified)
         state.recover()
-        self._answer_beat(message.leader)  # this answer tells the leader that the replica is eligible
+        self._answer_beat(message.leader)  # the leader learns from this answer that the replica is eligible
 
     def _on_begin_from_snapshot(self, message: BeginFromSnapshot) -> None:
         """Drop the log and begin at the leader's log start, unless this log reaches that already.
@@ -211,7 +211,7 @@ class Follower(Role):
         What the leader knew of this follower may be outdated: later appends may have arrived, and been acknowledged.
         Then this is one more probe. If the logs do not meet at the leader's log start, nothing that this log has above
         it is committed, since the leader would have that too. An empty log that starts further on may start inside of
-        a batch: it begins anew, too.
+        a batch: it begins again, too.
         """
         state = self.state
         start, log = message.log_start, state.log

@@ -1,13 +1,13 @@
-"""Generations of a Raft group: an operator accepted a loss and named the replicas that go on without the others.
+"""Generations of a Raft group: an operator accepted a loss and named the replicas that continue without the others.
 
 Terms of a later generation are higher than all terms of an earlier one: the generation is in the high bits of the term,
 which is Kafka's leader epoch and has 31 bits. A node never adopts a term of another generation from a message: with the
 majority of an earlier generation it could be elected in that term. The voters of a generation come from outside
 (`RaftNode.begin_generation`), never from a message.
 
-A message of a later generation tells a node one thing, that there is one (`RaftNode.hear_generation`). What the node's
+Of a message of a later generation a node learns only that there is one (`RaftNode.hear_generation`). What the node's
 own generation commits from then on will be dropped. So the node ceases to lead, stands for no election, grants no vote
-and acknowledges nothing until it has been told its part in the later generation. A leader or candidate of an earlier
+and acknowledges nothing until it knows its part in the later generation. A leader or candidate of an earlier
 generation is answered with the first term of the later one, in which no candidate is ever elected. All other messages
 of an earlier generation are dropped.
 

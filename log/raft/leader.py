@@ -94,7 +94,7 @@ class Leader(Role):
             self.progress[broker].answered = True
 
     def follow_membership(self, now: float) -> None:
-        """Keep a progress for every other broker that has a copy or shall get one."""
+        """Keep a progress for every other broker that has a copy or will get one."""
         state = self.state
         self.alone = self.alone and state.membership.brokers != (state.broker,)  # the lost voters may vote no more
         replicas = state.replicas - {state.broker}
@@ -311,8 +311,8 @@ class Leader(Role):
         """Change the membership by one step towards the wanted voters, if that is allowed now.
 
         One change is made at a time, and none before a batch of this term is committed: two majorities that do not
-        overlap could lose what is committed. A leader that shall not vote transfers its leadership first; its successor
-        then removes it.
+        overlap could lose what is committed. A leader that is to leave the voters transfers its leadership first;
+        its successor then removes it.
 
         Each membership says for which move it was made; so does the last one of a move that changes no voter. A leader
         that has heard of earlier moves only does therefore not undo a later one.

@@ -41,7 +41,7 @@ class Membership:
     move: int = 0
     """The move of the partition for which they vote. A leader that knows of earlier moves only changes nothing."""
     generation: int = 0
-    """How often an operator gave up replicas, so that the others go on without them (generation.py)."""
+    """How often an operator gave up replicas, so that the others continue without them (generation.py)."""
     brokers: tuple[int, ...] = field(init=False, eq=False, repr=False)
     majority: int = field(init=False, eq=False, repr=False)
 

@@ -59,7 +59,7 @@ from log.raft.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from log.raft.ready import LeaderBatch, ReadForFollower, Ready, Vote
+from log.raft.ready import LeaderBatch, Ready, Vote
 from log.raft.role import LeaderMessage, Role
 from log.raft.state import RaftState
 
@@ -190,36 +190,8 @@ class RaftNode(RaftState):
         else:
             self._on_leader_message(message, now)
 
-    def confirm(self, now: float) -> int:
-        """As leader: ask the voters to confirm that. See read_index.py."""
-        return self.role.confirm(now)
-
-    def appended(self, base: int, data: memoryview, prev_epoch: int, now: float) -> None:
-        """As leader: the own log has grown from `base` by these batches; the one before them is of `prev_epoch`."""
-        self.role.appended(base, data, prev_epoch, now)
-
-    def on_read(self, read: ReadForFollower, data: memoryview, end: int, now: float, epochs: bytes = b"") -> None:
-        """The log was read for a follower, up to `end`; `epochs` began before that, in batches that are gone."""
-        self.role.on_read(read, data, end, now, epochs)
-
-    def begins_inside(self, read: ReadForFollower, now: float) -> None:
-        """The follower's log ends inside of a batch of this log: it is empty, and starts where records were deleted."""
-        self.role.begins_inside(read, now)
-
-    def cannot_read(self, now: float) -> None:
-        """What was to be read for a follower is damaged here."""
-        self.role.cannot_read(now)
-
-    def flushed(self, now: float) -> None:
-        """More of the log is durable (its `flushed_offset` says how much)."""
-        self.role.flushed(now)
-
-    def follow_membership(self, now: float) -> None:
-        """As leader: a membership batch is about to be appended."""
-        self.role.follow_membership(now)
-
     def want(self, wanted: Sequence[int], observers: Sequence[int], now: float, *, move: int = 0) -> None:
-        """Other brokers shall vote or have a copy from now on."""
+        """The brokers that have to be voters, or to have a copy, have changed."""
         self.wanted, self.observers, self.move = tuple(wanted), tuple(observers), move
         self.role.wanted_changed(now)
 
@@ -251,22 +223,10 @@ class RaftNode(RaftState):
         self.latest_generation = max(self.latest_generation, membership.generation)
         self.follow(None, self.campaign_at(now))
 
-    def transfer_to(self, broker: int, now: float) -> bool:
-        """As leader: transfer leadership to this broker. False if that cannot be done, or would take long."""
-        return self.role.transfer_to(broker, now)
-
-    def give_way(self, among: Sequence[int], now: float) -> bool:
-        """As leader: transfer leadership to one of these that is in sync. False if there is none, or one is chosen."""
-        return self.role.give_way(among, now)
-
     def retire(self, now: float) -> bool:
         """This replica is about to stop and stands for no election. True if it begins to transfer leadership."""
         self.retiring = True
         return self.role.retire(now)
-
-    def vote_saved(self, now: float) -> None:
-        """The vote is durable, and the messages that waited for that are on their way."""
-        self.role.vote_saved(now)
 
     # -- votes for others --------------------------------------------------------------------------------------
 
@@ -316,7 +276,7 @@ class RaftNode(RaftState):
     def _yields_to(self, request: VoteRequest, now: float) -> bool:
         """A voter that would grant its pre-vote lets the candidate try first, unless it insists on its own election."""
         log, known = self.log, self.history.latest_offset
-        # The brokers' numbers come last: brokers that shall not vote any more have the same rank.
+        # The brokers' numbers come last: brokers that are not wanted as voters have the same rank.
         mine = (log.epochs.latest, log.end_offset, known, -self.rank(self.broker), -self.broker)
         other = (
             request.last_epoch, request.last_end, request.membership, -self.rank(request.candidate), -request.candidate

@@ -15,7 +15,7 @@ class Pace(enum.Enum):
     STREAM = "stream"
     """Append after append without waiting for answers, as far as the window allows. Invariant: `waiting` is False."""
     SNAPSHOT = "snapshot"
-    """It was told to drop its log and to begin at the leader's log start; nothing is sent until it has answered."""
+    """The follower has to drop its log and begin at the leader's log start; it is sent nothing until it answers."""
 
 
 class Progress:
@@ -108,7 +108,7 @@ class Progress:
         self.last_ack_at = now
 
     def lost(self, end: int) -> None:
-        """The follower has nothing above `end`, whatever it acknowledged before."""
+        """The follower has nothing above `end`, even if it acknowledged more before."""
         if end < self.match:
             self.match, self.caught_up_at = end, -math.inf
 

@@ -12,7 +12,7 @@ from protocol.records.batches import RecordBatches
 
 @frozen(slots=True)
 class Vote:
-    """Term and vote, durable before a message tells them."""
+    """Term and vote, durable before a message carries them."""
 
     term: int = 0
     voted_for: int | None = None

@@ -6,6 +6,7 @@ what stands here, which is nothing. Which role may follow on which is listed in 
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -28,7 +29,7 @@ LeaderMessage = Append | Beat | BeginFromSnapshot | TimeoutNow | Recovered | Con
 """What the leader of the current term sends to its followers."""
 
 
-class Role:
+class Role(abc.ABC):
     """Follower, PreCandidate, Candidate or Leader."""
 
     __slots__ = ("state",)
@@ -41,7 +42,7 @@ class Role:
     certain: bool = False
     """Is the watermark known, by a leader, to cover everything that was ever committed?"""
     certain_watermark: int | None = None
-    """A follower was told that nothing above this was committed by earlier leaders."""
+    """A leader has sent that nothing above this was committed by earlier leaders."""
     alone: bool = False
     """Does this replica lead without any other voter? See Leader.alone."""
     successor: int | None = None
@@ -104,9 +105,9 @@ class Role:
         """What a follower has verified and acknowledged, so that it can go back to that."""
         return 0, 0
 
+    @abc.abstractmethod
     def check_invariants(self) -> None:
         """What holds between any two events as long as the node has this role."""
-        raise NotImplementedError
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -136,22 +137,22 @@ class Role:
         """This replica has voted for another one; the vote is not durable yet."""
 
     def flushed(self, now: float) -> None:
-        """More of the log is durable."""
+        """More of the log is durable (its `flushed_offset` says how much)."""
 
     def follow_membership(self, now: float) -> None:
-        """The voters, or the brokers that shall have a copy, have changed."""
+        """The voters, or the brokers with a copy, have changed, or change with the batch that is appended next."""
 
     def wanted_changed(self, now: float) -> None:
-        """Other brokers shall vote, or have a copy, from now on."""
+        """The brokers that have to be voters, or to have a copy, have changed."""
 
     def on_read(self, read: ReadForFollower, data: memoryview, end: int, now: float, epochs: bytes) -> None:
-        """The log was read for a follower."""
+        """The log was read for a follower, up to `end`; `epochs` began before that, in batches that are gone."""
 
     def begins_inside(self, read: ReadForFollower, now: float) -> None:
-        """A follower's log ends inside of a batch."""
+        """A follower's log ends inside of a batch of this log: it is empty, and starts where records were deleted."""
 
     def cannot_read(self, now: float) -> None:
-        """The log could not be read for a follower."""
+        """What was to be read for a follower is damaged here."""
 
     def retire(self, now: float) -> bool:
         """This replica is about to stop. True if it has begun to transfer its leadership."""
@@ -162,7 +163,7 @@ class Role:
         return False
 
     def give_way(self, among: Sequence[int], now: float) -> bool:
-        """Transfer leadership to one of these brokers that is in sync. False if there is none."""
+        """Transfer leadership to one of these brokers that is in sync. False if none is."""
         return False
 
     def go_back_to(self, position: tuple[int, int]) -> None:

@@ -97,7 +97,7 @@ class RaftState(abc.ABC):
         self.watermark = log.high_watermark
         """The high watermark: a majority holds the log up to here."""
         self.refill_end = 0
-        """Up to here the log is filled again, after it began anew below the watermark: it may end below that."""
+        """Up to here the log is filled again, after it began again below the watermark: it may end below that."""
         self.online: set[int] = set()
         """Brokers to which a link is up."""
         self.heard: dict[int, float] = {} if heard is None else heard
@@ -117,9 +117,9 @@ class RaftState(abc.ABC):
         self.voted_at = now
         """When this replica last voted for another one."""
         self.wanted = tuple(wanted) or history.latest.brokers
-        """The brokers that shall vote, the preferred leader first. A leader changes the membership until they do."""
+        """The wanted voters, the preferred leader first. A leader changes the membership until they do."""
         self.observers = tuple(observers)
-        """Brokers that shall have a copy and never vote."""
+        """Brokers that are to have a copy and never a vote."""
         self.move = move
         """The number of the last decision about `wanted` that is known here; decisions are numbered upwards."""
         self.enter_first_role(now)
@@ -136,7 +136,7 @@ class RaftState(abc.ABC):
 
     @property
     def is_superseded(self) -> bool:
-        """Has a later generation begun elsewhere, and has this replica not been told its part in it yet?"""
+        """Has a later generation begun elsewhere, and does this replica not know its part in it yet?"""
         return self.latest_generation > self.generation
 
     @property
@@ -145,7 +145,7 @@ class RaftState(abc.ABC):
 
     @property
     def replicas(self) -> set[int]:
-        """Every broker that has a copy or shall get one."""
+        """Every broker that has a copy or will get one."""
         return {*self.membership.brokers, *self.wanted, *self.observers}
 
     @property
@@ -182,7 +182,7 @@ class RaftState(abc.ABC):
 
     @property
     def reaches_majority(self) -> bool:
-        """Are links up to so many voters that one of them could be elected?"""
+        """Are links up to enough voters for an election?"""
         membership = self.membership
         reached = sum(broker == self.broker or broker in self.online for broker in membership.brokers)
         return reached >= membership.majority

@@ -3,11 +3,11 @@
 partition.metadata   made once: format version, topic id, directory of the log
 offsets-checkpoint   recovery-point, log-start-offset, high-watermark; made before there is a second segment
 clean-shutdown       there only after a clean stop: what recovery would have found out
-restarting           there only while the log is begun anew at another offset
+restarting           there only while the log is being emptied, to begin at another offset
 failed-sync          there only after a sync failed: up to where the log was on disk before
 cleaner-checkpoint   there only in a compacted log: where its dirty part begins
 synced-first         there only while every acknowledged record was synced before it was acknowledged
-sparse               there only in a log that was filled by a leader who had compacted it: offsets may skip
+sparse               there only in a log that was filled by a leader with a compacted log: offsets may skip
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SNAPSHOT_CRC = "\ncrc: "
 
 @frozen(slots=True)
 class Offsets:
-    """Below the recovery point everything is known to be on disk; the high watermark was told by the leader."""
+    """Below the recovery point everything is known to be on disk; the high watermark came from the leader."""
 
     recovery_point: int = 0
     log_start_offset: int = 0
@@ -49,7 +49,7 @@ class CleanStop:
     active_max_timestamp: int
     active_max_timestamp_offset: int
     epochs: tuple[EpochEntry, ...] | None = None
-    """Of a small log: its epochs, which have no other file yet. Its recovery point was left behind, too."""
+    """The epochs of a small log, which have no other file yet. Its recovery point was not written either."""
 
 
 def write_metadata(files: Filesystem, directory: str, topic_id: str) -> None:
@@ -98,7 +98,7 @@ def write_offsets(files: Filesystem, directory: str, offsets: Offsets) -> None:
 
 
 def read_offsets(files: Filesystem, directory: str) -> Offsets | None:
-    """None if there are none: of a log that never had more than its first segment, that is no damage."""
+    """None if the file is missing, which is no damage in a log that never had more than its first segment."""
     path = f"{directory}/{OFFSETS}"
     values = _read(files, path)
     if values is None:
@@ -121,7 +121,7 @@ def write_clean_stop(files: Filesystem, directory: str, stop: CleanStop, sync_la
     }
     if stop.epochs is not None:
         values["epochs"] = " ".join(f"{entry.epoch}@{entry.start_offset}" for entry in stop.epochs)
-    # There is none to be kept whole, and a torn one says nothing: so it takes one sync less than `write_atomically`.
+    # No earlier file must survive, and a torn one counts as missing: one sync less than `write_atomically`.
     file = files.create(f"{directory}/{CLEAN}")
     try:
         file.truncate(0)
@@ -153,7 +153,7 @@ def forget_clean_stop(files: Filesystem, directory: str) -> None:
 
 
 def write_failed_sync(files: Filesystem, directory: str, flushed_offset: int) -> None:
-    """If it cannot be written, for want of room, an empty one is left behind: whoever finds it is sure of nothing."""
+    """If it cannot be written, for want of room, an empty one is left: it says that nothing is surely on disk."""
     path = f"{directory}/{FAILED_SYNC}"
     try:
         _write(files, path, {"version": FORMAT_VERSION, "flushed-offset": flushed_offset})
@@ -176,7 +176,7 @@ def read_failed_sync(files: Filesystem, directory: str) -> int | None:
 
 
 def forget_failed_sync(files: Filesystem, directory: str) -> None:
-    """What could not be synced was written anew."""
+    """What could not be synced was written again."""
     files.remove(f"{directory}/{FAILED_SYNC}")
 
 
@@ -220,7 +220,7 @@ def write_first_dirty(files: Filesystem, directory: str, offset: int) -> None:
 
 
 def read_first_dirty(files: Filesystem, directory: str) -> int | None:
-    """Up to where compaction came; None if it never did, or if nobody can tell any more."""
+    """Up to where the log is compacted; None if it never was, or if that is unknown."""
     path = f"{directory}/{CLEANER}"
     try:
         values = _read(files, path)
@@ -230,7 +230,7 @@ def read_first_dirty(files: Filesystem, directory: str) -> int | None:
 
 
 def lower_first_dirty(files: Filesystem, directory: str, offset: int) -> None:
-    """What is at `offset` and above goes. What will be written there is dirty, whatever was there before."""
+    """The log is truncated to `offset`. Later records there are dirty, even where the old ones were clean."""
     first_dirty = read_first_dirty(files, directory)
     if first_dirty is not None and first_dirty > offset:
         write_first_dirty(files, directory, offset)
@@ -246,7 +246,7 @@ def write_snapshot(files: Filesystem, path: str, data: bytes) -> None:
 
 
 def read_snapshot(files: Filesystem, path: str) -> bytes | None:
-    """None if there is none. One without any checksum was written before there were any."""
+    """None if the file is missing. One that ends like JSON is of a version that wrote no checksum."""
     try:
         whole = files.read(path)
     except FileNotFoundError:

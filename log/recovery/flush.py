@@ -17,7 +17,7 @@ class Unsynced:
 
     files: list[File] = Factory(list)
     names_changed: bool = False
-    """Of files in the log's directory."""
+    """Were files in the log's directory made, renamed or removed since its last sync?"""
     is_new: bool = True
     """May its metadata not be on disk yet?"""
 
@@ -29,7 +29,7 @@ class Flush:
     log: str
     """The directory of the log that it is a flush of."""
     since: int
-    """Up to where everything was on disk before."""
+    """The offset up to which everything was on disk before."""
     files: tuple[File, ...]
     directory: str | None
     end_offset: int
@@ -56,7 +56,7 @@ class Flush:
     def _note_failure(self, filesystem: Filesystem) -> None:
         """Write down at once that a sync failed: the process may end before the log's owner hears of it.
 
-        Where that fails too, the owner still tries, and so does whatever opens the log next in this process.
+        Where that fails too, the owner still tries, and so does the next opening of the log in this process.
         """
         with contextlib.suppress(OSError):
             checkpoint.write_failed_sync(filesystem, self.log, self.since)

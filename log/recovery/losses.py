@@ -1,12 +1,12 @@
 """Replicas that may have lost what they had acknowledged, and know it.
 
 A replica acknowledges what is in its log, and that is in memory first. If the machine goes down before it is on disk,
-it comes back with less, and its vote could give away what only it and its leader had. So it says that it is not
-eligible: its votes and its copy count again when a leader has brought it everything, or when all voters agree on a
-leader, who then has the best of what is left.
+the replica comes back with less, and its vote could elect a leader without records that only it and its leader had. So
+the replica is *ineligible*: its votes and its copy count again when a leader has caught it up, or when all voters agree
+on a leader, which then has the best log that is left.
 
-One that acknowledges only what is on disk has lost nothing then. But what it was just writing may be torn in any way,
-where a process that is killed only leaves a file that ends too early; so it is noted, too, until the log is opened.
+A replica that acknowledges only what is on disk has lost nothing then. But what it was just writing may be torn in any
+way, where a killed process only leaves a file that ends too early; so it is noted, too, until its log is opened.
 
 All that must outlive any number of restarts, so it is files in the log's directory. They are there before anything
 else may change: the data directory holds the boot under which it was last used, and a new one is noted only after
@@ -55,10 +55,10 @@ def is_marked(files: Filesystem, directory: str) -> bool:
 
 
 def is_new(files: Filesystem, directory: str) -> bool:
-    """Was it told that it left its group once, and came back with nothing?
+    """Did this replica leave its Raft group once, and come back empty?
 
-    Then it knows nothing of who votes but what its log says, and as long as that is being filled again, it says who
-    voted long ago: perhaps itself alone.
+    Then it knows the voters from its log alone, and while that is being filled again, its membership is an old one:
+    perhaps of this replica alone.
     """
     return is_marked(files, directory) and files.read(f"{directory}/{MARK_FILE}") == _NEW
 
@@ -74,7 +74,7 @@ def remark(files: Filesystem, directory: str, *, new: bool) -> None:
 
 
 def unmark(files: Filesystem, directory: str) -> None:
-    """A leader has brought it everything. If this is lost, that is only done once more.
+    """A leader has caught it up. If the removal of the mark is lost, that is only done once more.
 
     But a replica that is marked as new does not vote, and its leader is about to make it a voter: it must not be new
     again after a power loss.

@@ -1,7 +1,7 @@
-"""From a directory to a log: made if there is none, recovered if it was not stopped cleanly.
+"""From a directory to a log: made if it is missing, recovered if it was not stopped cleanly.
 
-What is in the segments is for recovery.py to find out. Here is what stands around it: a log that is new, one that was
-about to begin anew when a crash came, producers' tables, and syncs of which nobody knows whether they wrote anything.
+What is in the segments is for recovery.py to find out. Here is what surrounds that: a log that is new, one that a crash
+left while it was emptied to begin again, producers' tables, and syncs that may have failed without writing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class OpenLog:
 
 
 def open_log(handles: Handles, directory: str, config: LogConfig, topic_id: str) -> OpenLog:
-    """Open the log in this directory, making it if there is none."""
+    """Open the log in this directory, making it if it is missing."""
     files = handles.filesystem
     if not files.exists(directory):
         return _make(handles, directory, topic_id)
@@ -47,7 +47,7 @@ def open_log(handles: Handles, directory: str, config: LogConfig, topic_id: str)
         del handles.unnoted_syncs[directory]
     is_new = False
     if checkpoint.read_metadata(files, directory) is None:
-        is_new = not any(name.endswith(".log") for name in files.list(directory))  # else it was somebody else's
+        is_new = not any(name.endswith(".log") for name in files.list(directory))  # else an earlier log's
         if is_new:
             Segment(handles, directory, 0).create()  # first: then its name is on disk with the metadata's
         checkpoint.write_metadata(files, directory, topic_id)
@@ -79,17 +79,17 @@ def open_log(handles: Handles, directory: str, config: LogConfig, topic_id: str)
 
 
 def note_failed_sync(handles: Handles, directory: str, flushed_offset: int) -> None:
-    """The next sync of the same pages would succeed without writing them: whatever opens this log must know."""
+    """The next sync of the same pages would succeed without writing them: the next opening of this log must know."""
     try:
         checkpoint.write_failed_sync(handles.filesystem, directory, flushed_offset)
-    except OSError:  # the disk may be full too: it is written when the log is opened anew, or that fails again
+    except OSError:  # the disk may be full too: it is written when the log is opened again, or that fails again
         handles.note_failed_sync(directory, flushed_offset)
 
 
 def _make(handles: Handles, directory: str, topic_id: str) -> OpenLog:
     """A new log costs no sync: its first flush makes all of it durable, and until then it may vanish in a crash.
 
-    So nobody may count on what a replica held that has voted and has no metadata (actors/raft/raft_actor.py).
+    So a replica that has voted and has no metadata file may have lost its log (actors/raft/raft_actor.py).
     """
     files, parent = handles.filesystem, parent_of(directory)
     handles.unnoted_syncs.pop(directory, None)  # of a log that is gone
@@ -107,9 +107,9 @@ def _make(handles: Handles, directory: str, topic_id: str) -> OpenLog:
 
 
 def _empty(handles: Handles, directory: str) -> None:
-    """A crash came while this log began anew: what is here is of the old one or the new one, and nobody can tell.
+    """Empty a log that a crash left between its old and its new content, which look alike.
 
-    The leader who told it to will do so again. Until then it does not count: it may have acknowledged what is gone.
+    The leader will send its snapshot again. Until then the replica is ineligible: acknowledged records may be gone.
     """
     files = handles.filesystem
     losses.mark(files, directory)
@@ -150,17 +150,17 @@ def _finish(opened: OpenLog, handles: Handles, directory: str, config: LogConfig
 
 
 def _suspect_from(opened: OpenLog, handles: Handles, directory: str, config: LogConfig) -> int | None:
-    """From where on an earlier sync failed, or may have failed without anybody living to note it, where syncs count."""
+    """The offset from which an earlier sync failed, or may have failed unnoticed, where syncs count; or None."""
     found, syncs_count = opened.found, config.asks_for_syncs or opened.synced_first
     suspect = checkpoint.read_failed_sync(handles.filesystem, directory)
     if suspect is None and not found.clean and syncs_count and found.flushed_offset < found.end_offset:
         return found.flushed_offset
-    # Whoever noted it may not have known that the log was cut meanwhile.
+    # The note may be older than a truncation of the log.
     return None if suspect is None else min(suspect, found.flushed_offset)
 
 
 def _write_again(segments: list[Segment], flushed_offset: int) -> None:
-    """From here on the log may read well and not be on disk. Written anew, it is."""
+    """From here on the log may be readable and not on disk: write and sync it again."""
     # Only the last segment with batches can have been cut: a log takes none behind a cut that is not on disk.
     cut = next((segment for segment in reversed(segments) if segment.size), segments[-1])
     for segment in segments[segment_at(segments, min(flushed_offset, cut.base_offset)) :]:

@@ -1,8 +1,8 @@
 """Opening a log: at once after a clean stop, with a scan from the recovery point after any other.
 
 The scan checks every batch: its checksum, and, because these fields are outside of it, that its offset continues the
-log, that its epoch does not go back and agrees with the epoch cache. It cuts at the first batch that is no good, since
-a torn tail is normal after a crash, and drops what follows. Indexes and the epoch cache are extended on the way.
+log, that its epoch does not go back and agrees with the epoch cache. It cuts at the first bad batch, since a torn tail
+is normal after a crash, and drops what follows. Indexes and the epoch cache are extended on the way.
 
 Damage below the recovery point is not normal: that was on disk once. It is reported (CorruptSegment), never cut away.
 A file that merely ends too early is cut; if that is below a checkpoint, this replica has lost what it had. Damage above
@@ -67,14 +67,14 @@ class Opened:
     saved: Offsets | None
     """What the offsets' file says, or zeros where it may be missing; None if it is damaged or lost."""
     lacks_offsets: bool
-    """Is it missing, as it may be in a log that never had more than its first segment?"""
+    """Is the offsets' file missing, as it may be in a log that never had more than its first segment?"""
     clean: bool = False
     cut: Cut | None = None
     unsynced: list[File] = Factory(list)
 
     @classmethod
     def empty(cls, segment: Segment) -> Opened:
-        """One that was just made."""
+        """A log that was just made."""
         return cls([segment], EpochCache(), 0, 0, 0, 0, Offsets(), lacks_offsets=True)
 
 
@@ -128,7 +128,7 @@ def replay_producers(
 ) -> ProducerStates:
     """The producers' table at `end_offset`, where a batch ends: the last snapshot, and the batches behind it.
 
-    `reached` is told the table at the beginning of each segment on the way: there belongs a snapshot.
+    `reached` is called with the table at the beginning of each segment on the way, where a snapshot belongs.
     """
     start_offset = segments[0].base_offset if segments else end_offset
     producers, from_offset = _last_snapshot(files, directory, start_offset, end_offset)
@@ -152,7 +152,7 @@ def replay_producers(
 
 
 def mend_transactions(segments: Sequence[Segment], ended: Sequence[EndedTransaction], from_offset: int) -> list[File]:
-    """After a crash: what the transaction indexes say of markers at `from_offset` and above is made anew."""
+    """After a crash: rebuild what the transaction indexes say of markers at `from_offset` and above."""
     unsynced: list[File] = []
     for at, segment in enumerate(segments):
         upper = segments[at + 1].base_offset if at + 1 < len(segments) else None
@@ -171,7 +171,7 @@ def mend_transactions(segments: Sequence[Segment], ended: Sequence[EndedTransact
 
 
 def _batches_from(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-    """The batches from `offset` on, whatever the state of the index."""
+    """The batches from `offset` on, also without a good index."""
     try:
         return segment.walk_near(offset)
     except (CorruptSegment, FileNotFoundError):
@@ -202,7 +202,7 @@ def _open_clean(files: Filesystem, directory: str, opened: Opened) -> bool:
 def _mend_indexes(
     files: Filesystem, segments: Sequence[Segment], names: Sequence[str], config: LogConfig
 ) -> list[File]:
-    """An index file that is missing or has an impossible size is made anew. Gives what to sync then."""
+    """Rebuild index files that are missing or have an impossible size. Gives what to sync then."""
     there = set(names)
     unsynced: list[File] = []
     for segment in segments:
@@ -257,7 +257,7 @@ def _recover(
     if opened.cut is None and end_offset < known_end:
         losses.mark(handles.filesystem, directory)
         opened.cut = Cut(end_offset, 0, "the log ends before its own checkpoints", below_checkpoint=True, is_loss=True)
-    # Not the end goes up to the start: that may lie inside a batch, and whoever brings that one would find it here.
+    # The end must not go up to the start: the start may lie inside a batch, which a leader would find here already.
     opened.log_start_offset = min(opened.log_start_offset, end_offset)
     opened.epochs.cut_from(end_offset)
     opened.end_offset = end_offset
@@ -289,7 +289,7 @@ def _drop_without_beginning(
 def _cut_before_empty(opened: Opened, config: LogConfig) -> None:
     """The last segment is empty: what the one before it holds of offsets from there on was cut before.
 
-    A log that is cut in a gap goes on in a new segment, and the name of that one may be on disk before the cut is. Or a
+    A log that is cut in a gap continues in a new segment, and its name may be on disk before the cut is. Or a
     kill has left a byte when the log was written again.
     """
     segment, end_offset = opened.segments[-2], opened.segments[-1].base_offset
@@ -339,7 +339,7 @@ class _Scan:
         self.end_offset = end_offset
 
     def run(self) -> str | None:
-        """Gives why it had to cut, or None."""
+        """Scan the segment. Gives why it has to be cut, or None."""
         segment = self._segment
         segment.size = self._start_position()
         segment.activate(self.end_offset, self._interval_bytes)
@@ -349,7 +349,7 @@ class _Scan:
         return reason
 
     def cut(self) -> int:
-        """Remove what is no good. Gives how many bytes that were."""
+        """Remove what follows the last good batch. Gives how many bytes that were."""
         segment = self._segment
         cut_bytes = self._file_size - segment.size
         if cut_bytes:
@@ -366,7 +366,7 @@ class _Scan:
             return self._walk_to(segment.walk_near(wanted - 1), wanted)
         except (CorruptSegment, FileNotFoundError):
             self.end_offset = base_offset
-            # The index is missing or leads astray: once more from the beginning.
+            # The index is missing or wrong: once more from the beginning.
             return self._walk_to(segment.walk(0, self._file_size), wanted)
 
     def _walk_to(self, batches: Iterator[tuple[int, BatchHeader]], wanted: int) -> int:
@@ -504,7 +504,7 @@ def _segment_bases(files: Filesystem, directory: str, names: Sequence[str], log_
 
 
 def _sort_out_snapshots(files: Filesystem, directory: str, names: Sequence[str], offset: int) -> list[File]:
-    """Remove those above `offset`: nobody knows whether they are of the log that is here now. Gives what to sync.
+    """Remove snapshots above `offset`: they may belong to a log that was truncated since. Gives what to sync.
 
     The last one that stays may have been written by a process that is gone, and may soon be the only one.
     """
@@ -516,7 +516,7 @@ def _sort_out_snapshots(files: Filesystem, directory: str, names: Sequence[str],
 
 
 def _last_snapshot(files: Filesystem, directory: str, start_offset: int, end_offset: int) -> tuple[ProducerStates, int]:
-    """The newest snapshot that is whole and not from beyond the log's end; an empty table if there is none.
+    """The newest snapshot that is whole and not from beyond the log's end; otherwise an empty table.
 
     A damaged one is removed, so that a good one takes its place before anything is deleted that it stood for.
     """

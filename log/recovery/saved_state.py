@@ -1,7 +1,7 @@
-"""What a log keeps in small files beside its segments, so that whoever opens it next has less to scan.
+"""What a log keeps in small files beside its segments, so that its next opening has less to scan.
 
-Where it stands (its offsets), its leader epochs, its producers' table as it was where segments begin, and, once it was
-stopped cleanly, a word that says so.
+These are its offsets, its leader epochs, its producers' table as it was where segments begin, and, after a clean stop,
+a file that says so.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class SavedState:
         self._unsynced = unsynced
         self._is_sparse = False
         self.offsets: Offsets | None = None
-        """As they were written last; None if nobody can tell."""
+        """The offsets that were written last; None if these are unknown."""
         self.lacks_offsets = False
-        """Of a log that needs none yet: nothing is written, and all are 0."""
+        """Is no offsets' file written yet, because all offsets are 0?"""
         self.is_clean = False
-        """Does it say that the log was stopped cleanly?"""
+        """Is there a file that says that the log was stopped cleanly?"""
         self.is_ahead = False
-        """Of a log that lost what it had; as long as nothing changes it stays so."""
+        """Are the offsets on disk beyond the end of a log that lost records? They stay so until something changes."""
 
     # -- offsets -------------------------------------------------------------------------------------------------
 
@@ -51,9 +51,9 @@ class SavedState:
         self.is_clean = False
 
     def note_sparse(self) -> None:
-        """Offsets are about to skip what a leader has compacted away: recovery shall not take that for a loss.
+        """Offsets are about to skip what a leader has compacted away: recovery must not take that for a loss.
 
-        What the topic's cleanup.policy says tells nothing: it may be another one by then.
+        The topic's cleanup.policy does not say it: it may be another one by then.
         """
         path = f"{self._directory}/{checkpoint.SPARSE}"
         if not self._is_sparse and not self._files.exists(path):
@@ -68,7 +68,7 @@ class SavedState:
             epochs.changed = False
 
     def write_epochs_ahead(self, epochs: EpochCache, begun: Iterable[EpochEntry]) -> None:
-        """These too, of which nothing is in the log yet: as long as that is so, recovery does not believe in them."""
+        """Write epochs of which the log has no batch yet: until it has, recovery ignores them."""
         path = f"{self._directory}/{EPOCHS_FILE}"
         self._files.write_atomically(path, EpochCache([*epochs, *begun]).encode())
 

@@ -42,7 +42,7 @@ HELD_MAX = 64
 
 
 class StateMachine(Protocol):
-    """The state that the records of a log produce, where it is kept: a log that begins anew begins with it."""
+    """The state that the records of a log produce, where it is kept: a log that begins again begins with it."""
 
     def encode(self) -> bytes: ...
 
@@ -122,7 +122,7 @@ class Member:
         self._work(now)
 
     def transfer_to(self, broker: int, now: float) -> bool:
-        accepted = self.node.transfer_to(broker, now)
+        accepted = self.node.role.transfer_to(broker, now)
         self._work(now)
         return accepted
 
@@ -156,7 +156,7 @@ class Member:
         self._work(now)
 
     def give_way(self, among: Sequence[int], now: float) -> bool:
-        handing_over = self.node.give_way(among, now)
+        handing_over = self.node.role.give_way(among, now)
         self._work(now)
         return handing_over
 
@@ -167,7 +167,7 @@ class Member:
 
     def confirm(self, now: float) -> int:
         """As leader: ask the voters to confirm that. Gives the question's number."""
-        number = self.node.confirm(now)
+        number = self.node.role.confirm(now)
         self._work(now)
         return number
 
@@ -179,7 +179,7 @@ class Member:
 
     def flushed(self, now: float) -> None:
         """The log's `flushed_offset` has moved."""
-        self.node.flushed(now)
+        self.node.role.flushed(now)
         self._work(now)
         if self._held and not self.log.is_truncating:
             held, self._held = self._held, []
@@ -190,7 +190,7 @@ class Member:
         """This vote is durable: the messages that waited for it may be sent."""
         if self.unsaved_vote == vote:
             self.unsaved_vote = None
-            self.node.vote_saved(now)
+            self.node.role.vote_saved(now)
             self.outbox += self._parked
             self._parked = []
             self._work(now)
@@ -267,7 +267,7 @@ class Member:
         log = self.log
         prev_epoch = log.epochs.epoch_at(log.end_offset - 1)
         base = log.append(batches, epoch=self.node.term, now_ms=self._wall_ms())
-        self.node.appended(base, batches.data, prev_epoch, now)
+        self.node.role.appended(base, batches.data, prev_epoch, now)
         return base
 
     def _append_leader_batch(self, leader_batch: LeaderBatch, now: float) -> None:
@@ -282,7 +282,7 @@ class Member:
         if membership is not None:
             self.node.history.add(self.log.end_offset, membership)
             self._save_history()
-            self.node.follow_membership(now)
+            self.node.role.follow_membership(now)
         self._append(batches, now)
 
     def _read_for_follower(self, read: ReadForFollower, now: float) -> None:
@@ -292,13 +292,13 @@ class Member:
             batches = self._read_as_written(start, read.bytes_max)
         except (CorruptSegment, ProtocolError) as error:
             self.damage = f"offset {start} or later: {error}"
-            self.node.cannot_read(now)
+            self.node.role.cannot_read(now)
             return
         if batches.headers and batches.headers[0].base_offset < read.prev_end:
-            self.node.begins_inside(read, now)
+            self.node.role.begins_inside(read, now)
         elif batches.headers:
             batches, epochs = self._without_hidden_epochs(batches, read.prev_end)
-            self.node.on_read(read, batches.data, batches.headers[-1].next_offset, now, epochs)
+            self.node.role.on_read(read, batches.data, batches.headers[-1].next_offset, now, epochs)
 
     def _without_hidden_epochs(self, batches: RecordBatches, prev_end: int) -> tuple[RecordBatches, bytes]:
         """The batches up to the next epoch that began in batches which were compacted away.
@@ -331,7 +331,7 @@ class Member:
             self.node.send(broker, self._snapshot_message())
         except CorruptSegment as error:
             self.damage = f"offset {self.log.log_start_offset} or before: {error}"
-            self.node.cannot_read(now)
+            self.node.role.cannot_read(now)
 
     def _snapshot_message(self) -> BeginFromSnapshot:
         log, node = self.log, self.node

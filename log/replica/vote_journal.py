@@ -12,7 +12,7 @@ not show it yet. A missing file counts as damage if there are logs.
 
 If the whole file is lost, no copy helps. So a second, tiny file notes the highest era in which any replica of this
 broker has voted, before it votes there. An era is as many terms as a doubted replica skips: a broker begins one when
-it, or another broker, has lost votes, and at no other time. A doubted replica goes on after the era that is noted.
+it, or another broker, has lost votes, and at no other time. A doubted replica continues after the noted era.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from protocol.late_attrs import frozen
 _MAGIC = b"BVJ2"
 _KNOWN_MAGICS = (b"BVJ1", _MAGIC)  # version 1 has no doubted votes
 _HEAD = struct.Struct(">IH")  # crc of the rest, length of the rest
-_VOTE = struct.Struct(">qi")  # term, voted for (-1: nobody, -2: doubted); the partition's name follows
+_VOTE = struct.Struct(">qi")  # term, voted for (-1: no broker, -2: doubted); the partition's name follows
 _NOBODY, _DOUBTED = -1, -2
 _REWRITE_ABOVE_BYTES = 1 << 20
 _REWRITE_RATIO = 8
@@ -182,7 +182,7 @@ def read_votes(data: bytes) -> JournalContent:
 
 
 def _read_era(files: Filesystem, path: str) -> int:
-    """The noted era; 0 if there is none, or if it cannot be read: then the votes themselves are there."""
+    """The noted era; 0 if the file is missing or cannot be read: then the votes themselves are there."""
     data = files.read(path) if files.exists(path) else b""
     if len(data) != _ERA.size:
         return 0
@@ -195,7 +195,7 @@ def _era_crc(era: int) -> int:
 
 
 def after_doubt(vote: Vote, latest_epoch: int, generation: int = 0) -> Vote:
-    """Where a doubted replica goes on: `vote` is the last known one, `latest_epoch` the latest epoch of its log."""
+    """Where a doubted replica continues: `vote` is the last known one, `latest_epoch` the latest epoch of its log."""
     known = max(generations.number_of(vote.term), generations.number_of(max(latest_epoch, 0)))
     return Vote(generations.later(generations.first_term(generation) + known, TERMS_SKIPPED))
 

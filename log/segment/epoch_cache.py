@@ -68,7 +68,7 @@ class EpochCache:
         return self._epochs[at] if at >= 0 else -1
 
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
-        """The largest known epoch at or below `epoch`, and where it ends (exclusive). (-1, -1) if there is none.
+        """The largest known epoch at or below `epoch`, and where it ends (exclusive). (-1, -1) without such an epoch.
 
         What a follower needs to find where its log and the leader's part: Kafka's OffsetForLeaderEpoch.
         """
@@ -79,7 +79,7 @@ class EpochCache:
         return self._epochs[at], end
 
     def between(self, start: int, end: int) -> EpochCache:
-        """Those that begin at `start` or later, and before `end`."""
+        """The epochs that begin at `start` or later, and before `end`."""
         return EpochCache(entry for entry in self if start <= entry.start_offset < end)
 
     def cut_from(self, offset: int) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_right
+from typing import ClassVar
 
 OFFSET_ENTRY = struct.Struct(">II")
 TIME_ENTRY = struct.Struct(">qI")
@@ -23,55 +24,68 @@ TIME_ENTRY = struct.Struct(">qI")
 Entry = tuple[int, int]  # relative offset and position; of a time index, timestamp and relative offset
 
 
-class OffsetIndex:
-    """The growing offset index of an active segment."""
+class _Index:
+    """A growing index: keys, and the value that belongs to each. Both only grow."""
 
-    __slots__ = ("_offsets", "_positions", "_written")
+    __slots__ = ("_keys", "_values", "_written")
+    form: ClassVar[struct.Struct]
+    key_code: ClassVar[str]
 
     def __init__(self) -> None:
-        self._offsets = array("I")
-        self._positions = array("I")
+        self._keys = array(self.key_code)
+        self._values = array("I")
         self._written = 0
 
     @property
     def size(self) -> int:
-        return len(self._offsets) * OFFSET_ENTRY.size
-
-    def add(self, relative_offset: int, position: int) -> None:
-        assert not self._offsets or relative_offset > self._offsets[-1], "index entries only grow"
-        self._offsets.append(relative_offset)
-        self._positions.append(position)
+        return len(self._keys) * self.form.size
 
     @property
     def last(self) -> Entry | None:
-        return self._entry(len(self._offsets) - 1)
-
-    def entry_for(self, relative_offset: int) -> Entry | None:
-        """The last entry at or below this offset: where to begin looking for it."""
-        return self._entry(bisect_right(self._offsets, relative_offset) - 1)
-
-    def entry_before(self, position: int) -> Entry | None:
-        """The last entry whose batch begins at or before this position."""
-        return self._entry(bisect_right(self._positions, position) - 1)
-
-    def cut(self, relative_offset: int, position: int) -> None:
-        """Forget entries for what begins at `position` or lies at `relative_offset` or above."""
-        while self._offsets and (self._positions[-1] >= position or self._offsets[-1] >= relative_offset):
-            self._offsets.pop()
-            self._positions.pop()
-        self._written = min(self._written, len(self._offsets))
+        return self._entry(len(self._keys) - 1)
 
     def _entry(self, at: int) -> Entry | None:
-        return (self._offsets[at], self._positions[at]) if at >= 0 else None
+        return (self._keys[at], self._values[at]) if at >= 0 else None
+
+    def _pop(self) -> None:
+        self._keys.pop()
+        self._values.pop()
+        self._written = min(self._written, len(self._keys))
 
     def unwritten(self) -> tuple[int, bytes]:
         """What is not in the file yet, and where it goes."""
         first = self._written
-        entries = zip(self._offsets[first:], self._positions[first:], strict=True)
-        return first * OFFSET_ENTRY.size, b"".join(OFFSET_ENTRY.pack(*entry) for entry in entries)
+        entries = zip(self._keys[first:], self._values[first:], strict=True)
+        return first * self.form.size, b"".join(self.form.pack(*entry) for entry in entries)
 
     def mark_written(self) -> None:
-        self._written = len(self._offsets)
+        self._written = len(self._keys)
+
+
+class OffsetIndex(_Index):
+    """The growing offset index of an active segment: relative offsets, and positions."""
+
+    __slots__ = ()
+    form = OFFSET_ENTRY
+    key_code = "I"
+
+    def add(self, relative_offset: int, position: int) -> None:
+        assert not self._keys or relative_offset > self._keys[-1], "index entries only grow"
+        self._keys.append(relative_offset)
+        self._values.append(position)
+
+    def entry_for(self, relative_offset: int) -> Entry | None:
+        """The last entry at or below this offset: where to begin looking for it."""
+        return self._entry(bisect_right(self._keys, relative_offset) - 1)
+
+    def entry_before(self, position: int) -> Entry | None:
+        """The last entry whose batch begins at or before this position."""
+        return self._entry(bisect_right(self._values, position) - 1)
+
+    def cut(self, relative_offset: int, position: int) -> None:
+        """Forget entries for what begins at `position` or lies at `relative_offset` or above."""
+        while self._keys and (self._values[-1] >= position or self._keys[-1] >= relative_offset):
+            self._pop()
 
     def load(self, data: bytes | memoryview, position_end: int) -> bool:
         """Take in a file's entries below `position_end`. False if they are no index: then it is left empty."""
@@ -85,53 +99,31 @@ class OffsetIndex:
             offsets.append(relative_offset)
             positions.append(position)
             last_offset, last_position = relative_offset, position
-        self._offsets, self._positions, self._written = offsets, positions, len(offsets)
+        self._keys, self._values, self._written = offsets, positions, len(offsets)
         return True
 
 
-class TimeIndex:
-    """The growing time index of an active segment. Timestamps and offsets both only grow."""
+class TimeIndex(_Index):
+    """The growing time index of an active segment: timestamps, and the relative offsets where they are."""
 
-    __slots__ = ("_offsets", "_timestamps", "_written")
-
-    def __init__(self) -> None:
-        self._timestamps = array("q")
-        self._offsets = array("I")
-        self._written = 0
-
-    @property
-    def size(self) -> int:
-        return len(self._timestamps) * TIME_ENTRY.size
-
-    @property
-    def last(self) -> Entry | None:
-        return (self._timestamps[-1], self._offsets[-1]) if self._timestamps else None
+    __slots__ = ()
+    form = TIME_ENTRY
+    key_code = "q"
 
     def add(self, timestamp: int, relative_offset: int) -> None:
         """Note a new largest timestamp; one that is not larger says nothing new."""
-        if self._timestamps and (timestamp <= self._timestamps[-1] or relative_offset <= self._offsets[-1]):
+        if self._keys and (timestamp <= self._keys[-1] or relative_offset <= self._values[-1]):
             return
-        self._timestamps.append(timestamp)
-        self._offsets.append(relative_offset)
+        self._keys.append(timestamp)
+        self._values.append(relative_offset)
 
     def entry_below(self, timestamp: int) -> Entry | None:
         """The last entry with an earlier timestamp: nothing up to its offset has this timestamp or a later one."""
-        at = bisect_right(self._timestamps, timestamp - 1) - 1
-        return (self._timestamps[at], self._offsets[at]) if at >= 0 else None
+        return self._entry(bisect_right(self._keys, timestamp - 1) - 1)
 
     def cut(self, relative_offset: int) -> None:
-        while self._offsets and self._offsets[-1] >= relative_offset:
-            self._offsets.pop()
-            self._timestamps.pop()
-        self._written = min(self._written, len(self._offsets))
-
-    def unwritten(self) -> tuple[int, bytes]:
-        first = self._written
-        entries = zip(self._timestamps[first:], self._offsets[first:], strict=True)
-        return first * TIME_ENTRY.size, b"".join(TIME_ENTRY.pack(*entry) for entry in entries)
-
-    def mark_written(self) -> None:
-        self._written = len(self._offsets)
+        while self._values and self._values[-1] >= relative_offset:
+            self._pop()
 
     def load(self, data: bytes | memoryview, relative_end: int) -> bool:
         timestamps, offsets = array("q"), array("I")
@@ -142,7 +134,7 @@ class TimeIndex:
                 return False
             timestamps.append(timestamp)
             offsets.append(relative_offset)
-        self._timestamps, self._offsets, self._written = timestamps, offsets, len(offsets)
+        self._keys, self._values, self._written = timestamps, offsets, len(offsets)
         return True
 
 

@@ -16,8 +16,8 @@ a transaction open:
   still knows a producer accepts its next batch, a replica that does not accepts it too, and nothing that old is sent
   again.
 
-`check` and `check_marker` are the leader's, before an append. `update` and `end_transaction` are everybody's, after it:
-leader, follower, recovery.
+Before an append, the leader calls `check` and `check_marker`. After it, leader, follower and recovery call `update` and
+`end_transaction`.
 
 Transactions that ended are kept until the high watermark that covers their markers is on disk: readers may pass them
 no sooner, and a replica that starts again may know only that older watermark.
@@ -34,19 +34,19 @@ from operator import attrgetter
 from attrs import Factory, evolve, field
 from crc32c import crc32c
 
-from log.errors import DamagedFile, LogError, UnknownFormat
+from log.errors import DamagedFile, RequestError, UnknownFormat
 from log.segment.transaction_index import AbortedTransaction
+from protocol.error_codes import ErrorCode
 from protocol.late_attrs import define, frozen
-from protocol.records.batches import BatchHeader, ControlType, read_control, records
+from protocol.records.batches import NO_SEQUENCE, BatchHeader, ControlType, read_control, records
 from protocol.records.compression import Bytes
 
 BATCHES_KEPT = 5
 PRODUCERS_MAX = 5000
-"""Of one partition. It is no setting: replicas of one partition must agree on it."""
+"""The size of one partition's table. It is no setting: the replicas of a partition must agree on it."""
 OPEN_MAX = 2000
 """Transactions that clients have open in one partition. More are refused until some have ended."""
-NO_SEQUENCE = -1
-_SEQUENCES = 1 << 31
+SEQUENCES = 1 << 31
 _VERSION = 3
 _CRC_WITHOUT_VERSION = 2
 """The version whose checksum does not cover the version."""
@@ -60,24 +60,34 @@ _BUMPS_EPOCH = 2
 """The transaction version whose markers have a newer epoch than the records that they end."""
 
 
-class ProducerFenced(LogError):
-    """A newer incarnation of this producer has written already (Kafka: INVALID_PRODUCER_EPOCH)."""
+class ProducerFenced(RequestError):
+    """A newer incarnation of this producer has written already."""
+
+    code = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-class CoordinatorFenced(LogError):
-    """A newer coordinator has ended transactions of this producer (Kafka: TRANSACTION_COORDINATOR_FENCED)."""
+class CoordinatorFenced(RequestError):
+    """A newer coordinator has ended transactions of this producer."""
+
+    code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
-class WrongTransactionState(LogError):
-    """What is to be written does not fit what is open here (Kafka: INVALID_TXN_STATE)."""
+class WrongTransactionState(RequestError):
+    """The batch does not fit the producer's transactional state in this partition."""
+
+    code = ErrorCode.INVALID_TXN_STATE
 
 
-class TooManyOpen(LogError):
-    """No more transactions may be open here for now. Send it again (Kafka: NOT_ENOUGH_REPLICAS)."""
+class TooManyOpen(RequestError):
+    """No more transactions may be open in this partition for now. The client retries."""
+
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-class OutOfOrderSequence(LogError):
-    """A batch is missing before this one (Kafka: OUT_OF_ORDER_SEQUENCE_NUMBER)."""
+class OutOfOrderSequence(RequestError):
+    """A batch is missing before this one."""
+
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 @frozen(slots=True)
@@ -91,7 +101,7 @@ class WrittenBatch:
 
     @property
     def first_offset(self) -> int:
-        return self.last_offset - (self.last_sequence - self.first_sequence) % _SEQUENCES
+        return self.last_offset - (self.last_sequence - self.first_sequence) % SEQUENCES
 
 
 @define(slots=True)
@@ -122,12 +132,12 @@ class EndedTransaction:
     first_offset: int
     marker_offset: int
     last_stable_offset: int
-    """As it was when the marker was written, the high watermark apart."""
+    """The last stable offset when the marker was written, without regard to the high watermark."""
     aborted: bool
 
 
 class ProducerStates:
-    """Every producer of one partition, those that wrote last behind the others."""
+    """Every producer of one partition, in the order of their last writes."""
 
     __slots__ = ("_open", "_producers", "ended")
 
@@ -204,7 +214,7 @@ class ProducerStates:
         for batch in producer.batches:
             if batch.first_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
                 return batch
-        expected = (producer.last_sequence + 1) % _SEQUENCES
+        expected = (producer.last_sequence + 1) % SEQUENCES
         if header.base_sequence != expected:
             raise OutOfOrderSequence(
                 f"producer {producer.id} sends sequence {header.base_sequence}; {expected} is next"
@@ -286,7 +296,7 @@ class ProducerStates:
         for producer in self._producers.values():
             batches = [batch for batch in producer.batches if batch.last_offset < offset]
             start = producer.transaction_start
-            has_ended = 0 <= producer.marker_offset < offset  # its epoch, and its coordinator's, fence others
+            has_ended = 0 <= producer.marker_offset < offset  # its epoch, and its coordinator's, fence older ones
             if batches or has_ended or (start is not None and start < offset):
                 copy = evolve(producer, batches=deque(batches, maxlen=BATCHES_KEPT))
                 copy.transaction_start = start if start is not None and start < offset else None
@@ -344,7 +354,7 @@ class ProducerStates:
 
     @staticmethod
     def encode_as(version: int, body: bytes) -> bytes:
-        """The frame of every version. Its checksum is kept by later ones, so that they are told from damage."""
+        """The frame of every version. Its checksum is kept by later ones, so that these differ from damage."""
         return struct.pack(">HI", version, _checksum(version, body)) + body
 
     @classmethod
@@ -375,7 +385,7 @@ class ProducerStates:
         return cls(producers, ended)
 
     def _entry(self, producer_id: int, epoch: int) -> Producer:
-        """What is known of a producer that has just written, now behind all others."""
+        """The entry of a producer that has just written, moved to the end of the table."""
         producer = self._producers.pop(producer_id, None)
         if producer is None:
             producer = Producer(producer_id, epoch)
@@ -393,8 +403,8 @@ def _checksum(version: int, body: bytes) -> int:
 def read_marker(batch: Bytes) -> tuple[ControlType, int]:
     """What a transaction marker says: how the transaction ended, and the coordinator's epoch.
 
-    Compaction here never empties a marker's batch (record_filter.py), but a log that others compacted may hold empty
-    ones: nothing of the transaction is left before them, so it counts as committed.
+    Compaction here never empties a marker's batch (record_filter.py), but one that another program compacted may hold
+    empty ones: nothing of the transaction is left before them, so it counts as committed.
     """
     made = records(batch, limit=len(batch))
     return read_control(made[0]) if made else (ControlType.COMMIT, -1)

@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
+from typing import ClassVar
 
 from log.disk.filesystem import File
 from log.disk.handles import Handles
@@ -32,19 +33,18 @@ from log.segment.indexes import (
 )
 from log.segment.transaction_index import AbortedTransaction, decode_transactions, whole_transactions
 from protocol.errors import ProtocolError
-from protocol.records.batches import HEADER, BatchHeader, RecordBatches, read_header
+from protocol.records.batches import HEADER, NO_TIMESTAMP, BatchHeader, RecordBatches, read_header
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 RELATIVE_OFFSET_MAX = (1 << 31) - 1
 _WALK_BYTES_MIN = 4 << 10
 _WALK_BYTES_MAX = 64 << 10
-NO_TIMESTAMP = -1
 CUT_OFF = "the last batch is cut off"
 MISLEADING = "an index entry and the batch it points to do not agree"
 
 
 def segment_at(segments: Sequence[Segment], offset: int) -> int:
-    """Which of these, in order, has this offset, or would have it."""
+    """The index of the segment, among these in order, that has this offset or would have it."""
     return max(bisect_right(segments, offset, key=attrgetter("base_offset")) - 1, 0)
 
 
@@ -57,12 +57,15 @@ class Segment:
 
     __slots__ = (
         "_handles", "_stem", "_transactions", "_unindexed_bytes", "active", "base_offset", "first_timestamp",
-        "has_new_names", "max_timestamp", "max_timestamp_offset", "size", "timestamps_known",
+        "has_new_names", "max_timestamp", "max_timestamp_offset", "path", "size", "timestamps_known",
     )  # fmt: skip
+    suffix: ClassVar[str] = ""
+    """What the names of its files end with, while it is not part of the log yet."""
 
     def __init__(self, handles: Handles, directory: str, base_offset: int, size: int = 0) -> None:
         self._handles = handles
         self._stem = f"{directory}/{file_stem(base_offset)}"
+        self.path = f"{self._stem}.log{self.suffix}"
         self._unindexed_bytes = 0
         self._transactions: list[AbortedTransaction] | None = None
         self.base_offset = base_offset
@@ -70,7 +73,7 @@ class Segment:
         self.active: ActiveIndexes | None = None
         """The growing indexes; None once sealed, or while nothing was appended since the log was opened."""
         self.has_new_names = False
-        """Were index files made since whoever syncs the directory last asked?"""
+        """Were index files made since the directory was last synced?"""
         self.first_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
@@ -81,20 +84,16 @@ class Segment:
         return f"<Segment {self._stem} {self.size} bytes>"
 
     @property
-    def path(self) -> str:
-        return self._stem + ".log"
-
-    @property
     def index_path(self) -> str:
-        return self._stem + ".index"
+        return f"{self._stem}.index{self.suffix}"
 
     @property
     def time_index_path(self) -> str:
-        return self._stem + ".timeindex"
+        return f"{self._stem}.timeindex{self.suffix}"
 
     @property
     def transaction_index_path(self) -> str:
-        return self._stem + ".txnindex"
+        return f"{self._stem}.txnindex{self.suffix}"
 
     @property
     def paths(self) -> tuple[str, str, str, str]:
@@ -205,7 +204,7 @@ class Segment:
         return files
 
     def activate(self, end_offset: int, interval_bytes: int) -> None:
-        """Make it grow (again) from `end_offset` on: its index entries come into memory, made anew if no good."""
+        """Make it grow (again) from `end_offset` on: its index entries come into memory, rebuilt if damaged."""
         if self.active is not None:
             return
         active = ActiveIndexes(OffsetIndex(), TimeIndex())
@@ -221,7 +220,7 @@ class Segment:
         self._go_on_from(active)
 
     def rebuild(self, interval_bytes: int) -> None:
-        """Make the indexes anew from the batches. Raises CorruptSegment, and changes nothing, if those are damaged."""
+        """Rebuild the indexes from the batches. Raises CorruptSegment, and changes nothing, if those are damaged."""
         for _ in self.walk(0, self.size):
             pass
         files = self._handles.filesystem
@@ -275,7 +274,7 @@ class Segment:
         return [self._handles.file(self.transaction_index_path)] if self._transactions else []
 
     def replace_transactions(self, transactions: list[AbortedTransaction]) -> None:
-        """Write the whole transaction index anew."""
+        """Rewrite the whole transaction index."""
         self._handles.forget(self.transaction_index_path)
         files = self._handles.filesystem
         if transactions or files.exists(self.transaction_index_path):
@@ -382,7 +381,7 @@ class Segment:
         return self._transactions
 
     def load_max_timestamp(self) -> int:
-        """The largest timestamp, looked up if need be: in the time index, or, if that is no good, in all batches."""
+        """The largest timestamp, looked up if need be: in the time index, or, if that is damaged, in all batches."""
         if not self.timestamps_known:
             try:
                 self._restore_timestamps(mapped_last_time(self._handles.map(self.time_index_path).view))
@@ -415,7 +414,7 @@ class Segment:
         return found
 
     def _indexes_agree(self, active: ActiveIndexes) -> bool:
-        """Are the last entries true? The others are checked when they are used."""
+        """Are the last entries correct? All other entries are checked when they are used."""
         try:
             self._walk_from(active.offsets.last, self.size)
             if active.times.last is not None:
@@ -425,7 +424,7 @@ class Segment:
         return True
 
     def _go_on_from(self, active: ActiveIndexes) -> None:
-        """What the next append must know of the batches that are here."""
+        """Load what the next append must know of the batches in the file."""
         last = active.offsets.last
         self._unindexed_bytes = self.size - (last[1] if last is not None else 0)
         if not self.timestamps_known:

@@ -31,7 +31,7 @@ def commit_swap(files: Filesystem, directory: str, base_offset: int, replaced: S
 
 
 def may_be_decided(files: Filesystem, directory: str, base_offset: int) -> bool:
-    """After a failed `commit_swap`: could a reader find the swap file? A disk that cannot tell counts as yes."""
+    """After a failed `commit_swap`: could a reader find the swap file? A disk that cannot answer counts as yes."""
     try:
         return files.exists(f"{directory}/{base_offset:020d}{SWAP}")
     except OSError:
@@ -52,7 +52,7 @@ def finish_swaps(files: Filesystem, directory: str, names: Sequence[str]) -> boo
 
 
 def finish_swap(files: Filesystem, directory: str, base_offset: int) -> None:
-    """Step 3. Whoever caches handles of these files must have forgotten them."""
+    """Step 3. Cached handles of these files must have been forgotten before."""
     _finish(files, directory, f"{base_offset:020d}{SWAP}")
 
 

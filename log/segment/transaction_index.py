@@ -56,7 +56,7 @@ def whole_transactions(data: bytes) -> list[AbortedTransaction]:
 def overlapping(
     transactions: Iterable[AbortedTransaction], start_offset: int, end_offset: int
 ) -> list[AbortedTransaction]:
-    """Those of which a reader of [start, end) may see records."""
+    """The transactions of which a reader of [start, end) may see records."""
     return [
         transaction
         for transaction in transactions

@@ -138,9 +138,7 @@ class Truth:
     refusal: str = ""
     remedy: str = ""
 
-    @property
-    def type(self) -> ConfigType:
-        return ConfigType.BOOLEAN
+    type = ConfigType.BOOLEAN
 
     @property
     def range(self) -> str:
@@ -167,9 +165,7 @@ class Word:
     what: str
     words: tuple[str, ...]
 
-    @property
-    def type(self) -> ConfigType:
-        return ConfigType.STRING
+    type = ConfigType.STRING
 
     @property
     def range(self) -> str:
@@ -193,9 +189,7 @@ class Words:
     what: str
     words: tuple[str, ...]
 
-    @property
-    def type(self) -> ConfigType:
-        return ConfigType.LIST
+    type = ConfigType.LIST
 
     @property
     def range(self) -> str:

@@ -1,6 +1,6 @@
 """Every setting, once: Kafka's name, kind and range, default, and what it does.
 
-The classes that hold values (LogConfig, GroupConfig, TransactionConfig, KafkaConfig), what DescribeConfigs tells, and
+The classes that hold values (LogConfig, GroupConfig, TransactionConfig, KafkaConfig), DescribeConfigs' answer, and
 docs/configuration.md are made from this table. A setting that Kafka does not have says so.
 """
 
@@ -180,12 +180,6 @@ _TOPIC_ROWS = (
 TOPIC_SETTINGS: Mapping[str, TopicSetting] = {row.name: row for row in _TOPIC_ROWS}
 
 
-def _broker(
-    name: str, kind: Kind, default: Any, area: Area, documentation: str, *, is_kafkas: bool = True
-) -> BrokerSetting:
-    return BrokerSetting(name, kind, default, area, documentation, is_kafkas)
-
-
 def _of_topics() -> list[BrokerSetting]:
     """The settings of brokers that are defaults of topic configs."""
     rows = []
@@ -201,133 +195,133 @@ def _of_topics() -> list[BrokerSetting]:
 
 
 _BROKER_ROWS = (
-    _broker(
+    BrokerSetting(
         "num.partitions", Whole(1, PARTITIONS_MAX), 1, Area.TOPICS,
         "How many partitions a topic gets that does not say.",
     ),
-    _broker(
+    BrokerSetting(
         "default.replication.factor", Whole(1, BROKERS_MAX), 1, Area.TOPICS,
         "How many replicas the partitions of a topic get that does not say.",
     ),
-    _broker(
+    BrokerSetting(
         "auto.create.topics.enable", Truth(), True, Area.TOPICS,
         "Is a topic made when a client asks for one that is not there?",
     ),
-    _broker(
+    BrokerSetting(
         "max.partitions", Whole(1, INT_MAX), 5_000, Area.TOPICS,
         "How many partitions all topics may have together, but for those of coordinators.", is_kafkas=False,
     ),
     *_of_topics(),
-    _broker(
+    BrokerSetting(
         "log.retention.check.interval.ms", Whole(1, LONG_MAX), 5 * _MINUTE, Area.LOGS,
         "How often it is looked whether old segments are to be deleted.",
     ),
-    _broker(
+    BrokerSetting(
         "disk.reserve.bytes", Whole(0, LONG_MAX), 8 * _MIB, Area.LOGS,
         "How many bytes of its disk a broker keeps for metadata, votes and deletions when the disk is full.",
         is_kafkas=False,
     ),
-    _broker(
+    BrokerSetting(
         "leader.replication.throttled.rate", Whole(1, LONG_MAX), 64 * _MIB, Area.REPLICATION,
         "How many bytes a second new replicas are sent by one broker; Kafka has no limit unless it is set.",
     ),
-    _broker(
+    BrokerSetting(
         "max.connections", Whole(1, INT_MAX), 10_000, Area.CLIENTS,
         "How many connections a broker takes; Kafka has no limit unless it is set.",
     ),
-    _broker(
+    BrokerSetting(
         "max.connections.per.ip", Whole(1, INT_MAX), INT_MAX, Area.CLIENTS,
         "How many connections a broker takes from one address.",
     ),
-    _broker(
+    BrokerSetting(
         "queued.max.request.bytes", Whole(1, LONG_MAX), 512 * _MIB, Area.CLIENTS,
         "How many bytes of requests that are not answered a broker holds; Kafka has no limit unless it is set.",
     ),
-    _broker(
+    BrokerSetting(
         "connections.max.idle.ms", Whole(1, LONG_MAX), 10 * _MINUTE, Area.CLIENTS,
         "How long a connection lives on which nothing is read or written.",
     ),
-    _broker(
+    BrokerSetting(
         "offsets.topic.num.partitions", Whole(1, PARTITIONS_MAX), 8, Area.GROUPS,
         "How many partitions __consumer_offsets gets; Kafka's default is 50.",
     ),
-    _broker(
+    BrokerSetting(
         "offsets.topic.replication.factor", Whole(1, BROKERS_MAX), 3, Area.GROUPS,
         "How many replicas the partitions of __consumer_offsets get, if there are as many brokers.",
     ),
-    _broker(
+    BrokerSetting(
         "offset.metadata.max.bytes", Whole(0, INT_MAX), 4096, Area.GROUPS,
         "How large the metadata may be that a client commits with an offset.",
     ),
-    _broker(
+    BrokerSetting(
         "offsets.retention.minutes", Whole(1, INT_MAX), 10_080, Area.GROUPS,
         "How long the offsets of a group without members are kept.",
     ),
-    _broker(
+    BrokerSetting(
         "offsets.retention.check.interval.ms", Whole(1, LONG_MAX), 10 * _MINUTE, Area.GROUPS,
         "How often it is looked for offsets that are no longer kept.",
     ),
-    _broker(
+    BrokerSetting(
         "group.min.session.timeout.ms", Whole(1, INT_MAX), 6 * _SECOND, Area.GROUPS,
         "The shortest session time-out that a member of a classic group may ask for.",
     ),
-    _broker(
+    BrokerSetting(
         "group.max.session.timeout.ms", Whole(1, INT_MAX), 30 * _MINUTE, Area.GROUPS,
         "The longest session time-out that a member of a classic group may ask for.",
     ),
-    _broker(
+    BrokerSetting(
         "group.initial.rebalance.delay.ms", Whole(0, INT_MAX), 0, Area.GROUPS,
         "How long the first rebalance of a classic group waits for further members; Kafka's default is 3,000.",
     ),
-    _broker(
+    BrokerSetting(
         "group.max.size", Whole(1, INT_MAX), 10_000, Area.GROUPS,
         "How many members a classic group may have; Kafka has no limit unless it is set.",
     ),
-    _broker(
+    BrokerSetting(
         "group.consumer.session.timeout.ms", Whole(1, INT_MAX), 45 * _SECOND, Area.GROUPS,
         "After how long without a heartbeat a member of a group of the new protocol is removed.",
     ),
-    _broker(
+    BrokerSetting(
         "group.consumer.heartbeat.interval.ms", Whole(1, INT_MAX), 5 * _SECOND, Area.GROUPS,
         "How often a member of a group of the new protocol is told to send a heartbeat.",
     ),
-    _broker(
+    BrokerSetting(
         "group.consumer.max.size", Whole(1, INT_MAX), 10_000, Area.GROUPS,
         "How many members a group of the new protocol may have; Kafka has no limit unless it is set.",
     ),
-    _broker(
+    BrokerSetting(
         "offsets.topic.max.groups.per.partition", Whole(1, INT_MAX), 20_000, Area.GROUPS,
         "How many groups one partition of __consumer_offsets may have.", is_kafkas=False,
     ),
-    _broker(
+    BrokerSetting(
         "transaction.state.log.num.partitions", Whole(1, PARTITIONS_MAX), 8, Area.TRANSACTIONS,
         "How many partitions __transaction_state gets; Kafka's default is 50.",
     ),
-    _broker(
+    BrokerSetting(
         "transaction.state.log.replication.factor", Whole(1, BROKERS_MAX), 3, Area.TRANSACTIONS,
         "How many replicas the partitions of __transaction_state get, if there are as many brokers.",
     ),
-    _broker(
+    BrokerSetting(
         "transaction.max.timeout.ms", Whole(1, INT_MAX), 15 * _MINUTE, Area.TRANSACTIONS,
         "The longest transaction time-out that a producer may ask for.",
     ),
-    _broker(
+    BrokerSetting(
         "transactional.id.expiration.ms", Whole(1, INT_MAX), 7 * _DAY, Area.TRANSACTIONS,
         "How long a transactional id is kept that begins no transaction.",
     ),
-    _broker(
+    BrokerSetting(
         "producer.id.expiration.ms", Whole(1, INT_MAX), _DAY, Area.TRANSACTIONS,
         "How long a partition knows an idempotent producer that writes nothing to it.",
     ),
-    _broker(
+    BrokerSetting(
         "transaction.remove.expired.transaction.cleanup.interval.ms", Whole(1, INT_MAX), _HOUR, Area.TRANSACTIONS,
         "How often it is looked for transactional ids that are no longer kept.",
     ),
-    _broker(
+    BrokerSetting(
         "transaction.state.log.max.ids.per.partition", Whole(1, INT_MAX), 20_000, Area.TRANSACTIONS,
         "How many transactional ids one partition of __transaction_state may have.", is_kafkas=False,
     ),
-    _broker(
+    BrokerSetting(
         "transaction.two.phase.commit.enable", Truth(), False, Area.TRANSACTIONS,
         "May producers prepare transactions that only they end (KIP-939)?",
     ),

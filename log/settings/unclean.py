@@ -1,11 +1,11 @@
-"""Why no replica is elected without a majority, and what an operator does instead. One text for all who ask for it."""
+"""Why no replica is elected without a majority, and what an operator does instead. One text for all places."""
 
 from __future__ import annotations
 
 CONFIG = "unclean.leader.election.enable"
 REFUSAL = "a replica that leads without a majority of the replicas could lose acknowledged records"
 COMMAND = "python -m tools.cli topics recover"
-"""What an operator types who has lost replicas for ever."""
+"""The command for an operator that has lost replicas for ever."""
 REMEDY = (
     "start the brokers that keep the partition; if their data is lost for ever,"
     f" `{COMMAND}` shows what is left and can go on with it"

@@ -53,7 +53,7 @@ class Fields:
 
 
 def refuse_unknown(given: Facts, known: Mapping[str, Any], path: str = "") -> None:
-    """What nobody reads is a mistake that somebody should know of."""
+    """Refuse a field that is not known: a client's mistake must not pass unnoticed."""
     for name in given:
         if name not in known:
             raise BadField(f"{path}{short(name)}: unknown field; known: {', '.join(known) or 'none'}")
@@ -78,7 +78,7 @@ def whole(path: str, value: Any) -> int:
 
 
 def count(path: str, value: Any) -> int:
-    """Of 63 bits: an offset, a time in milliseconds."""
+    """A number of 63 bits: an offset, a time in milliseconds."""
     if type(value) is not int or not 0 <= value <= _INT64_MAX:
         raise BadField(f"{path}: must be a whole number, 0 or more, not {quoted(value)}")
     return value

@@ -8,7 +8,7 @@
 request is answered with what is wrong and where, and the next line counts again. Only a line that is too long ends it:
 it is not kept, so what follows it has no meaning.
 
-What the fields of a request may be is in json_fields.py, how records are written in json_records.py.
+What the fields of a request may be is in fields.py, how records are written in records.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from protocol.late_attrs import frozen
 
 LINE_BYTES_MAX = 1 << 20
 DEPTH_MAX = 128
-"""Of objects and lists in each other. More than twice as many could be read, but not written again."""
+"""How deep objects and lists may be nested. Twice this depth could be read, but not written again."""
 QUOTED_CHARS_MAX = 100
 _END_OF_LIST = len(b"]}\n")
 
@@ -83,7 +83,7 @@ class LineCutter:
 
 
 def read_request(line: bytes | bytearray | memoryview) -> JsonRequest:
-    """The request on this line; BadRequest if there is none."""
+    """The request on this line; BadRequest if the line is no request."""
     if len(line) > LINE_BYTES_MAX:
         raise LineTooLong(f"a line of more than {LINE_BYTES_MAX} bytes; this connection ends here")
     try:
@@ -127,7 +127,7 @@ def refusal(code: int, message: str) -> Facts:
 
 
 def is_deeper(value: Any, depth_max: int) -> bool:
-    """Are there more than so many objects and lists in each other?"""
+    """Are objects and lists nested deeper than this?"""
     level = [value]
     for _ in range(depth_max):
         level = [

@@ -9,7 +9,7 @@ A key, a value or the value of a header is one of:
     null               nothing; as a value, a tombstone
     anything else      a JSON value, kept as compact JSON
 
-and comes back as text, or in base64 if its bytes are no UTF-8. Whoever asks for it gets values that are JSON as such.
+and comes back as text, or in base64 if its bytes are no UTF-8; on request, a value that is JSON comes back as JSON.
 Headers may be given as an object or, since names may come more than once, as a list of pairs; they come back as pairs.
 """
 

@@ -34,7 +34,7 @@ class FetchPartition:
     partition: Int32 = 0
     current_leader_epoch: Int32 = field("9+", default=-1, ignorable=True)
     fetch_offset: Int64 = 0
-    last_fetched_epoch: Int32 = field("12+", default=-1)  # by which a log that diverged is found out; -1 does not ask
+    last_fetched_epoch: Int32 = field("12+", default=-1)  # finds a log that diverged; -1 does not check that
     log_start_offset: Int64 = field("5+", default=-1, ignorable=True)  # of a follower
     partition_max_bytes: Int32 = 0
     replica_directory_id: Uuid = field("17+", tag=0, default=NO_UUID, ignorable=True)
@@ -105,9 +105,9 @@ class PartitionData:
     diverging_epoch: EpochEndOffset | None = field("12+", tag=0, default=None)  # where the client must cut its log
     current_leader: LeaderIdAndEpoch | None = field("12+", tag=1, default=None)
     snapshot_id: SnapshotId | None = field("12+", tag=2, default=None)
-    # null for those who read uncommitted records
+    # null in the isolation level read_uncommitted
     aborted_transactions: list[AbortedTransaction] | None = field(factory=list)
-    preferred_read_replica: Int32 = field("11+", default=-1)  # who to ask instead
+    preferred_read_replica: Int32 = field("11+", default=-1)  # the replica to ask instead
     records: Records | None = None
 
 

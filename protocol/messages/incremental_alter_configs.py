@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from protocol.apis import INCREMENTAL_ALTER_CONFIGS
-from protocol.schema.declaration import Bool, Int8, Int16, Int32, String, field, message, struct
+from protocol.messages import alter_configs
+from protocol.schema.declaration import Bool, Int8, Int32, String, field, message, struct
+
+AlterConfigsResourceResponse = alter_configs.AlterConfigsResourceResponse
 
 
 @struct
@@ -24,14 +27,6 @@ class AlterConfigsResource:
 class IncrementalAlterConfigsRequest:
     resources: list[AlterConfigsResource] = field(factory=list)
     validate_only: Bool = False
-
-
-@struct
-class AlterConfigsResourceResponse:
-    error_code: Int16 = 0
-    error_message: String | None = ""
-    resource_type: Int8 = 0
-    resource_name: String = ""
 
 
 @message(INCREMENTAL_ALTER_CONFIGS.versions, INCREMENTAL_ALTER_CONFIGS.flexible)

@@ -1,4 +1,4 @@
-"""Metadata: brokers, topics, partitions and who leads them.
+"""Metadata: brokers, topics, partitions and their leaders.
 
 In version 0 no topics means all of them; from 1 on null means all, and none means none. From 12 on a topic can be
 asked for by id alone.
@@ -36,7 +36,7 @@ class MetadataResponseBroker:
 class MetadataResponsePartition:
     error_code: Int16 = 0
     partition_index: Int32 = 0
-    leader_id: Int32 = 0  # -1 while there is none
+    leader_id: Int32 = 0  # -1 without a leader
     leader_epoch: Int32 = field("7+", default=-1, ignorable=True)
     replica_nodes: list[Int32] = field(factory=list)
     isr_nodes: list[Int32] = field(factory=list)

@@ -7,6 +7,7 @@ transactional write adds the partition to its transaction by itself; from 13 on 
 from __future__ import annotations
 
 from protocol.apis import PRODUCE
+from protocol.messages import fetch
 from protocol.schema.declaration import (
     NO_UUID,
     Int16,
@@ -19,6 +20,9 @@ from protocol.schema.declaration import (
     message,
     struct,
 )
+
+LeaderIdAndEpoch = fetch.LeaderIdAndEpoch
+NodeEndpoint = fetch.NodeEndpoint
 
 
 @struct
@@ -37,7 +41,7 @@ class TopicProduceData:
 @message(PRODUCE.versions, PRODUCE.flexible)
 class ProduceRequest:
     transactional_id: String | None = None
-    acks: Int16 = 0  # 0 nobody answers, 1 the leader alone, -1 all in-sync replicas
+    acks: Int16 = 0  # 0 no answer, 1 the leader alone, -1 all in-sync replicas
     timeout_ms: Int32 = 0
     topic_data: list[TopicProduceData] = field(factory=list)
 
@@ -46,12 +50,6 @@ class ProduceRequest:
 class BatchIndexAndErrorMessage:
     batch_index: Int32 = 0  # of the record in its batch, though Kafka calls it so
     batch_index_error_message: String | None = None
-
-
-@struct
-class LeaderIdAndEpoch:
-    leader_id: Int32 = -1
-    leader_epoch: Int32 = -1
 
 
 @struct
@@ -71,14 +69,6 @@ class TopicProduceResponse:
     name: String = field("0-12", default="", ignorable=True)
     topic_id: Uuid = field("13+", default=NO_UUID, ignorable=True)
     partition_responses: list[PartitionProduceResponse] = field(factory=list)
-
-
-@struct
-class NodeEndpoint:
-    node_id: Int32 = 0
-    host: String = ""
-    port: Int32 = 0
-    rack: String | None = None
 
 
 @message(PRODUCE.versions, PRODUCE.flexible)

@@ -1,4 +1,4 @@
-"""SaslHandshake: the mechanism by which a client will say who it is."""
+"""SaslHandshake: the mechanism by which a client will authenticate."""
 
 from __future__ import annotations
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from protocol.apis import TXN_OFFSET_COMMIT
+from protocol.messages import offset_commit
 from protocol.schema.declaration import Int16, Int32, Int64, String, field, message, struct
+
+TxnOffsetCommitResponsePartition = offset_commit.OffsetCommitResponsePartition
 
 
 @struct
@@ -30,12 +33,6 @@ class TxnOffsetCommitRequest:
     member_id: String = field("3+", default="")
     group_instance_id: String | None = field("3+", default=None)
     topics: list[TxnOffsetCommitRequestTopic] = field(factory=list)
-
-
-@struct
-class TxnOffsetCommitResponsePartition:
-    partition_index: Int32 = 0
-    error_code: Int16 = 0
 
 
 @struct

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: a transaction coordinator tells the leaders of partitions how transactions ended."""
+"""WriteTxnMarkers: a transaction coordinator ends transactions at the leaders of their partitions."""
 
 from __future__ import annotations
 

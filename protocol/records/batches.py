@@ -16,8 +16,8 @@
     records                    61   record.py; compressed all together
 
 The usual paths look at headers alone: read_header, parse_batches, check_batches and the stamps never see a record.
-Paths that do are slower by far: records, build_batch, rebuild_batch. record_walk.py and record_times.py look at records
-without making objects of them.
+Paths that do are slower by far: records, build_batch, rebuild_batch. walk.py and times.py look at records without
+making objects of them.
 """
 
 from __future__ import annotations
@@ -33,44 +33,9 @@ from crc32c import crc32c
 from protocol.errors import CorruptBatch, InvalidRecord, ProtocolError, UnsupportedMagic
 from protocol.late_attrs import frozen
 from protocol.records.compression import Bytes, Codec, codec_of, compress, decompress
-from protocol.records.record import Record, iterate_records, read_records, write_records
+from protocol.records.record import Record as Record  # noqa: PLC0414 - exported
+from protocol.records.record import iterate_records, write_records
 from protocol.records.times import record_times
-
-__all__ = [
-    "HEADER",
-    "MAGIC",
-    "NO_PRODUCER",
-    "NO_SEQUENCE",
-    "NO_TIMESTAMP",
-    "BatchHeader",
-    "ControlType",
-    "Record",
-    "RecordBatches",
-    "build_batch",
-    "check_batches",
-    "clear_delete_horizon",
-    "codec_bits",
-    "control_record",
-    "control_type",
-    "end_txn_marker",
-    "made_records",
-    "parse_batches",
-    "read_control",
-    "read_header",
-    "rebuild_batch",
-    "rebuilt_header",
-    "recompress",
-    "records",
-    "stamp",
-    "stamp_append_time",
-    "stamp_create_time",
-    "stamp_delete_horizon",
-    "stamp_max_timestamp",
-    "stamp_producer",
-    "times_from",
-    "unpacked",
-    "write_batch",
-]
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 MAGIC = 2
@@ -159,10 +124,6 @@ class BatchHeader(NamedTuple):
     def has_delete_horizon(self) -> bool:
         return self.attributes & _DELETE_HORIZON != 0
 
-    @property
-    def is_idempotent(self) -> bool:
-        return self.producer_id >= 0
-
 
 @frozen(slots=True)
 class RecordBatches:
@@ -231,7 +192,7 @@ def check_batches(buffer: Bytes) -> RecordBatches:
 
 
 def codec_bits(buffer: Bytes) -> int:
-    """The codec of the batch at the beginning, without a look at anything else; none if there is no batch."""
+    """The codec bits of the first batch, without a check of anything else; 0 if there is no batch."""
     return buffer[_ATTRIBUTES_AT + 1] & _CODEC if len(buffer) > _ATTRIBUTES_AT + 1 else 0
 
 
@@ -258,23 +219,6 @@ def stamp_create_time(data: memoryview | bytearray, at: int, header: BatchHeader
     return _restamp(data, at, header._replace(base_timestamp=base_timestamp, max_timestamp=timestamp_ms))
 
 
-def stamp_delete_horizon(data: memoryview | bytearray, at: int, header: BatchHeader, horizon_ms: int) -> BatchHeader:
-    """Note in the batch at `at` when its tombstones may go.
-
-    The horizon takes the place of the base timestamp, so this is only for a batch whose records' timestamps do not
-    count from there: one with append time, or with no records. rebuild_batch() serves all others.
-    """
-    if header.record_count and not header.is_log_append_time:
-        raise ValueError(f"a delete horizon would move the timestamps of {header.record_count} records")
-    changed = header._replace(attributes=header.attributes | _DELETE_HORIZON, base_timestamp=horizon_ms)
-    return _restamp(data, at, changed)
-
-
-def clear_delete_horizon(data: memoryview | bytearray, at: int, header: BatchHeader) -> BatchHeader:
-    """Make the delete horizon of the batch at `at` a mere base timestamp."""
-    return _restamp(data, at, header._replace(attributes=header.attributes & ~_DELETE_HORIZON))
-
-
 def stamp_producer(
     data: memoryview | bytearray,
     at: int,
@@ -285,7 +229,7 @@ def stamp_producer(
     *,
     transactional: bool = False,
 ) -> BatchHeader:
-    """Say who sends the batch at `at`, with which sequence it begins, and whether it is in a transaction."""
+    """Set the producer of the batch at `at`, its first sequence, and whether it is in a transaction."""
     _PRODUCER.pack_into(data, at + _PRODUCER_AT, producer_id, producer_epoch, sequence)
     changed = header._replace(
         attributes=header.attributes & ~_TRANSACTIONAL | (_TRANSACTIONAL if transactional else 0),
@@ -312,8 +256,7 @@ def _write_crc(batch: memoryview) -> int:
 def records(buffer: Bytes, at: int = 0, *, limit: int) -> list[Record]:
     """The records of the batch at `at`, if they take at most `limit` bytes. The CRC is not looked at."""
     header, data = _opened(buffer, at, limit)
-    append_time = header.max_timestamp if header.is_log_append_time else None
-    made = read_records(data, header.record_count, header.base_offset, header.base_timestamp, append_time)
+    made = list(made_records(header, data))
     if made and made[-1].offset > header.last_offset:
         raise CorruptBatch(f"the batch at byte {at} has offset {made[-1].offset}, after its last, {header.last_offset}")
     return made
@@ -333,9 +276,9 @@ def made_records(header: BatchHeader, data: bytes, begin: tuple[int, int] = (0, 
     return iterate_records(data, header.record_count, header.base_offset, header.base_timestamp, append_time, begin)
 
 
-def times_from(first_offset: int, buffer: Bytes, at: int = 0, *, limit: int) -> Iterator[tuple[int, int]]:
-    """Offset and timestamp of each record of the batch at `at` from this offset on, each read when it is asked for."""
-    header, data = _opened(buffer, at, limit)
+def times_from(first_offset: int, buffer: Bytes, *, limit: int) -> Iterator[tuple[int, int]]:
+    """Offset and timestamp of each record of a batch from this offset on, each read when it is asked for."""
+    header, data = _opened(buffer, 0, limit)
     times = record_times(data, header.record_count, header.base_timestamp, header.base_offset, first_offset)
     return ((offset, header.max_timestamp) for offset, _ in times) if header.is_log_append_time else times
 

@@ -42,13 +42,6 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-def read_records(
-    data: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None
-) -> list[Record]:
-    """The `count` records that fill `data`. With an append time, that is the timestamp of each."""
-    return list(iterate_records(data, count, base_offset, base_timestamp, append_time))
-
-
 def iterate_records(  # noqa: C901
     data: bytes,
     count: int,
@@ -57,7 +50,10 @@ def iterate_records(  # noqa: C901
     append_time: int | None,
     start: tuple[int, int] = (0, 0),
 ) -> Iterator[Record]:
-    """The records of read_records(), each made when it is asked for, from the one with this number and position on."""
+    """The `count` records that fill `data`, each made when it is asked for.
+
+    With an append time, that is the timestamp of each. `start` is the number and the position of the first one.
+    """
     new, longer = tuple.__new__, decode_unsigned
     (number, at), size, delta_before = start, len(data), -1
     # Every number below is still zigzagged when it is read: its lowest bit is the sign. A second byte that ends it adds

@@ -25,7 +25,7 @@ from protocol.records.varint import decode_unsigned
 _COUNT_MAX = 1 << 20  # offset deltas of three bytes end here
 _BASE_TIMESTAMP_MAX = 1 << 62  # far enough from the end of 64 bits for all deltas of up to 8 bytes
 _SAME_BEFORE_RUN = 2
-_RUN_MIN = 8  # a search for a run costs as much as so many records
+_RUN_MIN = 8  # a search for a run costs as much as this many records
 _RUN_FIRST = 256  # records that are first compared with a shape, since a run may be short
 _RUN_GROWTH = 8
 _RUN_MAX = 2048  # so that the bytes of all of them stay in the processor's cache from column to column
@@ -81,7 +81,7 @@ class RecordWalk:
         return self._base_timestamp + _signed(zigzag)
 
     def step(self, records: int) -> bool:
-        """Check about so many more records. True when all are good; InvalidRecord names the one that is not."""
+        """Check about this many more records. True when all are good; InvalidRecord names the one that is not."""
         count = self._count
         try:
             self._run(min(self.index + records, count))

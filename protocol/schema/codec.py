@@ -3,7 +3,7 @@
     request, end = decode(FetchRequest, 12, frame, at)
     buffers = encode(FetchResponse(responses=[...]), 12)
 
-Whatever the bytes, `decode` returns a message or raises MalformedMessage; what it makes is bounded by their number.
+For any bytes, `decode` returns a message or raises MalformedMessage; what it makes is bounded by their number.
 Blobs are views of the bytes that were given. `encode` leaves large ones as they are, as buffers of their own.
 """
 

@@ -63,7 +63,7 @@ class _Encoder:
             self.tags(kind, name)
 
     def is_said(self, f: MessageField, value: str) -> str:
-        """The expression that tells whether a field is something other than its default."""
+        """The expression for whether a field is something other than its default."""
         if f.default is None:
             return f"{value} is not None"
         if f.default == []:

@@ -91,7 +91,7 @@ class Source:
         self.about[len(self.lines)] = tuple(self._places())
 
     def step(self, count: str) -> None:
-        """Here so many elements of an array are done: a function that works in steps pauses."""
+        """Here `count` elements of an array are done: a function that works in steps pauses."""
         if self.in_steps:
             self.line(f"yield {count}")
 

@@ -10,7 +10,7 @@ from protocol.late_attrs import frozen
 class GroupConfig:
     """Kafka's defaults, but for the initial delay: members of a group on one machine come at once or not at all.
 
-    And but for the number of members, which has a bound here, and that of groups, which is our own setting.
+    And but for the number of members, which has a bound here, and of groups, a setting that Kafka does not have.
     """
 
     group_min_session_timeout_ms: int = broker_field("group.min.session.timeout.ms")

@@ -1,14 +1,18 @@
-"""A group as people look at it, whatever its protocol."""
+"""A group as operators see it, of either protocol."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from log.machines.group.classic.consumer_protocol import assigned_partitions
 from log.machines.group.classic.group import ClassicGroup
+from log.machines.group.classic.members import ClassicMember
 from log.machines.group.consumer.description import described
 from log.machines.group.consumer.group import ConsumerGroup
 from log.machines.group.offsets.committed import Committed, Place
 from log.machines.group.rebalances import Rebalance
 from protocol.late_attrs import frozen
+from protocol.messages.consumer_group_describe import Member
 
 
 @frozen(slots=True)
@@ -39,16 +43,7 @@ Offsets = tuple[tuple[Place, Committed], ...]
 
 
 def classic_facts(group: ClassicGroup, offsets: Offsets) -> GroupFacts:
-    members = tuple(
-        MemberFacts(
-            member.member_id,
-            member.instance_id,
-            member.client_id,
-            member.client_host,
-            tuple(assigned_partitions(member.assignment) or ()),
-        )
-        for member in group.members
-    )
+    members = tuple(_member(member, assigned_partitions(member.assignment) or ()) for member in group.members)
     state, protocol = str(group.state), group.protocol or ""
     return GroupFacts(
         group.group_id, group.group_type, state, protocol, group.generation, members, offsets, tuple(group.rebalances)
@@ -57,23 +52,16 @@ def classic_facts(group: ClassicGroup, offsets: Offsets) -> GroupFacts:
 
 def consumer_facts(group: ConsumerGroup, offsets: Offsets) -> GroupFacts:
     told = described(group)
-    members = tuple(
-        MemberFacts(
-            member.member_id,
-            member.instance_id,
-            member.client_id,
-            member.client_host,
-            tuple((one.topic_name, number) for one in member.assignment.topic_partitions for number in one.partitions),
-        )
-        for member in told.members
-    )
+    members = tuple(_member(member, _partitions(member)) for member in told.members)
     return GroupFacts(
-        group.group_id,
-        group.group_type,
-        told.group_state,
-        told.assignor_name,
-        told.group_epoch,
-        members,
-        offsets,
+        group.group_id, group.group_type, told.group_state, told.assignor_name, told.group_epoch, members, offsets,
         tuple(group.rebalances),
-    )
+    )  # fmt: skip
+
+
+def _partitions(member: Member) -> Iterable[Place]:
+    return ((one.topic_name, number) for one in member.assignment.topic_partitions for number in one.partitions)
+
+
+def _member(member: ClassicMember | Member, assigned: Iterable[Place]) -> MemberFacts:
+    return MemberFacts(member.member_id, member.instance_id, member.client_id, member.client_host, tuple(assigned))

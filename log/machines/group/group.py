@@ -1,4 +1,4 @@
-"""What classic and new groups have in common, for whoever keeps them."""
+"""What classic and new groups have in common, for the machine that keeps them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from protocol.late_attrs import define
 
 @define(slots=True)
 class Shared:
-    """What all groups of a partition work with. Whoever drives them takes the effects and leaves empty ones."""
+    """What all groups of a partition share. The driver takes the effects and leaves empty ones."""
 
     metadata: Metadata
     config: GroupConfig
@@ -40,29 +40,29 @@ class Group(Protocol):
 
     @property
     def group_type(self) -> str:
-        """As Kafka tells it: classic, consumer."""
+        """In Kafka's words: classic, consumer."""
 
     @property
     def protocol_type(self) -> str:
-        """As ListGroups tells it: consumer, connect, or nothing for a simple group."""
+        """As in ListGroups: consumer, connect, or nothing for a simple group."""
 
     @property
     def rebalances(self) -> Rebalances:
-        """Why it rebalanced, the last times."""
+        """The causes of its last rebalances."""
 
     @property
     def state(self) -> str:
-        """As Kafka tells it: Empty, PreparingRebalance, CompletingRebalance, Assigning, Reconciling, Stable, Dead."""
+        """In Kafka's words: Empty, PreparingRebalance, CompletingRebalance, Assigning, Reconciling, Stable, Dead."""
 
     @property
     def is_empty(self) -> bool:
-        """Has it no members?"""
+        """Is the group without members?"""
 
     @property
     def next_deadline(self) -> float | None: ...
 
     def loaded(self, moment: Moment) -> None:
-        """All its records were replayed: sessions begin anew."""
+        """All its records were replayed: sessions begin again."""
 
     def tick(self, moment: Moment) -> None:
         """Some timeout may be over."""
@@ -79,4 +79,4 @@ class Group(Protocol):
         """Offsets of topics that are in use do not expire and may not be deleted."""
 
     def tombstones(self) -> list[Write]:
-        """The records that make everything of it be gone, but for its offsets."""
+        """The records that delete the group, but not its offsets."""

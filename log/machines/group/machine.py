@@ -1,8 +1,8 @@
 """Every group of one partition of __consumer_offsets: finds the group of a request, lists, describes, deletes, expires.
 
 OffsetFetch names several groups from version 8 on, DescribeGroups, DeleteGroups and ConsumerGroupDescribe always do:
-whoever routes requests splits them by partition, and each machine answers for the groups that it is asked for. A group
-that is in another partition is one that does not exist here.
+the router of requests splits them by partition, and each machine answers for the groups of its partition. A group of
+another partition does not exist here.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from log.machines.coordination import RECORD_BYTES_MAX, Caller, Effects, Moment
 from log.machines.deadlines import Deadlines
-from log.machines.group.classic.group import ClassicGroup, refused_join
+from log.machines.group.classic.group import ClassicGroup, leaving_members, left_response, refused_join
 from log.machines.group.classic.members import NO_MEMBER, PROTOCOLS_MAX
 from log.machines.group.config import GroupConfig
 from log.machines.group.consumer.description import described
@@ -25,7 +25,7 @@ from log.machines.group.facts import GroupFacts, classic_facts, consumer_facts
 from log.machines.group.group import Group, Shared
 from log.machines.group.migration import classic_speakers
 from log.machines.group.migration.migration import downgraded, upgraded
-from log.machines.group.offsets.committed import NO_PRODUCER, Committed, CommittedOffsets
+from log.machines.group.offsets.committed import Committed, CommittedOffsets
 from log.machines.group.offsets.requests import OffsetRequests
 from log.machines.group.rebalances import Rebalance
 from log.machines.metadata.metadata import Metadata
@@ -50,25 +50,27 @@ from protocol.messages.group_records import (
 )
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest
-from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from protocol.records.batches import NO_PRODUCER
 from protocol.schema.codec import decode_versioned, version_of
 
+R = TypeVar("R", SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
+
 DUE_AT_ONCE = 200
-"""Groups of which a session ended, or something else is due. The others have their turn at once after these."""
+"""Groups with a due timeout that are served without a pause. Further ones are served right after these."""
 EXPIRED_AT_ONCE = 1000
-"""Groups and offsets that are looked at without a pause, for whether they are still needed."""
+"""Groups and offsets that are examined without a pause for their expiry."""
 _AGAIN_SECONDS = 0.1
 _ABSENCE_IS_AN_ERROR_FROM = 6
-_SEVERAL_LEAVE_FROM = 3
 _FULL = (
     "This partition of __consumer_offsets has as many groups as offsets.topic.max.groups.per.partition allows; "
-    "delete groups that nobody uses, or raise it."
+    "delete unused groups, or raise it."
 )
 
 
@@ -89,7 +91,7 @@ class GroupMachine:
         self._deadlines: Deadlines[str] = Deadlines()
         self._next_expiry: float | None = None
         self._to_expire: deque[str] = deque()
-        """Groups that are still to be looked at in this round."""
+        """Groups that are still to be examined in this round."""
 
     # -- effects ---------------------------------------------------------------------------------------------
 
@@ -107,7 +109,7 @@ class GroupMachine:
         return self._offsets.get(group_id, (topic, partition))
 
     def offset_told(self, group_id: str, topic: str, partition: int) -> int:
-        """The committed offset that a member would be told; -1 if there is none."""
+        """The committed offset that an OffsetFetch would answer; -1 without one."""
         return self._offset_requests.told(group_id, topic, partition, False).committed_offset
 
     # -- records ---------------------------------------------------------------------------------------------
@@ -131,7 +133,7 @@ class GroupMachine:
         self.transaction_ended(producer_id, committed=committed)
 
     def loaded(self, moment: Moment) -> None:
-        """All records were replayed: sessions begin anew."""
+        """All records were replayed: sessions begin again."""
         for group in self._groups.values():
             group.loaded(moment)
             self._schedule(group)
@@ -154,7 +156,7 @@ class GroupMachine:
             del self._groups[group_id]
 
     def _replay_consumer(self, key: Any, value: Any) -> None:
-        """Of the two kinds of group that a name had, the one that was written last is there."""
+        """Where a group id had both kinds of group, the one that was written last exists."""
         group = self._groups.get(key.group_id)
         if not isinstance(group, ConsumerGroup):
             if value is None:
@@ -172,7 +174,7 @@ class GroupMachine:
         return min((at for at in due if at is not None), default=None)
 
     def tick(self, moment: Moment) -> None:
-        """Do what is due. Groups of which nothing is cost nothing."""
+        """Do what is due. Groups without a due timeout cost nothing."""
         for _ in range(DUE_AT_ONCE):
             group_id = self._deadlines.pop_due(moment.now)
             if group_id is None:
@@ -256,7 +258,8 @@ class GroupMachine:
             return
         if isinstance(group, ConsumerGroup):
             if not group.is_empty:
-                self._serve(group, classic_speakers.join, request, caller, moment)
+                classic_speakers.join(group, request, caller, moment)
+                self._settle(group, moment)
                 return
             self.effects.records.extend(group.tombstones())
         if not isinstance(group, ClassicGroup):
@@ -272,73 +275,58 @@ class GroupMachine:
         else:
             self._schedule(group)
 
-    def _serve(
-        self,
-        group: ConsumerGroup,
-        serve: Callable[[ConsumerGroup, Any, Caller, Moment], None],
-        request: object,
-        caller: Caller,
-        moment: Moment,
-    ) -> None:
-        """Have a new group serve a request, and go back to the classic protocol when nobody speaks the new one."""
-        serve(group, request, caller, moment)
-        self._settle(group, moment)
-
     def _settle(self, group: Group, moment: Moment) -> None:
+        """The group has served a request. It goes back to the classic protocol when no member speaks the new one."""
         if isinstance(group, ConsumerGroup) and group.is_classic_again:
             group = self._groups[group.group_id] = downgraded(group, self._shared, moment)
         self._schedule(group)
 
     def _sync(self, request: SyncGroupRequest, caller: Caller, moment: Moment) -> None:
-        group = self._groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            self._serve(group, classic_speakers.sync, request, caller, moment)
-        elif not isinstance(group, ClassicGroup):
+        if not self._is_served(ClassicGroup.sync, classic_speakers.sync, request, caller, moment):
             self.effects.reply(caller, SyncGroupResponse(error_code=_absent(request.group_id)))
-        else:
-            group.sync(request, caller, moment)
-            self._schedule(group)
 
     def _heartbeat(self, request: HeartbeatRequest, caller: Caller, moment: Moment) -> None:
-        group = self._groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
-            self._serve(group, classic_speakers.heartbeat, request, caller, moment)
-        elif not isinstance(group, ClassicGroup):
+        if not self._is_served(ClassicGroup.heartbeat, classic_speakers.heartbeat, request, caller, moment):
             self.effects.reply(caller, HeartbeatResponse(error_code=_absent(request.group_id)))
-        else:
-            group.heartbeat(request, caller, moment)
-            self._schedule(group)
 
     def _leave(self, request: LeaveGroupRequest, caller: Caller, moment: Moment) -> None:
+        if self._is_served(ClassicGroup.leave, classic_speakers.leave, request, caller, moment):
+            return
+        error, leaving = _absent(request.group_id), leaving_members(request, caller)
+        if error == ErrorCode.UNKNOWN_MEMBER_ID:
+            self.effects.reply(caller, left_response(leaving, [error] * len(leaving), caller))
+        else:
+            self.effects.reply(caller, LeaveGroupResponse(error_code=error))
+
+    def _is_served(
+        self,
+        by_classic: Callable[[ClassicGroup, R, Caller, Moment], None],
+        by_new: Callable[[ConsumerGroup, R, Caller, Moment], None],
+        request: R,
+        caller: Caller,
+        moment: Moment,
+    ) -> bool:
+        """Have the group of a request of the classic protocol serve it. False if the group does not exist."""
         group = self._groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
-            self._serve(group, classic_speakers.leave, request, caller, moment)
-            return
-        if isinstance(group, ClassicGroup):
-            group.leave(request, caller, moment)
-            self._schedule(group)
-            return
-        error = _absent(request.group_id)
-        if caller.version < _SEVERAL_LEAVE_FROM or error != ErrorCode.UNKNOWN_MEMBER_ID:
-            self.effects.reply(caller, LeaveGroupResponse(error_code=error))
-            return
-        members = [
-            MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=error)
-            for one in request.members
-        ]
-        self.effects.reply(caller, LeaveGroupResponse(members=members))
+            by_new(group, request, caller, moment)
+        elif isinstance(group, ClassicGroup):
+            by_classic(group, request, caller, moment)
+        else:
+            return False
+        self._settle(group, moment)
+        return True
 
     def _consumer_heartbeat(self, request: ConsumerGroupHeartbeatRequest, caller: Caller, moment: Moment) -> None:
-        """A group is made by its first member. It takes the place of a classic one, with whoever is in that."""
+        """The first member makes the group. It takes the place of a classic one, with that group's members."""
         known = self._groups.get(request.group_id)
         if isinstance(known, ConsumerGroup):
-            self._serve(known, ConsumerGroup.heartbeat, request, caller, moment)
+            known.heartbeat(request, caller, moment)
+            self._settle(known, moment)
             return
         if request.group_id and request.member_epoch != JOIN_EPOCH:
-            what = "not found" if known is None else "not a consumer group"
-            refused = ConsumerGroupHeartbeatResponse(
-                error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=f"Group {request.group_id} is {what}."
-            )
+            text = _not_of_kind(request.group_id, known, "consumer")
+            refused = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=text)
             self.effects.reply(caller, refused)
             return
         if isinstance(known, ClassicGroup) and not known.is_empty:
@@ -381,13 +369,8 @@ class GroupMachine:
             if isinstance(group, ConsumerGroup):
                 groups.append(described(group))
                 continue
-            what = "not found" if group is None else "not a consumer group"
-            message = f"Group {group_id} is {what}."
-            groups.append(
-                DescribedConsumerGroup(
-                    group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message
-                )
-            )
+            text, error = _not_of_kind(group_id, group, "consumer"), ErrorCode.GROUP_ID_NOT_FOUND
+            groups.append(DescribedConsumerGroup(group_id=group_id, error_code=error, error_message=text))
         self.effects.reply(caller, ConsumerGroupDescribeResponse(groups=groups))
 
     def _commit(self, request: OffsetCommitRequest, caller: Caller, moment: Moment) -> None:
@@ -426,8 +409,7 @@ class GroupMachine:
         absent = DescribedGroup(group_id=group_id, group_state="Dead")
         if version >= _ABSENCE_IS_AN_ERROR_FROM:
             absent.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            what = "not found" if group is None else "not a classic group"
-            absent.error_message = f"Group {group_id} is {what}."
+            absent.error_message = _not_of_kind(group_id, group, "classic")
         return absent
 
     def _list(self, request: ListGroupsRequest, caller: Caller, _moment: Moment) -> None:
@@ -492,8 +474,12 @@ class GroupMachine:
         return consumer_facts(group, offsets) if isinstance(group, ConsumerGroup) else None
 
 
+def _not_of_kind(group_id: str, group: Group | None, kind: str) -> str:
+    return f"Group {group_id} is {'not found' if group is None else f'not a {kind} group'}."
+
+
 def _absent(group_id: str) -> ErrorCode:
-    """To a member of a group that is not there."""
+    """The error for a member of a group that does not exist."""
     return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID
 
 

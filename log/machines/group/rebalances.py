@@ -1,4 +1,4 @@
-"""Why a group rebalanced: the last times, with cause, members and duration."""
+"""The last rebalances of a group, with cause, members and duration."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ KEPT_MAX = 20
 
 @frozen(slots=True)
 class Rebalance:
-    """One rebalance, from its cause until everybody had an assignment (or, for new groups, until it was decided)."""
+    """One rebalance, from its cause until all members had an assignment (or, for new groups, its epoch)."""
 
     began_ms: int
-    """By the wall clock."""
+    """When the rebalance began, by the wall clock."""
     duration_ms: int
     generation: int
     cause: str
@@ -28,7 +28,7 @@ class Rebalance:
 
 @define(slots=True)
 class OpenRebalance:
-    """A rebalance that is under way, and who was waited for."""
+    """A rebalance that is under way, and the member that it waited for."""
 
     began: Moment
     cause: str
@@ -38,17 +38,17 @@ class OpenRebalance:
     _members: tuple[str, ...] | None = None
 
     def waited_for(self, member_id: str, moment: Moment) -> None:
-        """All others were there before this one came, or was given up."""
+        """Note how long the rebalance waited for this member, which now joined or was given up."""
         since = self.began.now if self._since < 0 else self._since
         if not self.slowest or moment.now - since > self._waited:
             self.slowest, self._waited = member_id, moment.now - since
 
     def joined(self, members: Iterable[str], moment: Moment) -> None:
-        """These came; from now on their assignments are waited for."""
+        """These members joined; the rebalance now waits for their assignments."""
         self._members, self._since = tuple(members), moment.now
 
     def ended(self, moment: Moment, generation: int, members: Iterable[str]) -> Rebalance:
-        """`members` are those that it has, if they never all came."""
+        """`members` are those of the group, for a rebalance in which not all joined."""
         duration_ms = round((moment.now - self.began.now) * 1000)
         joined = tuple(members) if self._members is None else self._members
         return Rebalance(self.began.wall_ms, duration_ms, generation, self.cause, joined, self.slowest)

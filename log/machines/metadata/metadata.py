@@ -1,6 +1,6 @@
 """What the cluster is, replayed from the metadata log: every broker applies the same records and serves from its copy.
 
-Who leads what is not in here. That is for each group to decide, and is told from broker to broker as it changes.
+Leaders are not in the metadata: each Raft group elects its own, and brokers send each other the changes.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from protocol.late_attrs import define, frozen
 
 ANSWERS_KEPT = 1000
 ANSWERS_CHARS_MAX = 1 << 20
-"""What the kept answers may come to in all: they are in every snapshot, on every broker."""
+"""The bytes of all kept answers: they are in every snapshot, on every broker."""
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 _VERSION = 2
 _VERSIONS = (1, _VERSION)
-"""Those of a snapshot that can be read. The first one has no generations."""
+"""Versions of a snapshot that can be read. Version 1 has no generations."""
 
 
 @frozen(slots=True)
@@ -55,25 +55,25 @@ class Registration:
 
 @frozen(slots=True)
 class PartitionState:
-    """Who shall keep a partition, the preferred leader first."""
+    """The replicas of one partition, the preferred leader first."""
 
     replicas: tuple[int, ...]
     first_voters: tuple[Voter, ...]
-    """The membership with which its group began this generation. What came of it is in the group's own log."""
+    """The membership with which its Raft group began this generation. Later changes are in the group's own log."""
     moved_from: tuple[int, ...] = ()
-    """While it moves: who kept it before, and whoever was to keep it in the meantime."""
+    """While it moves: the replicas before that, and those of moves that were replaced meanwhile."""
     settled: tuple[int, ...] = ()
     """While it moves: its replicas before that, to which it goes back if the move is cancelled."""
     moves: int = 0
-    """How often it was moved: which move was ended must be said."""
+    """How often it was moved: the end of a move names its number."""
     left: tuple[int, ...] = ()
-    """Brokers that kept it once and do no longer: what they had is gone, so they begin anew if they ever come back."""
+    """Brokers that kept it once and do no longer: their copies are gone, so a new replica there begins empty."""
     generation: int = 0
-    """How often an operator gave up replicas of it. Those that come back begin anew, too."""
+    """How often an operator gave up replicas of it. Replicas that come back begin empty, too."""
     first_move: int = 0
     """Which move was the last one when this generation began."""
     since: tuple[int, ...] = ()
-    """For each first voter of a later generation: the first one of those of which it is a survivor without a gap."""
+    """For each first voter of a later generation: the first generation since which it is a survivor without a gap."""
 
     @property
     def factor(self) -> int:
@@ -107,11 +107,11 @@ class Metadata:
     def __init__(self) -> None:
         self.applied = 0
         self.catching_up = False
-        """Is there more than this that was known here before? Then what is missing here need not be missing."""
+        """Did this broker know later metadata before? Then what is missing here may exist."""
         self.cluster_id = ""
         self.brokers: dict[int, Registration] = {}
         self.topics: dict[str, Topic] = {}
-        """By id."""
+        """Topics by id."""
         self.next_producer_id = 0
         self._names: dict[str, str] = {}
         self._answers: OrderedDict[str, str] = OrderedDict()
@@ -227,7 +227,7 @@ class Metadata:
         self.next_producer_id = max(self.next_producer_id, record.next_id)
 
     def _leadership_confirmed(self, _record: LeadershipConfirmed) -> None:
-        """It has done its work by being committed."""
+        """The record changes nothing: that it is committed is enough."""
 
     def _request_done(self, record: RequestDone) -> None:
         replaced = self._answers.pop(record.request_id, "")
@@ -317,7 +317,7 @@ def _encoded(partitions: list[PartitionState]) -> list[list[Any]]:
 
 
 def _decoded(values: list[list[Any]]) -> list[PartitionState]:
-    """As they were when they were placed: those that are alike are one object."""
+    """The states of partitions; equal ones are one object, as after their placement."""
     states: dict[bytes, PartitionState] = {}
     partitions = []
     for value in values:
@@ -329,22 +329,10 @@ def _decoded(values: list[list[Any]]) -> list[PartitionState]:
     return partitions
 
 
-def _state(
-    replicas: list[int],
-    voters: list[list[Any]],
-    moved_from: list[int],
-    settled: list[int],
-    moves: int,
-    left: list[int],
-    generation: int = 0,
-    first_move: int = 0,
-    since: list[int] | tuple[int, ...] = (),
-) -> PartitionState:
+def _state(replicas: list[int], voters: list[list[Any]], *others: Any) -> PartitionState:
     first_voters = tuple(Voter(*voter) for voter in voters)
-    return PartitionState(
-        tuple(replicas), first_voters, tuple(moved_from), tuple(settled), moves, tuple(left), generation, first_move,
-        tuple(since),
-    )  # fmt: skip
+    rest: Any = (tuple(one) if isinstance(one, list) else one for one in others)
+    return PartitionState(tuple(replicas), first_voters, *rest)
 
 
 _APPLY: dict[type[MetadataRecord], Callable[[Metadata, Any], str | None]] = {

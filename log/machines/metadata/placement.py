@@ -1,4 +1,4 @@
-"""Who shall keep what: pure, even, and stable.
+"""Which brokers get which replicas: pure, even, and stable.
 
 A new replica goes to the broker that keeps the fewest, the lowest id among equals; the preferred leader is the replica
 whose broker is preferred least often so far. What is placed already counts and never moves because something is added,
@@ -79,7 +79,7 @@ def without(load: Load, brokers: Iterable[int], replicas: Sequence[int], leaving
     load.remove(replicas)
     successor = min(free, key=lambda broker: (load.replicas[broker], broker))
     replaced = [successor if broker == leaving else broker for broker in replicas]
-    if replicas[0] == leaving:  # whoever leads least is preferred, of equals not the newcomer, who has nothing yet
+    if replicas[0] == leaving:  # the one that leads least is preferred, of equals not the new one without a copy
         leader = min(replaced, key=lambda broker: (load.leaders[broker], broker == successor, replaced.index(broker)))
         replaced.remove(leader)
         replaced.insert(0, leader)
@@ -90,11 +90,11 @@ def without(load: Load, brokers: Iterable[int], replicas: Sequence[int], leaving
 def drain(
     load: Load, brokers: Iterable[int], partitions: Sequence[Sequence[int]], leaving: int, fixed: Collection[int] = ()
 ) -> list[tuple[int, ...]]:
-    """The replicas of all partitions once this broker keeps nothing any more. Whoever cannot be replaced stays.
+    """The replicas of all partitions once this broker keeps none any more. A replica that cannot move stays.
 
-    Those who share partitions with it cannot take its replicas: so that all keep as much in the end, some of what
-    others have goes on to them. Partitions in `fixed` (by their place) only lose the broker that leaves. If the brokers
-    that stay were not even before, they become no less so. Who stays and is preferred to lead goes on being so.
+    Brokers that share partitions with the leaving one cannot take its replicas: for an even result, some replicas of
+    other brokers move to them. Partitions in `fixed` (by their place) only lose the broker that leaves. If the brokers
+    that stay were not even before, they become no less so. A preferred leader that stays remains preferred.
     """
     stay = sorted(broker for broker in brokers if broker != leaving)
     slack = max(_spread(load, stay), 1)
@@ -112,7 +112,7 @@ def drain(
 
 
 def _choose_leaders(load: Load, placed: list[tuple[int, ...]], free: Sequence[int]) -> None:
-    """Of these partitions, let those be preferred who are so least often, until that makes no difference."""
+    """Give these partitions the preferred leaders that lead least often, until that makes no difference."""
     changed = True
     while changed:
         changed = False
@@ -130,7 +130,7 @@ def _even_out(
     load: Load, brokers: Sequence[int], placed: list[tuple[int, ...]], slack: int,
     newcomers: Mapping[int, int], fixed: Collection[int],
 ) -> None:  # fmt: skip
-    """From whoever keeps most to whoever keeps least, first what moves anyway, and preferred leaders last."""
+    """Move replicas from the fullest to the emptiest broker: first what moves anyway, and preferred leaders last."""
     kept: dict[int, dict[int, None]] = {broker: {} for broker in brokers}
     for at, replicas in enumerate(placed):
         if at not in fixed:
@@ -165,6 +165,6 @@ def _spread(load: Load, brokers: Sequence[int]) -> int:
 
 
 def controllers(brokers: Iterable[int]) -> tuple[int, ...]:
-    """Who votes on metadata: three of the brokers, or one if there are fewer, which outlives no more than two would."""
+    """The voters of the metadata: three brokers, or one where there are fewer: two would survive no more."""
     ring = sorted(brokers)
     return tuple(ring[: CONTROLLERS if len(ring) >= CONTROLLERS else 1])

@@ -1,8 +1,8 @@
 """What an operation writes into the metadata log, or why it may not be done. Pure: a controller carries it out.
 
-A request carries an id of its asker's making. What was answered to it is written with what was done, in the same
-batch, so a request that comes again (its asker did not hear the answer) is answered again and done once. Without an
-id it is planned again, for what makes no difference the second time.
+A request carries an id that its sender made. Its answer is written with what was done, in the same batch, so a request
+that comes again (its sender did not get the answer) is answered again and done once. A request without an id is planned
+again: it makes no difference the second time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ APPEND, SUBTRACT = "append", "subtract"
 
 @frozen(slots=True)
 class CreateTopic:
-    """-1 partitions or replicas: as many as the cluster's default. An assignment says who keeps what, instead."""
+    """-1 partitions or replicas: as many as the cluster's default. An assignment names the replicas instead."""
 
     request_id: str
     name: str
@@ -60,7 +60,7 @@ class CreateTopic:
 
 @frozen(slots=True)
 class DeleteTopic:
-    """The topic of this name, or, if that is given, the one with this id, whatever it is called."""
+    """The topic of this name, or, if that is given, the one with this id, under any name."""
 
     request_id: str
     name: str
@@ -82,8 +82,8 @@ class CreatePartitions:
 class AlterConfigs:
     """(name, value) sets a config, (name,) takes it back to its default.
 
-    (name, words, APPEND or SUBTRACT) adds words to a list, or takes them out of it. With `replace`, whatever is not
-    named goes back to its default too.
+    (name, words, APPEND or SUBTRACT) adds words to a list, or takes them out of it. With `replace`, every other
+    config goes back to its default too.
     """
 
     request_id: str
@@ -106,7 +106,7 @@ class MoveReplicas:
 
 @frozen(slots=True)
 class EndMove:
-    """The partition's leader says: exactly those who shall vote do, since this move."""
+    """The partition's leader reports that its voters are those of this move."""
 
     request_id: str
     topic_id: str
@@ -117,9 +117,9 @@ class EndMove:
 
 @frozen(slots=True)
 class RecoverPartition:
-    """Accept that what only the other replicas had is lost: the survivors go on without them.
+    """Accept that what only the other replicas had is lost: the survivors continue without them.
 
-    `generation` is the partition's as the asker saw it, so that an order that comes late gives up nothing more.
+    `generation` is the partition's as the sender saw it, so that a late request gives up nothing more.
     """
 
     request_id: str
@@ -130,7 +130,7 @@ class RecoverPartition:
     begun: int = 0
     """The latest generation that a survivor has begun."""
     heard: int = 0
-    """The latest generation of which any replica has heard that the asker could ask."""
+    """The latest generation that any reachable replica knows."""
 
 
 @frozen(slots=True)
@@ -144,7 +144,7 @@ class DrainBroker:
 
 @frozen(slots=True)
 class RegisterBroker:
-    """A broker says who it is and where clients find it."""
+    """A broker registers its directory and the address for clients."""
 
     request_id: str
     broker: int

@@ -1,7 +1,7 @@
 """The records of the metadata log, as JSON: few, small, and readable with `python -m tools.cli dump-log`.
 
 One operation is one batch of them, so it is there as a whole or not at all. A kind that is not known here was written
-by a newer Barnabas: whoever cannot read it must not go on as if it were not there.
+by a newer Barnabas: a broker that cannot read it must not ignore it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class BrokerRegistered(MetadataRecord):
 @_kind("drain")
 @frozen
 class BrokerDraining(MetadataRecord):
-    """This broker shall keep nothing, or may again."""
+    """This broker is drained of replicas, or may keep some again."""
 
     broker: int
     draining: bool
@@ -89,7 +89,7 @@ class PartitionsPlaced(MetadataRecord):
 @_kind("move")
 @frozen
 class ReplicasMoved(MetadataRecord):
-    """A partition shall be kept by others; whoever keeps it now goes on until `MoveEnded`."""
+    """A partition moves to these replicas; the present ones stay until `MoveEnded`."""
 
     topic_id: str
     partition: int
@@ -99,7 +99,7 @@ class ReplicasMoved(MetadataRecord):
 @_kind("moved")
 @frozen
 class MoveEnded(MetadataRecord):
-    """The partition's leader confirmed that those who shall keep it do, and nobody else votes."""
+    """The partition's leader confirmed that its voters are exactly the wanted replicas."""
 
     topic_id: str
     partition: int
@@ -108,7 +108,7 @@ class MoveEnded(MetadataRecord):
 @_kind("recovered")
 @frozen
 class PartitionRecovered(MetadataRecord):
-    """An operator accepted a loss: these replicas begin a new generation of the partition without the others."""
+    """An operator accepted a loss: these replicas begin a new generation of the partition without the rest."""
 
     topic_id: str
     partition: int
@@ -159,7 +159,7 @@ class ProducerIdsTaken(MetadataRecord):
 @_kind("confirm")
 @frozen
 class LeadershipConfirmed(MetadataRecord):
-    """Nothing, but committed: whoever wrote it was the controller when it answered."""
+    """Changes nothing; once committed, it shows that its writer was the controller."""
 
 
 @_kind("done")

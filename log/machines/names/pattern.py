@@ -1,4 +1,4 @@
-"""Regular expressions over names of topics and such, in RE2's syntax, that hang no broker whatever a client sends.
+"""Regular expressions over names of topics and such, in RE2's syntax. No expression of a client hangs a broker.
 
 Python's own `re` tries one way after another, so a short expression can take longer than the universe lasts. Here all
 ways are followed at once, character by character: the time is the length of the name times the size of the expression,
@@ -21,14 +21,14 @@ STEPS_KEPT_MAX = 10_000
 
 @frozen(slots=True)
 class _Split:
-    """Go on at any of these."""
+    """Continue at any of these steps."""
 
     targets: tuple[int, ...]
 
 
 @frozen(slots=True)
 class _Take:
-    """Take such a character, then go on behind."""
+    """Take such a character, then continue at this step."""
 
     one_of: OneOf
 

@@ -32,7 +32,7 @@ _EVERYTHING: frozenset[str] = frozenset()
 
 
 class InvalidPattern(ValueError):
-    """A regular expression that is none, or none that is served here."""
+    """An invalid or unsupported regular expression."""
 
 
 Span = tuple[str, str]

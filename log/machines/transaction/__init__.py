@@ -4,7 +4,7 @@ machine       every transactional id of the partition: finds the one of a reques
 transaction   one transactional id: which producer may write now, and the state of its transaction
 states        the states of a transaction, and which may follow which
 beginning     InitProducerId: which producer id and epoch a producer gets
-ending        EndTxn: when a transaction may end, and what a retry is told
+ending        EndTxn: when a transaction may end, and the answer to a retry
 inspection    DescribeTransactions, ListTransactions
 producer_ids  the producer ids that a coordinator may give out
 effects       records, answers, markers to write

@@ -1,11 +1,11 @@
-"""InitProducerId: who gets which producer id and epoch.
+"""InitProducerId: the producer id and epoch that a producer gets.
 
-Whoever asks fences all before it by a new epoch. A transaction that its predecessor left open is aborted first; until
+A producer fences all earlier ones by a new epoch. A transaction that its predecessor left open is aborted first; until
 that is done the answer is CONCURRENT_TRANSACTIONS. A producer that names the id and epoch it has (KIP-360) is only
-served if nobody else came in between; then it may be a retry, which gets what it got before.
+served if no other producer came in between; then it may be a retry, which gets the same answer as before.
 
-With KIP-939, behind transaction.two.phase.commit.enable, a transaction may be kept open: the one who asks gets a new
-epoch with which it can commit or abort it, and is told the epoch that the transaction was prepared with.
+With KIP-939, behind transaction.two.phase.commit.enable, a transaction may be kept open: the producer gets a new epoch,
+with which it can commit or abort the transaction, and the epoch with which that was prepared.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from __future__ import annotations
 from log.machines.transaction.config import TransactionConfig
 from log.machines.transaction.producer_ids import ProducerIds
 from log.machines.transaction.states import TransactionState
-from log.machines.transaction.transaction import NO_EPOCH, NO_PRODUCER, NO_TIMEOUT, ProducerIdentity, Transaction
+from log.machines.transaction.transaction import NO_EPOCH, NO_TIMEOUT, ProducerIdentity, Transaction
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import frozen
 from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.records.batches import NO_PRODUCER
 
 FENCED_FROM = 4
 """The version of InitProducerId that knows PRODUCER_FENCED."""
@@ -51,7 +52,7 @@ Beginning = InitRefused | AbortFirst | InitProducer | KeepPrepared
 
 
 def refusal(request: InitProducerIdRequest, config: TransactionConfig) -> ErrorCode:
-    """Why this can be answered to nobody, or NONE."""
+    """Why no producer may send this request, or NONE."""
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     if (request.producer_id == NO_PRODUCER) != (request.producer_epoch == NO_EPOCH):
@@ -92,7 +93,7 @@ def begin(transaction: Transaction, request: InitProducerIdRequest, ids: Produce
 
 
 def _may_be(transaction: Transaction, expected: ProducerIdentity) -> bool:
-    """Is it of this producer id, or of the one before whose epochs were used up?"""
+    """Is the expected identity of this producer id, or of the one before, whose epochs were used up?"""
     return (
         transaction.producer_epoch == NO_EPOCH
         or expected.producer_id == transaction.client.producer_id

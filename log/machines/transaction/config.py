@@ -8,7 +8,7 @@ from protocol.late_attrs import frozen
 
 @frozen(slots=True)
 class TransactionConfig:
-    """Kafka's defaults. The number of transactional ids is our own setting."""
+    """Kafka's defaults. The number of transactional ids is a setting that Kafka does not have."""
 
     transaction_max_timeout_ms: int = broker_field("transaction.max.timeout.ms")
     transactional_id_expiration_ms: int = broker_field("transactional.id.expiration.ms")

@@ -12,9 +12,9 @@ TopicPartition = tuple[str, int]
 
 @frozen(slots=True)
 class Markers:
-    """How a transaction ended, for every partition that has to be told.
+    """How a transaction ended, for every partition of it.
 
-    Whoever drives the machine writes them until every partition has its marker, or is no more, and reports that.
+    The driver of the machine writes them until every partition has its marker, or is deleted, and reports that.
     """
 
     transactional_id: str
@@ -32,7 +32,7 @@ class TransactionEffects(Effects):
 
     markers: list[Markers] = field(factory=list)
     wants_producer_ids: bool = False
-    """Somebody waits for a producer id, and there are none left: give some."""
+    """A request or a time-out waits for a producer id, and none is left: the driver has to give some."""
 
     def __bool__(self) -> bool:
         return bool(self.records or self.replies or self.markers or self.wants_producer_ids)

@@ -1,11 +1,11 @@
-"""EndTxn: when a transaction may end, and what a retry is told.
+"""EndTxn: when a transaction may end, and the answer to a retry.
 
-Classic (up to version 4): the producer's epoch stays, so a retry cannot be told from the end of the next transaction,
-and the state alone counts. A commit that comes late can hit the next transaction: that is the protocol's own flaw.
+Classic (up to version 4): the producer's epoch stays, so a retry looks like the end of the next transaction, and the
+state alone counts. A commit that comes late can hit the next transaction: that is the protocol's own flaw.
 
-Transactions v2 (version 5, KIP-890): every end bumps the epoch. Whoever has the epoch before is a retry, and gets the
-answer that it got or should have got; it never ends the next transaction. An abort by whoever has the current epoch,
-with no transaction open, bumps the epoch, too: the client does not know what of its batches arrived.
+Transactions v2 (version 5, KIP-890): every end bumps the epoch. A request of the epoch before is a retry and
+gets the same answer again; it never ends the next transaction. An abort of the current epoch, with no transaction open,
+bumps the epoch, too: the client does not know which of its batches arrived.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ FENCED_FROM = 2
 
 @frozen(slots=True)
 class Answer:
-    """Nothing changes. With NONE, it has ended already as was wanted."""
+    """Nothing changes. With NONE, the transaction has ended already as requested."""
 
     error: ErrorCode
 
 
 @frozen(slots=True)
 class EndTransactionRequest:
-    """It ends. `after` is who writes next."""
+    """The transaction ends. `after` is the identity of the producer that writes next."""
 
     after: ProducerIdentity
     client_version: int
@@ -88,7 +88,7 @@ def _end_v2(transaction: Transaction, who: ProducerIdentity, ids: ProducerIds, *
         return Answer(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if who != client:
         return Answer(ErrorCode.PRODUCER_FENCED)
-    if state.is_prepared:  # it was told of its next epoch already, and wants to end the next transaction
+    if state.is_prepared:  # it got its next epoch already, and wants to end the next transaction
         return Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
     if state is TransactionState.ONGOING or not commit:
         return EndTransactionRequest(ids.after(client), VERSION_2)
@@ -96,7 +96,7 @@ def _end_v2(transaction: Transaction, who: ProducerIdentity, ids: ProducerIds, *
 
 
 def _is_retry(transaction: Transaction, who: ProducerIdentity) -> bool:
-    """Is it of the epoch before the current one, which its end took it to? A classic end leaves the epoch as it is."""
+    """Does the producer name the epoch before the current one? Only ends of transactions v2 bump the epoch."""
     client = transaction.client
     if transaction.client_version < VERSION_2:
         return False

@@ -1,4 +1,4 @@
-"""DescribeTransactions and ListTransactions: what there is, told as Kafka does."""
+"""DescribeTransactions and ListTransactions."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Every transactional id of one partition of __transaction_state. How it is asked: ../coordination.py.
 
-Beyond that: markers of prepared transactions are asked for in `Effects.markers`, and again after `loaded`; whoever
-writes them says so with `markers_written`. What the producer adds to its next transaction meanwhile waits for that,
-rather than to be told to try again. Producer ids come with `give_producer_ids`; whoever needs one waits until
-then, and `Effects.wants_producer_ids` says that somebody does.
+Beyond that: markers of prepared transactions are requested in `Effects.markers`, and again after `loaded`; the driver
+reports them with `markers_written`. What the producer adds to its next transaction meanwhile waits for that, instead of
+being refused for now. Producer ids come with `give_producer_ids`; requests that need one wait until then, and
+`Effects.wants_producer_ids` says that there are such requests.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from protocol.schema.declaration import Buffer
 WAITING_MAX = 10_000
 CONSUMER_OFFSETS = "__consumer_offsets"
 TIMED_OUT_AT_ONCE = 1000
-"""Transactions that are aborted without a pause, and their partitions. Others have their turn at once after these."""
+"""Transactions that are aborted without a pause, and their partitions. Further ones follow right after these."""
 EXPIRED_AT_ONCE = 1000
 BEHIND_MAX = 100
 _AGAIN_SECONDS = 1.0
@@ -86,7 +86,7 @@ class TransactionMachine:
         self._ids = ProducerIds()
         self._waiting: deque[tuple[_WantsProducerId, Caller]] = deque()
         self._behind: dict[str, list[tuple[_Adds, Caller]]] = {}
-        """Who adds to the next transaction while the markers of the last one are written, by transactional id."""
+        """By transactional id: requests that add to the next transaction, and wait for the markers of the last one."""
         self._effects = TransactionEffects()
         self._handlers: dict[type, Callable[[Any, Caller, Moment], object]] = {
             InitProducerIdRequest: self._init_producer_id,
@@ -115,7 +115,7 @@ class TransactionMachine:
             self._transactions[transactional_id] = Transaction.of(transactional_id, logged)
 
     def loaded(self, moment: Moment) -> None:
-        """Transactions go on where they stood: prepared ones get their markers, open ones time out."""
+        """Transactions continue where they were: prepared ones get their markers, open ones time out."""
         for transaction in list(self._transactions.values()):
             if transaction.state.is_prepared:
                 self._go_on_ending(transaction, moment)
@@ -174,7 +174,7 @@ class TransactionMachine:
     # -- producer ids --------------------------------------------------------------------------------------------
 
     def give_producer_ids(self, ids: Iterable[int], moment: Moment) -> None:
-        """Go on with whoever waited for one."""
+        """Continue with the requests and time-outs that waited for one."""
         self._ids.add(ids)
         overdue, self._overdue = self._overdue, set()
         for transactional_id in sorted(overdue):
@@ -184,7 +184,7 @@ class TransactionMachine:
             self.handle(request, caller, moment)
 
     def refuse_producer_ids(self, moment: Moment) -> None:
-        """None are to be had now: whoever waits shall try again, and what timed out is looked at again, too."""
+        """No ids can be had now: clients that wait have to try again, and time-outs are looked at again, too."""
         overdue, self._overdue = self._overdue, set()
         for transactional_id in overdue:
             self._deadlines.set(transactional_id, moment.now + _AGAIN_SECONDS)
@@ -233,7 +233,7 @@ class TransactionMachine:
         now_ms, timeout_ms = moment.wall_ms, beginning.timeout_of(request)
         match beginning.begin(transaction, request, self._ids):
             case beginning.InitRefused(error):
-                return InitProducerIdResponse(error_code=_told(error, caller, beginning.FENCED_FROM))
+                return InitProducerIdResponse(error_code=_as_known_to(error, caller, beginning.FENCED_FROM))
             case beginning.AbortFirst(after):
                 self._fence(transaction, after, moment)
                 return InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -265,7 +265,7 @@ class TransactionMachine:
             )
             results = self._add_to(only, caller, moment, may_wait=True)
             return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
-        is_alone = len(request.transactions) == 1  # nobody else is kept waiting
+        is_alone = len(request.transactions) == 1  # no other transaction of the request would wait for it
         return AddPartitionsToTxnResponse(
             results_by_transaction=[
                 AddPartitionsToTxnResult(
@@ -283,14 +283,14 @@ class TransactionMachine:
     ) -> list[AddPartitionsToTxnTopicResult]:
         partitions = {(topic.name, number) for topic in asked.topics for number in topic.partitions}
         unknown = {partition for partition in partitions if not self._exists(partition)}
-        if unknown:  # whoever would not know where to send a marker takes nothing in
+        if unknown:  # a marker could not be sent to an unknown partition
             missing, skipped = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
             return _results(asked.topics, lambda partition: missing if partition in unknown else skipped)
         who = ProducerIdentity(asked.producer_id, asked.producer_epoch)
         client_version = VERSION_2 if caller.version >= _ADD_V2_FROM else 0
         error = self._add(asked.transactional_id, who, partitions, client_version, moment, may_wait=may_wait)
-        told = _told(error, caller, ending.FENCED_FROM)
-        return _results(asked.topics, lambda _: told)
+        known = _as_known_to(error, caller, ending.FENCED_FROM)
+        return _results(asked.topics, lambda _: known)
 
     def _verify(self, asked: AddPartitionsToTxnTransaction) -> list[AddPartitionsToTxnTopicResult]:
         """Are these partitions in the transaction? A broker asks, before it appends the first batch of one."""
@@ -313,7 +313,7 @@ class TransactionMachine:
         where = {(CONSUMER_OFFSETS, self._offsets_partition(request.group_id))}
         who = ProducerIdentity(request.producer_id, request.producer_epoch)
         error = self._add(request.transactional_id, who, where, 0, moment, may_wait=True)
-        return AddOffsetsToTxnResponse(error_code=_told(error, caller, ending.FENCED_FROM))
+        return AddOffsetsToTxnResponse(error_code=_as_known_to(error, caller, ending.FENCED_FROM))
 
     def _add(
         self,
@@ -373,7 +373,7 @@ class TransactionMachine:
             case ending.Answer(ErrorCode.INVALID_TXN_STATE) if self._overtook(request):
                 return EndTxnResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
             case ending.Answer(error) if error is not ErrorCode.NONE:
-                return EndTxnResponse(error_code=_told(error, caller, ending.FENCED_FROM))
+                return EndTxnResponse(error_code=_as_known_to(error, caller, ending.FENCED_FROM))
         client = transaction.client
         return EndTxnResponse(producer_id=client.producer_id, producer_epoch=client.epoch)
 
@@ -463,8 +463,8 @@ def _one_id(request: _Adds) -> str:
     return request.transactions[0].transactional_id if request.transactions else request.v3_and_below_transactional_id
 
 
-def _told(error: ErrorCode, caller: Caller, fenced_from: int) -> ErrorCode:
-    """Older clients know another word for being fenced."""
+def _as_known_to(error: ErrorCode, caller: Caller, fenced_from: int) -> ErrorCode:
+    """Older clients know another error for a fenced producer."""
     if error is ErrorCode.PRODUCER_FENCED and caller.version < fenced_from:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error

@@ -9,11 +9,11 @@ from log.machines.transaction.transaction import ProducerIdentity
 
 
 class NoProducerIds(Exception):
-    """There are none left. Whoever needs one waits."""
+    """No producer id is left. The request waits for more."""
 
 
 class ProducerIds:
-    """Taken once, each of them."""
+    """Producer ids, each of which is taken once."""
 
     __slots__ = ("_ids",)
 

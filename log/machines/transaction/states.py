@@ -17,7 +17,7 @@ import enum
 
 
 class TransactionState(enum.IntEnum):
-    """As it is written into __transaction_state."""
+    """The state of a transaction, as it is written into __transaction_state."""
 
     EMPTY = 0
     ONGOING = 1
@@ -35,13 +35,13 @@ class TransactionState(enum.IntEnum):
 
     @property
     def is_prepared(self) -> bool:
-        """It is decided how the transaction ends, and its markers are being written."""
+        """Is it decided how the transaction ends, so that its markers are being written?"""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def is_idle(self) -> bool:
-        """No transaction is under way."""
-        return self in (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+        """Is no transaction under way?"""
+        return self in IDLE
 
 
 IDLE = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})

@@ -1,4 +1,4 @@
-"""One transactional id: who may write now, and what its transaction is up to."""
+"""One transactional id: the producer that may write now, and the state of its transaction."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from log.machines.transaction.effects import TopicPartition
 from log.machines.transaction.states import MAY_FOLLOW, TransactionState
 from protocol.late_attrs import define, frozen
 from protocol.messages.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from protocol.records.batches import NO_PRODUCER
 from protocol.schema.codec import encode_versioned
 
 EPOCH_MAX = (1 << 15) - 1
 NO_EPOCH = -1
-NO_PRODUCER = -1
 NO_TIMEOUT = (1 << 31) - 1
-"""The timeout of transactions that somebody else decides on: two-phase commit."""
+"""The timeout of transactions that an external coordinator decides: two-phase commit."""
 VERSION_2 = 2
 _VALUE_VERSION = 1
 _TOPIC_BYTES, _VALUE_BYTES = 12, 256
@@ -24,14 +24,14 @@ _TOPIC_BYTES, _VALUE_BYTES = 12, 256
 
 @frozen(slots=True)
 class ProducerIdentity:
-    """A producer id and epoch: what a producer proves with that it is the one."""
+    """A producer id and epoch, by which a producer is recognised."""
 
     producer_id: int
     epoch: int
 
     @property
     def is_exhausted(self) -> bool:
-        """The next epoch is for fencing alone, so that whoever has this one can always be fenced."""
+        """The next epoch is reserved for fencing, so that a producer with this one can always be fenced."""
         return self.epoch >= EPOCH_MAX - 1
 
 
@@ -53,23 +53,23 @@ class Transaction:
     last_epoch: int = NO_EPOCH
     """The epoch before the last bump, which a retry would name, also at another coordinator."""
     next: ProducerIdentity | None = None
-    """Who writes after this transaction, if that is another producer id, or if a prepared transaction was kept."""
+    """The producer that writes after this transaction: with another id, or after a prepared transaction was kept."""
     unmarked: set[TopicPartition] = field(factory=set)
     """Once prepared: partitions that have no marker yet. Not written."""
 
     @property
     def identity(self) -> ProducerIdentity:
-        """Who has the open transaction, or had the last one."""
+        """The producer that has the open transaction, or had the last one."""
         return ProducerIdentity(self.producer_id, self.producer_epoch)
 
     @property
     def client(self) -> ProducerIdentity:
-        """Who may speak for this transactional id, or may once its transaction has ended."""
+        """The producer that may use this transactional id, now or once its transaction has ended."""
         return self.identity if self.next is None else self.next
 
     @property
     def is_kept(self) -> bool:
-        """A prepared transaction that outlived its producer, whose successor may commit or abort it, nothing else."""
+        """Has a prepared transaction outlived its producer? Then the successor may only commit or abort it."""
         return self.state is TransactionState.ONGOING and self.next is not None
 
     @property
@@ -90,7 +90,7 @@ class Transaction:
         self.next, self.timeout_ms = successor, timeout_ms
 
     def bytes_with(self, partitions: set[TopicPartition]) -> int:
-        """So many bytes its record has at most with these partitions besides."""
+        """The largest number of bytes of its record with these partitions added."""
         topics, count = set(), len(partitions)
         for topic, _ in partitions:
             topics.add(topic)
@@ -108,7 +108,7 @@ class Transaction:
         self.client_version = client_version
 
     def prepare(self, state: TransactionState, after: ProducerIdentity, client_version: int, now_ms: int) -> None:
-        """From here on nothing but markers is written for it. `after` is who writes next."""
+        """From here on only markers are written for it. `after` is the producer that writes next."""
         self._become(state, now_ms)
         self.client_version = client_version
         if client_version >= VERSION_2:
@@ -129,7 +129,7 @@ class Transaction:
         self.partitions.clear()
 
     def abort_nothing(self, after: ProducerIdentity, now_ms: int) -> None:
-        """A transaction without partitions is aborted: there is nobody to tell."""
+        """Abort a transaction without partitions: it needs no markers."""
         self._become(TransactionState.COMPLETE_ABORT, now_ms)
         self.client_version, self.last_epoch, self.start_ms = VERSION_2, self.producer_epoch, now_ms
         self.producer_id, self.producer_epoch = after.producer_id, after.epoch

@@ -108,11 +108,11 @@ def test_nothing_is_handed_over_to_one_that_is_far_behind() -> None:
     group = a_group_with_one_far_behind()
     answer_once(group, 1, 3)
     node = group.members[1].node
-    assert node.transfer_to(3, group.now) is False
+    assert node.role.transfer_to(3, group.now) is False
     assert isinstance(node.role, Leader)
     assert node.role.successor is None
     pump(group)
-    assert node.transfer_to(3, group.now) is True
+    assert node.role.transfer_to(3, group.now) is True
 
 
 def test_a_leader_that_shall_go_takes_in_more_as_long_as_who_shall_stay_is_far_behind() -> None:

@@ -41,7 +41,7 @@ def test_what_was_read_for_a_follower_is_not_sent_where_it_no_longer_fits(why: s
         group.disconnect(1, 3)
     else:
         del role.progress[3]
-    node.on_read(read, memoryview(b"batch"), 6, group.now)
+    node.role.on_read(read, memoryview(b"batch"), 6, group.now, b"")
     assert not node.take_ready().messages
 
 

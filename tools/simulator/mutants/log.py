@@ -10,6 +10,7 @@ from attrs import evolve
 from actors.messages.replica import AppendResult
 from actors.partition.append_queue import AppendQueue
 from actors.partition.replica import Replica
+from log.errors import LogOffline
 from log.partition.partition_log import PartitionLog
 from log.partition.refusals import Refusals
 from log.raft.messages import BeginFromSnapshot
@@ -80,7 +81,7 @@ def _read_no_epochs(*arguments: Any) -> Any:
 _refuse_waiting = Replica.refuse_waiting
 
 
-def _refuse_after_disk_error(self: Replica, error: Exception | None) -> None:
+def _refuse_after_disk_error(self: Replica, error: LogOffline | None) -> None:
     if error is not None:
         _refuse_waiting(self, error)
 
@@ -126,7 +127,7 @@ _remove_snapshots = SavedState.remove_snapshots
 
 
 def _offsets_ahead(self: PartitionLog) -> checkpoint.Offsets:
-    return checkpoint.Offsets(self.end_offset, self.log_start_offset, self._high_watermark)
+    return checkpoint.Offsets(self.end_offset, self.log_start_offset, self.high_watermark)
 
 
 _end_flush = PartitionLog.end_flush

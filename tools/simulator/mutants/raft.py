@@ -156,7 +156,7 @@ def _would_grant_forced(self: RaftNode, request: VoteRequest, now: float) -> boo
 
 def _any_vote_saved(self: Member, _vote: Vote, now: float) -> None:
     self.unsaved_vote = None
-    self.node.vote_saved(now)
+    self.node.role.vote_saved(now)
     self.outbox += self._parked
     self._parked = []
     self._work(now)

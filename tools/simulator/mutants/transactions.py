@@ -99,8 +99,8 @@ def _mark_next(
 
 
 def _stable_one_too_far(self: PartitionLog) -> int:
-    undecided = self.producers.first_undecided_offset(self._high_watermark)
-    return self._high_watermark if undecided is None else min(self._high_watermark, undecided + 1)
+    undecided = self.producers.first_undecided_offset(self.high_watermark)
+    return self.high_watermark if undecided is None else min(self.high_watermark, undecided + 1)
 
 
 def _stable_with_unseen_markers(self: ProducerStates, _high_watermark: int) -> int | None:

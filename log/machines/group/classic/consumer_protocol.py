@@ -1,4 +1,4 @@
-"""What consumers of classic groups tell each other inside JoinGroup's and SyncGroup's bytes.
+"""What consumers of classic groups exchange inside JoinGroup's and SyncGroup's bytes.
 
 The coordinator passes these bytes on unread. It looks into them only to learn which topics are in use, and to take a
 classic group over into a new one or back.

@@ -1,13 +1,13 @@
 """A group whose members assign partitions among themselves: the classic protocol.
 
-    Empty → PreparingRebalance      somebody joins, leaves, is silent: all members shall join again
-    PreparingRebalance → Completing everybody has, or the time is over; a new generation, whose leader assigns
-    CompletingRebalance → Stable    the leader's assignment came; it is written down, then told
+    Empty → PreparingRebalance      a member joins, leaves or is silent: all members have to join again
+    PreparingRebalance → Completing all members joined, or the time is over; the leader of a new generation assigns
+    CompletingRebalance → Stable    the leader's assignment came; it is written, then sent to the members
     any of them → Preparing         the next reason
-    PreparingRebalance → Empty      nobody is left
+    PreparingRebalance → Empty      no member is left
 
-What is written is the group as of the last assignment. Whoever takes over from the log goes on there: members of that
-generation do not notice, those that were joining are unknown and join again.
+What is written is the group as of the last assignment. A coordinator that takes over from the log continues there:
+members of that generation do not notice, members that were joining are unknown and join again.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ KEY_VERSION = 2
 VALUE_VERSION = 3
 JOIN_PATIENCE_MS = 300_000
 """How long a new member's first join may wait. Until it is answered the member cannot show that it lives."""
-_MEMBER_ID_REQUIRED_FROM = 4
+MEMBER_ID_REQUIRED_FROM = 4
 _NO_PROTOCOL_IS_NULL_FROM = 7
 _SKIP_ASSIGNMENT_FROM = 9
 _SEVERAL_LEAVE_FROM = 3
 
 
 class ClassicState(enum.StrEnum):
-    """As Kafka tells it."""
+    """The state of a classic group, under Kafka's name."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -81,11 +81,11 @@ class ClassicGroup:
         self.protocol: str | None = None
         self.state = ClassicState.EMPTY
         self.state_since_ms = -1
-        """By the wall clock; -1 where nobody knows."""
+        """By the wall clock; -1 where it is unknown."""
         self._shared = shared
         self._deadlines: Deadlines[Phase | str] = Deadlines()
         self._initial_left_ms: int | None = None
-        """While the first members come: how much longer the others may be waited for."""
+        """While the first members join: how much longer to wait for further ones."""
         self._came_meanwhile = False
         self._topics: frozenset[str] | None = frozenset()
         self._open: OpenRebalance | None = None
@@ -112,7 +112,7 @@ class ClassicGroup:
         return group
 
     def loaded(self, moment: Moment) -> None:
-        """Everybody's session begins anew."""
+        """Begin the sessions of all members."""
         for member in self.members:
             self._begin_session(member, moment)
         if self._written is not None and self._written.members and self._written.leader is None:
@@ -138,9 +138,9 @@ class ClassicGroup:
         return encode_versioned(GroupMetadataKey(group=self.group_id), KEY_VERSION)
 
     def _write(self) -> None:
-        self._write_as(self._value())
+        self.write_as(self._value())
 
-    def _write_as(self, value: GroupMetadataValue) -> None:
+    def write_as(self, value: GroupMetadataValue) -> None:
         self._written = value
         self._shared.effects.records.append((self._key(), encode_versioned(value, VALUE_VERSION)))
 
@@ -153,7 +153,7 @@ class ClassicGroup:
         written.members = [copy(one) for one in written.members]
         written.members[at].member_id = new_id
         written.leader = new_id if written.leader == old_id else written.leader
-        self._write_as(written)
+        self.write_as(written)
 
     # -- facts -----------------------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class ClassicGroup:
 
     @property
     def is_unused(self) -> bool:
-        """Was it made for a member that was then refused?"""
+        """Is this group left over from a join that was refused?"""
         return self.generation == 0 and self.is_empty and not self.protocol_type and not self.members.pending
 
     @property
@@ -273,7 +273,7 @@ class ClassicGroup:
         member = self.members[member_id]
         waits = member.joining is not None or member.syncing is not None
         if waits and not member.is_new:
-            return  # its session begins anew with the answer
+            return  # the answer begins its session again
         silent_ms = JOIN_PATIENCE_MS if member.is_new else member.session_timeout_ms
         self._remove(member_id)
         self._members_went(f"member {member_id} was silent for {silent_ms} ms", moment)
@@ -281,7 +281,7 @@ class ClassicGroup:
     # -- joining ---------------------------------------------------------------------------------------------
 
     def join(self, request: JoinGroupRequest, caller: Caller, moment: Moment) -> None:
-        """A member comes, or comes again. It waits for the others."""
+        """A member joins, or joins again. The answer waits for the other members."""
         member_id = request.member_id
         if (error := self._too_large(request, caller)) != ErrorCode.NONE:
             self._refuse_join(caller, member_id, error)
@@ -318,7 +318,7 @@ class ClassicGroup:
         return ErrorCode.GROUP_MAX_SIZE_REACHED if too_many else ErrorCode.NONE
 
     def _has_room_for(self, member_id: str) -> bool:
-        """While all shall join again, those that come last are too many."""
+        """During a rebalance a full group takes the members that join first."""
         max_size = self._shared.config.group_max_size
         if self.state == ClassicState.EMPTY:
             return True
@@ -340,7 +340,7 @@ class ClassicGroup:
         replaced = None if instance_id is None else self.members.with_instance(instance_id)
         if replaced is not None:
             self._replace_static(replaced, member_id, request, caller, moment)
-        elif instance_id is None and caller.version >= _MEMBER_ID_REQUIRED_FROM:
+        elif instance_id is None and caller.version >= MEMBER_ID_REQUIRED_FROM:
             if len(self.members.pending) >= self._shared.config.group_max_size:
                 self._refuse_join(caller, NO_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED)
                 return
@@ -375,7 +375,7 @@ class ClassicGroup:
         same = member.protocols == protocols_of(request.protocols)
         leads = self.members.leader == member.member_id
         if same and (self.state == ClassicState.COMPLETING or (self.state == ClassicState.STABLE and not leads)):
-            # It did not get the answer, or nothing has changed for it: it shall ask for its assignment.
+            # It did not get the answer, or nothing has changed for it: it only has to ask for its assignment.
             self._shared.effects.reply(caller, self._joined(member, tell_members=leads))
             return
         if self.state == ClassicState.PREPARING:
@@ -393,14 +393,14 @@ class ClassicGroup:
         self.members.set_protocols(member, protocols_of(request.protocols))
         member.rebalance_timeout_ms = _rebalance_timeout_ms(request)
         member.session_timeout_ms = request.session_timeout_ms
-        if member.joining is not None:  # it asks anew, on another connection
+        if member.joining is not None:  # it asks again, on another connection
             self._refuse_join(member.joining, member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
         self.members.set_joining(member, caller)
 
     def _replace_static(
         self, old_id: str, new_id: str, request: JoinGroupRequest, caller: Caller, moment: Moment
     ) -> None:
-        """A static member came back without its id: it gets a new one, and whoever has the old one is fenced."""
+        """A static member came back without its id: it gets a new one, and a member with the old one is fenced."""
         old = self.members[old_id]
         subscribed = self._topics_of(old.protocols)
         member = evolve(old, member_id=new_id, client_id=caller.client_id, client_host=caller.client_host, is_new=False)
@@ -445,7 +445,7 @@ class ClassicGroup:
     # -- rebalancing -----------------------------------------------------------------------------------------
 
     def _rebalance(self, cause: str, moment: Moment) -> None:
-        """Have everybody join again, unless that is under way."""
+        """Have all members join again, unless that is under way."""
         if self.state != ClassicState.PREPARING:
             self._prepare(cause, moment)
 
@@ -484,7 +484,7 @@ class ClassicGroup:
             self._complete_join(moment)
 
     def _complete_join(self, moment: Moment) -> None:
-        """Go on with those that came. Static members may be away for as long as their sessions last."""
+        """Begin a generation of the members that joined, and of static members whose sessions last."""
         late = [member for member in self.members if member.joining is None]
         for member in late:
             self._waited_for(member.member_id, moment)
@@ -515,7 +515,7 @@ class ClassicGroup:
         self._deadlines.set(Phase.SYNC, self._after(self.members.rebalance_timeout_ms, moment))
 
     def _sync_time_over(self, moment: Moment) -> None:
-        """Whoever got an answer to its join and never asked for its assignment is gone."""
+        """Remove the members that got an answer to their join and never asked for their assignment."""
         missing = sorted(self.members.unsynced)
         if not missing:
             return
@@ -549,7 +549,7 @@ class ClassicGroup:
     # -- assignments -----------------------------------------------------------------------------------------
 
     def sync(self, request: SyncGroupRequest, caller: Caller, moment: Moment) -> None:
-        """A member asks for its assignment. The leader brings everybody's."""
+        """A member asks for its assignment. The leader brings the assignments of all members."""
         error = self._refuses_sync(request)
         if error != ErrorCode.NONE:
             self._shared.effects.reply(caller, SyncGroupResponse(error_code=error))
@@ -611,25 +611,14 @@ class ClassicGroup:
         self._shared.effects.reply(caller, HeartbeatResponse(error_code=error))
 
     def leave(self, request: LeaveGroupRequest, caller: Caller, moment: Moment) -> None:
-        several = caller.version >= _SEVERAL_LEAVE_FROM
-        leaving = request.members if several else [MemberIdentity(member_id=request.member_id)]
-        answers: list[MemberResponse] = []
-        went: list[str] = []
-        reasons: list[str] = []
-        for one in leaving:
-            error = self._leave(one, went)
-            if error == ErrorCode.NONE and one.reason:
-                reasons.append(one.reason)
-            answers.append(
-                MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=error)
-            )
-        if any(answer.error_code == ErrorCode.NONE for answer in answers):
+        leaving, went = leaving_members(request, caller), list[str]()
+        errors = [self._leave(one, went) for one in leaving]
+        if ErrorCode.NONE in errors:
+            left = (one for one, error in zip(leaving, errors, strict=True) if error == ErrorCode.NONE)
+            reasons = [one.reason for one in left if one.reason]
             verb = "member" if len(went) == 1 else "members"
             self._members_went(_with_reason(f"{verb} {', '.join(went)} left", "; ".join(reasons)), moment)
-        if several:
-            self._shared.effects.reply(caller, LeaveGroupResponse(members=answers))
-        else:
-            self._shared.effects.reply(caller, LeaveGroupResponse(error_code=answers[0].error_code))
+        self._shared.effects.reply(caller, left_response(leaving, errors, caller))
 
     def _leave(self, one: MemberIdentity, went: list[str]) -> ErrorCode:
         """An administrator removes static members by their instance ids alone."""
@@ -683,12 +672,12 @@ class ClassicGroup:
             member.syncing = None
 
     def dissolve(self) -> None:
-        """The group goes over to the new protocol: who waits shall join again, there."""
+        """The group goes over to the new protocol: members that wait have to join again, there."""
         for member in self.members:
             self._answer_waiting(member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
 
     def _answer_waiting(self, member: ClassicMember, error: ErrorCode, member_id: str) -> None:
-        """A member that is none any more waits in vain."""
+        """Refuse the requests of a member that was removed while they wait."""
         if member.joining is not None:
             self._refuse_join(member.joining, member_id, error)
             member.joining = None
@@ -701,6 +690,21 @@ class ClassicGroup:
 def refused_join(caller: Caller, member_id: str, error: ErrorCode) -> JoinGroupResponse:
     no_protocol = None if caller.version >= _NO_PROTOCOL_IS_NULL_FROM else ""
     return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=no_protocol)
+
+
+def leaving_members(request: LeaveGroupRequest, caller: Caller) -> list[MemberIdentity]:
+    several = caller.version >= _SEVERAL_LEAVE_FROM
+    return request.members if several else [MemberIdentity(member_id=request.member_id)]
+
+
+def left_response(leaving: list[MemberIdentity], errors: list[ErrorCode], caller: Caller) -> LeaveGroupResponse:
+    if caller.version < _SEVERAL_LEAVE_FROM:
+        return LeaveGroupResponse(error_code=errors[0])
+    members = [
+        MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=error)
+        for one, error in zip(leaving, errors, strict=True)
+    ]
+    return LeaveGroupResponse(members=members)
 
 
 def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:

@@ -1,4 +1,4 @@
-"""The members of a classic group: who they are, what they can speak, who leads, who is waited for."""
+"""The members of a classic group: their ids and protocols, their leader, the members that the group waits for."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from protocol.messages.join_group import JoinGroupRequestProtocol
 from protocol.records.compression import Bytes
 
 NO_MEMBER = ""
-"""A client that has no member id yet says so with this."""
+"""What a client without a member id sends in its place."""
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""Names with what the member tells the leader under each, the one it likes best first."""
+"""Protocol names, each with the member's metadata for the leader, the preferred one first."""
 
 
 NAME_BYTES_MAX = 32_000
-"""Of a client's id or an instance's: with what is added to make it a member's id, it is still a string of Kafka's."""
+"""Of a client id or an instance id: with a uuid behind it, it is a member id, which must fit into a string."""
 PROTOCOLS_MAX = 1000
-"""That a member offers. Each is looked at for every member that joins."""
+"""The protocols that a member may offer. Each is looked at for every member that joins."""
 _MEMBER_BYTES = 128
 _OFFERS = 4
-"""Kafka's consumers offer up to so many protocols, of which one is written down."""
+"""How many protocols Kafka's consumers offer at most, of which one is written."""
 
 
 def bytes_of_member(
@@ -44,7 +44,7 @@ def protocols_of(requested: Iterable[JoinGroupRequestProtocol]) -> Protocols:
 
 @define(slots=True, eq=False)
 class ClassicMember:
-    """One member. `joining` and `syncing` are its questions that wait for the others."""
+    """One member. `joining` and `syncing` are its requests that wait for other members."""
 
     member_id: str
     instance_id: str | None
@@ -57,7 +57,7 @@ class ClassicMember:
     joining: Caller | None = None
     syncing: Caller | None = None
     is_new: bool = False
-    """It was never told its id by an answer, so it cannot send heartbeats."""
+    """No answer has carried its id yet, so it cannot send heartbeats."""
 
     @classmethod
     def recorded(cls, record: MemberMetadata, protocol: str) -> ClassicMember:
@@ -90,12 +90,12 @@ class ClassicMember:
         return bytes_of_member(self.client_id, self.client_host, self.instance_id, self.protocols)
 
     def metadata(self, protocol: str) -> bytes:
-        """What it tells the leader under this protocol."""
+        """The member's metadata for the leader under this protocol."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
 
 class ClassicMembers:
-    """All of them, in the order in which they came. `pending` were sent away with an id, to come back with it."""
+    """All members, in the order in which they joined. `pending` got an id, with which they have to join again."""
 
     __slots__ = ("_joining", "_members", "_speakers", "_statics", "leader", "pending", "size", "unsynced")
 
@@ -103,14 +103,14 @@ class ClassicMembers:
         self.leader: str | None = None
         self.pending: set[str] = set()
         self.unsynced: set[str] = set()
-        """Who got the answer to its join and has not asked for its assignment yet."""
+        """Members that got the answer to their join and have not asked for their assignment yet."""
         self._members: dict[str, ClassicMember] = {}
         self._statics: dict[str, str] = {}
         self._speakers: Counter[str] = Counter()
-        """How many members can speak a protocol."""
+        """How many members support each protocol."""
         self._joining = 0
         self.size = 0
-        """What all of them take in the group's record, without their assignments."""
+        """The bytes of all members in the group's record, without their assignments."""
 
     def __iter__(self) -> Iterator[ClassicMember]:
         return iter(self._members.values())
@@ -155,7 +155,7 @@ class ClassicMembers:
         self.pending.discard(member.member_id)
 
     def remove(self, member_id: str) -> ClassicMember | None:
-        """A member that goes; or one that was awaited, of which nothing more is known."""
+        """Remove a member, or a pending one, of which only the id is known."""
         self.pending.discard(member_id)
         self.unsynced.discard(member_id)
         member = self._members.pop(member_id, None)
@@ -169,7 +169,7 @@ class ClassicMembers:
         return member
 
     def replace(self, old_id: str, new: ClassicMember) -> None:
-        """A static member came back under a new id: it has what the old one had, the lead too."""
+        """A static member came back under a new id: it takes the old one's place, also as leader."""
         led, was_unsynced = self.leader == old_id, old_id in self.unsynced
         self.remove(old_id)
         self.add(new)
@@ -211,7 +211,7 @@ class ClassicMembers:
         return max((member.rebalance_timeout_ms for member in self._members.values()), default=0)
 
     def lead_by_one_that_joined(self) -> bool:
-        """The leader stays if it came again; otherwise the first that did leads. False if nobody did."""
+        """Keep the leader if it joined again; otherwise the first member that did leads. False if no member did."""
         leader = None if self.leader is None else self._members[self.leader]
         if leader is None or leader.joining is None:
             joined = next((member.member_id for member in self if member.joining is not None), None)
@@ -223,13 +223,13 @@ class ClassicMembers:
     # -- protocols -------------------------------------------------------------------------------------------
 
     def understand_one_of(self, names: Iterable[str]) -> bool:
-        """Is there a protocol among these that everybody speaks?"""
+        """Is there a protocol among these that all members support?"""
         return any(self._speakers[name] == len(self._members) for name in names)
 
     def elected_protocol(self) -> str:
-        """Everybody votes for what it likes best of what all speak. Of equals, the one that the oldest member likes."""
+        """Each member votes for its first choice among the protocols of all; the oldest member decides a tie."""
         spoken = {name for name, speakers in self._speakers.items() if speakers == len(self._members)}
-        assert spoken, "nobody joins who does not speak what the others do"
+        assert spoken, "a member joins only with a protocol that all others support"
         votes: Counter[str] = Counter()
         for member in self:
             votes[next(name for name, _ in member.protocols if name in spoken)] += 1

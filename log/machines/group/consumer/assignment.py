@@ -1,4 +1,4 @@
-"""Partitions that somebody has or shall have, whatever their topics: sets of (topic id as it travels, partition)."""
+"""The partitions that a member has or will have, of any topics: sets of (topic id as it travels, partition)."""
 
 from __future__ import annotations
 

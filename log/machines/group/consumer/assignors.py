@@ -1,4 +1,4 @@
-"""Who shall have which partitions: pure functions of the members and the topics.
+"""Which member gets which partitions: pure functions of the members and the topics.
 
     targets = ASSIGNORS["uniform"](members, topics)
 
@@ -53,7 +53,7 @@ def assign_round_robin(members: Mapping[str, Subscriber], topics: Mapping[bytes,
 
 
 def _in_order(members: Mapping[str, Subscriber]) -> list[str]:
-    """Static members first, by their own names: these outlive the ids of members, so ranges outlive restarts."""
+    """Static members first, by instance id, which outlives their member ids: so their ranges outlive restarts."""
 
     def place(member_id: str) -> tuple[bool, str]:
         instance_id = members[member_id].instance_id

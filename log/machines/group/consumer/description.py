@@ -1,4 +1,4 @@
-"""A new consumer group as ConsumerGroupDescribe tells of it."""
+"""A new consumer group as ConsumerGroupDescribe shows it."""
 
 from __future__ import annotations
 

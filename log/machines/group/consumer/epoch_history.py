@@ -1,4 +1,4 @@
-"""How long each new epoch of a group took to reach everybody, and who was last."""
+"""How long each new epoch of a group took to reach all members, and which member was the last."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Begun:
 
 
 class EpochHistory:
-    """There is no barrier, so several epochs may be on their way at once."""
+    """The epochs of one group. There is no barrier, so several epochs may be on their way at once."""
 
     __slots__ = ("_begun", "rebalances")
 
@@ -33,7 +33,7 @@ class EpochHistory:
         self._begun.append(_Begun(epoch, cause, moment))
 
     def settle(self, members: Iterable[ConsumerMember], last: str, moment: Moment) -> None:
-        """Something was heard of the member `last`: who has reached which epoch?"""
+        """Note the epochs that all members have reached, now that the member `last` has sent something."""
         if not self._begun:
             return
         present = [member for member in members if member.epoch != STATIC_LEAVE_EPOCH]

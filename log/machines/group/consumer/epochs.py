@@ -1,4 +1,4 @@
-"""When a new consumer group's epoch grows, and what its members shall have in that epoch."""
+"""When a new consumer group's epoch grows, and the target assignment of that epoch."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ConsumerEpochs:
         self._look(cause, moment)
 
     def begin_if_topics_changed(self, moment: Moment) -> None:
-        """Did topics that members want come, go or grow?"""
+        """Begin an epoch if subscribed topics were created, deleted or extended."""
         self._look("", moment)
 
     def _look(self, cause: str, moment: Moment) -> None:
@@ -92,7 +92,7 @@ class ConsumerEpochs:
                 self._records.put_matches(regex, names, self._metadata.applied, moment)
 
     def update_target(self) -> None:
-        """Decide what everybody shall have in this epoch, unless that was done."""
+        """Compute the target assignment of this epoch, unless that was done."""
         state = self._state
         if state.epoch == state.target_epoch:
             return

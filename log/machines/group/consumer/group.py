@@ -2,17 +2,18 @@
 
     something happens (a member comes, goes, wants other topics; topics come, go, grow)
         └─► the group's epoch grows                       at once
-    somebody's heartbeat comes, and the target is older
+    a heartbeat comes, and the target is of an older epoch
         └─► an assignor makes the target of that epoch    for all members together
     each member's own heartbeats
         └─► it goes from what it has towards its target   by itself, see reconciliation.py
 
-An assignment is told with every answer until the member says that it has exactly that. The answer that first told of it
-may have gone to a connection that the member has given up: a heartbeat of that connection may come after later ones.
-After a failover the coordinator does not know who has confirmed what: the first answer to each member tells it once.
+Every answer carries the assignment until the member says that it has exactly that. The first answer with it may have
+gone to a connection that the member has given up: a heartbeat of that connection may come after later ones. After a
+failover the coordinator does not know which members have confirmed their assignments: the first answer to each member
+carries it once.
 
-Whatever changes is written as records, and changes only by them: see consumer_state.py. Sessions and other timeouts are
-not written. After a failover they begin anew, and the group goes on where it was.
+The group's state is written as records, and changes only by them: see state.py. Sessions and other timeouts are not
+written: they begin again after a failover, and the group continues where it was.
 """
 
 from __future__ import annotations
@@ -60,15 +61,15 @@ from protocol.messages.consumer_group_heartbeat import (
 
 SENT_AWAY_MAX = 1000
 GROUP_RECORDS_MAX = 4
-"""So many records of the largest size hold what the members of a group say of themselves, together."""
+"""How many records of the largest size the metadata of all members of a group may fill."""
 COMMIT_VERSION = 9
 """OffsetCommit of members of the new protocol: from this version on its generation is a member epoch."""
 SESSION = "session"
 REVOCATION = "revocation"
 JOIN = "join"
-"""A member of the classic protocol was told to join again."""
+"""A member of the classic protocol has to join again."""
 SYNC = "sync"
-"""It joined, and shall ask for its assignment."""
+"""A member of the classic protocol joined, and has to ask for its assignment."""
 
 
 class ConsumerGroup:
@@ -81,14 +82,14 @@ class ConsumerGroup:
         self.shared = shared
         self.records = ConsumerRecords(group_id, shared)
         self.deadlines: Deadlines[tuple[str, str]] = Deadlines()
-        """Of a kind and a member."""
+        """The deadline of each kind (session, revocation, join, sync) and member."""
         self._awaited: set[tuple[str, str]] = set()
         self.sent_away: deque[str] = deque(maxlen=SENT_AWAY_MAX)
         """Ids that members of the classic protocol were given, to come back with."""
         self._unconfirmed: set[str] = set()
-        """Members that were told of another assignment, and have not said since that it is what they have."""
+        """Members that were sent another assignment and have not confirmed it since."""
         self._untold: set[str] = set()
-        """Members that this coordinator has not told anything yet, since it was loaded."""
+        """Members that this coordinator has not answered since it was loaded."""
         self.epochs = ConsumerEpochs(self.records, shared.metadata)
 
     # -- facts -----------------------------------------------------------------------------------------------
@@ -121,7 +122,7 @@ class ConsumerGroup:
 
     @property
     def is_new(self) -> bool:
-        """Was nothing written yet? So it is when the first member was refused."""
+        """Was nothing written yet? That is so when the first member was refused."""
         return self.data.epoch == 0
 
     @property
@@ -143,7 +144,7 @@ class ConsumerGroup:
         if epoch < 0 and self.is_empty:
             return ErrorCode.NONE  # an administrator, or a consumer that assigns its partitions itself
         if transactional and epoch == -1 and not member_id and instance_id is None:
-            return ErrorCode.NONE  # old producers do not say for whom they commit
+            return ErrorCode.NONE  # old producers do not name the member for which they commit
         member = self.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -164,7 +165,7 @@ class ConsumerGroup:
         self.data.replay(key, value)
 
     def loaded(self, moment: Moment) -> None:
-        """All records were replayed: everybody gets a whole timeout to show that it lives."""
+        """All records were replayed: every member's session begins again."""
         self.epochs.are_topics_known = False
         self._untold = set(self.members)
         for member in self.members.values():
@@ -210,7 +211,7 @@ class ConsumerGroup:
         return self.shared.config.group_consumer_session_timeout_ms
 
     def awaits(self, kind: str, member: ConsumerMember, moment: Moment) -> None:
-        """The member shall do this within its rebalance timeout, counted from when it was first told."""
+        """The member has to do this within its rebalance timeout, counted from when it was first asked to."""
         if (kind, member.member_id) not in self._awaited:
             self._awaited.add((kind, member.member_id))
             self.deadlines.set((kind, member.member_id), moment.now + member.rebalance_timeout_ms / 1000)
@@ -292,15 +293,10 @@ class ConsumerGroup:
             raise HeartbeatRefused(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
 
     def _known(self, request: ConsumerGroupHeartbeatRequest, owned: Assignment | None) -> ConsumerMember | None:
-        """The member that sends this, or that it stands in for. None is a new one. Refuses all that can be refused."""
+        """The member that sends this, or whose place it takes; None for a new one. Refuses what can be refused."""
         joins = request.member_epoch == JOIN_EPOCH
         if request.instance_id is None:
-            known = self.members.get(request.member_id)
-            if known is None and not joins:
-                raise HeartbeatRefused(
-                    ErrorCode.UNKNOWN_MEMBER_ID,
-                    f"Member {request.member_id} is not a member of group {self.group_id}.",
-                )
+            known = self.members.get(request.member_id) if joins else self._member(request.member_id)
         elif joins:
             known = self.data.static_member(request.instance_id) or self.members.get(request.member_id)
             if known is not None and known.member_id != request.member_id and known.classic is None:
@@ -319,6 +315,13 @@ class ConsumerGroup:
             except InvalidPattern as error:
                 message = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}."
                 raise HeartbeatRefused(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from error
+
+    def _member(self, member_id: str) -> ConsumerMember:
+        member = self.members.get(member_id)
+        if member is None:
+            text = f"Member {member_id} is not a member of group {self.group_id}."
+            raise HeartbeatRefused(ErrorCode.UNKNOWN_MEMBER_ID, text)
+        return member
 
     def instance(self, instance_id: str, member_id: str) -> ConsumerMember:
         """The static member of this name, if it has this id."""
@@ -356,7 +359,7 @@ class ConsumerGroup:
         return member
 
     def goal(self, member: ConsumerMember) -> Goal:
-        """What a member shall come to now."""
+        """What a member has to reach now."""
         state = self.data
         subscribed = state.topic_ids(state.wanted_by(member))
         return Goal(state.target_epoch, state.target_of(member.member_id), subscribed, state.is_free)
@@ -367,13 +370,7 @@ class ConsumerGroup:
         if request.instance_id is not None:
             member = self.instance(request.instance_id, request.member_id)
         else:
-            found = self.members.get(request.member_id)
-            if found is None:
-                raise HeartbeatRefused(
-                    ErrorCode.UNKNOWN_MEMBER_ID,
-                    f"Member {request.member_id} is not a member of group {self.group_id}.",
-                )
-            member = found
+            member = self._member(request.member_id)
         if request.member_epoch == STATIC_LEAVE_EPOCH:
             self.records.put_assignment(evolve(member, epoch=STATIC_LEAVE_EPOCH, revoking=NOTHING))
             self.no_longer_awaits(REVOCATION, member)
@@ -383,10 +380,10 @@ class ConsumerGroup:
         return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
 
     def remove(self, members: list[ConsumerMember], cause: str, moment: Moment) -> None:
-        """They are not members any more: what they had is free."""
+        """Remove members; their partitions are free."""
         for member in members:
             self._forget(member)
-        if not self.is_classic_again:  # else those who are left are asked to join again in the epoch that they know
+        if not self.is_classic_again:  # else the remaining members have to join again in the epoch that they know
             self.epochs.begin(cause, moment)
         self.epochs.history.settle(self.members.values(), members[-1].member_id, moment)
 
@@ -398,7 +395,7 @@ class ConsumerGroup:
             self.no_longer_awaits(kind, member)
 
     def replace(self, old: ConsumerMember, member_id: str) -> None:
-        """A static member came back under another id: it gets what it had, and nobody else is troubled."""
+        """A static member came back under another id: it gets what it had, and no other member is affected."""
         target = self.data.target_of(old.member_id)
         self._forget(old)
         new = evolve(old, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)

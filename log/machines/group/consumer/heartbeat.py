@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat must be like: whatever the group, and for the member that it comes from."""
+"""The checks of a ConsumerGroupHeartbeat: those of any request, and those against the member that sends it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 TOPICS_MAX = 10_000
-"""That a member names, to subscribe to or as its own; of either it can have no more than there are partitions."""
+"""Topics that a member may name, to subscribe to or as its own: a cluster has no more partitions."""
 CLIENT_MADE_IDS_VERSION = 1
 """From this version on members make their ids themselves."""
 
@@ -32,7 +32,7 @@ class HeartbeatRefused(Exception):
 
 
 def check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
-    """Refuse what no group can make sense of."""
+    """Refuse a request that is invalid for any group."""
     for name, value in (
         ("GroupId", request.group_id),
         ("InstanceId", request.instance_id),
@@ -79,9 +79,9 @@ def _refuse_if(wrong: bool, message: str) -> None:  # noqa: FBT001
 
 
 def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Does it say everything, as members do when they join or were answered with an error?
+    """Are all fields set, as members do when they join or were answered with an error?
 
-    Then it is told everything, too.
+    Then the answer is complete, too.
     """
     return request.member_epoch == JOIN_EPOCH or (
         request.rebalance_timeout_ms != -1
@@ -123,7 +123,7 @@ def refuse_unreleased(known: ConsumerMember, member_id: str, instance_id: str) -
 
 
 def refuse_stale(member: ConsumerMember, epoch: int, owned: Assignment | None) -> None:
-    """Who comes with another epoch than it was told must begin anew, unless the last answer may have been lost."""
+    """Fence a member with another epoch than its last answer carried, unless that answer may have been lost."""
     if epoch == JOIN_EPOCH:
         return
     if member.state is MemberState.UNKNOWN and owned != NOTHING:

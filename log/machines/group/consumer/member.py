@@ -1,6 +1,6 @@
-"""A member of a new consumer group (KIP-848): what it wants, what it has, and how far it has come.
+"""A member of a new consumer group (KIP-848): its subscription, its partitions, and the epoch that it has reached.
 
-A member never changes: what comes next is another value, so that what changed can be seen by comparing the two.
+A member is immutable: a change makes another value, so comparing the two shows what changed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ STATIC_LEAVE_EPOCH = -2
 
 
 class MemberState(enum.IntEnum):
-    """As it is written down."""
+    """The state of a member, as it is written."""
 
     STABLE = 0
-    """Has what it was last told to have, at its epoch."""
+    """Has the assignment of its last answer, at its epoch."""
     UNREVOKED_PARTITIONS = 1
-    """Must give partitions up before it goes on to the next epoch."""
+    """Must give partitions up before it reaches the next epoch."""
     UNRELEASED_PARTITIONS = 2
-    """Reached its epoch, but others have not yet released all that it shall have."""
+    """Reached its epoch, but others have not yet released all partitions of its target."""
     UNKNOWN = 127
-    """Written by a version that knows more states: it must begin anew."""
+    """Written by a version that knows more states: the member must join again."""
 
     @classmethod
     def _missing_(cls, _value: object) -> MemberState:
@@ -75,7 +75,7 @@ class ConsumerMember:
 
     epoch: int = 0
     previous_epoch: int = 0
-    """The answer that told of `epoch` may be lost; then the member comes with this one once more."""
+    """The answer that carried `epoch` may be lost; then the member sends this one once more."""
     state: MemberState = MemberState.STABLE
     assigned: Assignment = NOTHING
     revoking: Assignment = NOTHING
@@ -86,12 +86,12 @@ class ConsumerMember:
 
     @property
     def holds(self) -> Assignment:
-        """What nobody else may have now."""
+        """The partitions that no other member may have now."""
         return self.assigned | self.revoking
 
     @property
     def size(self) -> int:
-        """So many bytes the record of what it wants has at most."""
+        """The largest number of bytes of its metadata record."""
         names = (self.member_id, self.instance_id or "", self.rack_id or "", self.client_id, self.client_host)
         offered = () if self.classic is None else self.classic.protocols
         return (

@@ -1,6 +1,6 @@
-"""One step of a member from what it has to what it shall have, without waiting for the whole group.
+"""One step of a member from the partitions that it has to its target, without waiting for the whole group.
 
-First it must give up what it shall not have; only when it says that it has, it goes to the new epoch and gets what is
+First it must give up what is not in its target; only when it confirms that, it reaches the new epoch and gets what is
 free. What others still hold comes later, when they have released it. So a partition never has two owners:
 
     STABLE ──► UNREVOKED_PARTITIONS ──► UNRELEASED_PARTITIONS ──► STABLE
@@ -22,14 +22,14 @@ from protocol.late_attrs import frozen
 
 @frozen(slots=True)
 class Goal:
-    """What a member shall come to."""
+    """What a member has to reach."""
 
     epoch: int
     target: Assignment
     subscribed: AbstractSet[bytes]
-    """The topics that it wants now. Its target may be older than its subscription: it gets nothing else."""
+    """The topics of its subscription. Its target may be older: of other topics it gets nothing."""
     is_free: Callable[[TopicPartition], bool]
-    """Does nobody hold this partition?"""
+    """Is this partition held by no member?"""
 
 
 def reconciled(
@@ -47,12 +47,12 @@ def reconciled(
 
 
 def is_waiting(member: ConsumerMember, goal: Goal) -> bool:
-    """Does another hold something that this member shall have?"""
+    """Does another member hold a partition of this member's target?"""
     return any(one[0] in goal.subscribed and not goal.is_free(one) for one in goal.target - member.assigned)
 
 
 def _still_has(owned: Assignment | None, revoking: Assignment) -> bool:
-    """Silence says nothing of what was given up."""
+    """Does it still have any of these? Without a list of what it owns, it counts as having all of them."""
     return owned is None or not owned.isdisjoint(revoking)
 
 
@@ -68,7 +68,7 @@ def _towards(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> Co
             revoking=revoking,
         )
     wanted = target - kept
-    # What it was to give up, and shall have again, is its own: nobody else can have got it.
+    # What it was to give up, and is in its target again, is its own: no other member can have got it.
     free = frozenset(one for one in wanted if goal.is_free(one) or one in member.revoking)
     return evolve(
         member,
@@ -81,7 +81,7 @@ def _towards(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> Co
 
 
 def _without_unwanted(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> ConsumerMember:
-    """It wants less than it did: what it does not want any more is taken from it at once, before any new target."""
+    """Its subscription became smaller: partitions of other topics are taken at once, before any new target."""
     kept = frozenset(one for one in member.assigned if one[0] in goal.subscribed)
     if kept == member.assigned:
         return member

@@ -80,14 +80,14 @@ class ConsumerRecords:
         )
 
     def put_member(self, member: ConsumerMember) -> None:
-        """What it is and wants."""
+        """The member's metadata and subscription."""
         self._write(
             records.ConsumerGroupMemberMetadataKey(group_id=self._group_id, member_id=member.member_id),
             member.metadata_value(),
         )
 
     def put_assignment(self, member: ConsumerMember) -> None:
-        """What it has, and how far it has come."""
+        """The member's partitions and epoch."""
         self._write(
             records.ConsumerGroupCurrentMemberAssignmentKey(group_id=self._group_id, member_id=member.member_id),
             member.assignment_value(),

@@ -1,6 +1,6 @@
 """A new consumer group as its records make it.
 
-Whatever the group decides, it changes this only by a record: so a group made anew from the log is the same.
+Every decision of the group changes this only by a record: so a group that is loaded from the log is the same.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class ConsumerState:
     instances: dict[str, str] = field(factory=dict)
     """Static members: from instance id to member id."""
     target: dict[str, Assignment] = field(factory=dict)
-    """What each member shall have; without an entry, nothing."""
+    """The target assignment of each member; without an entry, it is empty."""
     topics: dict[str, tuple[bytes, int]] = field(factory=dict)
     """Id and number of partitions of the subscribed topics that exist."""
     matches: dict[str, frozenset[str]] = field(factory=dict)
     """The topics that each subscribed regular expression matched when it was last looked."""
     owners: dict[TopicPartition, str] = field(factory=dict)
-    """Who holds a partition now. Follows from the members."""
+    """The member that holds a partition now. Follows from the members."""
     sizes: dict[str, int] = field(factory=dict)
-    """How many bytes the record of what each member wants has at most."""
+    """The largest number of bytes of each member's metadata record."""
     size: int = 0
-    """Of all of them."""
+    """The sum of `sizes`."""
 
     # -- facts -----------------------------------------------------------------------------------------------
 

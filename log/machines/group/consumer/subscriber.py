@@ -10,7 +10,7 @@ from protocol.late_attrs import frozen
 
 @frozen(slots=True)
 class Subscriber:
-    """What it wants, and what it was to have until now."""
+    """Its subscription, and its target assignment until now."""
 
     topics: AbstractSet[bytes]
     current: Assignment = NOTHING

@@ -1,8 +1,8 @@
 """The uniform assignor: even and sticky.
 
-Members that all want the same topics get as many partitions as each other, or one more, and keep as many as that
-allows: nothing moves that need not. Where members want different topics there may be no even share. Then nothing is
-left that one could give to another who wants it and has at least two fewer.
+Members that all subscribe to the same topics get as many partitions as each other, or one more, and keep as many as
+that allows: no partition moves without need. Where members subscribe to different topics there may be no even share.
+Then no partition is left that could move to a member that subscribes to it and has at least two fewer.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _evenly(members: Mapping[str, Subscriber], topics: Mapping[bytes, int]) -> d
 
 
 def _deal(free: list[TopicPartition], given: dict[str, set[TopicPartition]], quotas: dict[str, int]) -> None:
-    """One after another to whoever has least, until everybody has as much as it shall."""
+    """Give free partitions one by one to the member with the fewest, until each member has its quota."""
     short = [(len(partitions), member_id) for member_id, partitions in given.items()]
     heapify(short)
     for partition in free:
@@ -59,7 +59,7 @@ def _deal(free: list[TopicPartition], given: dict[str, set[TopicPartition]], quo
         heappush(short, (count + 1, member_id))
 
 
-# -- everybody wants something else ------------------------------------------------------------------------------
+# -- members want different topics -------------------------------------------------------------------------------
 
 
 def _balanced(members: Mapping[str, Subscriber], topics: Mapping[bytes, int]) -> dict[str, set[TopicPartition]]:
@@ -68,7 +68,7 @@ def _balanced(members: Mapping[str, Subscriber], topics: Mapping[bytes, int]) ->
     for share in shares.values():
         for member_id, numbers in share.items():
             sizes[member_id] += len(numbers)
-    # Topics that few want come first: who can get little else shall get those.
+    # Topics with few subscribers come first: these members can get little else.
     order = sorted((topic_id for topic_id in shares if shares[topic_id]), key=lambda one: (len(shares[one]), one))
     for topic_id in order:
         share = shares[topic_id]
@@ -91,7 +91,7 @@ def _balanced(members: Mapping[str, Subscriber], topics: Mapping[bytes, int]) ->
 
 
 def _kept(members: Mapping[str, Subscriber], topics: Mapping[bytes, int]) -> dict[bytes, dict[str, set[int]]]:
-    """For each topic, everybody who wants it, with what it had of it, if that still exists."""
+    """For each topic its subscribers, each with the partitions that it had of it and that still exist."""
     shares: dict[bytes, dict[str, set[int]]] = {topic_id: {} for topic_id, count in topics.items() if count}
     taken: set[TopicPartition] = set()
     for member_id in sorted(members):
@@ -106,7 +106,7 @@ def _kept(members: Mapping[str, Subscriber], topics: Mapping[bytes, int]) -> dic
 
 
 def _was_uneven(share: dict[str, set[int]], sizes: dict[str, int]) -> bool:
-    """Move partitions of one topic from those who have much to those who have little. Was there one to move?
+    """Move partitions of one topic from members with many to members with few. True if one was moved.
 
     A member that gets one has at most one more than any other by then, so it never has to give one: each heap needs to
     know only its own side's changes.

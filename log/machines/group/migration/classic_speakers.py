@@ -1,8 +1,9 @@
 """Members of a new consumer group that still speak the classic protocol, while a group goes over from one to the other.
 
-To them the group looks like a classic one without a leader. Their generation is their member epoch. They are told to
-join again by REBALANCE_IN_PROGRESS when the group's epoch has grown, when they must give something up, and when what
-they wait for is free; what they say they own when they join is what a heartbeat of the new protocol would say.
+To them the group looks like a classic one without a leader. Their generation is their member epoch. They get
+REBALANCE_IN_PROGRESS and join again when the group's epoch has grown, when they must give partitions up, and when the
+partitions that they wait for are free; the owned partitions of their join are what a heartbeat of the new protocol
+would carry.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ from log.machines.group.classic.consumer_protocol import (
     decode_subscription,
     encode_assignment,
 )
-from log.machines.group.classic.group import refused_join
+from log.machines.group.classic.group import (
+    MEMBER_ID_REQUIRED_FROM,
+    leaving_members,
+    left_response,
+    refused_join,
+)
 from log.machines.group.classic.members import NO_MEMBER, protocols_of
 from log.machines.group.consumer.assignment import Assignment
 from log.machines.group.consumer.group import JOIN, SYNC, ConsumerGroup
@@ -32,26 +38,22 @@ from protocol.errors import MalformedMessage, ProtocolError
 from protocol.messages.consumer_protocol import ConsumerProtocolSubscription, TopicPartition
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.schema.codec import version_of
-
-_MEMBER_ID_REQUIRED_FROM = 4
-_SEVERAL_LEAVE_FROM = 3
-
 
 # -- joining -----------------------------------------------------------------------------------------------------
 
 
 def join(group: ConsumerGroup, request: JoinGroupRequest, caller: Caller, moment: Moment) -> None:
-    """A member comes, or comes again. It is answered at once: there is nobody to wait for."""
+    """A member joins, or joins again. It is answered at once: the join waits for no other member."""
     member_id = request.member_id or f"{request.group_instance_id or caller.client_id}-{group.shared.new_id()}"
     try:
         group.refuse_if_full(request.member_id)
         subscription = _subscription(group, request)
         known = _joining(group, request, caller)
         if known is None and subscription.owned_partitions and not _is_new(group, request):
-            # It was removed, and has not heard of it: others may have got what it still has.
+            # It was removed and does not know that: other members may have got its partitions.
             raise HeartbeatRefused(ErrorCode.UNKNOWN_MEMBER_ID, "no member has anything")
         group.refuse_if_large(known, _asked(known or ConsumerMember(member_id), request, subscription, caller))
     except HeartbeatRefused as error:
@@ -81,12 +83,12 @@ def join(group: ConsumerGroup, request: JoinGroupRequest, caller: Caller, moment
 
 
 def _is_new(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
-    """Does it know that it is no member? Some say what they had even then: their sync tells them to give it up."""
+    """Does it know that it is no member? Some send what they had even then: their sync has them give it up."""
     return not request.member_id or request.member_id in group.sent_away
 
 
 def _subscription(group: ConsumerGroup, request: JoinGroupRequest) -> ConsumerProtocolSubscription:
-    """What it wants: a consumer says the same under each of its protocols, one of which all others must speak too."""
+    """Its subscription: the same under each of its protocols, one of which all other members must support."""
     speakers = [member.classic for member in group.members.values() if member.classic is not None]
     spoken_by_all = any(
         all(any(one.name == name for name, _ in speaker.protocols) for speaker in speakers) for one in request.protocols
@@ -102,13 +104,13 @@ def _subscription(group: ConsumerGroup, request: JoinGroupRequest) -> ConsumerPr
 
 
 def _joining(group: ConsumerGroup, request: JoinGroupRequest, caller: Caller) -> ConsumerMember | None:
-    """The member that joins again, or the one that it stands in for. None is a new one."""
+    """The member that joins again, or whose place it takes; None for a new one."""
     instance_id = request.group_instance_id
     if instance_id is not None:
         if request.member_id != NO_MEMBER:
             return group.instance(instance_id, request.member_id)
         return group.data.static_member(instance_id)
-    if request.member_id == NO_MEMBER and caller.version >= _MEMBER_ID_REQUIRED_FROM:
+    if request.member_id == NO_MEMBER and caller.version >= MEMBER_ID_REQUIRED_FROM:
         raise HeartbeatRefused(ErrorCode.MEMBER_ID_REQUIRED, "join again with this id")
     return group.members.get(request.member_id)
 
@@ -164,9 +166,9 @@ def _refuse_protocol(member: ConsumerMember, request: SyncGroupRequest) -> None:
 
 
 def assignment_bytes(member: ConsumerMember, subscription: bytes, metadata: Metadata) -> bytes:
-    """What it has, in the words of consumers of classic groups, of the version in which it subscribed.
+    """Its assignment in the consumer protocol, in the version in which it subscribed.
 
-    Topics that are gone have no name any more. Nobody has checked what a member offers under each of its protocols.
+    Topics that are gone have no name any more. What a member offers under each of its protocols was not checked before.
     """
     named: dict[str, list[int]] = {}
     for topic_id, partition in member.assigned:
@@ -214,10 +216,9 @@ def _shall_join_again(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def leave(group: ConsumerGroup, request: LeaveGroupRequest, caller: Caller, moment: Moment) -> None:
-    several = caller.version >= _SEVERAL_LEAVE_FROM
-    leaving = request.members if several else [MemberIdentity(member_id=request.member_id)]
+    leaving = leaving_members(request, caller)
     went: list[ConsumerMember] = []
-    answers: list[MemberResponse] = []
+    errors: list[ErrorCode] = []
     for one in leaving:
         error = ErrorCode.NONE
         try:
@@ -226,16 +227,11 @@ def leave(group: ConsumerGroup, request: LeaveGroupRequest, caller: Caller, mome
                 went.append(member)
         except HeartbeatRefused as refused:
             error = refused.error
-        answers.append(
-            MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=error)
-        )
+        errors.append(error)
     if went:
         verb = "member" if len(went) == 1 else "members"
         group.remove(went, f"{verb} {', '.join(member.member_id for member in went)} left", moment)
-    if several:
-        group.shared.effects.reply(caller, LeaveGroupResponse(members=answers))
-    else:
-        group.shared.effects.reply(caller, LeaveGroupResponse(error_code=answers[0].error_code))
+    group.shared.effects.reply(caller, left_response(leaving, errors, caller))
 
 
 def _leaving(group: ConsumerGroup, one: MemberIdentity) -> ConsumerMember:

@@ -1,8 +1,8 @@
 """A group goes over from the classic protocol to the new one, and back, while its members work on.
 
 Forth when the first member of the new protocol joins a classic group of consumers: its members become members of a new
-group who speak the classic protocol (classic_speakers.py), each with what it was last assigned and what it has yet to
-give up. Back when the last member of the new protocol is gone and others remain: they share among themselves again,
+group that speak the classic protocol (classic_speakers.py), each with what it was last assigned and what it has yet to
+give up. Back when the last member of the new protocol is gone and others remain: they assign among themselves again,
 beginning with a rebalance.
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from log.machines.coordination import Moment, Write
+from log.machines.coordination import Moment
 from log.machines.group.classic.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
-from log.machines.group.classic.group import KEY_VERSION, VALUE_VERSION, ClassicGroup
+from log.machines.group.classic.group import ClassicGroup
 from log.machines.group.classic.members import ClassicMember
 from log.machines.group.consumer.assignment import NOTHING, Assignment
 from log.machines.group.consumer.group import ConsumerGroup
@@ -22,8 +22,7 @@ from log.machines.group.group import Shared
 from log.machines.group.migration.classic_speakers import assignment_bytes, owned_by
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
-from protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from protocol.schema.codec import encode_versioned
+from protocol.messages.group_records import GroupMetadataValue, MemberMetadata
 
 # -- forth ---------------------------------------------------------------------------------------------------------
 
@@ -65,9 +64,9 @@ def _members(classic: ClassicGroup, shared: Shared) -> list[ConsumerMember]:
 
 
 def _with_what_they_keep(members: list[tuple[ConsumerMember, Assignment]], taken: Assignment) -> list[ConsumerMember]:
-    """Whoever had more when it joined than it was assigned then still has it: it joins again once it has given it up.
+    """A cooperative member that owned more at its join than it was assigned then still has the rest.
 
-    So it is with cooperative members. Until then nobody else may have that.
+    It joins again once it has given that up. Until then no other member may have it.
     """
     made: list[ConsumerMember] = []
     for member, owned in members:
@@ -114,13 +113,13 @@ def _not_upgraded(classic: ClassicGroup, why: str) -> HeartbeatRefused:
 
 
 def downgraded(group: ConsumerGroup, shared: Shared, moment: Moment) -> ClassicGroup:
-    """The same group for the classic protocol; its members shall join again."""
+    """The same group for the classic protocol; its members have to join again."""
     protocol = _spoken_by_all(group)
     value = GroupMetadataValue(
         protocol_type=PROTOCOL_TYPE,
         generation=group.data.epoch,
         protocol=protocol,
-        leader=None,  # nobody has assigned anything: all are asked to join, now and by whoever reads this
+        leader=None,  # no member has assigned: all have to join, here and after a failover
         current_state_timestamp=moment.wall_ms,
         members=[
             MemberMetadata(
@@ -138,20 +137,15 @@ def downgraded(group: ConsumerGroup, shared: Shared, moment: Moment) -> ClassicG
         ],
     )
     shared.effects.records.extend(group.tombstones())
-    shared.effects.records.append(_record(group.group_id, value))
     classic = ClassicGroup.recorded(group.group_id, shared, value)
+    classic.write_as(value)
     classic.rebalances.extend(group.rebalances)
     classic.loaded(moment)
     return classic
 
 
 def _spoken_by_all(group: ConsumerGroup) -> str:
-    """What the first member likes best of what all speak. Nobody joined who does not speak what the others do."""
+    """The first member's preferred protocol of those that all members support; there is one at least."""
     speakers = [member.classic for member in group.members.values() if member.classic is not None]
     common = set.intersection(*({name for name, _ in one.protocols} for one in speakers))
     return next(name for name, _ in speakers[0].protocols if name in common)
-
-
-def _record(group_id: str, value: GroupMetadataValue) -> Write:
-    key = encode_versioned(GroupMetadataKey(group=group_id), KEY_VERSION)
-    return key, encode_versioned(value, VALUE_VERSION)

@@ -14,6 +14,7 @@ from log.machines.coordination import Write
 from log.machines.metadata.topic_ids import id_bytes, id_text
 from protocol.late_attrs import define, frozen
 from protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from protocol.records.batches import NO_PRODUCER
 from protocol.schema.codec import encode_versioned
 from protocol.schema.declaration import NO_UUID
 
@@ -22,9 +23,7 @@ VALUE_VERSION = 4
 EXPIRING_VALUE_VERSION = 1
 """The only version that has an expiry of its own, which old clients may ask for. It has no topic's id."""
 
-NO_PRODUCER = -1
 NO_TOPIC_ID = ""
-
 Place = tuple[str, int]
 """A topic by name and a partition of it."""
 
@@ -39,7 +38,7 @@ class Committed:
     commit_ms: int
     expire_ms: int = -1
     topic_id: str = NO_TOPIC_ID
-    """Of which topic of that name: it says nothing about the next one."""
+    """The id of the topic: the offset is void for another topic of the same name."""
 
     def record(self, group_id: str, place: Place) -> Write:
         version = VALUE_VERSION if self.expire_ms == -1 else EXPIRING_VALUE_VERSION
@@ -84,14 +83,14 @@ class _Kept:
 
 
 class CommittedOffsets:
-    """Of every group of the partition."""
+    """The offsets of every group of the partition."""
 
     __slots__ = ("_groups", "_open", "_order", "_pending")
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Place, _Kept]] = {}
         self._pending: dict[int, dict[str, dict[Place, _Kept]]] = {}
-        """By producer, then by group."""
+        """The offsets that open transactions hold, by producer, then by group."""
         self._open: dict[tuple[str, Place], set[int]] = {}
         """Which producers' transactions hold an offset."""
         self._order = 0
@@ -103,7 +102,7 @@ class CommittedOffsets:
         return None if kept is None else kept.committed
 
     def of(self, group_id: str) -> Iterator[tuple[Place, Committed]]:
-        """By topic and partition."""
+        """The committed offsets of a group, in the order of topics and partitions."""
         for place, kept in sorted(self._groups.get(group_id, {}).items()):
             yield place, kept.committed
 
@@ -123,7 +122,7 @@ class CommittedOffsets:
         return group_id in self._groups or self.has_pending(group_id)
 
     def everything(self) -> list[tuple[str, Place]]:
-        """Of all groups, committed or held by a transaction."""
+        """Every offset of every group, committed or held by a transaction."""
         committed = {(group_id, place) for group_id, places in self._groups.items() for place in places}
         return sorted(committed | self._open.keys())
 
@@ -132,7 +131,7 @@ class CommittedOffsets:
         return {(topic, kept.committed.topic_id) for (topic, _), kept in self._all()}
 
     def topic_ids(self, group_id: str, place: Place) -> set[str]:
-        """Of which topics there are offsets in this place, committed or held by a transaction."""
+        """The ids of the topics whose offsets are in this place, committed or held by a transaction."""
         known = self._groups.get(group_id, {})
         kept = [known[place]] if place in known else []
         kept += [self._pending[one][group_id][place] for one in self._open.get((group_id, place), ())]
@@ -173,7 +172,7 @@ class CommittedOffsets:
         return take_back
 
     def drop(self, group_id: str, place: Place) -> None:
-        """It is gone, and what a transaction would make of it as well."""
+        """Delete an offset, also one that an open transaction holds."""
         places = self._groups.get(group_id)
         if places is not None and places.pop(place, None) is not None and not places:
             del self._groups[group_id]
@@ -181,7 +180,7 @@ class CommittedOffsets:
             self._forget(producer_id, group_id, place)
 
     def drop_of(self, group_id: str, place: Place, topic_ids: set[str]) -> None:
-        """What is of these topics is gone, and nothing else."""
+        """Delete the offsets of these topics, and no others."""
         places = self._groups.get(group_id, {})
         if place in places and places[place].committed.topic_id in topic_ids:
             del places[place]
@@ -193,13 +192,13 @@ class CommittedOffsets:
                 self._release(producer_id, group_id, place)
 
     def tie(self, topic_ids: Mapping[str, str]) -> None:
-        """Offsets that do not say of which topic they are belong to these, by name."""
+        """Offsets without a topic id belong to these topics, by name."""
         for (topic, _), kept in self._all():
             if kept.committed.topic_id == NO_TOPIC_ID and topic in topic_ids:
                 kept.committed = evolve(kept.committed, topic_id=topic_ids[topic])
 
     def places(self, group_id: str) -> list[Place]:
-        """Everything of the group, committed or held by a transaction."""
+        """Every offset of the group, committed or held by a transaction."""
         held = (place for group, place in self._open if group == group_id)
         return sorted({*self._groups.get(group_id, {}), *held})
 

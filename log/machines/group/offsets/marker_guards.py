@@ -15,7 +15,7 @@ PRODUCERS_MAX = 100_000
 
 
 class MarkerGuards:
-    """Of one partition of __consumer_offsets."""
+    """The markers that came to one partition of __consumer_offsets."""
 
     __slots__ = ("_forgotten", "_last", "now")
 
@@ -25,7 +25,7 @@ class MarkerGuards:
         self._last: dict[int, tuple[int, int]] = {}
         """The number of each producer's last marker, and the first epoch that it was not meant for. Oldest first."""
         self._forgotten = 0
-        """The number of the last marker of which nothing else is known any more."""
+        """The number of the last marker that was forgotten."""
 
     def came(self, producer_id: int, next_epoch: int) -> None:
         self.now += 1
@@ -35,10 +35,10 @@ class MarkerGuards:
             self._forgotten, _ = self._last.pop(next(iter(self._last)))
 
     def refusal(self, guard: int, producer_id: int, epoch: int) -> ErrorCode:
-        """Why what was asked with this guard does not count any more, or NONE."""
+        """Why an answer to a question with this guard is void, or NONE."""
         number, next_epoch = self._last.get(producer_id, (0, 0))
         if number > guard and epoch < next_epoch:
             return ErrorCode.INVALID_TXN_STATE
         if number == 0 and self._forgotten > guard:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE  # nobody can tell: ask again
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE  # it is unknown: ask again
         return ErrorCode.NONE

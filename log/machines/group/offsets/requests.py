@@ -1,4 +1,4 @@
-"""Requests for committed offsets: commit, fetch, delete; and offsets that nobody needs any more."""
+"""Requests for committed offsets: commit, fetch, delete; and the expiry of offsets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from log.machines.coordination import Caller, Moment, bytes_of
 from log.machines.group.classic.group import ClassicGroup
 from log.machines.group.group import Group, Shared
-from log.machines.group.offsets.committed import NO_PRODUCER, NO_TOPIC_ID, Committed, CommittedOffsets, Place, tombstone
+from log.machines.group.offsets.committed import NO_TOPIC_ID, Committed, CommittedOffsets, Place, tombstone
 from log.machines.metadata.metadata import Topic
 from log.machines.metadata.topic_ids import id_bytes, id_text
 from protocol.error_codes import ErrorCode
@@ -32,30 +32,24 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
 from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from protocol.records.batches import NO_PRODUCER
 
 _TOPIC_IDS_FROM = 10
 _NEW_GROUPS_FROM = 9
 _SEVERAL_GROUPS_FROM = 8
 _MS_A_MINUTE = 60_000
 
-_Good = tuple[
-    Topic,
-    OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
-    OffsetCommitResponsePartition | TxnOffsetCommitResponsePartition,
-]
-"""An offset that may be committed, and what its client is told of it."""
+_Good = tuple[Topic, OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition, OffsetCommitResponsePartition]
+"""An offset that may be committed, and the answer for it."""
 
 
 class OffsetRequests:
@@ -71,12 +65,12 @@ class OffsetRequests:
         self._groups = groups
         self._new_group = new_group
         self._topics: dict[tuple[str, str], bool] = {}
-        """Those of committed offsets, by name and id: was it there, as far as this broker knows?"""
+        """Topics of committed offsets, by name and id: did the topic exist, as far as this broker knows?"""
         self._untied: set[str] = set()
-        """Names of topics that were not there when offsets without a topic's id were found."""
+        """Names of unknown topics for which there are offsets without a topic id."""
 
     def loaded(self) -> None:
-        """Topics may have gone while nobody looked: offsets say for which they were committed."""
+        """Topics may have been deleted meanwhile: offsets carry the topic ids for which they were committed."""
         found = self._offsets.topics()
         self._topics = {topic: False for topic in found if topic[1] != NO_TOPIC_ID}
         self._untied = {name for name, topic_id in found if topic_id == NO_TOPIC_ID}
@@ -90,16 +84,11 @@ class OffsetRequests:
         if any(topic is not None for topic, _ in known):
             error = self._refuses_commit(request, caller.version, moment)
         expire_ms = -1 if request.retention_time_ms == -1 else moment.wall_ms + request.retention_time_ms
-        answers, good = [], []
+        good: list[_Good] = []
+        answers = []
         for asked, (topic, unknown) in zip(request.topics, known, strict=True):
-            answer = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
-            for one in asked.partitions:
-                code = unknown if topic is None else self._checked(one, topic, error)
-                told = OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
-                answer.partitions.append(told)
-                if code == ErrorCode.NONE and topic is not None:
-                    good.append((topic, one, told))
-            answers.append(answer)
+            partitions = self._check(asked.partitions, topic, unknown, error, good)
+            answers.append(OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id, partitions=partitions))
         self._put(request.group_id, good, moment, expire_ms)
         self._shared.effects.reply(caller, OffsetCommitResponse(topics=answers))
 
@@ -121,6 +110,24 @@ class OffsetRequests:
         if error == ErrorCode.NONE and isinstance(group, ClassicGroup):
             group.showed_life(request.member_id, moment)
         return error
+
+    def _check(
+        self,
+        asked: Sequence[OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition],
+        topic: Topic | None,
+        unknown: ErrorCode,
+        error: ErrorCode,
+        good: list[_Good],
+    ) -> list[OffsetCommitResponsePartition]:
+        """The answers for these partitions; those that may be committed are added to `good`."""
+        answers = []
+        for one in asked:
+            code = unknown if topic is None else self._checked(one, topic, error)
+            answer = OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
+            answers.append(answer)
+            if code == ErrorCode.NONE and topic is not None:
+                good.append((topic, one, answer))
+        return answers
 
     def _checked(
         self, one: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition, topic: Topic, error: ErrorCode
@@ -172,16 +179,11 @@ class OffsetRequests:
         error = ErrorCode.NONE
         if any(topic is not None for topic in known):
             error = self._refuses_transactional(request, caller.version)
-        answers, good = [], []
+        good: list[_Good] = []
+        answers = []
         for asked, topic in zip(request.topics, known, strict=True):
-            answer = TxnOffsetCommitResponseTopic(name=asked.name)
-            for one in asked.partitions:
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else self._checked(one, topic, error)
-                told = TxnOffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
-                answer.partitions.append(told)
-                if code == ErrorCode.NONE and topic is not None:
-                    good.append((topic, one, told))
-            answers.append(answer)
+            partitions = self._check(asked.partitions, topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error, good)
+            answers.append(TxnOffsetCommitResponseTopic(name=asked.name, partitions=partitions))
         undo = self._put(request.group_id, good, moment, producer_id=request.producer_id)
         if self._shared.effects.records:
             self._shared.effects.producer = (request.producer_id, request.producer_epoch)
@@ -199,26 +201,20 @@ class OffsetRequests:
         error = group.refuses_commit(
             request.member_id, request.group_instance_id, request.generation_id, version, transactional=True
         )
-        # Transactional producers do not know of member epochs, and would give up for good; of this one they abort.
+        # Transactional producers do not know errors of member epochs and would fail for good; on this one they abort.
         return ErrorCode.ILLEGAL_GENERATION if error == ErrorCode.STALE_MEMBER_EPOCH else error
 
     # -- fetch -----------------------------------------------------------------------------------------------
 
     def fetch(self, request: OffsetFetchRequest, caller: Caller) -> None:
-        """All groups that are asked for. Whoever routes requests sends each partition the groups that it has."""
+        """All groups of the request. The router of requests sends each partition its own groups."""
         if caller.version >= _SEVERAL_GROUPS_FROM:
             groups = [self._fetch_group(one, caller.version, request.require_stable) for one in request.groups]
             self._shared.effects.reply(caller, OffsetFetchResponse(groups=groups))
             return
-        topics = None
-        if request.topics is not None:
-            topics = [
-                OffsetFetchRequestTopics(name=one.name, partition_indexes=one.partition_indexes)
-                for one in request.topics
-            ]
-        asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+        asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=request.topics)
         found = self._fetch_group(asked, caller.version, request.require_stable)
-        self._shared.effects.reply(caller, _of_one_group(found))
+        self._shared.effects.reply(caller, OffsetFetchResponse(topics=found.topics, error_code=found.error_code))
 
     def _fetch_group(
         self,
@@ -261,7 +257,7 @@ class OffsetRequests:
         partition: int,
         require_stable: bool,  # noqa: FBT001 - the request's field
     ) -> OffsetFetchResponsePartitions:
-        """What a member is told of one partition."""
+        """The answer for one partition."""
         error, committed = ErrorCode.NONE, None
         if topic is None:
             error = ErrorCode.UNKNOWN_TOPIC_ID
@@ -320,7 +316,7 @@ class OffsetRequests:
     def _has(self, group_id: str, place: Place) -> bool:
         return self._offsets.get(group_id, place) is not None or self._offsets.is_pending(group_id, place)
 
-    # -- offsets that nobody needs any more ------------------------------------------------------------------
+    # -- expiry of offsets ---------------------------------------------------------------------------------------
 
     def expire(self, group: Group, moment: Moment) -> bool:
         """Drop what is too old. True if nothing is left."""
@@ -355,49 +351,28 @@ class OffsetRequests:
             lost = {topic_id for topic_id in topic_ids if (place[0], topic_id) in gone}
             if lost == topic_ids:
                 self.drop(group_id, place)
-            elif lost:  # a tombstone would take the others with it
+            elif lost:  # a tombstone would delete offsets of other topics, too
                 self._offsets.drop_of(group_id, place, lost)
         for topic in gone:
             del self._topics[topic]
 
     def _is_gone(self, name: str, topic_id: str) -> bool:
-        """Was it there, and is it no more? Of one that was never there, this broker may not have heard yet."""
+        """Did the topic exist and was it deleted? A topic that never existed may be unknown to this broker so far."""
         return self._topics.get((name, topic_id), False) and topic_id not in self._shared.metadata.topics
 
     def _is_of_another(self, name: str, topic_id: str) -> bool:
-        """Is an offset of this topic none of the topic that has its name now?"""
+        """Does another topic have the name of this one now?"""
         if topic_id == NO_TOPIC_ID or topic_id in self._shared.metadata.topics:
             return False
         return self._is_gone(name, topic_id) or self._shared.metadata.topic(name) is not None
 
     def _tie(self) -> None:
-        """Offsets that do not say of which topic they are are of the first that is known here."""
+        """Offsets without a topic id belong to the first topic of that name that is known here."""
         found = {name: topic.id for name in self._untied if (topic := self._shared.metadata.topic(name)) is not None}
         if found:
             self._offsets.tie(found)
             self._untied -= found.keys()
             self._topics.update(dict.fromkeys(found.items(), True))
-
-
-def _of_one_group(found: OffsetFetchResponseGroup) -> OffsetFetchResponse:
-    """As clients up to version 7 read it."""
-    topics = [
-        OffsetFetchResponseTopic(
-            name=topic.name,
-            partitions=[
-                OffsetFetchResponsePartition(
-                    partition_index=one.partition_index,
-                    committed_offset=one.committed_offset,
-                    committed_leader_epoch=one.committed_leader_epoch,
-                    metadata=one.metadata,
-                    error_code=one.error_code,
-                )
-                for one in topic.partitions
-            ],
-        )
-        for topic in found.topics
-    ]
-    return OffsetFetchResponse(topics=topics, error_code=found.error_code)
 
 
 def _in_reverse(undo: Sequence[Callable[[], None]]) -> None:
