@@ -32,6 +32,7 @@ from actors.messages.process import BrokerStatus
 from actors.process.hosts import Host, LocalHost, ProcessHost
 from actors.process.launcher import Launcher, open_launcher
 from actors.runtime import Address, AnyRef, Scheduler
+from actors.runtime.loop.trio_hooks import TrioToken, current_trio_token
 
 START_SECONDS = 30.0
 _NOT_RUNNING = "this cluster does not run; start it, or use it inside `with`"
@@ -71,7 +72,7 @@ class Cluster:
         self._cut: set[frozenset[int]] = set()
         self._thread: threading.Thread | None = None
         self._launcher: Launcher | None = None
-        self._token: trio.lowlevel.TrioToken | None = None
+        self._token: TrioToken | None = None
         self._nursery: trio.Nursery
         self._scope: trio.CancelScope
         self._end: trio.Event
@@ -217,7 +218,7 @@ class Cluster:
             self._launcher = self._token = None
 
     async def _main(self, started: concurrent.futures.Future[None]) -> None:
-        self._token = trio.lowlevel.current_trio_token()
+        self._token = current_trio_token()
         if started.cancelled():
             return
         data_dir = self._given_data_dir or Path(tempfile.mkdtemp(prefix="barnabas-data-"))

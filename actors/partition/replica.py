@@ -160,7 +160,7 @@ class Replica(RaftActor):
 
     def on_start(self) -> None:
         if self._topic_id not in self._services.metadata.topics:
-            self._stop()  # its topic was deleted since this was made: there is nothing to do
+            self.stop_now()  # its topic was deleted since this was made: there is nothing to do
             return
         name = self._services.metadata.topics[self._topic_id].name
         if name in KINDS:

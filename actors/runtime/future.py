@@ -22,6 +22,7 @@ import trio
 
 from actors.runtime.errors import BlockingCall
 from actors.runtime.loop.trio_loop import Parking
+from actors.runtime.pykka_hooks import HookedFuture
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -33,19 +34,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Plain class attributes serve as the initial state, so that making a future costs one empty instance: pykka's own
-# __init__ would make a sentinel object for each.
-_UNSET = pykka.Future[Any]()._get_hook_result
-
-
 _LOOK_SECONDS = 0.5
 
 
-class Future(pykka.Future[T]):
+class Future(HookedFuture[T]):
     """An answer that is here or still to come."""
 
-    _get_hook: Callable[[float | None], Any] | None = None
-    _get_hook_result = _UNSET
     _scheduler: Scheduler | None = None
     _done = False
     _expired = False
@@ -107,7 +101,7 @@ class Future(pykka.Future[T]):
             self._callbacks.append(callback)
 
     def get(self, *, timeout: float | None = None) -> Any:
-        if self._get_hook is not None:
+        if self.has_get_hook:
             return super().get(timeout=timeout)
         if not self._done:
             self._wait_in_thread(timeout)
@@ -116,7 +110,7 @@ class Future(pykka.Future[T]):
         return self._value
 
     def __await__(self) -> Generator[Any, Any, T]:
-        if self._get_hook is None and not self._done:
+        if not self.has_get_hook and not self._done:
             if self._scheduler is not None and not self._scheduler.on_thread:
                 # Another loop awaits it, such as that of a test with a cluster on a thread of its own.
                 there: T = yield from trio.to_thread.run_sync(self.get, abandon_on_cancel=True).__await__()
@@ -136,7 +130,7 @@ class Future(pykka.Future[T]):
             self._expired = True
 
     def _finish(self, value: Any, exception: BaseException | None) -> None:
-        if self._done or self._get_hook is not None:
+        if self._done or self.has_get_hook:
             if self._expired:
                 return
             raise queue.Full

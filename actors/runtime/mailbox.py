@@ -18,8 +18,7 @@ import pykka
 from actors.runtime.errors import MailboxFull
 
 if TYPE_CHECKING:
-    from pykka._envelope import Envelope
-
+    from actors.runtime.pykka_hooks import Envelope
     from actors.runtime.scheduler import Runnable, Scheduler
 
 

@@ -14,13 +14,12 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
 
 import pykka
-from pykka._envelope import Envelope
 
 from actors.runtime.address import Address, in_order, name_of
 from actors.runtime.errors import MailboxFull
+from actors.runtime.pykka_hooks import ActorStop, Envelope
 from actors.runtime.ref import Exits, Ref, RemoteRef
-from actors.runtime.supervision import Recipe, Restart, Supervisor
-from actors.runtime.watches import PeerDown, PeerUp, Terminated, Watches
+from actors.runtime.supervision import PeerDown, PeerUp, Recipe, Restart, Supervisor, Terminated, Watches
 
 if TYPE_CHECKING:
     from actors.runtime.mailbox import Mailbox
@@ -69,7 +68,7 @@ class Resident(Protocol):
 
     def crash(self) -> None: ...
 
-    def _start_actor_loop(self) -> None: ...
+    def activate(self) -> None: ...
 
 
 class Node:
@@ -149,7 +148,7 @@ class Node:
         self._ended = True
         self.supervisor.forget_all()
         for actor in reversed(self._alive.values()):
-            actor.actor_inbox.put_own(Envelope(pykka.messages._ActorStop()))
+            actor.actor_inbox.put_own(Envelope(ActorStop()))
 
     def crash(self, how: str = "crashed") -> None:
         """Drop every actor that is left and every link on the spot, as `kill -9` would."""
@@ -276,7 +275,7 @@ class Node:
         ref: Ref[Any] = actor.ref
         self._actors[address.encoded] = ref
         self._alive[address] = actor
-        actor._start_actor_loop()
+        actor.activate()
         return ref
 
     def _gone(self, actor: Resident, reason: str) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import pykka
-from pykka._envelope import Envelope
 
 from actors.runtime.errors import BlockingCall, MailboxFull, RuntimeFault
 from actors.runtime.future import Future
+from actors.runtime.pykka_hooks import ActorStop, Envelope
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Ref(pykka.ActorRef[A]):
         """Stop the actor: True if it lived. On the loop, `await ref.stop(block=False)`."""
         if block or not self._scheduler.on_thread:
             return super().stop(block=block, timeout=timeout)
-        return _stopped(self._scheduler, self.ask(pykka.messages._ActorStop(), block=False, timeout=timeout))
+        return _stopped(self._scheduler, self.ask(ActorStop(), block=False, timeout=timeout))
 
 
 class Outgoing(Protocol):
@@ -139,7 +139,7 @@ class RemoteRef(pykka.ActorRef[pykka.Actor]):
         """As for a local actor."""
         if block or not self._exits.scheduler.on_thread:
             return super().stop(block=block, timeout=timeout)
-        return _stopped(self._exits.scheduler, self.ask(pykka.messages._ActorStop(), block=False, timeout=timeout))
+        return _stopped(self._exits.scheduler, self.ask(ActorStop(), block=False, timeout=timeout))
 
     def proxy(self) -> NoReturn:
         """Refused: a proxy would read another process's memory. Send a message."""

@@ -29,10 +29,10 @@ from collections.abc import Callable
 from typing import Any, NewType, TypeVar
 
 import attrs
-import pykka
 
 from actors.runtime.address import Address
 from actors.runtime.errors import AddressError, CodecError
+from actors.runtime.pykka_hooks import ActorStop
 
 Buffer = bytes | bytearray | memoryview
 Payload = NewType("Payload", memoryview)
@@ -254,4 +254,4 @@ def _register_plain(message_id: int, value_class: type, to_bytes: Callable[[Any]
 _register_plain(1, type(None), lambda _: b"", lambda _: None)
 for _plain_id, _plain_class in enumerate((bool, int, float, str, bytes), start=2):
     _register_plain(_plain_id, _plain_class, _blob_encoder(_plain_class, ""), _blob_decoder(_plain_class, ""))
-_register_plain(7, pykka.messages._ActorStop, lambda _: b"", lambda _: pykka.messages._ActorStop())
+_register_plain(7, ActorStop, lambda _: b"", lambda _: ActorStop())

@@ -16,12 +16,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pykka
-from pykka._envelope import Envelope
 
 from actors.runtime.address import LAUNCHER_ID, Address
 from actors.runtime.errors import AddressError, CodecError, FrameError, LinkLost, MailboxFull, RemoteFailure
 from actors.runtime.links.codec import Buffer, decode, encode
 from actors.runtime.links.frames import Frame, FrameKind, header
+from actors.runtime.pykka_hooks import Envelope
 
 if TYPE_CHECKING:
     from actors.runtime.future import ExcInfo, Future

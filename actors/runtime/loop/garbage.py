@@ -15,6 +15,7 @@ from contextlib import suppress
 
 import trio
 
+from actors.runtime.loop.trio_hooks import current_trio_token
 from actors.runtime.loop.trio_loop import Parking
 
 YOUNG_PASSES_MAX = 2
@@ -59,7 +60,7 @@ class Garbage:
 async def collect_garbage() -> None:
     """Look whenever Python has made enough passes over the young generations, between two steps of other tasks."""
     garbage, due = Garbage(), Parking()
-    token = trio.lowlevel.current_trio_token()
+    token = current_trio_token()
 
     def passed(phase: str, facts: dict[str, int]) -> None:
         """Python's, after each pass, in the thread that made the objects."""

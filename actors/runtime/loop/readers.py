@@ -16,11 +16,22 @@ import selectors
 import socket
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any
 
 import outcome
 import trio
-from trio._core import _run
+
+from actors.runtime.loop import trio_hooks
+from actors.runtime.loop.trio_hooks import (
+    Abort,
+    RunVar,
+    Task,
+    add_instrument,
+    current_task,
+    current_trio_token,
+    descriptor_of_trio,
+    reschedule,
+    wait_task_rescheduled,
+)
 
 Step = Callable[[], bool]
 _CLOSED = "this socket was closed meanwhile"
@@ -46,7 +57,7 @@ def notify_closing(sock: socket.socket) -> None:
     readers = _of_this_run.get(None)
     if readers is not None:
         readers.notify_closing(sock)
-    trio.lowlevel.notify_closing(sock)
+    trio_hooks.notify_closing(sock)
 
 
 class _Reader:
@@ -54,11 +65,11 @@ class _Reader:
 
     __slots__ = ("first", "sock", "step", "task")
 
-    def __init__(self, sock: socket.socket, step: Step, task: trio.lowlevel.Task, *, first: bool) -> None:
+    def __init__(self, sock: socket.socket, step: Step, task: Task, *, first: bool) -> None:
         self.first = first
         self.sock = sock
         self.step = step
-        self.task: trio.lowlevel.Task | None = task
+        self.task: Task | None = task
         """None once it was woken."""
 
 
@@ -67,26 +78,26 @@ class Readers(trio.abc.Instrument):
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
-        self._token = trio.lowlevel.current_trio_token()
+        self._token = current_trio_token()
         self._has_woken = False
-        trios = _descriptor_of_trio()
+        trios = descriptor_of_trio()
         self._sleeps_for_trio = trios is not None
         if trios is not None:
             self._selector.register(trios, selectors.EVENT_READ, None)
-            trio.lowlevel.add_instrument(self)
+            add_instrument(self)
 
     async def serve(self, sock: socket.socket, step: Step, *, first: bool = False) -> None:
         if not self._sleeps_for_trio:
             await _serve_by_trio(sock, step)
             return
-        reader = _Reader(sock, step, trio.lowlevel.current_task(), first=first)
+        reader = _Reader(sock, step, current_task(), first=first)
         self._selector.register(sock, selectors.EVENT_READ, reader)
 
-        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
+        def abort(_raise_cancel: object) -> Abort:
             self._forget(reader)
-            return trio.lowlevel.Abort.SUCCEEDED
+            return Abort.SUCCEEDED
 
-        await trio.lowlevel.wait_task_rescheduled(abort)
+        await wait_task_rescheduled(abort)
 
     def notify_closing(self, sock: socket.socket) -> None:
         key = self._selector.get_map().get(sock.fileno())
@@ -110,7 +121,7 @@ class Readers(trio.abc.Instrument):
                 if key.data is not None:
                     self._wake(key.data, outcome.Error(error))
 
-    def task_scheduled(self, _task: trio.lowlevel.Task) -> None:
+    def task_scheduled(self, _task: Task) -> None:
         self._has_woken = True
 
     def after_run(self) -> None:
@@ -152,14 +163,14 @@ class Readers(trio.abc.Instrument):
         task = reader.task
         if task is not None:
             self._forget(reader)
-            trio.lowlevel.reschedule(task, result)
+            reschedule(task, result)
 
     def _forget(self, reader: _Reader) -> None:
         reader.task = None
         self._selector.unregister(reader.sock)
 
 
-_of_this_run: trio.lowlevel.RunVar[Readers | None] = trio.lowlevel.RunVar("readers", None)
+_of_this_run: RunVar[Readers | None] = RunVar("readers", None)
 
 
 def _comes_later(event: tuple[selectors.SelectorKey, int]) -> bool:
@@ -174,14 +185,6 @@ async def _serve_by_trio(sock: socket.socket, step: Step) -> None:
             raise trio.ClosedResourceError(_CLOSED)
         if not step():
             return
-
-
-def _descriptor_of_trio() -> int | None:
-    """What trio itself waits with, in this run."""
-    runner: Any = getattr(_run.GLOBAL_RUN_CONTEXT, "runner", None)
-    io_manager = getattr(runner, "io_manager", None)
-    waits_with = getattr(io_manager, "_epoll", None) or getattr(io_manager, "_kqueue", None)
-    return None if waits_with is None or runner.is_guest else int(waits_with.fileno())
 
 
 def _nothing() -> None:

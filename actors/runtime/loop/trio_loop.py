@@ -7,6 +7,16 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from actors.runtime.loop.trio_hooks import (
+    Abort,
+    Task,
+    checkpoint,
+    current_task,
+    current_trio_token,
+    reschedule,
+    wait_task_rescheduled,
+)
+
 if TYPE_CHECKING:
     from actors.runtime.scheduler import Scheduler
 
@@ -17,7 +27,7 @@ class Parking:
     __slots__ = ("_awake", "_task")
 
     def __init__(self) -> None:
-        self._task: trio.lowlevel.Task | None = None
+        self._task: Task | None = None
         self._awake = False
 
     def wake(self) -> None:
@@ -25,31 +35,31 @@ class Parking:
         task = self._task
         if task is not None:
             self._task = None
-            trio.lowlevel.reschedule(task)
+            reschedule(task)
         else:
             self._awake = True
 
     def wake_if_waiting(self) -> None:
-        """Wake the task if it waits now. One that comes later looks for itself first."""
+        """Wake the task if it waits now. A task that waits later checks its condition first."""
         if self._task is not None:
             self.wake()
 
     async def wait(self) -> None:
         if self._awake:
             self._awake = False
-            await trio.lowlevel.checkpoint()
+            await checkpoint()
             return
-        self._task = trio.lowlevel.current_task()
-        await trio.lowlevel.wait_task_rescheduled(self._abort)
+        self._task = current_task()
+        await wait_task_rescheduled(self._abort)
 
-    def _abort(self, _raise_cancel: object) -> trio.lowlevel.Abort:
+    def _abort(self, _raise_cancel: object) -> Abort:
         self._task = None
-        return trio.lowlevel.Abort.SUCCEEDED
+        return Abort.SUCCEEDED
 
 
 async def run_scheduler(scheduler: Scheduler, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
     """Run turns until cancelled."""
-    token = trio.lowlevel.current_trio_token()
+    token = current_trio_token()
     work, earlier = Parking(), Parking()
 
     def wake_from_thread() -> None:
@@ -75,7 +85,7 @@ async def drained(scheduler: Scheduler) -> None:
     """Wait until nothing is left to do."""
     while scheduler.busy:
         scheduler.turn()
-        await trio.lowlevel.checkpoint()
+        await checkpoint()
 
 
 async def caught_up(scheduler: Scheduler, turns: int) -> None:
@@ -86,7 +96,7 @@ async def caught_up(scheduler: Scheduler, turns: int) -> None:
     while scheduler.is_behind and turns:
         scheduler.turn(_nothing_more)
         turns -= 1
-        await trio.lowlevel.checkpoint()
+        await checkpoint()
 
 
 def _nothing_more() -> None:
@@ -99,7 +109,7 @@ async def _run_timers(scheduler: Scheduler, earlier: Parking) -> None:
         seconds = math.inf if deadline is None else deadline - scheduler.clock.now()
         if seconds <= 0:
             scheduler.turn()
-            await trio.lowlevel.checkpoint()
+            await checkpoint()
             continue
         with trio.move_on_after(seconds):
             await earlier.wait()
