@@ -125,12 +125,12 @@ class Broker(Actor):
     """`broker@N`: the broker's own actor. Reports to the launcher and does what it says."""
 
     def __init__(
-        self, facts: ClusterFacts, port: int, services: BrokerContext, peering: Peering, ending: Ending
+        self, facts: ClusterFacts, port: int, context: BrokerContext, peering: Peering, ending: Ending
     ) -> None:
         super().__init__()
         self._facts = facts
         self._port = port
-        self._services = services
+        self._context = context
         self._peering = peering
         self._ending = ending
         self._settled = False
@@ -150,7 +150,7 @@ class Broker(Actor):
             self._balance()
 
     def _settle(self) -> None:
-        self._settled = is_settled(self._services, self._facts)
+        self._settled = is_settled(self._context, self._facts)
         if self._settled:
             self._balance_until = self.node.scheduler.clock.now() + BALANCE_SECONDS_MAX
             self._report()
@@ -158,7 +158,7 @@ class Broker(Actor):
             self.after(SETTLE_SECONDS, _LookAgain())
 
     def _balance(self) -> None:
-        self._balanced = is_balanced(self._services) or self.node.scheduler.clock.now() >= self._balance_until
+        self._balanced = is_balanced(self._context) or self.node.scheduler.clock.now() >= self._balance_until
         if self._balanced:
             self._report()
         else:
@@ -211,19 +211,17 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> 
                 # All actors are there before the first link is: a peer's first messages find their receivers.
                 told_host, told_port = spec.advertised or (dialled(spec.host), port)
                 facts = evolve(spec.facts, host=told_host, port=told_port)
-                services = partitions.enter_context(
-                    on_disk(node, str(spec.data_dir), str(identity.directory_id), facts)
-                )
-                node.spawn(Broker, facts, port, services, peering, ending, address=broker_address(spec.id))
+                context = partitions.enter_context(on_disk(node, str(spec.data_dir), str(identity.directory_id), facts))
+                node.spawn(Broker, facts, port, context, peering, ending, address=broker_address(spec.id))
                 for extra in spec.extra_actors:
                     node.spawn(extra.load(), address=Address(extra.kind, "", spec.id))
                 await drained(scheduler)
                 async with trio.open_nursery() as nursery:
                     await nursery.start(peering.run)
-                    serving = Serving(node, services, facts, FetchSessions(services.rng), traced_clients(spec.trace))
+                    serving = Serving(node, context, facts, FetchSessions(context.rng), traced_clients(spec.trace))
                     nursery.start_soon(serve_port, serving, listener)
                     await ending.wait()
-                    stop = Shutdown(node, services.last_syncs)
+                    stop = Shutdown(node, context.last_syncs)
                     if ending.hand_over:
                         await _hand_over(stop)
                     await _stop_actors(stop)

@@ -8,24 +8,24 @@ from actors.raft.context import BrokerContext
 from actors.raft.leadership import misled
 
 
-def is_settled(services: BrokerContext, cluster: ClusterFacts) -> bool:
+def is_settled(context: BrokerContext, cluster: ClusterFacts) -> bool:
     """Is every broker registered, and every topic of the cluster file there, and led?"""
-    if not services.metadata.brokers.keys() >= set(cluster.brokers):
+    if not context.metadata.brokers.keys() >= set(cluster.brokers):
         return False
     for wanted in cluster.topics:
-        topic = services.metadata.topic(wanted.name)
+        topic = context.metadata.topic(wanted.name)
         if topic is None:
             return False
         for number in range(len(topic.partitions)):
-            led = services.leadership.of(group_name(topic.name, number, topic.id))
+            led = context.leadership.of(group_name(topic.name, number, topic.id))
             if led is None or led.broker is None:
                 return False
-    return bool(services.metadata.cluster_id)
+    return bool(context.metadata.cluster_id)
 
 
-def is_balanced(services: BrokerContext) -> bool:
+def is_balanced(context: BrokerContext) -> bool:
     """Is every partition led, and by its preferred leader wherever that one is in sync?"""
-    metadata, leadership = services.metadata, services.leadership
+    metadata, leadership = context.metadata, context.leadership
     return next(misled(metadata, leadership), None) is None and all(
         leadership.is_led(group_name(topic.name, number, topic.id)) for topic, number, _ in metadata.partitions()
     )

@@ -53,14 +53,14 @@ def on_disk(node: Node, data_dir: str, directory_id: str, cluster: ClusterFacts)
     codecs = ThreadBackground(node.scheduler, f"codec-{node.broker}")
     last_syncs = LastSyncs(partial(node.log.error, "partitions: %s/%s was not synced: %s"))
     try:
-        services = start_actors(
+        context = start_actors(
             node, data_dir, directory_id, cluster, DiskFilesystem(), syncs, removals, codecs, random.Random(),
             boot=machine_boot(), raft=RaftConfig(catch_up_bytes_per_s=cluster.catch_up_bytes_per_s),
             last_syncs=last_syncs,
         )  # fmt: skip
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        services.handles.limit, services.handles.lent_max = files_for(descriptors), lent_for(descriptors)
-        yield services
+        context.handles.limit, context.handles.lent_max = files_for(descriptors), lent_for(descriptors)
+        yield context
     finally:
         syncs.close()
         removals.close()
@@ -102,7 +102,7 @@ def start_actors(
         )
     heard: dict[int, float] = {}
     clock = node.scheduler.clock
-    services = BrokerContext(
+    context = BrokerContext(
         data_dir,
         directory_id,
         Handles(filesystem, reserve=reserve),
@@ -120,12 +120,12 @@ def start_actors(
         cluster.transactions,
         last_syncs=last_syncs,
     )
-    node.spawn(Flusher, journal, services.handles, syncs, address=Address("flusher", "", node.broker))
+    node.spawn(Flusher, journal, context.handles, syncs, address=Address("flusher", "", node.broker))
     node.spawn(
-        Heartbeats, heard, services.leadership, services.pulse, reserve, address=Address("heartbeats", "", node.broker)
+        Heartbeats, heard, context.leadership, context.pulse, reserve, address=Address("heartbeats", "", node.broker)
     )
-    node.spawn(Partitions, services, removals, COORDINATORS, address=Address("partitions", "", node.broker))
+    node.spawn(Partitions, context, removals, COORDINATORS, address=Address("partitions", "", node.broker))
     node.spawn(Cleaner, cluster.retention_check_seconds, address=Address("cleaner", "", node.broker))
     snapshots = SnapshotWriter(filesystem, data_dir, removals)
-    node.spawn(Controller, cluster, services, snapshots, address=Address("controller", "", node.broker))
-    return services
+    node.spawn(Controller, cluster, context, snapshots, address=Address("controller", "", node.broker))
+    return context

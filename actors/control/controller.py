@@ -86,27 +86,25 @@ class _StopWaiting:
 class Controller(RaftActor):
     """See the module's docstring."""
 
-    def __init__(self, cluster: ClusterFacts, services: BrokerContext, snapshots: SnapshotWriter) -> None:
-        super().__init__(services)
+    def __init__(self, cluster: ClusterFacts, context: BrokerContext, snapshots: SnapshotWriter) -> None:
+        super().__init__(context)
         self._cluster = cluster
         self._snapshots = snapshots
         clock = self.node.scheduler.clock
         self._operations = OperationQueue(
-            services.metadata, self._circumstances, clock.now, services.wall_ms, self.log.warning
+            context.metadata, self._circumstances, clock.now, context.wall_ms, self.log.warning
         )
-        self._replay = Replay(services.metadata)
+        self._replay = Replay(context.metadata)
         self._schedule = SnapshotSchedule(
-            snapshots, services.metadata, self._tell_saved, self.start_log_at, self.log.error
+            snapshots, context.metadata, self._tell_saved, self.start_log_at, self.log.error
         )
-        self._registrar = Registrar(
-            cluster, services.metadata, self.node.broker, services.directory_id, self.log.warning
-        )
-        me = Voter(self.node.broker, services.directory_id)
+        self._registrar = Registrar(cluster, context.metadata, self.node.broker, context.directory_id, self.log.warning)
+        me = Voter(self.node.broker, context.directory_id)
         self._bootstrap = Bootstrap(
-            services.handles.filesystem, services.data_dir, snapshots.path, self.spec(), me, self.log
+            context.handles.filesystem, context.data_dir, snapshots.path, self.spec(), me, self.log
         )
-        self._leader_waits = LeaderWaits(services.metadata, services.leadership)
-        self._applied_waits = AppliedWaits(services.metadata)
+        self._leader_waits = LeaderWaits(context.metadata, context.leadership)
+        self._applied_waits = AppliedWaits(context.metadata)
         self._caught_up_waits: list[Future[None]] = []
         self._registering = False
         self._warn_at = self.now + PATIENCE_SECONDS
@@ -178,8 +176,8 @@ class Controller(RaftActor):
         if request.topic and self.metadata.topic(request.topic) is None:
             return self._refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.topic[:300]!r}")
         asked = [
-            self.send(replica_address(one.group, one.leader), TransferLeadership(one.preferred))
-            for one in misled(self.metadata, self._services.leadership, request.topic)
+            self.send(replica_address(one.raft_group, one.leader), TransferLeadership(one.preferred))
+            for one in misled(self.metadata, self.context.leadership, request.topic)
         ]
         return self._told(Plan(facts={"elections": sum(asked)}).answer)
 
@@ -247,7 +245,7 @@ class Controller(RaftActor):
     def describe_cluster(self, _message: DescribeCluster) -> OperationAnswer:
         if not self._is_complete():
             return self._refused(ErrorCode.NOT_CONTROLLER, "this broker is catching up; try again, or ask another")
-        facts = describe(self.metadata, self._services.leadership, {self.node.broker, *self.node.links})
+        facts = describe(self.metadata, self.context.leadership, {self.node.broker, *self.node.links})
         return self._told(Plan(facts=facts).answer)
 
     @handles(TellMetadata)
@@ -259,7 +257,7 @@ class Controller(RaftActor):
         role = self._member.node.role
         if not isinstance(role, Leader):
             return self._hand_on(message)
-        quorum = describe_quorum(self._member.node, role, self._services.heard, self._services.wall_ms(), self.now)
+        quorum = describe_quorum(self._member.node, role, self.context.heard, self.context.wall_ms(), self.now)
         return self._told(Plan(facts=quorum).answer)
 
     # -- what happens around it ----------------------------------------------------------------------------------
@@ -313,7 +311,7 @@ class Controller(RaftActor):
 
     @property
     def metadata(self) -> Metadata:
-        return self._services.metadata
+        return self.context.metadata
 
     def _work(self) -> None:
         """Write what waits next, unless something is under way or it is not known yet what is committed."""
@@ -382,7 +380,7 @@ class Controller(RaftActor):
 
     def _hand_on(self, request: Request | DescribeQuorum | ConfirmMetadata) -> OperationAnswer | None:
         """Hand the request on to the leader. If it leads no longer, it refuses, and the asker tries again."""
-        led = self._services.leadership.of(GROUP)
+        led = self.context.leadership.of(GROUP)
         leader = self._member.node.leader if led is None or led.broker is None else led.broker
         if leader is None or leader == self.node.broker:
             return self._refused(ErrorCode.NOT_CONTROLLER, "no controller is known; try again")
@@ -397,7 +395,7 @@ class Controller(RaftActor):
 
     def _circumstances(self) -> Circumstances:
         alive = {self.node.broker, *(peer for peer in self.node.links if peer != LAUNCHER_ID)}
-        return circumstances_of(self._cluster, self._services, frozenset(alive))
+        return circumstances_of(self._cluster, self.context, frozenset(alive))
 
     # -- what is due by itself -----------------------------------------------------------------------------------
 
@@ -414,7 +412,7 @@ class Controller(RaftActor):
         if not self.leads or not self._is_certain() or self._operations.is_under_way:
             return
         if not self.metadata.cluster_id:
-            self._append(self._operations.own_batch(ClusterFormed(new_topic_id(self._services))))
+            self._append(self._operations.own_batch(ClusterFormed(new_topic_id(self.context))))
         elif self._registrar.are_all_registered:
             for request in self._registrar.topics_to_create(self._operations.topics_to_create):
                 self._operations.add(request, None)

@@ -79,15 +79,15 @@ class LeaderWaits:
         asked, topic = wait.asked, self._metadata.topics.get(wait.asked.topic_id)
         if topic is None or len(topic.partitions) < asked.end:
             return
-        groups = (group_name(topic.name, number, topic.id) for number in range(asked.first, asked.end))
-        wait.unled = {group for group in groups if not self._leadership.is_led(group)}
+        raft_groups = (group_name(topic.name, number, topic.id) for number in range(asked.first, asked.end))
+        wait.unled = {raft_group for raft_group in raft_groups if not self._leadership.is_led(raft_group)}
         if not wait.unled:
             self.end(wait, led=True)
-        for group in sorted(wait.unled):
-            self._leadership.when_led(group, partial(self._led, wait, group))
+        for raft_group in sorted(wait.unled):
+            self._leadership.when_led(raft_group, partial(self._led, wait, raft_group))
 
-    def _led(self, wait: LeaderWait, group: str) -> None:
+    def _led(self, wait: LeaderWait, raft_group: str) -> None:
         assert wait.unled is not None, "a leader is awaited once the partitions are known"
-        wait.unled.discard(group)
+        wait.unled.discard(raft_group)
         if not wait.unled and wait in self._waits.get(wait.asked.topic_id, {}):
             self._look(wait)  # a partition that was led before may have lost its leader meanwhile

@@ -134,9 +134,9 @@ class Coordinator(Actor):
 
     mailbox_capacity: ClassVar[int] = 1 << 16
 
-    def __init__(self, topic: str, number: int, services: BrokerContext) -> None:
+    def __init__(self, topic: str, number: int, context: BrokerContext) -> None:
         super().__init__()
-        self._services = services
+        self._context = context
         self._topic = topic
         self._number = number
         self._replica = self._replica_now()
@@ -293,19 +293,19 @@ class Coordinator(Actor):
         self.ask(replica, DescribeReplica(), told)
 
     def _replica_now(self) -> Address:
-        topic = self._services.metadata.topic(self._topic)
+        topic = self._context.metadata.topic(self._topic)
         return replica_address(
             group_name(self._topic, self._number, "" if topic is None else topic.id), self.node.broker
         )
 
     @handles(LeadershipChanged)
     def leadership_changed(self, message: LeadershipChanged) -> None:
-        known = message.group == self._replica.name
+        known = message.raft_group == self._replica.name
         if message.epoch < 0 and known:
             self._forget(ErrorCode.NOT_COORDINATOR)
             self._epoch = -1
         elif message.epoch >= 0 and (not known or message.epoch > self._epoch):
-            self._lead(replica_address(message.group, self.node.broker), message.epoch)
+            self._lead(replica_address(message.raft_group, self.node.broker), message.epoch)
 
     def _lead(self, replica: Address, epoch: int) -> None:
         self._forget(ErrorCode.NOT_COORDINATOR)
@@ -447,8 +447,8 @@ class Coordinator(Actor):
 
     def record_bytes_max(self) -> int:
         """The largest record that a client can make this coordinator write: max.message.bytes of its topic."""
-        topic = self._services.metadata.topic(self._topic)
-        configs = {**self._services.topic_defaults, **({} if topic is None else topic.configs)}
+        topic = self._context.metadata.topic(self._topic)
+        configs = {**self._context.topic_defaults, **({} if topic is None else topic.configs)}
         told = configs.get("max.message.bytes")
         return min(LogConfig().max_message_bytes if told is None else int(told), RECORD_BYTES_MAX)
 
@@ -489,7 +489,7 @@ class Coordinator(Actor):
         writes = [write for effects in flight for write in effects.records]
         if not writes:
             return ConfirmLeadership(self._epoch)
-        timestamp, producer = self._services.wall_ms(), flight[0].producer
+        timestamp, producer = self._context.wall_ms(), flight[0].producer
         made = [Record(at, timestamp, key, value, ()) for at, (key, value) in enumerate(writes)]
         if producer is None:
             batch = build_batch(made)
@@ -563,7 +563,7 @@ class Coordinator(Actor):
 
     @property
     def _moment(self) -> Moment:
-        calendar = self._services.calendar
+        calendar = self._context.calendar
         return Moment(self._machine_now, calendar.wall_ms(), calendar.is_sure())
 
     @property

@@ -59,7 +59,7 @@ class GroupCoordinator(Coordinator):
         """How many markers of a producer are on their way to the log."""
 
     def machine(self, _epoch: int) -> GroupMachine:
-        return GroupMachine(self._services.metadata, self._services.groups, self._new_id, self.record_bytes_max)
+        return GroupMachine(self._context.metadata, self._context.groups, self._new_id, self.record_bytes_max)
 
     def replay_batch(self, machine: CoordinatorMachine, header: BatchHeader, batch: Sequence[Record]) -> None:
         assert isinstance(machine, GroupMachine)
@@ -84,7 +84,7 @@ class GroupCoordinator(Coordinator):
             return
         guard = self._guards.now
         ask_to_vouch(
-            self.ask, self._services, request.transactional_id, request.producer_id, request.producer_epoch,
+            self.ask, self._context, request.transactional_id, request.producer_id, request.producer_epoch,
             GROUPS_TOPIC, self._number, partial(self._vouched, self._life, request, caller, guard),
             adds=caller.version >= ADDS_FROM,
         )  # fmt: skip
@@ -182,7 +182,7 @@ class GroupCoordinator(Coordinator):
         return RebalancesTold(ErrorCode.NONE, orjson.dumps(kept).decode())
 
     def _new_id(self) -> str:
-        return str(uuid.UUID(int=self._services.rng.getrandbits(128), version=4))
+        return str(uuid.UUID(int=self._context.rng.getrandbits(128), version=4))
 
 
 def _result(told: AppendResult | ErrorCode) -> AppendResult:

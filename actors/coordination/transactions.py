@@ -75,7 +75,7 @@ class TransactionCoordinator(Coordinator):
 
     def machine(self, epoch: int) -> TransactionMachine:
         return TransactionMachine(
-            self._services.transactions, epoch, self._offsets_partition, self._knows, self.record_bytes_max
+            self._context.transactions, epoch, self._offsets_partition, self._knows, self.record_bytes_max
         )
 
     def on_served(self, flight: list[Effects]) -> None:
@@ -105,11 +105,11 @@ class TransactionCoordinator(Coordinator):
         if one.life != self._life:
             return
         (name, number), markers = one.partition, one.markers
-        topic = self._services.metadata.topic(name)
+        topic = self._context.metadata.topic(name)
         if topic is None or not self._knows(one.partition):
             self._look_for(one)
             return
-        led = self._services.leadership.of(group_name(name, number, topic.id))
+        led = self._context.leadership.of(group_name(name, number, topic.id))
         if led is None or led.broker is None:
             self._again(one)
             return
@@ -124,10 +124,10 @@ class TransactionCoordinator(Coordinator):
         self.ask(address, message, partial(self._marked, one, epoch), timeout=ASK_SECONDS)
 
     def _highest_epoch(self) -> int:
-        return highest_epoch(self._services.metadata, self._services.leadership, TRANSACTIONS_TOPIC)
+        return highest_epoch(self._context.metadata, self._context.leadership, TRANSACTIONS_TOPIC)
 
     def _knows(self, partition: TopicPartition) -> bool:
-        topic = self._services.metadata.topic(partition[0])
+        topic = self._context.metadata.topic(partition[0])
         return topic is not None and 0 <= partition[1] < len(topic.partitions)
 
     def _look_for(self, one: _Send) -> None:
@@ -200,6 +200,6 @@ class TransactionCoordinator(Coordinator):
 
     def _offsets_partition(self, group: str) -> int:
         """The partition of a group's offsets. The topic was created before the request was routed here."""
-        topic = self._services.metadata.topic(GROUPS_TOPIC)
+        topic = self._context.metadata.topic(GROUPS_TOPIC)
         assert topic is not None, f"{GROUPS_TOPIC} is not made yet"
         return partition_of(group, len(topic.partitions))

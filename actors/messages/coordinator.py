@@ -78,9 +78,9 @@ class EndTransaction:
 
 @frozen(slots=True)
 class LeadershipChanged:
-    """From a replica of an internal topic to its coordinator: it leads its group in this epoch, or (-1) no more."""
+    """From a replica of an internal topic to its coordinator: it leads its Raft group in this epoch, or (-1) no more."""
 
-    group: str
+    raft_group: str
     epoch: int
 
 

@@ -368,11 +368,11 @@ def group_name(topic: str, number: int, topic_id: str) -> str:
     return f"{topic[:_TOPIC_CHARS_MAX]}-{number}.{topic_id}"
 
 
-def parts_of(group: str) -> tuple[str, int]:
+def parts_of(raft_group: str) -> tuple[str, int]:
     """The topic id and the partition's number in a group's name."""
-    name, _, topic_id = group.rpartition(".")
+    name, _, topic_id = raft_group.rpartition(".")
     return topic_id, int(name.rpartition("-")[2])
 
 
-def replica_address(group: str, broker: int) -> Address:
-    return Address("replica", group, broker)
+def replica_address(raft_group: str, broker: int) -> Address:
+    return Address("replica", raft_group, broker)

@@ -35,11 +35,11 @@ class Objection:
 class Authority:
     """What one replica may do."""
 
-    __slots__ = ("_group", "_is_superseded", "_leadership", "_node", "_now", "_pulse", "_replication")
+    __slots__ = ("_raft_group", "_is_superseded", "_leadership", "_node", "_now", "_pulse", "_replication")
 
     def __init__(
         self,
-        group: str,
+        raft_group: str,
         node: RaftNode,
         replication: Replication,
         leadership: Leadership,
@@ -49,7 +49,7 @@ class Authority:
         is_superseded: Callable[[], bool],
     ) -> None:
         """`is_superseded`: this broker knows of a later generation of the partition than this replica's."""
-        self._group = group
+        self._raft_group = raft_group
         self._node = node
         self._replication = replication
         self._leadership = leadership
@@ -62,7 +62,7 @@ class Authority:
         """Has this leader lost all other voters, and has no broker announced a later leader?"""
         if not self._node.role.alone or self._is_superseded():
             return False
-        led = self._leadership.of(self._group)
+        led = self._leadership.of(self._raft_group)
         return led is None or led.epoch <= self._node.term
 
     def to_answer(self, leader_epoch: int) -> Objection | None:

@@ -48,7 +48,7 @@ class LogCleaning:
         "_calendar",
         "_compact_from",
         "_compaction",
-        "_group",
+        "_raft_group",
         "_log",
         "_logger",
         "_node",
@@ -58,7 +58,7 @@ class LogCleaning:
 
     def __init__(
         self,
-        group: str,
+        raft_group: str,
         log: PartitionLog,
         node: RaftNode,
         actions: Actions,
@@ -66,7 +66,7 @@ class LogCleaning:
         transactions: TransactionConfig,
         logger: LoggerAdapter[Any],
     ) -> None:
-        self._group = group
+        self._raft_group = raft_group
         self._log = log
         self._node = node
         self._actions = actions
@@ -151,7 +151,7 @@ class LogCleaning:
             self._compact_from = now + FULL_PAUSE_SECONDS
         if now >= self._tell_at:
             self._tell_at = now + TELL_SECONDS
-            self._logger.error("replica: %s was not compacted: %s; trying again", self._group, error)
+            self._logger.error("replica: %s was not compacted: %s; trying again", self._raft_group, error)
 
     def abandon(self, why: str) -> None:
         if self._compaction is not None:

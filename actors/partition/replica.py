@@ -103,8 +103,8 @@ class _CheckMove:
 class Replica(RaftActor):
     """See the module's docstring."""
 
-    def __init__(self, topic_id: str, number: int, services: BrokerContext) -> None:
-        super().__init__(services)
+    def __init__(self, topic_id: str, number: int, context: BrokerContext) -> None:
+        super().__init__(context)
         self._topic_id = topic_id
         self._number = number
         self._expire_at: float | None = None
@@ -121,10 +121,6 @@ class Replica(RaftActor):
         self._cleaning: LogCleaning
 
     @property
-    def services(self) -> BrokerContext:
-        return self._services
-
-    @property
     def producers(self) -> ProducerStates:
         return self._member.log.producers
 
@@ -134,10 +130,10 @@ class Replica(RaftActor):
         return self._topic_id, self._number
 
     def spec(self) -> ReplicaSpec:
-        services = self._services
-        topic = services.metadata.topics[self._topic_id]
+        context = self.context
+        topic = context.metadata.topics[self._topic_id]
         partition = topic.partitions[self._number]
-        settings = settings_of({**services.topic_defaults, **topic.configs}, min_insync_replicas=1)
+        settings = settings_of({**context.topic_defaults, **topic.configs}, min_insync_replicas=1)
         has_left = self.node.broker in partition.left
         return ReplicaSpec(
             group_name(topic.name, self._number, topic.id),
@@ -155,28 +151,28 @@ class Replica(RaftActor):
         )
 
     def known_generation(self) -> int:
-        topic, heard = self._services.metadata.topics.get(self._topic_id), super().known_generation()
+        topic, heard = self.context.metadata.topics.get(self._topic_id), super().known_generation()
         return heard if topic is None else max(topic.partitions[self._number].generation, heard)
 
     def on_start(self) -> None:
-        if self._topic_id not in self._services.metadata.topics:
+        if self._topic_id not in self.context.metadata.topics:
             self.stop_now()  # its topic was deleted since this was made: there is nothing to do
             return
-        name = self._services.metadata.topics[self._topic_id].name
+        name = self.context.metadata.topics[self._topic_id].name
         if name in KINDS:
             self._coordinator = coordinator_address(name, self._number, self.node.broker)
         super().on_start()
 
     def on_opened(self) -> None:
         """Make the parts of this replica. Each gets what it needs, and none gets the replica."""
-        context, group, node, log = self._services, self.group, self._member.node, self._member.log
+        context, raft_group, node, log = self.context, self.raft_group, self._member.node, self._member.log
         actions = Actions(
             now=self.node.scheduler.clock.now, defer=self.defer, send=self.send, ask=self.ask, ask_peer=self._ask_peer,
             after=self.after, after_call=self._after_call, in_background=self.in_background,
             sync_soon=self.sync_soon, start_log_at=self.start_log_at,
         )  # fmt: skip
         authority = self._authority = Authority(
-            group, node, self._replication, context.leadership, context.pulse,
+            raft_group, node, self._replication, context.leadership, context.pulse,
             now=actions.now, is_superseded=self.is_superseded,
         )  # fmt: skip
         self._appends = AppendQueue(self._replication, self.is_superseded)
@@ -185,10 +181,10 @@ class Replica(RaftActor):
         self._transactions = TransactionGate(
             partition, log, context, self.ask, self._append_vouched, self._refused_for_now
         )
-        self._lookups = TimeLookups(group, log, node, authority, actions, context.lookups)
+        self._lookups = TimeLookups(raft_group, log, node, authority, actions, context.lookups)
         self._reads = LogReads(log, node, authority, actions, context.handles, self._lookups, self._expire_by)
         self._log_starts = LogStarts(log, node, authority, actions)
-        self._cleaning = LogCleaning(group, log, node, actions, context.calendar, context.transactions, self.log)
+        self._cleaning = LogCleaning(raft_group, log, node, actions, context.calendar, context.transactions, self.log)
 
     def raft(self, message: Message) -> None:
         super().raft(message)
@@ -249,7 +245,7 @@ class Replica(RaftActor):
         if call is None:
             self.after(0.0, message)
         else:
-            self._services.codecs.submit(call.run, done)
+            self.context.codecs.submit(call.run, done)
 
     def _append_admitted(
         self, request: AppendRecords, outcome: Admitted | ProtocolError, reply: Future[AppendResult]
@@ -274,7 +270,7 @@ class Replica(RaftActor):
             return self._refused(outcome)
         header = outcome.batches.headers[0]
         try:
-            self._services.refusals.check(self.group, header, self.now, self.producers)
+            self.context.refusals.check(self.raft_group, header, self.now, self.producers)
             if header.is_transactional and self._transactions.must_wait(header):
                 self._park(request, outcome, defer())
                 return None
@@ -335,7 +331,7 @@ class Replica(RaftActor):
     def _note_refused(self, header: BatchHeader | None) -> None:
         """Also what is written and not held by enough replicas: another leader may cut it off."""
         if header is not None:
-            self._services.refusals.note(self.group, header, self.now, self.producers)
+            self.context.refusals.note(self.raft_group, header, self.now, self.producers)
 
     def _append_vouched(
         self, request: AppendRecords, admitted: Admitted, guard: int, reply: Future[AppendResult]
@@ -347,7 +343,7 @@ class Replica(RaftActor):
         else:
             header = admitted.batches.headers[0]
             try:
-                self._services.refusals.check(self.group, header, self.now, self.producers)
+                self.context.refusals.check(self.raft_group, header, self.now, self.producers)
                 self._transactions.check(header, guard)
                 result = self._append(request, admitted.batches, admitted.append_time_ms, lambda: reply)
             except (ProtocolError, LogError) as error:
@@ -393,7 +389,7 @@ class Replica(RaftActor):
                 kind = ControlType.COMMIT if request.commit else ControlType.ABORT
                 marker = end_txn_marker(
                     kind, request.coordinator_epoch, request.producer_id, request.producer_epoch,
-                    self._services.wall_ms(),
+                    self.context.wall_ms(),
                 )  # fmt: skip
                 base = self._member.append(check_batches(marker), self.now)
                 self._after_event()
@@ -533,7 +529,7 @@ class Replica(RaftActor):
     @handles(MetadataChanged)
     def metadata_changed(self, _message: MetadataChanged) -> None:
         """Its topic has other settings, or others shall keep it."""
-        if self._topic_id not in self._services.metadata.topics:
+        if self._topic_id not in self.context.metadata.topics:
             return  # it is about to be ended
         spec, member = self.spec(), self._member
         member.log.config = spec.log
@@ -567,7 +563,7 @@ class Replica(RaftActor):
             self.refuse_waiting(None)
             self._transactions.clear()
         if self._coordinator is not None:
-            self.send(self._coordinator, LeadershipChanged(self.group, self._member.node.term if leads else -1))
+            self.send(self._coordinator, LeadershipChanged(self.raft_group, self._member.node.term if leads else -1))
         self._log_starts.go_on()
 
     def on_flushed(self) -> None:
@@ -606,7 +602,7 @@ class Replica(RaftActor):
 
     @property
     def _is_moving(self) -> bool:
-        topic = self._services.metadata.topics.get(self._topic_id)
+        topic = self.context.metadata.topics.get(self._topic_id)
         return topic is not None and bool(topic.partitions[self._number].moved_from)
 
     def _answer_appends(self) -> None:
@@ -692,11 +688,11 @@ class Replica(RaftActor):
         Brokers that say that their disks are full are passed over. If all of them are, which often share one disk,
         leadership stays where it is.
         """
-        if not self._services.handles.reserve.is_full:
+        if not self.context.handles.reserve.is_full:
             return
-        node, full = self._member.node, self._services.leadership.full
+        node, full = self._member.node, self.context.leadership.full
         if self._member.give_way([broker for broker in node.membership.brokers if broker not in full], self.now):
-            self.log.info("replica: %s hands over, because the disk of this broker is full", self.group)
+            self.log.info("replica: %s hands over, because the disk of this broker is full", self.raft_group)
         self._after_event()
 
     def _expire_by(self, deadline: float) -> None:

@@ -44,11 +44,11 @@ class _Lookup:
 class TimeLookups:
     """The long look-ups of one replica."""
 
-    __slots__ = ("_actions", "_authority", "_exclusive", "_group", "_log", "_node", "_slices", "_term", "_waiting")
+    __slots__ = ("_actions", "_authority", "_exclusive", "_raft_group", "_log", "_node", "_slices", "_term", "_waiting")
 
     def __init__(
         self,
-        group: str,
+        raft_group: str,
         log: PartitionLog,
         node: RaftNode,
         authority: Authority,
@@ -56,7 +56,7 @@ class TimeLookups:
         exclusive: ExclusiveWork,
     ) -> None:
         """`exclusive` is what all replicas of the broker share."""
-        self._group = group
+        self._raft_group = raft_group
         self._log = log
         self._node = node
         self._authority = authority
@@ -78,7 +78,7 @@ class TimeLookups:
         if len(self._waiting) >= WAITING_MAX:
             return OffsetFound(ErrorCode.OFFSET_NOT_AVAILABLE, -1, -1, self._node.term)
         self._waiting.append(_Lookup(request, self._actions.defer()))
-        if len(self._waiting) == 1 and self._exclusive.begin(self._group, self._may_begin):
+        if len(self._waiting) == 1 and self._exclusive.begin(self._raft_group, self._may_begin):
             self._slices, self._term = slices, self._node.term
             self._go_on_after(pause)
         return None
@@ -109,7 +109,7 @@ class TimeLookups:
     def stop(self) -> None:
         """The replica ends; other replicas may begin."""
         self._slices = None
-        self._exclusive.ended(self._group)
+        self._exclusive.ended(self._raft_group)
 
     def _begun(self, request: FindOffset) -> Slices[TimedOffset | None]:
         if request.timestamp == MAX_TIMESTAMP:
@@ -128,8 +128,8 @@ class TimeLookups:
         """The first is answered: the replica gives its place to another one, and waits for it with the next."""
         self._slices = None
         self._waiting.popleft()
-        self._exclusive.ended(self._group)
-        if self._waiting and self._exclusive.begin(self._group, self._may_begin):
+        self._exclusive.ended(self._raft_group)
+        if self._waiting and self._exclusive.begin(self._raft_group, self._may_begin):
             self._may_begin()
 
     def _may_begin(self) -> None:

@@ -73,12 +73,12 @@ class Elections:
     def waiting(self) -> int:
         return sum(map(len, self._waiting.values()))
 
-    def begin(self, group: str, now: float, claim: Claim, may_begin: Callable[[], None]) -> float:
+    def begin(self, raft_group: str, now: float, claim: Claim, may_begin: Callable[[], None]) -> float:
         """The election of this group is due. When may it begin, or be tried again?
 
         Not later than `now`: at once. A later time: ask again then. Infinity: `may_begin` is called when it may.
         """
-        place = self._under_way.get(group)
+        place = self._under_way.get(raft_group)
         if place is not None:
             retry_s = min(RETRY_FACTOR * self._usual_s, RETRY_SECONDS_MAX)
             until = place.until if self.waiting else place.begun_at + retry_s
@@ -86,32 +86,32 @@ class Elections:
                 return until
             if self.waiting:
                 self._note_duration(now - place.begun_at)
-            self._release(group, now)
+            self._release(raft_group, now)
         if not self.waiting and len(self._under_way) < self._at_once:
-            self._under_way[group] = self._place(now)
+            self._under_way[raft_group] = self._place(now)
             return now
-        if not any(group in queue for queue in self._waiting.values()):
-            self._waiting[claim][group] = may_begin
+        if not any(raft_group in queue for queue in self._waiting.values()):
+            self._waiting[claim][raft_group] = may_begin
         return math.inf
 
-    def has_place(self, group: str) -> bool:
-        return group in self._under_way
+    def has_place(self, raft_group: str) -> bool:
+        return raft_group in self._under_way
 
-    def ended(self, group: str, now: float) -> None:
+    def ended(self, raft_group: str, now: float) -> None:
         """This group has a leader, or waits for another one's election, or is gone."""
-        place = self._under_way.get(group)
+        place = self._under_way.get(raft_group)
         if place is not None:
             self._note_duration(now - place.begun_at)
-            self._release(group, now)
+            self._release(raft_group, now)
         else:
             for queue in self._waiting.values():
-                queue.pop(group, None)
+                queue.pop(raft_group, None)
 
-    def _release(self, group: str, now: float) -> None:
-        del self._under_way[group]
+    def _release(self, raft_group: str, now: float) -> None:
+        del self._under_way[raft_group]
         while self.waiting and len(self._under_way) < self._at_once:
-            next_group, may_begin = self._take_next()
-            self._under_way[next_group] = self._place(now)
+            following, may_begin = self._take_next()
+            self._under_way[following] = self._place(now)
             may_begin()
 
     def _note_duration(self, seconds: float) -> None:
@@ -126,8 +126,8 @@ class Elections:
             queue = preferred
         else:
             return substitute.popitem()  # the last one
-        group = next(iter(queue))
-        return group, queue.pop(group)
+        raft_group = next(iter(queue))
+        return raft_group, queue.pop(raft_group)
 
     def _place(self, now: float) -> _Place:
         patience_s = min(max(PATIENCE_FACTOR * self._usual_s, PATIENCE_SECONDS), PATIENCE_SECONDS_MAX)

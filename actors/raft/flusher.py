@@ -29,7 +29,7 @@ LOGS_AT_ONCE = 16
 class SaveVote:
     """Make this group's vote durable, then tell `replica` VoteSaved."""
 
-    group: str
+    raft_group: str
     vote: Vote
     replica: Address
 
@@ -61,7 +61,7 @@ class LogSynced:
 class ForgetVotes:
     """This group is gone for good."""
 
-    group: str
+    raft_group: str
 
 
 @frozen(slots=True)
@@ -104,7 +104,7 @@ class Flusher(Actor):
 
     @handles(ForgetVotes)
     def forget_votes(self, message: ForgetVotes) -> None:
-        self._gone.append(message.group)
+        self._gone.append(message.raft_group)
         self._begin_round()
 
     @handles(_RoundDone)
@@ -145,7 +145,7 @@ class Flusher(Actor):
         def work() -> None:
             try:
                 if votes:
-                    self._journal.write({save.group: save.vote for save in votes})
+                    self._journal.write({save.raft_group: save.vote for save in votes})
                     self._journal.sync()
             finally:
                 synced.extend((one.replica, _synced(one.flush, self._handles.filesystem)) for one in flushes)

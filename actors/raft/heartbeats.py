@@ -41,7 +41,7 @@ _DOUBT_SECONDS_MAX = 20 * BEAT_SECONDS
 class Leads:
     """A group, the term in which it is led, and its in-sync replicas; term -1 if it is led no longer."""
 
-    group: str
+    raft_group: str
     term: int
     in_sync: tuple[int, ...]
 
@@ -75,7 +75,7 @@ class BeatsHeard:
 class Follows:
     """A replica here follows this leader in this term; told to this node's own heartbeats."""
 
-    group: str
+    raft_group: str
     leader: int | None
     term: int
     replica: Address
@@ -150,15 +150,15 @@ class Heartbeats(Actor):
     @handles(Leads)
     def leads(self, message: Leads) -> None:
         """A replica here leads its group, or does no longer."""
-        if message.term < 0 and message.group not in self._leading.groups:
+        if message.term < 0 and message.raft_group not in self._leading.raft_groups:
             return
         self._leading.put(message)
         self._note(self.node.broker, message)
         if message.term < 0:
-            self.leadership.handed_over(message.group, self._now)
+            self.leadership.handed_over(message.raft_group, self._now)
         for changes in self._unsaid.values():
             if changes is not None:
-                changes[message.group] = message
+                changes[message.raft_group] = message
         if not self._has_news:
             self._has_news = True
             self.after(max(NEWS_SECONDS, self._news_at + NEWS_AGAIN_SECONDS - self._now), _NewsNow())
@@ -166,11 +166,11 @@ class Heartbeats(Actor):
     @handles(Follows)
     def follows(self, message: Follows) -> None:
         """A replica here follows another leader, or none."""
-        old = self._follows.pop(message.group, None)
+        old = self._follows.pop(message.raft_group, None)
         if old is not None and old.leader is not None:
-            self._doubts.get(old.leader, {}).pop(message.group, None)
+            self._doubts.get(old.leader, {}).pop(message.raft_group, None)
         if message.leader is not None and message.leader != self.node.broker:
-            self._follows[message.group] = message
+            self._follows[message.raft_group] = message
             self._doubt(message)
 
     @handles(_NewsNow)
@@ -191,11 +191,11 @@ class Heartbeats(Actor):
         self.leadership.told_of_disk(message.broker, is_full=message.is_disk_full)
         told = self._told.setdefault(message.broker, Terms())
         if message.full:
-            for group in sorted(told.groups.keys() - {change.group for change in message.changes}):
-                self._heard_of(message.broker, told, Leads(group, -1, ()))
+            for raft_group in sorted(told.raft_groups.keys() - {change.raft_group for change in message.changes}):
+                self._heard_of(message.broker, told, Leads(raft_group, -1, ()))
         for change in message.changes:
             self._heard_of(message.broker, told, change)
-        agreed = len(told.groups) == message.count and told.checksum == message.checksum
+        agreed = len(told.raft_groups) == message.count and told.checksum == message.checksum
         self.send(Address("heartbeats", "", message.broker), BeatsHeard(self.node.broker, message.sent_at, not agreed))
         if agreed:
             self._doubt_on(message.broker, _DOUBT_SECONDS_MAX if message.changes else _DOUBT_SECONDS)
@@ -213,9 +213,9 @@ class Heartbeats(Actor):
     def _beat(self, peer: int) -> None:
         changes = self._unsaid[peer]
         full = changes is None
-        said = self._leading.groups if changes is None else changes
+        said = self._leading.raft_groups if changes is None else changes
         beat = Beats(
-            self.node.broker, self._now, full, tuple(said.values()), len(self._leading.groups), self._leading.checksum,
+            self.node.broker, self._now, full, tuple(said.values()), len(self._leading.raft_groups), self._leading.checksum,
             self._reserve.is_full,
         )  # fmt: skip
         if self.send(Address("heartbeats", "", peer), beat):
@@ -226,34 +226,34 @@ class Heartbeats(Actor):
         if change.term >= 0:
             self._compare_generations(broker, change)
         self._note(broker, change)
-        self._reconsider(change.group)
+        self._reconsider(change.raft_group)
 
     def _compare_generations(self, broker: int, leads: Leads) -> None:
         """A replica here, or one that another broker says leads, may be of an earlier generation and not know it."""
-        known, told = self.leadership.of(leads.group), generation_of(leads.term)
+        known, told = self.leadership.of(leads.raft_group), generation_of(leads.term)
         here = 0 if known is None else generation_of(known.epoch)
         if told < here:
-            self._refuse_generation(broker, leads.group, here)
+            self._refuse_generation(broker, leads.raft_group, here)
         elif told > here:
-            self.node.tell_local(replica_address(leads.group, self.node.broker), GenerationHeard(told))
+            self.node.tell_local(replica_address(leads.raft_group, self.node.broker), GenerationHeard(told))
             for peer, said in self._told.items():
-                other = said.groups.get(leads.group)
+                other = said.raft_groups.get(leads.raft_group)
                 if other is not None and generation_of(other.term) < told:
-                    self._refuse_generation(peer, leads.group, told)
+                    self._refuse_generation(peer, leads.raft_group, told)
 
-    def _refuse_generation(self, broker: int, group: str, latest: int) -> None:
+    def _refuse_generation(self, broker: int, raft_group: str, latest: int) -> None:
         """In the words of a voter of that generation: see `RaftNode.step`."""
         answer = BeatAnswer(first_term(latest), self.node.broker, "", 0, eligible=False)
-        self.send(replica_address(group, broker), answer)
+        self.send(replica_address(raft_group, broker), answer)
 
     def _note(self, broker: int, change: Leads) -> None:
         if change.term >= 0:
-            self.leadership.announced(change.group, broker, change.term, change.in_sync)
+            self.leadership.announced(change.raft_group, broker, change.term, change.in_sync)
         else:
-            self.leadership.resigned(change.group, broker)
+            self.leadership.resigned(change.raft_group, broker)
 
-    def _reconsider(self, group: str) -> None:
-        follows = self._follows.get(group)
+    def _reconsider(self, raft_group: str) -> None:
+        follows = self._follows.get(raft_group)
         if follows is not None:
             self._doubt(follows)
 
@@ -262,11 +262,11 @@ class Heartbeats(Actor):
         assert follows.leader is not None
         doubts = self._doubts.setdefault(follows.leader, {})
         told = self._told.get(follows.leader)
-        said = None if told is None else told.groups.get(follows.group)
+        said = None if told is None else told.raft_groups.get(follows.raft_group)
         if said is not None and said.term == follows.term:
-            doubts.pop(follows.group, None)
+            doubts.pop(follows.raft_group, None)
         else:
-            doubts.setdefault(follows.group, self._now)
+            doubts.setdefault(follows.raft_group, self._now)
 
     def _doubt_on(self, peer: int, patience_s: float) -> None:
         """Another beat came, and it still does not lead what some replicas here believe."""
@@ -274,31 +274,31 @@ class Heartbeats(Actor):
         if not doubts:
             return
         now = self._now
-        for group, since in list(doubts.items()):
+        for raft_group, since in list(doubts.items()):
             if now - since >= patience_s:
-                doubts[group] = now
-                follows = self._follows[group]  # every leader that is doubted is followed
+                doubts[raft_group] = now
+                follows = self._follows[raft_group]  # every leader that is doubted is followed
                 self.send(follows.replica, LeaderGone(follows.term))
 
 
 class Terms:
     """Groups and how they are led, with a checksum that does not depend on their order."""
 
-    __slots__ = ("checksum", "groups")
+    __slots__ = ("checksum", "raft_groups")
 
     def __init__(self) -> None:
-        self.groups: dict[str, Leads] = {}
+        self.raft_groups: dict[str, Leads] = {}
         self.checksum = 0
 
     def put(self, leads: Leads) -> None:
         """This group is led so; term -1 for led no longer."""
-        old = self.groups.pop(leads.group, None)
+        old = self.raft_groups.pop(leads.raft_group, None)
         if old is not None:
             self.checksum ^= _checksum(old)
         if leads.term >= 0:
-            self.groups[leads.group] = leads
+            self.raft_groups[leads.raft_group] = leads
             self.checksum ^= _checksum(leads)
 
 
 def _checksum(leads: Leads) -> int:
-    return crc32(f"{leads.group}:{leads.term}:{leads.in_sync}".encode())
+    return crc32(f"{leads.raft_group}:{leads.term}:{leads.in_sync}".encode())

@@ -26,64 +26,64 @@ class Led:
 class Leadership:
     """What one node has heard."""
 
-    __slots__ = ("_awaited", "_groups", "_led_until", "full")
+    __slots__ = ("_awaited", "_raft_groups", "_led_until", "full")
 
     def __init__(self) -> None:
         self.full: set[int] = set()
         """Other brokers that say that their disks are full: they take no records, so they should lead nothing."""
-        self._groups: dict[str, Led] = {}
+        self._raft_groups: dict[str, Led] = {}
         self._awaited: dict[str, list[Callable[[], None]]] = {}
         """What to call when a group is next led."""
         self._led_until: dict[str, float] = {}
         """Groups that were led from this broker, and when that ended."""
 
-    def of(self, group: str) -> Led | None:
-        return self._groups.get(group)
+    def of(self, raft_group: str) -> Led | None:
+        return self._raft_groups.get(raft_group)
 
     def epochs(self) -> dict[str, int]:
         """By group: the newest epoch that was heard of."""
-        return {group: led.epoch for group, led in self._groups.items()}
+        return {raft_group: led.epoch for raft_group, led in self._raft_groups.items()}
 
-    def is_led(self, group: str) -> bool:
+    def is_led(self, raft_group: str) -> bool:
         """Is a leader of this group known?"""
-        led = self._groups.get(group)
+        led = self._raft_groups.get(raft_group)
         return led is not None and led.broker is not None
 
-    def when_led(self, group: str, then: Callable[[], None]) -> None:
+    def when_led(self, raft_group: str, then: Callable[[], None]) -> None:
         """Call this once, when a leader of the group is next announced. A group that is forgotten calls nothing."""
-        self._awaited.setdefault(group, []).append(then)
+        self._awaited.setdefault(raft_group, []).append(then)
 
     def led_by(self, broker: int) -> Iterator[tuple[str, Led]]:
-        return ((group, led) for group, led in list(self._groups.items()) if led.broker == broker)
+        return ((raft_group, led) for raft_group, led in list(self._raft_groups.items()) if led.broker == broker)
 
-    def announced(self, group: str, broker: int, epoch: int, in_sync: tuple[int, ...]) -> None:
+    def announced(self, raft_group: str, broker: int, epoch: int, in_sync: tuple[int, ...]) -> None:
         """This broker leads the group in this epoch."""
-        known = self._groups.get(group)
+        known = self._raft_groups.get(raft_group)
         if known is None or epoch >= known.epoch:
-            self._groups[group] = Led(broker, epoch, in_sync)
+            self._raft_groups[raft_group] = Led(broker, epoch, in_sync)
             if self._awaited:
-                for then in self._awaited.pop(group, ()):
+                for then in self._awaited.pop(raft_group, ()):
                     then()
 
-    def resigned(self, group: str, broker: int) -> None:
+    def resigned(self, raft_group: str, broker: int) -> None:
         """This broker leads the group no longer."""
-        known = self._groups.get(group)
+        known = self._raft_groups.get(raft_group)
         if known is not None and known.broker == broker:
-            self._groups[group] = Led(None, known.epoch, ())
+            self._raft_groups[raft_group] = Led(None, known.epoch, ())
 
-    def handed_over(self, group: str, at: float) -> None:
+    def handed_over(self, raft_group: str, at: float) -> None:
         """This broker itself leads the group no longer, from this time on."""
-        self._led_until[group] = at
+        self._led_until[raft_group] = at
 
-    def led_since(self, group: str, time: float) -> bool:
+    def led_since(self, raft_group: str, time: float) -> bool:
         """Did this broker itself lead the group at this time or later, though it may not lead it now?"""
-        return self._led_until.get(group, -math.inf) >= time
+        return self._led_until.get(raft_group, -math.inf) >= time
 
     def lost(self, broker: int) -> None:
         """The link to this broker is gone."""
         self.full.discard(broker)
-        for group, led in self.led_by(broker):
-            self._groups[group] = Led(None, led.epoch, ())
+        for raft_group, led in self.led_by(broker):
+            self._raft_groups[raft_group] = Led(None, led.epoch, ())
 
     def told_of_disk(self, broker: int, *, is_full: bool) -> None:
         """This broker says whether its disk is full."""
@@ -92,11 +92,11 @@ class Leadership:
         else:
             self.full.discard(broker)
 
-    def forget(self, group: str) -> None:
+    def forget(self, raft_group: str) -> None:
         """The group is no more."""
-        self._groups.pop(group, None)
-        self._awaited.pop(group, None)
-        self._led_until.pop(group, None)
+        self._raft_groups.pop(raft_group, None)
+        self._awaited.pop(raft_group, None)
+        self._led_until.pop(raft_group, None)
 
 
 def highest_epoch(metadata: Metadata, leadership: Leadership, topic_name: str) -> int:
@@ -112,7 +112,7 @@ def highest_epoch(metadata: Metadata, leadership: Leadership, topic_name: str) -
 class Misled:
     """A partition that is led by another broker than it should be."""
 
-    group: str
+    raft_group: str
     leader: int
     preferred: int
 
@@ -122,10 +122,10 @@ def misled(metadata: Metadata, leadership: Leadership, topic_name: str = "") -> 
     for topic, number, partition in metadata.partitions():
         if topic_name and topic.name != topic_name:
             continue
-        group, preferred = group_name(topic.name, number, topic.id), partition.replicas[0]
+        raft_group, preferred = group_name(topic.name, number, topic.id), partition.replicas[0]
         if preferred in leadership.full:
             continue
-        led = leadership.of(group)
+        led = leadership.of(raft_group)
         if led is not None and led.broker not in (None, preferred) and preferred in led.in_sync:
             assert led.broker is not None
-            yield Misled(group, led.broker, preferred)
+            yield Misled(raft_group, led.broker, preferred)

@@ -85,9 +85,9 @@ class RaftActor(Actor):
     mailbox_capacity = 1 << 14
     restart = Restart(outlasts=(OSError, LogOffline), ends=(UnknownFormat,))
 
-    def __init__(self, services: BrokerContext) -> None:
+    def __init__(self, context: BrokerContext) -> None:
         super().__init__()
-        self._services = services
+        self.context = context
         self._flusher = Address("flusher", "", self.node.broker)
         self._heartbeats = Address("heartbeats", "", self.node.broker)
         self._peers: dict[int, Address] = {}
@@ -115,7 +115,7 @@ class RaftActor(Actor):
         self._member: Member
         self._replication: Replication
         self._read_index = ReadIndexWaits()
-        self.group = ""
+        self.raft_group = ""
 
     # -- facts, for those that look at it from outside: the simulator and tests ------------------------------------
 
@@ -127,10 +127,6 @@ class RaftActor(Actor):
     @property
     def member(self) -> Member:
         return self._member
-
-    @property
-    def context(self) -> BrokerContext:
-        return self._services
 
     @property
     def is_flushing(self) -> bool:
@@ -168,10 +164,10 @@ class RaftActor(Actor):
     # -- life ------------------------------------------------------------------------------------------------
 
     def on_start(self) -> None:
-        services, spec = self._services, self.spec()
-        self.group = spec.name
-        directory, files = f"{services.data_dir}/{spec.name}", services.handles.filesystem
-        vote, doubted = services.journal.get(spec.name), services.journal.is_doubted(spec.name)
+        context, spec = self.context, self.spec()
+        self.raft_group = spec.name
+        directory, files = f"{context.data_dir}/{spec.name}", context.handles.filesystem
+        vote, doubted = context.journal.get(spec.name), context.journal.is_doubted(spec.name)
         if (vote.term > 0 or spec.generation) and not checkpoint.is_log(files, directory):
             # There was a replica here, and it may have acknowledged records that are not on this disk any more: it was
             # moved away, and voters that have not heard of that still count it; or it was new when the power failed. A
@@ -185,7 +181,7 @@ class RaftActor(Actor):
             losses.mark(files, directory, new=not spec.first_voters)
         losses.mark_if_torn(files, directory)
         history = self._read_history(directory, spec)  # before the log: there are no files of one without the other
-        log = self._log = PartitionLog.open(directory, spec.log, services.handles, topic_id=spec.topic_id)
+        log = self._log = PartitionLog.open(directory, spec.log, context.handles, topic_id=spec.topic_id)
         log.uses_reserve = spec.uses_reserve
         if log.cut is not None:
             self.log.warning("replica: %s was cut at %d: %s", spec.name, log.cut.end_offset, log.cut.reason)
@@ -193,22 +189,22 @@ class RaftActor(Actor):
             vote = after_doubt(vote, log.epochs.latest, history.latest.generation)
         node = RaftNode(
             self.node.broker,
-            services.directory_id,
+            context.directory_id,
             history,
             vote,
             log,
             config=self._raft_config(spec, log),
-            rng=services.rng,
+            rng=context.rng,
             now=self.now,
             eligible=not losses.is_marked(files, directory),
             is_new=losses.is_new(files, directory),
             wanted=spec.wanted,
             observers=spec.observers,
             move=spec.move,
-            heard=services.heard,
-            pacer=services.pacer,
+            heard=context.heard,
+            pacer=context.pacer,
         )
-        self._member = Member(log, node, services.wall_ms, self.machine())
+        self._member = Member(log, node, context.wall_ms, self.machine())
         self._replication = Replication(node, self.node.scheduler.clock.now, spec.min_in_sync)
         self.on_opened()
         if doubted:
@@ -239,19 +235,19 @@ class RaftActor(Actor):
             return  # it never began
         self.refuse_waiting(None)
         self._answer_hand_overs(another_leads=False)
-        self._services.elections.ended(self.group, self.now)
-        self.send(self._heartbeats, Leads(self.group, -1, ()))
-        self.send(self._heartbeats, Follows(self.group, None, 0, self.address))
+        self.context.elections.ended(self.raft_group, self.now)
+        self.send(self._heartbeats, Leads(self.raft_group, -1, ()))
+        self.send(self._heartbeats, Follows(self.raft_group, None, 0, self.address))
         if self._discarded:
             self._member.log.release()
         else:
-            last_syncs = self._services.last_syncs if self.node.ending else None
+            last_syncs = self.context.last_syncs if self.node.ending else None
             self._member.log.close(None if last_syncs is None else last_syncs.add)
 
     def on_failure(self, *_: object) -> None:
         self._answer_hand_overs(another_leads=False)
-        self._services.elections.ended(self.group, self.now)
-        self.send(self._heartbeats, Leads(self.group, -1, ()))
+        self.context.elections.ended(self.raft_group, self.now)
+        self.send(self._heartbeats, Leads(self.raft_group, -1, ()))
         if self._log is not None:
             self._log.release()
 
@@ -353,7 +349,7 @@ class RaftActor(Actor):
 
     def known_generation(self) -> int:
         """The latest generation of this group of which this broker has heard."""
-        led = self._services.leadership.of(self.group)
+        led = self.context.leadership.of(self.raft_group)
         told = 0 if led is None else generation_of(led.epoch)
         return max(told, self._member.node.latest_generation)
 
@@ -403,7 +399,7 @@ class RaftActor(Actor):
     @handles(_Tick)
     def tick(self, _message: _Tick) -> None:
         self._tick_at = self._timer = None
-        if self._member.node.leads and self._services.pulse.is_waking(self.now):
+        if self._member.node.leads and self.context.pulse.is_waking(self.now):
             # It could not hear its followers. They get the chance to answer before their leader steps down.
             self._tick_at = self.now + WAKING_SECONDS
             self._timer = self.after(WAKING_SECONDS, _Tick())
@@ -417,7 +413,7 @@ class RaftActor(Actor):
     def may_elect(self, _message: _MayElect) -> None:
         self._elect_from = -math.inf
         self._look_at_generations()
-        if self._services.elections.has_place(self.group) and self._member.node.wants_election(self.now):
+        if self.context.elections.has_place(self.raft_group) and self._member.node.wants_election(self.now):
             self._member.tick(self.now)
         self._after_event()
 
@@ -430,16 +426,16 @@ class RaftActor(Actor):
             self._elect_from = now + HOPELESS_SECONDS
             return True
         if node.role.is_electing and not node.awaits_votes:  # it has failed: all answers are here
-            self._services.elections.ended(self.group, now)
+            self.context.elections.ended(self.raft_group, now)
         self._stands = True
-        self._elect_from = self._services.elections.begin(self.group, now, _claim_of(node), self._tell_it_may_elect)
+        self._elect_from = self.context.elections.begin(self.raft_group, now, _claim_of(node), self._tell_it_may_elect)
         return self._elect_from <= now
 
     def _expect_no_answer(self) -> None:
         """A voter is there that may not have been asked: an election that is under way may be tried again when due."""
         if not self._member.node.follows or not self._stands:
             self._stands, self._elect_from = False, -math.inf
-            self._services.elections.ended(self.group, self.now)
+            self.context.elections.ended(self.raft_group, self.now)
 
     def _tell_it_may_elect(self) -> None:
         self.node.tell_local(self.address, _MayElect())
@@ -450,7 +446,7 @@ class RaftActor(Actor):
         if node.role.is_electing or node.wants_election(self.now):
             return
         self._stands, self._elect_from = False, -math.inf
-        self._services.elections.ended(self.group, self.now)
+        self.context.elections.ended(self.raft_group, self.now)
 
     @handles(_TellWatermark)
     def tell_watermark(self, _message: _TellWatermark | None = None) -> None:
@@ -491,7 +487,7 @@ class RaftActor(Actor):
             self.send(self._peer(broker), message)
         if member.unsaved_vote is not None and member.unsaved_vote != self._saving:
             self._saving = member.unsaved_vote
-            self.send(self._flusher, SaveVote(self.group, self._saving, self.address))
+            self.send(self._flusher, SaveVote(self.raft_group, self._saving, self.address))
         if member.role_changed:
             member.role_changed = False
             self._role_changed()
@@ -520,13 +516,13 @@ class RaftActor(Actor):
             text = (
                 "%s: generation %d of %s has begun elsewhere; this replica waits for the metadata that tells its part"
             )
-            self.log.warning(text, self.address.kind, node.latest_generation, self.group)
+            self.log.warning(text, self.address.kind, node.latest_generation, self.raft_group)
         if leads:
-            self.log.info("%s: this broker leads %s in epoch %d", self.address.kind, self.group, node.term)
+            self.log.info("%s: this broker leads %s in epoch %d", self.address.kind, self.raft_group, node.term)
         leader = None if leads else node.leader
         if leader is not None or self._follows_told:
             self._follows_told = leader is not None
-            self.send(self._heartbeats, Follows(self.group, leader, node.term, self.address))
+            self.send(self._heartbeats, Follows(self.raft_group, leader, node.term, self.address))
         if leader is not None:
             self._answer_hand_overs(another_leads=True)
         self._read_index.go_on(node)
@@ -545,9 +541,9 @@ class RaftActor(Actor):
             led_before = self._announced is not None and self._announced[0] == node.broker
             self._announced = state
             if node.leads:
-                self.send(self._heartbeats, Leads(self.group, node.term, tuple(sorted(in_sync))))
+                self.send(self._heartbeats, Leads(self.raft_group, node.term, tuple(sorted(in_sync))))
             elif led_before:
-                self.send(self._heartbeats, Leads(self.group, -1, ()))
+                self.send(self._heartbeats, Leads(self.raft_group, -1, ()))
 
     def _committed(self) -> None:
         if self._member.node.role.replicates and self._watermark_told:
@@ -605,7 +601,9 @@ class RaftActor(Actor):
     def _tell_damage(self, damage: str) -> None:
         if damage != self._damage_told:
             self._damage_told = damage
-            self.log.error("replica: %s is damaged on this disk, and a follower needs it from %s", self.group, damage)
+            self.log.error(
+                "replica: %s is damaged on this disk, and a follower needs it from %s", self.raft_group, damage
+            )
 
     def _answer_hand_overs(self, *, another_leads: bool) -> None:
         waiting, self._handed_over = self._handed_over, []
@@ -619,14 +617,14 @@ class RaftActor(Actor):
 
     def _raft_config(self, spec: ReplicaSpec, log: PartitionLog) -> RaftConfig:
         """As the group's settings say; but what is not synced is not acknowledged as long as the log promises that."""
-        raft = self._services.raft
+        raft = self.context.raft
         syncs_first = raft.flush_before_ack or spec.flush_before_ack
         log.promise_to_sync_first(promises=syncs_first)
         self._loosens = log.synced_first and not syncs_first
         return evolve(raft, flush_before_ack=syncs_first or self._loosens, leads_alone=spec.leads_alone)
 
     def _read_history(self, directory: str, spec: ReplicaSpec) -> MembershipHistory:
-        files, path = self._services.handles.filesystem, f"{directory}/{MEMBERSHIP_FILE}"
+        files, path = self.context.handles.filesystem, f"{directory}/{MEMBERSHIP_FILE}"
         try:
             data = files.read(path)
         except FileNotFoundError:

@@ -421,5 +421,5 @@ def test_a_coordinators_log_is_not_led_alone() -> None:
     assert partition.replica.spec().leads_alone
     topic = partition.world.metadata().topics  # type: ignore[union-attr]
     (topic_id,) = topic
-    partition.replica.services.metadata.topics[topic_id] = evolve(topic[topic_id], name=GROUPS_TOPIC)
+    partition.replica.context.metadata.topics[topic_id] = evolve(topic[topic_id], name=GROUPS_TOPIC)
     assert not partition.replica.spec().leads_alone

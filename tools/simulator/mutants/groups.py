@@ -76,7 +76,7 @@ def _follow_as_before(self: Coordinator, message: LeadershipChanged) -> None:
     if message.epoch < 0:
         self._epoch = -1
     elif message.epoch > self._epoch:
-        _lead_as_before(self, replica_address(message.group, self.node.broker), message.epoch)
+        _lead_as_before(self, replica_address(message.raft_group, self.node.broker), message.epoch)
 
 
 # -- offsets ---------------------------------------------------------------------------------------------------------
