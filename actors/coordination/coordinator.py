@@ -236,7 +236,7 @@ class Coordinator(Actor):
             # Raised here, it would only reach the asker, and the machine would live on with half of a decision.
             self.log.exception("coordinator: %s failed on %s", self.address, type(request).__name__)
             self._answer(caller.token, ErrorCode.UNKNOWN_SERVER_ERROR)
-            self._begin_anew(ErrorCode.NOT_COORDINATOR)
+            self._load_soon()
         else:
             self._decided(effects)
 
@@ -302,17 +302,17 @@ class Coordinator(Actor):
     def leadership_changed(self, message: LeadershipChanged) -> None:
         known = message.raft_group == self._replica.name
         if message.epoch < 0 and known:
-            self._forget(ErrorCode.NOT_COORDINATOR)
+            self._forget()
             self._epoch = -1
         elif message.epoch >= 0 and (not known or message.epoch > self._epoch):
             self._lead(replica_address(message.raft_group, self.node.broker), message.epoch)
 
     def _lead(self, replica: Address, epoch: int) -> None:
-        self._forget(ErrorCode.NOT_COORDINATOR)
+        self._forget()
         self._replica, self._epoch, self._pause = replica, epoch, RETRY_SECONDS
         self._load()
 
-    def _forget(self, error: ErrorCode) -> None:
+    def _forget(self) -> None:
         """Nothing of what was known here counts any more."""
         self._life += 1
         self._machine, self._ready, self._flying, self._queue = None, False, False, []
@@ -320,15 +320,15 @@ class Coordinator(Actor):
         waiting, self._open = self._open, {}
         for reply in waiting:
             if not reply.done:
-                reply.set(error)
+                reply.set(ErrorCode.NOT_COORDINATOR)
 
-    def _begin_anew(self, error: ErrorCode) -> None:
-        self._forget(error)
+    def _load_soon(self) -> None:
+        self._forget()
         self.after(RETRY_SECONDS, _LoadAgain(self._life))
 
     def _fail(self) -> None:
         """It failed by itself, and may again: there is no hurry."""
-        self._forget(ErrorCode.NOT_COORDINATOR)
+        self._forget()
         self.after(self._pause, _LoadAgain(self._life))
         self._pause = min(2 * self._pause, RETRY_SECONDS_MAX)
 
@@ -340,36 +340,28 @@ class Coordinator(Actor):
             self._load()
 
     def _load(self) -> None:
-        """Replay everything that is committed, once it is certain how far that goes."""
+        """Replay everything that is committed, from the log start to the high watermark."""
         self._machine = self.machine(self._epoch)
-        life = self._life
-        starts: list[int] = []
+        self._find(EARLIEST, lambda start: self._find(LATEST, lambda end: self._read_on(start, end)))
 
-        def end_found(future: Future[Any]) -> None:
+    def _find(self, timestamp: int, then: Callable[[int], None]) -> None:
+        """Ask the replica for this offset. A leader answers once it is certain how far its log is committed."""
+
+        def found(life: int, future: Future[Any]) -> None:
             if life != self._life:
                 return
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER if future.exception is not None else future.get().error
             if error == ErrorCode.NONE:
-                self._read_on(starts[0], future.get().offset)
+                then(future.get().offset)
             else:
                 self._not_loaded(error)
 
-        def start_found(future: Future[Any]) -> None:
-            if life != self._life:
-                return
-            error = ErrorCode.NOT_LEADER_OR_FOLLOWER if future.exception is not None else future.get().error
-            if error == ErrorCode.NONE:
-                starts.append(future.get().offset)
-                self.ask(self._replica, FindOffset(LATEST, False, self._epoch), end_found)
-            else:
-                self._not_loaded(error)
-
-        self.ask(self._replica, FindOffset(EARLIEST, False, self._epoch), start_found)
+        self.ask(self._replica, FindOffset(timestamp, False, self._epoch), partial(found, self._life))
 
     def _not_loaded(self, error: int) -> None:
         """Not yet; or another leads, and if this one does again, it is told."""
         if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
-            self._forget(ErrorCode.NOT_COORDINATOR)
+            self._forget()
             self._epoch = -1
         else:
             self.after(RETRY_SECONDS, _LoadAgain(self._life))
@@ -512,7 +504,7 @@ class Coordinator(Actor):
             self._flying = False
         else:
             self.log.info("coordinator: %s loads again: %s", self.address, error.name)
-            self._begin_anew(ErrorCode.NOT_COORDINATOR)
+            self._load_soon()
             return
         if not self._flying:
             self._fly()
@@ -533,7 +525,7 @@ class Coordinator(Actor):
     def _stand(self, flight: list[Effects], reason: str, pause: float) -> None:
         """Keep what was decided, let its clients ask again, and repeat the flight."""
         if self._stands_since is None:
-            self._stands_since = self.node.scheduler.clock.now()
+            self._stands_since = self.now
             self.log.info("coordinator: %s cannot write for now: %s", self.address, reason)
         self._queue[:0] = flight
         for effects in self._queue:
@@ -552,7 +544,7 @@ class Coordinator(Actor):
 
     def _go_on(self) -> None:
         if self._stands_since is not None:
-            self._stood_seconds += self.node.scheduler.clock.now() - self._stands_since
+            self._stood_seconds += self.now - self._stands_since
             self._stands_since = None
             self._arrange_tick()
 
@@ -570,7 +562,7 @@ class Coordinator(Actor):
     def _machine_now(self) -> float:
         """The time of the machine's clock, which stands still while nothing can be written."""
         since = self._stands_since
-        return (self.node.scheduler.clock.now() if since is None else since) - self._stood_seconds
+        return (self.now if since is None else since) - self._stood_seconds
 
     def _arrange_tick(self) -> None:
         """One timer at a time: a deadline that went further away is found out when it fires."""

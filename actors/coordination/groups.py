@@ -157,8 +157,8 @@ class GroupCoordinator(Coordinator):
         if not self._ending[producer_id]:
             del self._ending[producer_id]
 
-    def _forget(self, error: ErrorCode) -> None:
-        super()._forget(error)
+    def _forget(self) -> None:
+        super()._forget()
         self._ending.clear()
 
     def go_together(self, first: Effects, other: Effects) -> bool:
