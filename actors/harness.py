@@ -169,13 +169,13 @@ class Cluster:
         """`kill -9` a broker, and wait until it is dead and its peers know."""
         self._must_know(broker)
         if broker in self.alive:
-            self._call(self._kill, broker)
+            self._call(self._lose, broker, self._running.kill)
 
     def end(self, broker: int) -> None:
         """End a broker cleanly, as SIGTERM does: others lead before it goes. `restart` brings it back."""
         self._must_know(broker)
         if broker in self.alive:
-            self._call(self._end_broker, broker)
+            self._call(self._lose, broker, self._running.end)
 
     def restart(self, broker: int) -> None:
         """Start a dead broker again on its old port and directory, and wait until it is linked."""
@@ -261,13 +261,8 @@ class Cluster:
         )
         return ClusterConfig(self._name, "127.0.0.1", data_dir, self._kafka_config, brokers, self._topics)
 
-    async def _kill(self, broker: int) -> None:
-        self._running.kill(broker)
-        await self._running.until_dead(broker)
-        await self._until_linked(f"lose broker {broker}")
-
-    async def _end_broker(self, broker: int) -> None:
-        self._running.end(broker)
+    async def _lose(self, broker: int, end: Callable[[int], None]) -> None:
+        end(broker)
         await self._running.until_dead(broker)
         await self._until_linked(f"lose broker {broker}")
 

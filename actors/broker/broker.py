@@ -152,13 +152,13 @@ class Broker(Actor):
     def _settle(self) -> None:
         self._settled = is_settled(self._context, self._facts)
         if self._settled:
-            self._balance_until = self.node.scheduler.clock.now() + BALANCE_SECONDS_MAX
+            self._balance_until = self.now + BALANCE_SECONDS_MAX
             self._report()
         else:
             self.after(SETTLE_SECONDS, _LookAgain())
 
     def _balance(self) -> None:
-        self._balanced = is_balanced(self._context) or self.node.scheduler.clock.now() >= self._balance_until
+        self._balanced = is_balanced(self._context) or self.now >= self._balance_until
         if self._balanced:
             self._report()
         else:

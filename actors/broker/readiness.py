@@ -14,12 +14,11 @@ def is_settled(context: BrokerContext, cluster: ClusterFacts) -> bool:
         return False
     for wanted in cluster.topics:
         topic = context.metadata.topic(wanted.name)
-        if topic is None:
+        if topic is None or not all(
+            context.leadership.is_led(group_name(topic.name, number, topic.id))
+            for number in range(len(topic.partitions))
+        ):
             return False
-        for number in range(len(topic.partitions)):
-            led = context.leadership.of(group_name(topic.name, number, topic.id))
-            if led is None or led.broker is None:
-                return False
     return bool(context.metadata.cluster_id)
 
 

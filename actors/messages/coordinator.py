@@ -78,7 +78,7 @@ class EndTransaction:
 
 @frozen(slots=True)
 class LeadershipChanged:
-    """From a replica of an internal topic to its coordinator: it leads its Raft group in this epoch, or (-1) no more."""
+    """From a replica of an internal topic to its coordinator: the replica leads in this epoch, or (-1) does not."""
 
     raft_group: str
     epoch: int

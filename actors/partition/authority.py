@@ -35,7 +35,7 @@ class Objection:
 class Authority:
     """What one replica may do."""
 
-    __slots__ = ("_raft_group", "_is_superseded", "_leadership", "_node", "_now", "_pulse", "_replication")
+    __slots__ = ("_is_superseded", "_leadership", "_node", "_now", "_pulse", "_raft_group", "_replication")
 
     def __init__(
         self,

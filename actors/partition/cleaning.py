@@ -48,10 +48,10 @@ class LogCleaning:
         "_calendar",
         "_compact_from",
         "_compaction",
-        "_raft_group",
         "_log",
         "_logger",
         "_node",
+        "_raft_group",
         "_tell_at",
         "_transactions",
     )  # fmt: skip

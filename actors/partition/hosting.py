@@ -131,7 +131,7 @@ class Partitions(Actor):
         A replica whose append is refused hands over by itself. A replica without appends may be of no use either: the
         coordinator of its partition may wait for the controller of this broker, which cannot write.
         """
-        reserve, now = self.context.handles.reserve, self.node.scheduler.clock.now()
+        reserve, now = self.context.handles.reserve, self.now
         if reserve.is_full and now >= self._tell_full_at:
             self._tell_full_at = now + TELL_FULL_SECONDS
             text = "disk: %s has no space left; records are refused and can be read; delete topics or records"
@@ -210,7 +210,7 @@ class Partitions(Actor):
         """Transfer leadership to the preferred replicas that are in sync, unless a broker is missing."""
         self._look_at_all()
         self._leaderless_here.look(
-            (raft_group for raft_group in self._here if raft_group not in self._ending), self._now
+            (raft_group for raft_group in self._here if raft_group not in self._ending), self.now
         )
         metadata, leadership = self.context.metadata, self.context.leadership
         if any(broker != self.node.broker and broker not in self.node.links for broker in metadata.brokers):
@@ -218,10 +218,6 @@ class Partitions(Actor):
         mine = [one for one in misled(metadata, leadership) if one.leader == self.node.broker]
         for one in mine[:TRANSFERS_AT_ONCE]:
             self.send(replica_address(one.raft_group, one.leader), TransferLeadership(one.preferred))
-
-    @property
-    def _now(self) -> float:
-        return self.node.scheduler.clock.now()
 
     def _look_at_all(self) -> None:
         """Which replicas are missing here, and which are not wanted? A message that said so may have been lost."""
@@ -272,7 +268,7 @@ class Partitions(Actor):
 
     def _must_wait(self) -> bool:
         """Elections need disk and processor: with too many at once, none is over before it is tried anew."""
-        now, leadership = self.node.scheduler.clock.now(), self.context.leadership
+        now, leadership = self.now, self.context.leadership
         for raft_group, made_at in list(self._leaderless.items()):
             waited = now - made_at
             is_hopeless = waited >= LEADERLESS_SECONDS and not self._can_elect(raft_group)
@@ -323,7 +319,7 @@ class Partitions(Actor):
                 return 0  # one that is made anew must not be of the past
             self._note_here(raft_group, topic_id, number)
             self._found.pop(raft_group, None)
-            self._leaderless[raft_group] = self.node.scheduler.clock.now()
+            self._leaderless[raft_group] = self.now
             self.node.spawn(Replica, topic_id, number, self.context, address=replica_address(raft_group, broker))
             if topic.name in KINDS:
                 self._coordinate(topic, number)

@@ -160,7 +160,7 @@ class LogStarts:
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             if self._is_stale(one.request):
-                one.reply.set_exception((ValueError, ValueError(_ANOTHER), None))
+                one.reply.fail(ValueError(_ANOTHER))
             elif self._is_done(one.request):
                 one.reply.set(self._log.log_start_offset)
             else:

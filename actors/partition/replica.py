@@ -179,7 +179,7 @@ class Replica(RaftActor):
         self._admissions = Admissions(log, actions, context.wall_ms, self._append_admitted)
         partition = context.metadata.topics[self._topic_id].name, self._number
         self._transactions = TransactionGate(
-            partition, log, context, self.ask, self._append_vouched, self._refused_for_now
+            partition, log, context, self.ask, self._append_admitted, self._refused_for_now
         )
         self._lookups = TimeLookups(raft_group, log, node, authority, actions, context.lookups)
         self._reads = LogReads(log, node, authority, actions, context.handles, self._lookups, self._expire_by)
@@ -248,14 +248,18 @@ class Replica(RaftActor):
             self.context.codecs.submit(call.run, done)
 
     def _append_admitted(
-        self, request: AppendRecords, outcome: Admitted | ProtocolError, reply: Future[AppendResult]
+        self,
+        request: AppendRecords,
+        outcome: Admitted | ProtocolError,
+        reply: Future[AppendResult],
+        guard: int | None = None,
     ) -> None:
-        """A batch that was checked in slices. Meanwhile this replica may have stopped leading."""
+        """Append a batch that waited for its check or its coordinator. This replica may have stopped leading since."""
         result = self._refusal(request.acks, request.leader_epoch)
         if result is not None:
             self._refused_for_now(request)
         else:
-            result = self._append_new(request, outcome, lambda: reply)
+            result = self._append_new(request, outcome, lambda: reply, guard)
         if result is not None:
             reply.set(result)
 
@@ -264,14 +268,20 @@ class Replica(RaftActor):
         request: AppendRecords,
         outcome: Admitted | ProtocolError,
         defer: Callable[[], Future[AppendResult]],
+        guard: int | None = None,
     ) -> AppendResult | None:
-        """Append a client's batch that was checked, unless that found something wrong. None if it is answered later."""
+        """Append a client's batch unless its check found something wrong. None if it is answered later.
+
+        `guard` belongs to a batch that its transaction coordinator has vouched for; see TransactionGate.
+        """
         if isinstance(outcome, ProtocolError):
             return self._refused(outcome)
         header = outcome.batches.headers[0]
         try:
             self.context.refusals.check(self.raft_group, header, self.now, self.producers)
-            if header.is_transactional and self._transactions.must_wait(header):
+            if guard is not None:
+                self._transactions.check(header, guard)
+            elif header.is_transactional and self._transactions.must_wait(header):
                 self._park(request, outcome, defer())
                 return None
             return self._append(request, outcome.batches, outcome.append_time_ms, defer)
@@ -332,26 +342,6 @@ class Replica(RaftActor):
         """Also what is written and not held by enough replicas: another leader may cut it off."""
         if header is not None:
             self.context.refusals.note(self.raft_group, header, self.now, self.producers)
-
-    def _append_vouched(
-        self, request: AppendRecords, admitted: Admitted, guard: int, reply: Future[AppendResult]
-    ) -> None:
-        """A batch that waited, and that its coordinator has vouched for."""
-        result = self._refusal(request.acks, request.leader_epoch)
-        if result is not None:
-            self._refused_for_now(request)
-        else:
-            header = admitted.batches.headers[0]
-            try:
-                self.context.refusals.check(self.raft_group, header, self.now, self.producers)
-                self._transactions.check(header, guard)
-                result = self._append(request, admitted.batches, admitted.append_time_ms, lambda: reply)
-            except (ProtocolError, LogError) as error:
-                if isinstance(error, LogOffline | LogFull | TooManyOpen):
-                    self._refused_for_now(request)
-                result = self._refused_for_good(header, error, lambda: reply)
-        if result is not None:
-            reply.set(result)
 
     def _append(
         self,

@@ -44,7 +44,7 @@ class _Lookup:
 class TimeLookups:
     """The long look-ups of one replica."""
 
-    __slots__ = ("_actions", "_authority", "_exclusive", "_raft_group", "_log", "_node", "_slices", "_term", "_waiting")
+    __slots__ = ("_actions", "_authority", "_exclusive", "_log", "_node", "_raft_group", "_slices", "_term", "_waiting")
 
     def __init__(
         self,

@@ -67,7 +67,7 @@ class TransactionGate:
         log: PartitionLog,
         context: BrokerContext,
         ask: AskActor,
-        append: Callable[[AppendRecords, Admitted, int, Future[AppendResult]], None],
+        append: Callable[[AppendRecords, Admitted, Future[AppendResult], int], None],
         refused_for_now: Callable[[AppendRecords], None],
     ) -> None:
         """`append` is called with each batch that was vouched for, `refused_for_now` with one to be sent again."""
@@ -124,7 +124,7 @@ class TransactionGate:
                     self._refused_for_now(request)
                 reply.set(AppendResult(told, -1, -1, f"the coordinator says {error.name}"))
                 continue
-            self._append(request, admitted, guard, reply)
+            self._append(request, admitted, reply, guard)
 
 
 def ask_to_vouch(

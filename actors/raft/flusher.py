@@ -114,7 +114,7 @@ class Flusher(Actor):
                 self._handles.note_failed_sync(synced.flush.log, synced.flush.since)
             self.node.tell_local(replica, synced)
         if done.error is not None:  # a vote is sent once it is saved: until then, no replica here votes
-            now = self.node.scheduler.clock.now()
+            now = self.now
             if now >= self._tell_at:
                 self._tell_at = now + TELL_SECONDS
                 self.log.error("flusher: votes cannot be saved: %s; trying again", done.error)
@@ -151,13 +151,9 @@ class Flusher(Actor):
                 synced.extend((one.replica, _synced(one.flush, self._handles.filesystem)) for one in flushes)
 
         def done(error: BaseException | None) -> None:
-            self._own(_RoundDone(votes, tuple(synced), error))
+            self.node.tell_local(self.address, _RoundDone(votes, tuple(synced), error))
 
         self._background.submit(work, done)
-
-    def _own(self, message: _RoundDone) -> None:
-        """What this actor ordered itself is not refused by its mailbox's bound."""
-        self.node.tell_local(self.address, message)
 
 
 def _synced(flush: Flush, filesystem: Filesystem) -> LogSynced:

@@ -155,13 +155,13 @@ class Heartbeats(Actor):
         self._leading.put(message)
         self._note(self.node.broker, message)
         if message.term < 0:
-            self.leadership.handed_over(message.raft_group, self._now)
+            self.leadership.handed_over(message.raft_group, self.now)
         for changes in self._unsaid.values():
             if changes is not None:
                 changes[message.raft_group] = message
         if not self._has_news:
             self._has_news = True
-            self.after(max(NEWS_SECONDS, self._news_at + NEWS_AGAIN_SECONDS - self._now), _NewsNow())
+            self.after(max(NEWS_SECONDS, self._news_at + NEWS_AGAIN_SECONDS - self.now), _NewsNow())
 
     @handles(Follows)
     def follows(self, message: Follows) -> None:
@@ -175,14 +175,14 @@ class Heartbeats(Actor):
 
     @handles(_NewsNow)
     def news_now(self, _message: _NewsNow) -> None:
-        self._has_news, self._news_at = False, self._now
+        self._has_news, self._news_at = False, self.now
         for peer, changes in self._unsaid.items():
             if changes:
                 self._beat(peer)
 
     @handles(_BeatNow)
     def beat_now(self, _message: _BeatNow) -> None:
-        self._pulse.beat(self._now)
+        self._pulse.beat(self.now)
         for peer in self._unsaid:
             self._beat(peer)
 
@@ -206,17 +206,13 @@ class Heartbeats(Actor):
         if message.again and message.broker in self._unsaid:
             self._unsaid[message.broker] = None
 
-    @property
-    def _now(self) -> float:
-        return self.node.scheduler.clock.now()
-
     def _beat(self, peer: int) -> None:
         changes = self._unsaid[peer]
         full = changes is None
         said = self._leading.raft_groups if changes is None else changes
         beat = Beats(
-            self.node.broker, self._now, full, tuple(said.values()), len(self._leading.raft_groups), self._leading.checksum,
-            self._reserve.is_full,
+            self.node.broker, self.now, full, tuple(said.values()), len(self._leading.raft_groups),
+            self._leading.checksum, self._reserve.is_full,
         )  # fmt: skip
         if self.send(Address("heartbeats", "", peer), beat):
             self._unsaid[peer] = {}
@@ -266,14 +262,14 @@ class Heartbeats(Actor):
         if said is not None and said.term == follows.term:
             doubts.pop(follows.raft_group, None)
         else:
-            doubts.setdefault(follows.raft_group, self._now)
+            doubts.setdefault(follows.raft_group, self.now)
 
     def _doubt_on(self, peer: int, patience_s: float) -> None:
         """Another beat came, and it still does not lead what some replicas here believe."""
         doubts = self._doubts.get(peer)
         if not doubts:
             return
-        now = self._now
+        now = self.now
         for raft_group, since in list(doubts.items()):
             if now - since >= patience_s:
                 doubts[raft_group] = now

@@ -26,7 +26,7 @@ class Led:
 class Leadership:
     """What one node has heard."""
 
-    __slots__ = ("_awaited", "_raft_groups", "_led_until", "full")
+    __slots__ = ("_awaited", "_led_until", "_raft_groups", "full")
 
     def __init__(self) -> None:
         self.full: set[int] = set()

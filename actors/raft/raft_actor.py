@@ -434,8 +434,7 @@ class RaftActor(Actor):
     def _expect_no_answer(self) -> None:
         """A voter is there that may not have been asked: an election that is under way may be tried again when due."""
         if not self._member.node.follows or not self._stands:
-            self._stands, self._elect_from = False, -math.inf
-            self.context.elections.ended(self.raft_group, self.now)
+            self._stand_down()
 
     def _tell_it_may_elect(self) -> None:
         self.node.tell_local(self.address, _MayElect())
@@ -443,8 +442,10 @@ class RaftActor(Actor):
     def _look_at_election(self) -> None:
         """Give up the place among the elections of this process once this replica does not stand any more."""
         node = self._member.node
-        if node.role.is_electing or node.wants_election(self.now):
-            return
+        if not node.role.is_electing and not node.wants_election(self.now):
+            self._stand_down()
+
+    def _stand_down(self) -> None:
         self._stands, self._elect_from = False, -math.inf
         self.context.elections.ended(self.raft_group, self.now)
 
@@ -456,10 +457,6 @@ class RaftActor(Actor):
             self.send(self._peer(broker), beat)
 
     # -- inside ------------------------------------------------------------------------------------------------
-
-    @property
-    def now(self) -> float:
-        return self.node.scheduler.clock.now()
 
     @property
     def _now_ms(self) -> int:

@@ -123,6 +123,11 @@ class Actor(HookedActor):
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         return self.node.log
 
+    @property
+    def now(self) -> float:
+        """The scheduler's monotonic time, in seconds."""
+        return self.node.scheduler.clock.now()
+
     def send(self, address: Address, message: Any) -> bool:
         """Tell whoever lives at `address`, and say whether it went out: for what may be lost, such as Raft messages."""
         try:
