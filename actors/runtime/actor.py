@@ -15,11 +15,12 @@
 
 Handlers are plain functions: they never await and never block. A handler that cannot answer yet takes the answer with
 `self.defer()` and sets it later; one that needs an answer itself gives `self.ask` a function to go on with, which runs
-as a message of its own. Whatever waits outside (sockets, files, other threads) tells its results to actors.
+as a message of its own. What waits outside (sockets, files, other threads) sends its results to actors as messages.
 
-pykka's semantics hold: what a handler raises reaches the asker and the actor lives on; what a handler raises on a tell
-ends the actor (`on_failure`), and its supervisor makes it anew. What differs: pykka's registry, a linear list, is not
-used (node.py has a directory), and `start` is `Node.spawn`, since every actor needs a place to live.
+pykka's semantics hold: an exception in the handler of an ask goes to the asker, and the actor lives on; an exception
+in the handler of a tell ends the actor (`on_failure`), and its supervisor restarts it. Two things differ: pykka's
+registry, a linear list, is not used (node.py has a directory), and `Node.spawn` replaces `start`, since every actor
+needs a node.
 
 The private hooks of pykka that this stands on are in pykka_hooks.py.
 """
@@ -75,13 +76,13 @@ class Continue:
 
 
 class Actor(HookedActor):
-    """Base of everything alive. `node` and `address` are set before `__init__` runs."""
+    """The base class of all actors. `node` and `address` are set before `__init__` runs."""
 
     mailbox_capacity: ClassVar[int] = 4096
     mailbox_overflow: ClassVar[Overflow] = Overflow.REFUSE
     restart: ClassVar[Restart | None] = Restart()
     urgent: ClassVar[bool] = False
-    """Does it go before all others that are ready? For an actor with little to do, which all others depend on."""
+    """Is it scheduled before all other ready actors? For an actor with little to do, on which the others depend."""
 
     inbox_class = Mailbox
     future_class = Future
@@ -129,7 +130,7 @@ class Actor(HookedActor):
         return self.node.scheduler.clock.now()
 
     def send(self, address: Address, message: Any) -> bool:
-        """Tell whoever lives at `address`, and say whether it went out: for what may be lost, such as Raft messages."""
+        """Tell the actor at `address`. False if the message was not sent: for messages that may be lost, as Raft's."""
         try:
             self.node.tell(address, message)
         except (pykka.ActorDeadError, MailboxFull):
@@ -152,12 +153,12 @@ class Actor(HookedActor):
         return future
 
     def defer(self) -> Future[Any]:
-        """Take over the answer to the message in hand: set it later, now or in another turn."""
+        """Take over the answer to the message in hand, to set it now or in another turn."""
         envelope = self._envelope
         assert envelope is not None, "there is no message in hand to defer the answer of"
         reply = envelope.reply_to
         if reply is None:
-            return Future(self.node.scheduler)  # told, not asked: nobody waits, whatever is set goes nowhere
+            return Future(self.node.scheduler)  # a tell: no asker waits, so the answer is dropped
         envelope.reply_to = None
         self._taken = (envelope, reply)
         self._owed[reply] = None
@@ -175,18 +176,18 @@ class Actor(HookedActor):
         return self._keep(self.node.scheduler.timers.every(seconds, lambda: self._tell_self(message)))
 
     def in_background(self, message: Any) -> None:
-        """Tell this actor `message` when all others had their turn: for long work, a piece at a time."""
+        """Tell this actor `message` after the turns of all ready actors: for long work, a piece at a time."""
         self.node.scheduler.in_background(lambda: self._tell_self(message))
 
     def stop(self) -> None:
-        """Stop once what waits in the mailbox is handled. Never refused, however full that is."""
+        """Stop after the messages that wait in the mailbox. Never refused, however full the mailbox is."""
         self.actor_inbox.put_own(Envelope(ActorStop()))
 
     # -- pykka's hooks ---------------------------------------------------------------------------------------
 
     @classmethod
     def start(cls, *_args: Any, **_kwargs: Any) -> NoReturn:
-        """Refused: an actor needs a place to live."""
+        """Refused: an actor needs a node."""
         raise TypeError(f"start {cls.__name__} with node.spawn({cls.__name__}, ..., address=...)")
 
     def activate(self) -> None:
@@ -243,7 +244,7 @@ class Actor(HookedActor):
     # -- the scheduler's side ----------------------------------------------------------------------------------
 
     def run_batch(self, limit: int, stop_at: float = math.inf) -> None:
-        """Handle at most `limit` messages, until about `stop_at`. The scheduler's, nobody else's."""
+        """Handle at most `limit` messages, until about `stop_at`. Called by the scheduler alone."""
         inbox, now = self.actor_inbox, self.node.scheduler.clock.now
         queue = inbox.queue
         while queue and limit:
@@ -267,7 +268,7 @@ class Actor(HookedActor):
             inbox.scheduled = False
 
     def crash(self) -> None:
-        """Vanish without a word, as the process would: no on_stop, no restart, nobody told but who waits here."""
+        """End as with the process: no on_stop, no restart, no Terminated; only askers in this process are answered."""
         if not self.actor_inbox.closed:
             self._close()
             self._refuse_all()
@@ -302,10 +303,10 @@ class Actor(HookedActor):
 
 
 def forget_frames(error: BaseException | None) -> None:
-    """Let go of what the functions held through which this error came.
+    """Drop the error's traceback, which holds the frames of the functions that the error has passed.
 
-    A function that was given an error and raised it holds the error, and the error holds the function's frame: a
-    circle that keeps open files alive until the next garbage collection.
+    A frame that also holds the error forms a reference cycle with it, and keeps open files alive until the next garbage
+    collection.
     """
     while error is not None:
         error.__traceback__ = None

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class HookedActor(pykka.Actor):
-    """A pykka.Actor that something else than pykka runs."""
+    """A pykka.Actor whose turns are not run by pykka."""
 
     inbox_class: ClassVar[Callable[[], Any]]
     future_class: ClassVar[Callable[[], pykka.Future[Any]]]

@@ -1,8 +1,8 @@
 """References: the only way to an actor, in this process or in another.
 
-`tell` and `ask` mean what they mean in pykka. What differs is said by the type: an ask on the loop's own thread must
-not block, so it is written `await ref.ask(message, block=False, timeout=1.0)` there, and its timeout is a deadline on
-the scheduler's clock. From any other thread the blocking forms work as pykka's do.
+`tell` and `ask` mean what they mean in pykka, with one difference: an ask on the loop's own thread must not block.
+There it is written `await ref.ask(message, block=False, timeout=1.0)`, and its timeout is a deadline on the scheduler's
+clock. From any other thread the blocking forms work as pykka's do.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Exits:
 
 
 class RemoteInbox:
-    """Where messages to an actor in another process go in: the link to its broker."""
+    """The inbox of an actor in another process: what is put in goes over the link to its broker."""
 
     __slots__ = ("_address", "_exits")
 
@@ -136,7 +136,7 @@ class RemoteInbox:
 
 
 class RemoteRef(AddressedRef[pykka.Actor]):
-    """A reference to an actor of another process. It outlives restarts there: it holds an address, no actor."""
+    """A reference to an actor of another process. It holds an address and no actor, so it outlives restarts there."""
 
     def __init__(self, exits: Exits, address: Address) -> None:
         # pykka's __init__ wants the actor itself; tell, ask and stop touch only what is set here.

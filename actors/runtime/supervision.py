@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from actors.runtime.timers import Timer
 
 TELL_SECONDS = 60.0
-"""A failure that passes by itself is logged this often for each actor, however often it is tried again."""
+"""How often a failure that is outlasted is logged for each actor, however often the actor is restarted."""
 
 
 @frozen(slots=True)
@@ -35,13 +35,13 @@ class Restart:
     backoff_s: float = 0.05
     backoff_max_s: float = 5.0
     outlasts: tuple[type[BaseException], ...] = ()
-    """What passes by itself, or when somebody mends it (a full disk): the actor is restarted until it has passed."""
+    """Errors that pass by themselves, or once an operator acts (a full disk): the actor is restarted until then."""
     ends: tuple[type[BaseException], ...] = ()
-    """What no restart mends: the actor stays dead at once."""
+    """Errors that no restart mends: the actor is not restarted."""
 
     @property
     def expects(self) -> tuple[type[BaseException], ...]:
-        """What says everything in its own text: a traceback adds nothing."""
+        """Errors whose text says everything: they are logged without a traceback."""
         return (*self.outlasts, *self.ends)
 
 
@@ -61,7 +61,7 @@ class _Child:
     failures: deque[float] = Factory(deque)
     outlasted: deque[float] = Factory(deque)
     told_at: float = -math.inf
-    """When a failure that passes was last logged."""
+    """When a failure that is outlasted was last logged."""
     timer: Timer | None = None
 
 
@@ -85,7 +85,7 @@ class Supervisor:
         self.given_up.pop(address, None)
 
     def forget(self, address: Address) -> None:
-        """The actor was stopped on purpose, or its node ends: it shall not come back."""
+        """The actor was stopped on purpose, or its node ends: it is not restarted."""
         child = self._children.pop(address, None)
         if child is not None and child.timer is not None:
             child.timer.cancel()
@@ -134,7 +134,7 @@ class Supervisor:
 
 @frozen(slots=True)
 class Terminated:
-    """A watched actor has ended, was never there, or can no longer be seen (its link is gone)."""
+    """A watched actor has ended, does not exist, or cannot be reached any more (its link is lost)."""
 
     address: Address
     reason: str
@@ -157,7 +157,7 @@ class PeerDown:
 
 
 class Watches:
-    """A two-way table: what is watched, and by whom. Both ends can go away first."""
+    """A two-way table of targets and their watchers. Either may go first."""
 
     def __init__(self) -> None:
         self._watchers: dict[Any, set[Any]] = {}
@@ -175,23 +175,23 @@ class Watches:
         return first
 
     def remove(self, watcher: Any, target: Any) -> bool:
-        """True if nobody watches that target any more."""
+        """True if that target has no watcher any more."""
         _discard(self._watched, watcher, target)
         return _discard(self._watchers, target, watcher)
 
     def of(self, target: Any) -> list[Any]:
-        """Who watches it, in a stable order."""
+        """Its watchers, in a stable order."""
         return sorted(self._watchers.get(target, ()), key=str)
 
     def target_gone(self, target: Any) -> list[Any]:
-        """Take the target out; who watched it must be told."""
+        """Take the target out. Gives its watchers, which have to be told."""
         watchers = self.of(target)
         for watcher in watchers:
             self.remove(watcher, target)
         return watchers
 
     def watcher_gone(self, watcher: Any) -> list[Any]:
-        """Take the watcher out; returns the targets that nobody watches any more."""
+        """Take the watcher out. Gives the targets that have no watcher any more."""
         return [target for target in sorted(self._watched.get(watcher, ()), key=str) if self.remove(watcher, target)]
 
     def targets(self) -> list[Any]:

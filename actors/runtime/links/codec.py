@@ -7,7 +7,7 @@
         topic: str
         records: Payload
 
-The number is the message's name on the wire; it is never reused for something else. The field types give the form:
+The number is the message's name on the wire; it is never given to another message. The field types give the form:
 
     int float bool                  8, 8 and 1 bytes, big-endian
     str bytes Address               length, then bytes

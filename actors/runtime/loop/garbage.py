@@ -1,4 +1,4 @@
-"""Looks for garbage in cycles, a little at a time.
+"""Collects garbage in cycles, a little at a time.
 
 Python looks through everything alive whenever a quarter more has become old: with a thousand partitions, or one request
 of 20,000 elements, that holds the loop for a tenth of a second, and again and again while a long request is worked on.
@@ -27,7 +27,7 @@ EVERYTHING_OBJECTS = 200_000
 
 
 class Garbage:
-    """What one process does about garbage in cycles."""
+    """The collections of one process."""
 
     def __init__(self) -> None:
         self._frozen = gc.get_freeze_count()

@@ -1,4 +1,4 @@
-"""The tasks that keep a scheduler going on trio: one for turns that others left unfinished, one for timers."""
+"""The tasks that run a scheduler on trio: one for turns that other tasks left unfinished, one for timers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def run_scheduler(scheduler: Scheduler, *, task_status: trio.TaskStatus[No
         try:
             token.run_sync_soon(work.wake, idempotent=True)
         except trio.RunFinishedError:
-            return  # the loop has ended: nobody is left to run it, and asks from threads run into their timeouts
+            return  # the loop has ended: asks from other threads run into their timeouts
 
     scheduler.attach_loop(work.wake, earlier.wake, wake_from_thread)
     try:
@@ -89,9 +89,9 @@ async def drained(scheduler: Scheduler) -> None:
 
 
 async def caught_up(scheduler: Scheduler, turns: int) -> None:
-    """Wait until actors have done what was brought to them, or for so many turns.
+    """Wait until actors have handled what was brought to them, or for so many turns.
 
-    What is worked on in the background is not waited for: there may be some of it for as long as clients want.
+    Background work is not waited for: clients may cause more of it at any time.
     """
     while scheduler.is_behind and turns:
         scheduler.turn(_nothing_more)
@@ -100,7 +100,7 @@ async def caught_up(scheduler: Scheduler, turns: int) -> None:
 
 
 def _nothing_more() -> None:
-    """Brought to a turn, so that it does nothing of the background's."""
+    """Brought to a turn, so that it runs no background work."""
 
 
 async def _run_timers(scheduler: Scheduler, earlier: Parking) -> None:
