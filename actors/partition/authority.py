@@ -1,4 +1,4 @@
-"""May a replica answer a question, show records, or append? One object decides, and says why not.
+"""Whether a replica may answer a question, show records, or append. One object decides, and gives the reason.
 
     to_answer    the replica leads, has heard a majority within the leader time-out, and no later generation has begun
     to_read      the same; a leader that has lost all other voters also shows what it knows to be committed
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @frozen(slots=True)
 class Objection:
-    """Why a replica does not do what it was asked."""
+    """Why a replica refuses a request."""
 
     error: ErrorCode
     reason: str
@@ -74,9 +74,9 @@ class Authority:
     def to_read(self, leader_epoch: int, offset: int = 0, last_epoch: int = -1) -> Objection | None:
         """Why this replica may not show committed records from `offset` on to a client that knows these epochs.
 
-        A leader without any other voter may show them: they may be old, and are committed all the same. But a client
-        that has read further, or in a later epoch, did so from a later leader; it must not be told that those records
-        never were.
+        A leader that has lost all other voters may show them: they may be old, but they are committed. A client that
+        has read further, or in a later epoch, has read from a later leader: it is refused, since this leader lacks
+        those records.
         """
         if not self.leads_alone:
             return self.to_answer(leader_epoch)
@@ -102,7 +102,7 @@ class Authority:
         return objection
 
     def _may_be_heard(self, acks: int) -> bool:
-        """This process was asleep, and followers are about to answer; acks=all is answered by them in any case."""
+        """This process was stopped, and followers may answer soon. acks=all waits for them in any case."""
         return acks == ALL and self._pulse.is_waking(self._now())
 
     def _not_leader(self) -> Objection:

@@ -1,6 +1,6 @@
 """`partitions@N`: the partitions of one broker. It has a replica for each that the metadata wants here, and no other.
 
-Replicas are made and ended a few at a time, and no more are made while some still have no leader: a topic with a
+Replicas are made and ended a few at a time, and no more are made while some still have no leader: so a topic with a
 thousand partitions does not block other work, and its elections do not delay each other. A replica's files are removed
 only when the metadata says so: its topic was deleted, or the partition's leader has confirmed a move away from here.
 Now and then it transfers leadership from this broker back to preferred leaders, unless a broker is missing.
@@ -39,13 +39,13 @@ from protocol.late_attrs import frozen
 AT_ONCE = 4
 """Replicas made or ended in one turn."""
 LOOKS_AT_ONCE = 256
-"""Partitions looked at in one turn, though nothing may be amiss with them; a topic is looked at as a whole."""
+"""The partitions that are checked in one turn, about: a topic is checked as a whole."""
 LEADERLESS_MAX = 16
-"""While so many of the last replicas made have no leader yet, no more are made…"""
+"""While so many of the last replicas have no leader yet, no more are made…"""
 LEADERLESS_SECONDS = 0.25
-"""…but they are not waited for longer than that if too few of their brokers are there to elect one…"""
+"""…but a replica is not waited for longer than this if too few of its brokers are linked to elect a leader…"""
 LEADERLESS_SECONDS_MAX = 2.0
-"""…and never longer than that: a machine that is slow gets no more elections at once than it gets done."""
+"""…and never longer than this. So a slow machine gets no more elections at once than it can end."""
 LOOK_AGAIN_SECONDS = 0.005
 REMOVED_AT_ONCE = 64
 BALANCE_SECONDS = 5.0
@@ -53,7 +53,7 @@ LOOK_AT_DISK_SECONDS = 1.0
 TELL_FULL_SECONDS = 60.0
 TRANSFERS_AT_ONCE = 50
 _GONE = ".gone"
-"""What is removed is called so first: a crash may leave any part of it, and a group's own directory must be whole."""
+"""A directory is renamed before it is removed: a crash may leave a part of it, and a replica's must be complete."""
 _GROUP_NAME = re.compile(r".+-[0-9]+\.[A-Za-z0-9_-]{22}")
 
 
@@ -64,7 +64,7 @@ class _GoOn:
 
 @frozen(slots=True)
 class Balance:
-    """Hand partitions that are led from here to their preferred leaders."""
+    """Transfer leadership of partitions that are led here to their preferred leaders."""
 
 
 @frozen(slots=True)
@@ -88,30 +88,30 @@ class Partitions(Actor):
         self._background = background
         self._coordinator_classes = coordinators
         self._here: dict[str, tuple[str, int]] = {}
-        """Groups that have a replica here, with topic id and number."""
+        """The Raft groups that have a replica here, with topic id and number."""
         self._ending: set[str] = set()
         self._found: dict[str, str] = {}
-        """Directories of groups that the metadata wanted here at first and that have no replica yet, with topic ids."""
+        """Directories that were found at the start, are wanted, and have no replica yet, with topic ids."""
         self._of_topic: dict[str, dict[str, None]] = {}
-        """All of these groups, by topic id."""
+        """All of these Raft groups, by topic id."""
         self._leaderless: dict[str, float] = {}
-        """Groups whose replica was made a moment ago and that have no leader yet, with the time."""
+        """Raft groups whose replica was just made and that have no leader yet, with the time."""
         self._leaderless_here = Leaderless(self, context.leadership)
         self._leaving: list[str] = []
-        """Groups whose directories are to be removed."""
+        """Raft groups whose directories are to be removed."""
         self._removing = False
         self._due: dict[str, None] = {}
-        """Topics to look at."""
+        """The ids of topics to check."""
         self._steps: deque[tuple[str, str, int]] = deque()
-        """Groups to look at, with topic id and number."""
+        """Raft groups to check, with topic id and number."""
         self._going_on = False
         self._coordinators: dict[Address, None] = {}
         self._tell_full_at = -math.inf
         self._complete = False
-        """Only then is what the metadata does not want here surely not wanted."""
+        """Is the metadata complete? Only then are replicas removed that it does not want here."""
 
     def on_start(self) -> None:
-        """Its controller tells it of everything once it has replayed what is on disk. If it failed, others go on."""
+        """Find the actors that are here already, if this is a restart, and ask the controller for the metadata."""
         for address in self.node.addresses:
             if address.kind == "replica":
                 self._note_here(address.name, *parts_of(address.name))
@@ -121,15 +121,15 @@ class Partitions(Actor):
         self._due.update(dict.fromkeys(self.context.metadata.topics))
         self.every(BALANCE_SECONDS, Balance())
         self.every(LOOK_AT_DISK_SECONDS, _LookAtDisk())
-        self.send(Address("controller", "", self.node.broker), TellMetadata())  # or is not there yet, and will tell
+        self.send(Address("controller", "", self.node.broker), TellMetadata())  # if it is not there yet, it tells later
         self._go_on()
 
     @handles(_LookAtDisk)
     def look_at_disk(self, _message: _LookAtDisk) -> None:
         """While the disk is full: log one line a minute, and let other brokers lead.
 
-        A replica whose append is refused hands over by itself. A replica without appends may be of no use either: the
-        coordinator of its partition may wait for the controller of this broker, which cannot write.
+        A replica whose append is refused hands over without this. A replica without appends may be of no use either:
+        the coordinator of its partition may wait for the controller of this broker, which cannot write.
         """
         reserve, now = self.context.handles.reserve, self.now
         if reserve.is_full and now >= self._tell_full_at:
@@ -144,7 +144,7 @@ class Partitions(Actor):
             self._let_others_lead()
 
     def _let_others_lead(self) -> None:
-        """Ask the replicas here to hand over that lead with a broker in sync that takes records."""
+        """Ask the leaders here to hand over that have an in-sync replica on a broker with space."""
         leadership, broker = self.context.leadership, self.node.broker
         for raft_group, led in leadership.led_by(broker):
             if raft_group in self._here and any(one != broker and one not in leadership.full for one in led.in_sync):
@@ -186,13 +186,13 @@ class Partitions(Actor):
 
     @handles(Terminated)
     def terminated(self, message: Terminated) -> None:
-        """A replica that was told to end has: what it had goes too."""
+        """A replica has ended that was to end: remove its files."""
         if message.address.name in self._ending:
             self._remove(message.address.name)
 
     @handles(_Removed)
     def removed(self, message: _Removed) -> None:
-        """Now there is room for another replica of the group, if one is wanted again."""
+        """Directories are removed: another replica of the Raft group can be made, if one is wanted again."""
         for raft_group in message.raft_groups:
             if raft_group in message.errors:
                 self.log.error("partitions: %s was not removed: %s", raft_group, message.errors[raft_group])
@@ -220,7 +220,7 @@ class Partitions(Actor):
             self.send(replica_address(one.raft_group, one.leader), TransferLeadership(one.preferred))
 
     def _look_at_all(self) -> None:
-        """Which replicas are missing here, and which are not wanted? A message that said so may have been lost."""
+        """Check for missing and unwanted replicas: a message about them may have been lost."""
         broker, here = self.node.broker, set(self._here)
         for topic, number, partition in self.context.metadata.partitions():
             raft_group = group_name(topic.name, number, topic.id)
@@ -231,10 +231,10 @@ class Partitions(Actor):
         self._go_on()
 
     def _remove_strays(self) -> None:
-        """Replicas that were to go while this broker was down.
+        """Remove the replicas that became unwanted while this broker was down.
 
-        A replica is made after the metadata that wants it is on disk here: if all of that is replayed and does not want
-        it, it was taken back since.
+        A replica is made after the metadata that wants it is on this disk. So if all metadata on this disk is replayed
+        and does not want the replica, it was wanted once and is not any more.
         """
         context, broker = self.context, self.node.broker
         if context.metadata.applied == 0:
@@ -244,13 +244,15 @@ class Partitions(Actor):
             for topic, number, partition in context.metadata.partitions()
             if broker in partition.keepers
         }
-        wanted.update(self._here)  # what lives is ended first, with its topic's turn
+        wanted.update(self._here)  # living replicas are ended first, when their topic is checked
         for name in context.handles.filesystem.list(context.data_dir):
             if name.endswith(_GONE):
                 self._remove_rest(name)
             elif _GROUP_NAME.fullmatch(name) and name not in self._here:
                 if name in wanted:
-                    topic_id = self._found[name] = parts_of(name)[0]  # which may change before its replica is made
+                    topic_id = self._found[name] = parts_of(name)[
+                        0
+                    ]  # the metadata may change before its replica is made
                     self._of_topic.setdefault(topic_id, {})[name] = None
                 else:
                     self._remove_stray(name)
@@ -258,7 +260,7 @@ class Partitions(Actor):
     def _remove_stray(self, raft_group: str) -> None:
         self.log.info("partitions: %s is no longer kept here", raft_group)
         self._ending.add(raft_group)
-        self._note_here(raft_group, *parts_of(raft_group))  # until it is removed, there is no room for another
+        self._note_here(raft_group, *parts_of(raft_group))  # until it is removed, no other replica of it can be made
         self._remove(raft_group)
 
     def _go_on(self) -> None:
@@ -267,7 +269,7 @@ class Partitions(Actor):
             self.after(LOOK_AGAIN_SECONDS if self._steps and self._must_wait() else 0.0, _GoOn())
 
     def _must_wait(self) -> bool:
-        """Elections need disk and processor: with too many at once, none is over before it is tried anew."""
+        """Are too many elections under way? Then each would take longer than its time-out, and be repeated."""
         now, leadership = self.now, self.context.leadership
         for raft_group, made_at in list(self._leaderless.items()):
             waited = now - made_at
@@ -277,7 +279,7 @@ class Partitions(Actor):
         return len(self._leaderless) >= LEADERLESS_MAX
 
     def _can_elect(self, raft_group: str) -> bool:
-        """Are a majority of the brokers there that keep it?"""
+        """Is a majority of the brokers with its replicas linked?"""
         topic_id, number = parts_of(raft_group)
         topic = self.context.metadata.topics.get(topic_id)
         if topic is None or number >= len(topic.partitions):
@@ -287,7 +289,7 @@ class Partitions(Actor):
         return len(there) >= placement.majority(len(keepers))
 
     def _steps_of(self, topic_id: str) -> list[tuple[str, str, int]]:
-        """The groups of this topic whose replica has to be ended or made: the former come first."""
+        """The Raft groups of this topic whose replica has to be ended, and then those whose replica has to be made."""
         topic, broker = self.context.metadata.topics.get(topic_id), self.node.broker
         wanted = {
             group_name(topic.name, number, topic.id): number
@@ -312,11 +314,11 @@ class Partitions(Actor):
             del self._of_topic[topic_id]
 
     def _settle(self, raft_group: str, topic_id: str, number: int) -> int:
-        """Make or end the replica of this group, if it is to be. Gives how many were."""
+        """Make or end the replica of this Raft group, if needed. Gives how many were made or ended."""
         topic, broker = self.context.metadata.topics.get(topic_id), self.node.broker
         if topic is not None and number < len(topic.partitions) and broker in topic.partitions[number].keepers:
             if raft_group in self._here or not (self._complete or self._has_files(raft_group)):
-                return 0  # one that is made anew must not be of the past
+                return 0  # a new replica is made only if complete metadata wants it
             self._note_here(raft_group, topic_id, number)
             self._found.pop(raft_group, None)
             self._leaderless[raft_group] = self.now
@@ -332,7 +334,7 @@ class Partitions(Actor):
         return 0
 
     def _coordinate(self, topic: Topic, number: int) -> None:
-        """Give a replica of an internal topic the actor that works with what is in it."""
+        """Spawn the coordinator that works with this partition of an internal topic."""
         address = coordinator_address(topic.name, number, self.node.broker)
         if address not in self._coordinators:
             self.node.spawn(self._coordinator_classes[topic.name], topic.name, number, self.context, address=address)
@@ -352,9 +354,11 @@ class Partitions(Actor):
         return 1
 
     def _remove(self, raft_group: str) -> None:
-        """Take a group's directory away, in the background."""
+        """Remove the directory of a replica, in the background."""
         context = self.context
-        if parts_of(raft_group)[0] not in context.metadata.topics:  # else others have it, and it may come back
+        if (
+            parts_of(raft_group)[0] not in context.metadata.topics
+        ):  # else other brokers keep the partition, and it may come back
             context.leadership.forget(raft_group)
             self.send(Address("flusher", "", self.node.broker), ForgetVotes(raft_group))
 
@@ -362,7 +366,7 @@ class Partitions(Actor):
         self._remove_next()
 
     def _remove_next(self) -> None:
-        """Many directories with one sync: it is what takes the time."""
+        """Remove many directories with one sync, which takes most of the time."""
         if self._removing or not self._leaving:
             return
         self._removing = True
@@ -389,7 +393,7 @@ class Partitions(Actor):
         self._background.submit(work, done)
 
     def _remove_rest(self, name: str) -> None:
-        """A removal was interrupted; its group may have another directory by now."""
+        """Finish an interrupted removal. The replica may have a new directory by now."""
         path, files = f"{self.context.data_dir}/{name}", self.context.handles.filesystem
 
         def done(error: BaseException | None) -> None:
@@ -400,7 +404,7 @@ class Partitions(Actor):
 
 
 def _tried(raft_group: str, errors: dict[str, BaseException], work: Callable[[str], None], data_dir: str) -> bool:
-    """Do it with the group's directory. Whether it worked; if not, that is noted, and others go on."""
+    """Run `work` on the replica's directory. True if it succeeded; an error is noted, so that others go on."""
     try:
         work(f"{data_dir}/{raft_group}")
     except OSError as error:
@@ -409,14 +413,14 @@ def _tried(raft_group: str, errors: dict[str, BaseException], work: Callable[[st
 
 
 def _rename(files: Filesystem, directory: str) -> None:
-    """Give a directory the name of what is removed."""
+    """Rename a directory that is to be removed."""
     if files.exists(directory):
         files.remove_tree(f"{directory}{_GONE}")
         files.rename(directory, f"{directory}{_GONE}")
 
 
 def groups_on_disk(files: Filesystem, data_dir: str) -> list[str]:
-    """Every group but the metadata's own, which is always synced, that has a log here."""
+    """Every Raft group that has a log here, but for that of the metadata, which is always synced."""
     if not files.exists(data_dir):
         return []
     return [

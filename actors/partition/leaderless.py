@@ -1,6 +1,6 @@
 """Partitions of one broker that have had no leader for a while: one WARNING a minute says why, for all of them.
 
-Only what an operator can change is worth a line: replicas say which others they wait for (log/raft/waiting.py).
+A line is logged only where an operator can act: replicas say which others they wait for (log/raft/waiting.py).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Leaderless:
         self._warned_at: float | None = None
 
     def look(self, raft_groups: Iterable[str], now: float) -> None:
-        """`groups` have a replica here. Called now and then."""
+        """Called now and then with the Raft groups that have a replica here."""
         since = {
             raft_group: self._since.get(raft_group, now)
             for raft_group in raft_groups

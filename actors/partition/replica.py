@@ -1,8 +1,8 @@
 """`replica/orders-3@2`: one replica of one partition, as an actor.
 
-It drives a Raft member over a partition log: what comes in (appends of clients, messages of its peers, links that come
-and go, syncs that are done) goes through the member, and what that has to say goes out in the same turn. It answers
-appends when they are as safe as was asked for, and reads up to what a majority holds.
+It drives a Raft member over a partition log: appends of clients, messages of peers, changes of links and finished syncs
+go through the member, and the member's messages are sent in the same turn. It answers an append when the replicas that its
+acks demands hold it, and reads up to the high watermark.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Replica(RaftActor):
         self._expire_at: float | None = None
         self._checks_move = False
         self._coordinator: Address | None = None
-        """The actor that works with the records of this partition of an internal topic, where this replica leads."""
+        """The coordinator of this partition of an internal topic, which works while this replica leads."""
         self._authority: Authority
         self._appends: AppendQueue
         self._admissions: Admissions
@@ -156,7 +156,7 @@ class Replica(RaftActor):
 
     def on_start(self) -> None:
         if self._topic_id not in self.context.metadata.topics:
-            self.stop_now()  # its topic was deleted since this was made: there is nothing to do
+            self.stop_now()  # its topic was deleted since this replica was made
             return
         name = self.context.metadata.topics[self._topic_id].name
         if name in KINDS:
@@ -164,7 +164,7 @@ class Replica(RaftActor):
         super().on_start()
 
     def on_opened(self) -> None:
-        """Make the parts of this replica. Each gets what it needs, and none gets the replica."""
+        """Make the parts of this replica. Each gets the functions that it needs, and none gets the replica."""
         context, raft_group, node, log = self.context, self.raft_group, self._member.node, self._member.log
         actions = Actions(
             now=self.node.scheduler.clock.now, defer=self.defer, send=self.send, ask=self.ask, ask_peer=self._ask_peer,
@@ -202,7 +202,7 @@ class Replica(RaftActor):
         super().on_failure(*why)
 
     def _stop_lookups(self) -> None:
-        if self._lookups is not None:  # it is, if this replica ended before its log was open
+        if self._lookups is not None:  # else this replica ended before its log was open
             self._lookups.stop()
 
     # -- what clients ask --------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class Replica(RaftActor):
         self._admissions.go_on()
 
     def _after_call(self, call: LongCall | None, message: Any) -> None:
-        """Tell this actor `message` when another thread has done the call, if there is one, and else soon."""
+        """Tell this actor `message` after another thread has run the call; without a call, at once."""
 
         def done(_error: BaseException | None) -> None:
             self.after(0.0, message)
@@ -295,9 +295,9 @@ class Replica(RaftActor):
     ) -> AppendResult | None:
         """The answer to a batch that is refused with this error; None if a majority is asked first.
 
-        A client that is told OUT_OF_ORDER_SEQUENCE_NUMBER counts its batches afresh under another epoch and sends them
-        again, written or not. A leader that was deposed and has not heard of it lacks what its successor has written,
-        so it would cause duplicates. Only a leader that a majority confirms reports a missing batch.
+        A client that gets OUT_OF_ORDER_SEQUENCE_NUMBER numbers its batches from 0 under another epoch and sends them
+        again, written or not. A deposed leader that does not know of its successor lacks the successor's records, so
+        its answer would cause duplicates. Only a leader that a majority confirms reports a missing batch.
         """
         if not isinstance(error, OutOfOrderSequence):
             return self._refused(error)
@@ -329,17 +329,17 @@ class Replica(RaftActor):
                 reply.set(result)
 
     def _refused_for_now(self, request: AppendRecords) -> None:
-        """The client will send this again, and may have sent more behind it."""
+        """Note a batch that the client will send again: the client may have sent later batches behind it."""
         if request.own:
             return
         try:
             header = read_header(request.batches)
         except ProtocolError:
-            return  # told when it comes again
+            return  # it is refused for this when it comes again
         self._note_refused(header)
 
     def _note_refused(self, header: BatchHeader | None) -> None:
-        """Also what is written and not held by enough replicas: another leader may cut it off."""
+        """Also called for a batch that is written and not held by enough replicas: another leader may cut it off."""
         if header is not None:
             self.context.refusals.note(self.raft_group, header, self.now, self.producers)
 
@@ -373,7 +373,7 @@ class Replica(RaftActor):
             is_new = producers.check_marker(
                 request.producer_id, request.producer_epoch, request.coordinator_epoch, request.transaction_version
             )
-            # Also if it seems to be here already: it may be the next transaction's, of which nothing was written yet.
+            # Also if the marker seems to be here: it may end the next transaction, which has written nothing yet.
             self._transactions.ended(request)
             if is_new:
                 kind = ControlType.COMMIT if request.commit else ControlType.ABORT
@@ -427,8 +427,8 @@ class Replica(RaftActor):
     def _confirm(
         self, leader_epoch: int, then: Callable[[], Callable[[LeadershipAnswer], None]]
     ) -> LeadershipAnswer | None:
-        """Ask the voters whether this replica leads. None if they have to answer first, as they have unless this is
-        the only voter: what `then` makes is called with the outcome."""
+        """Ask the voters whether this replica leads. None if their answers are needed, that is unless this is the only
+        voter: then the function that `then` gives is called with the outcome."""
         objection = self._authority.to_answer(leader_epoch)
         if objection is not None:
             return LeadershipAnswer(objection.error)
@@ -460,7 +460,7 @@ class Replica(RaftActor):
             raise
 
     def _follow_log_start(self, message: Append) -> None:
-        """The leader's log starts further on: records were deleted, or retention was there before."""
+        """The leader's log start is higher: records were deleted there, or its retention ran first."""
         node = self._member.node
         if node.follows and message.term == node.term:
             try:
@@ -495,7 +495,7 @@ class Replica(RaftActor):
 
     @handles(CleanUp)
     def clean_up(self, message: CleanUp) -> bool | None:
-        """Note where the log stands, delete what is too old or too much, and compact what is dirty."""
+        """Checkpoint the log, apply retention, and compact the dirty part."""
         try:
             is_all = self._cleaning.clean_up(retention=message.retention)
         except LogOffline as error:
@@ -518,9 +518,9 @@ class Replica(RaftActor):
 
     @handles(MetadataChanged)
     def metadata_changed(self, _message: MetadataChanged) -> None:
-        """Its topic has other settings, or others shall keep it."""
+        """The settings or the wanted replicas of its topic may have changed."""
         if self._topic_id not in self.context.metadata.topics:
-            return  # it is about to be ended
+            return  # this replica is about to be ended
         spec, member = self.spec(), self._member
         member.log.config = spec.log
         member.node.config = self._raft_config(spec, member.log)
@@ -537,7 +537,7 @@ class Replica(RaftActor):
     def expire(self, _message: _Expire) -> None:
         self._expire_at = None
         now = self.now
-        self._replication.look_again()  # a replica falls out of sync with the time alone, too
+        self._replication.look_again()  # a replica also falls out of sync when time passes
         self._answer_appends()
         for append, error in self._appends.take_overdue(now):
             self._answer_waiting(append, error)
@@ -578,7 +578,7 @@ class Replica(RaftActor):
 
     @handles(_CheckMove)
     def check_move(self, _message: _CheckMove) -> None:
-        """While the partition moves, tell the controller that it is done as soon as it is, until it has noted that."""
+        """While the partition moves: report the end of the move to the controller until the metadata has it."""
         node = self._member.node
         self._checks_move = self.leads and self._is_moving
         if not self._checks_move:
@@ -596,7 +596,7 @@ class Replica(RaftActor):
         return topic is not None and bool(topic.partitions[self._number].moved_from)
 
     def _answer_appends(self) -> None:
-        """Answer what is decided: more is committed, more replicas hold it, or fewer are in sync."""
+        """Answer the appends that are decided by now."""
         for append, error in self._appends.take_decided():
             self._answer_waiting(append, error)
 
@@ -613,7 +613,7 @@ class Replica(RaftActor):
         append_time_ms: int,
         defer: Callable[[], Future[AppendResult]] | None = None,
     ) -> AppendResult | None:
-        """The answer to an append that is in our log: now, or once enough others have it."""
+        """The answer to an append that is in the log of this leader: now, or once enough replicas hold it."""
         node = self._member.node
         error = self._appends.verdict(end) if acks == ALL else ErrorCode.NONE
         if error is not None:
@@ -644,7 +644,7 @@ class Replica(RaftActor):
         return None
 
     def _already_here(self, header: BatchHeader) -> tuple[int, int] | None:
-        """Where a retried batch of an idempotent producer is, if it is here."""
+        """The offset and the end of a retried batch of an idempotent producer, if the log has it."""
         written = self._member.log.producers.check(header) if header.producer_id >= 0 else None
         if written is None:
             return None
@@ -673,10 +673,9 @@ class Replica(RaftActor):
         raise error
 
     def _give_way_if_full(self) -> None:
-        """A leader without space takes no records: hand over to a replica that is in sync and whose broker does.
+        """A leader without disk space takes no records: hand over to an in-sync replica on a broker with space.
 
-        Brokers that say that their disks are full are passed over. If all of them are, which often share one disk,
-        leadership stays where it is.
+        If the disks of all brokers are full (they often share one disk), leadership stays here.
         """
         if not self.context.handles.reserve.is_full:
             return
@@ -686,7 +685,7 @@ class Replica(RaftActor):
         self._after_event()
 
     def _expire_by(self, deadline: float) -> None:
-        """Look for overdue answers then, or earlier if that is arranged already."""
+        """Look for overdue answers at this time, or earlier if that is arranged already."""
         if self._expire_at is None or deadline < self._expire_at:
             self._expire_at = deadline
             self.after(max(deadline - self.now, 0.0), _Expire())
@@ -703,6 +702,6 @@ class Replica(RaftActor):
 
 
 def _set_once(reply: Future[Any], answer: Any) -> None:
-    """Unless the turn that asked has failed after it took the answer over, as on a full disk: its asker knows that."""
+    """Set the answer, unless the turn that deferred it failed later, as on a full disk, and was answered so."""
     if not reply.done:
         reply.set(answer)

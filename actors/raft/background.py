@@ -1,4 +1,4 @@
-"""Work that may block, done elsewhere: one thread per disk. A simulator does it after a while, on its own clock."""
+"""Work that may block, done by other threads. A simulator does it after a while, on its own clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Background(Protocol):
     """Runs one piece of work after the other, in order."""
 
     def submit(self, work: Work, done: Done) -> None:
-        """Run `work` some time; `done(None)` or `done(error)` is called on the scheduler's thread afterwards."""
+        """Run `work` later; then `done(None)` or `done(error)` is called on the scheduler's thread."""
 
 
 class ThreadBackground:

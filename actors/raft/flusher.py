@@ -1,6 +1,6 @@
 """`flusher@N`: makes votes and logs durable, many at a time.
 
-All requests that come while a sync is running go into the next one: under load one sync serves many groups, and at rest
+All requests that come while a sync is running go into the next one: under load one sync serves many logs, and at rest
 a request is served at once. The syncs themselves run in the background, one after the other. Votes go first, and wait
 for few logs: an election must not wait for the thousand logs of a broker that was just started.
 """
@@ -20,14 +20,14 @@ from protocol.late_attrs import frozen
 
 RETRY_SECONDS = 1.0
 TELL_SECONDS = 60.0
-"""How often it is logged that votes cannot be saved, however often that is tried."""
+"""The least time between two log lines that votes cannot be saved."""
 LOGS_AT_ONCE = 16
-"""Logs synced in one round; a vote that comes waits for no more."""
+"""The most logs that are synced in one round, which a new vote waits for."""
 
 
 @frozen(slots=True)
 class SaveVote:
-    """Make this group's vote durable, then tell `replica` VoteSaved."""
+    """Make the vote of this Raft group durable, then tell `replica` VoteSaved."""
 
     raft_group: str
     vote: Vote
@@ -36,7 +36,7 @@ class SaveVote:
 
 @frozen(slots=True)
 class VoteSaved:
-    """It is."""
+    """The vote is durable."""
 
     vote: Vote
 
@@ -51,7 +51,7 @@ class SyncLog:
 
 @frozen(slots=True)
 class LogSynced:
-    """It was run, or failed."""
+    """The flush has ended, perhaps with an error."""
 
     flush: Flush
     error: BaseException | None
@@ -59,7 +59,7 @@ class LogSynced:
 
 @frozen(slots=True)
 class ForgetVotes:
-    """This group is gone for good."""
+    """The Raft group was deleted: forget its votes."""
 
     raft_group: str
 
@@ -110,10 +110,10 @@ class Flusher(Actor):
     @handles(_RoundDone)
     def round_done(self, done: _RoundDone) -> None:
         for replica, synced in done.flushes:
-            if synced.error is not None:  # the replica may have died meanwhile; its successor must know
+            if synced.error is not None:  # the replica may have been restarted, and must know
                 self._handles.note_failed_sync(synced.flush.log, synced.flush.since)
             self.node.tell_local(replica, synced)
-        if done.error is not None:  # a vote is sent once it is saved: until then, no replica here votes
+        if done.error is not None:  # until the votes are saved, none of them is sent
             now = self.now
             if now >= self._tell_at:
                 self._tell_at = now + TELL_SECONDS

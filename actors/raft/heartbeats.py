@@ -1,16 +1,17 @@
-"""`heartbeats@N`: one heartbeat between two processes for all the groups they share.
+"""`heartbeats@N`: one heartbeat between two processes for all the Raft groups that they share.
 
-A leader does not send heartbeats for its group. Its process announces once which groups it leads, in which terms and
-with which replicas in sync, and from then on only changes, at once; every heartbeat carries a count and a checksum of
-the whole, and a process whose own count or checksum differs asks for all of it again. So a thousand groups at rest cost
-one small message per pair of processes, and every process knows which broker leads which group (leadership.py). A
-follower learns that its leader leads no longer when the leader's process stops announcing it; the link tells that the
-process itself is gone.
+A leader does not send heartbeats for its Raft group. Its process announces once which Raft groups it leads, in which
+terms and with which replicas in sync, and from then on only changes, at once. Every heartbeat carries a count and a
+checksum of all; a process whose own count or checksum differs asks for everything again. So a thousand Raft groups at
+rest cost one small message per pair of processes, and every process knows which broker leads which Raft group
+(leadership.py). A follower learns that its leader has resigned when the leader's process stops announcing it, and that
+the process has died when the link is lost.
 
 A beat also says whether the disk of its broker is full, so that no leader hands over to a replica without space.
 
-An answer also tells a leader that it still had its quorum when the beat was sent (`heard`, which every replica of this
-node shares). When the answer is looked at says nothing: a process that was stopped finds many of them at once.
+An answer also proves to the leaders of this process that they had a quorum when the beat was sent (`heard`, which all
+replicas of this node share). The time at which the answer is handled proves nothing: a process that was stopped finds
+many answers at once.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from log.raft.messages import BeatAnswer
 from protocol.late_attrs import frozen
 
 NEWS_SECONDS = 0.002
-"""How long news waits for company…"""
+"""How long news waits for more news…"""
 NEWS_AGAIN_SECONDS = 0.02
-"""…and how long after the last news were sent it is sent at the earliest: of a thousand elections, many go together."""
+"""…and the least time between two messages with news: the news of a thousand elections go in a few messages."""
 _DOUBT_SECONDS = 3 * BEAT_SECONDS
 _DOUBT_SECONDS_MAX = 20 * BEAT_SECONDS
-"""So long a process that has news with each beat may leave out what a replica here believes: it is behind."""
+"""How long a process with news in each beat may leave out a leader that a replica here follows: it is behind."""
 
 
 @wire(0x0210)
 @frozen(slots=True)
 class Leads:
-    """A group, the term in which it is led, and its in-sync replicas; term -1 if it is led no longer."""
+    """A Raft group, the term of its leader here, and its in-sync replicas; term -1 if it is no longer led from here."""
 
     raft_group: str
     term: int
@@ -49,7 +50,7 @@ class Leads:
 @wire(0x0211)
 @frozen(slots=True)
 class Beats:
-    """I live, and lead so many groups with this checksum. `changes` since the last beat, or all of them if `full`."""
+    """A heartbeat: how many Raft groups are led, and a checksum; `changes` since the last beat, or all if `full`."""
 
     broker: int
     sent_at: float
@@ -64,7 +65,7 @@ class Beats:
 @wire(0x0212)
 @frozen(slots=True)
 class BeatsHeard:
-    """I heard what you said at that time. `again`: tell me all of it once more."""
+    """The answer to the beat that was sent at that time. `again`: send all Raft groups in the next beat."""
 
     broker: int
     sent_at: float
@@ -73,7 +74,7 @@ class BeatsHeard:
 
 @frozen(slots=True)
 class Follows:
-    """A replica here follows this leader in this term; told to this node's own heartbeats."""
+    """To this node's own heartbeats: a replica here follows this leader in this term."""
 
     raft_group: str
     leader: int | None
@@ -83,14 +84,14 @@ class Follows:
 
 @frozen(slots=True)
 class LeaderGone:
-    """To a replica: your leader's process says that it leads no longer."""
+    """To a replica: the process of its leader no longer announces that leader."""
 
     term: int
 
 
 @frozen(slots=True)
 class GenerationHeard:
-    """To a replica: its group has a leader of this generation (log/raft/generation.py)."""
+    """To a replica: its Raft group has a leader of this generation (log/raft/generation.py)."""
 
     generation: int
 
@@ -122,12 +123,12 @@ class Heartbeats(Actor):
         self._has_news = False
         self._news_at = -math.inf
         self._unsaid: dict[int, dict[str, Leads] | None] = {}
-        """Per peer: what changed since the last beat; None if it must be told everything."""
+        """Per peer: what changed since the last beat; None if the next beat must carry everything."""
         self._told: dict[int, Terms] = {}
-        """Per peer: what it says it leads."""
+        """Per peer: what it announces."""
         self._follows: dict[str, Follows] = {}
         self._doubts: dict[int, dict[str, float]] = {}
-        """Per peer: the groups that it should lead and does not say so, and since when."""
+        """Per peer: Raft groups that it does not announce though replicas here follow it, and since when."""
 
     def on_start(self) -> None:
         self.node.watch_peers(self.address)
@@ -149,7 +150,7 @@ class Heartbeats(Actor):
 
     @handles(Leads)
     def leads(self, message: Leads) -> None:
-        """A replica here leads its group, or does no longer."""
+        """A replica here leads its Raft group, or no longer does."""
         if message.term < 0 and message.raft_group not in self._leading.raft_groups:
             return
         self._leading.put(message)
@@ -238,7 +239,7 @@ class Heartbeats(Actor):
                     self._refuse_generation(peer, leads.raft_group, told)
 
     def _refuse_generation(self, broker: int, raft_group: str, latest: int) -> None:
-        """In the words of a voter of that generation: see `RaftNode.step`."""
+        """Send what a voter of that generation would answer: see `RaftNode.step`."""
         answer = BeatAnswer(first_term(latest), self.node.broker, "", 0, eligible=False)
         self.send(replica_address(raft_group, broker), answer)
 
@@ -254,7 +255,7 @@ class Heartbeats(Actor):
             self._doubt(follows)
 
     def _doubt(self, follows: Follows) -> None:
-        """Does the leader's process say what this replica believes? If not, it gets a few beats to say so."""
+        """Does the leader's process announce the leader that this replica follows? It gets a few beats to do so."""
         assert follows.leader is not None
         doubts = self._doubts.setdefault(follows.leader, {})
         told = self._told.get(follows.leader)
@@ -265,7 +266,7 @@ class Heartbeats(Actor):
             doubts.setdefault(follows.raft_group, self.now)
 
     def _doubt_on(self, peer: int, patience_s: float) -> None:
-        """Another beat came, and it still does not lead what some replicas here believe."""
+        """Another beat has come without the leaders that some replicas here follow."""
         doubts = self._doubts.get(peer)
         if not doubts:
             return
@@ -273,12 +274,12 @@ class Heartbeats(Actor):
         for raft_group, since in list(doubts.items()):
             if now - since >= patience_s:
                 doubts[raft_group] = now
-                follows = self._follows[raft_group]  # every leader that is doubted is followed
+                follows = self._follows[raft_group]  # only leaders that are followed are doubted
                 self.send(follows.replica, LeaderGone(follows.term))
 
 
 class Terms:
-    """Groups and how they are led, with a checksum that does not depend on their order."""
+    """Raft groups with their leaders' terms, and a checksum that does not depend on their order."""
 
     __slots__ = ("checksum", "raft_groups")
 
@@ -287,7 +288,7 @@ class Terms:
         self.checksum = 0
 
     def put(self, leads: Leads) -> None:
-        """This group is led so; term -1 for led no longer."""
+        """Set the leader of this Raft group; term -1 removes it."""
         old = self.raft_groups.pop(leads.raft_group, None)
         if old is not None:
             self.checksum ^= _checksum(old)

@@ -1,7 +1,7 @@
-"""Which broker leads which group, as far as this broker has heard: soft state, announced as it changes.
+"""Which broker leads which Raft group, as far as this broker has heard: soft state, announced as it changes.
 
-The leader of a group announces itself in its epoch; the newest epoch wins, in whatever order announcements arrive. The
-metadata log holds which brokers keep a replica and not which of them leads, so a failover does not wait for it.
+The leader of a Raft group announces itself in its epoch; the newest epoch wins, in any order of arrival. The metadata
+log holds which brokers keep a replica and not which of them leads, so a failover does not wait for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from protocol.late_attrs import frozen
 
 @frozen(slots=True)
 class Led:
-    """A group as its leader announced it; `broker` is None once that one is gone, until another leader comes."""
+    """The leader of a Raft group as it announced itself; `broker` is None from its loss until the next leader."""
 
     broker: int | None
     epoch: int
@@ -24,40 +24,40 @@ class Led:
 
 
 class Leadership:
-    """What one node has heard."""
+    """The leaders that one broker has heard of."""
 
     __slots__ = ("_awaited", "_led_until", "_raft_groups", "full")
 
     def __init__(self) -> None:
         self.full: set[int] = set()
-        """Other brokers that say that their disks are full: they take no records, so they should lead nothing."""
+        """Other brokers whose disks are full: they take no records, so they should not lead."""
         self._raft_groups: dict[str, Led] = {}
         self._awaited: dict[str, list[Callable[[], None]]] = {}
-        """What to call when a group is next led."""
+        """Callbacks for the next announcement of a leader, by Raft group."""
         self._led_until: dict[str, float] = {}
-        """Groups that were led from this broker, and when that ended."""
+        """Raft groups that this broker led, and when that ended."""
 
     def of(self, raft_group: str) -> Led | None:
         return self._raft_groups.get(raft_group)
 
     def epochs(self) -> dict[str, int]:
-        """By group: the newest epoch that was heard of."""
+        """The newest known epoch of each Raft group."""
         return {raft_group: led.epoch for raft_group, led in self._raft_groups.items()}
 
     def is_led(self, raft_group: str) -> bool:
-        """Is a leader of this group known?"""
+        """Is a leader of this Raft group known?"""
         led = self._raft_groups.get(raft_group)
         return led is not None and led.broker is not None
 
     def when_led(self, raft_group: str, then: Callable[[], None]) -> None:
-        """Call this once, when a leader of the group is next announced. A group that is forgotten calls nothing."""
+        """Call `then` once, when a leader is next announced. It is not called if the Raft group is forgotten before."""
         self._awaited.setdefault(raft_group, []).append(then)
 
     def led_by(self, broker: int) -> Iterator[tuple[str, Led]]:
         return ((raft_group, led) for raft_group, led in list(self._raft_groups.items()) if led.broker == broker)
 
     def announced(self, raft_group: str, broker: int, epoch: int, in_sync: tuple[int, ...]) -> None:
-        """This broker leads the group in this epoch."""
+        """This broker leads the Raft group in this epoch."""
         known = self._raft_groups.get(raft_group)
         if known is None or epoch >= known.epoch:
             self._raft_groups[raft_group] = Led(broker, epoch, in_sync)
@@ -66,17 +66,17 @@ class Leadership:
                     then()
 
     def resigned(self, raft_group: str, broker: int) -> None:
-        """This broker leads the group no longer."""
+        """This broker no longer leads the Raft group."""
         known = self._raft_groups.get(raft_group)
         if known is not None and known.broker == broker:
             self._raft_groups[raft_group] = Led(None, known.epoch, ())
 
     def handed_over(self, raft_group: str, at: float) -> None:
-        """This broker itself leads the group no longer, from this time on."""
+        """The broker of this object has led the Raft group until this time."""
         self._led_until[raft_group] = at
 
     def led_since(self, raft_group: str, time: float) -> bool:
-        """Did this broker itself lead the group at this time or later, though it may not lead it now?"""
+        """Did the broker of this object lead the Raft group at this time or later? It need not lead it now."""
         return self._led_until.get(raft_group, -math.inf) >= time
 
     def lost(self, broker: int) -> None:
@@ -86,14 +86,14 @@ class Leadership:
             self._raft_groups[raft_group] = Led(None, led.epoch, ())
 
     def told_of_disk(self, broker: int, *, is_full: bool) -> None:
-        """This broker says whether its disk is full."""
+        """A broker has announced whether its disk is full."""
         if is_full:
             self.full.add(broker)
         else:
             self.full.discard(broker)
 
     def forget(self, raft_group: str) -> None:
-        """The group is no more."""
+        """The Raft group does not exist any more."""
         self._raft_groups.pop(raft_group, None)
         self._awaited.pop(raft_group, None)
         self._led_until.pop(raft_group, None)
@@ -110,7 +110,7 @@ def highest_epoch(metadata: Metadata, leadership: Leadership, topic_name: str) -
 
 @frozen(slots=True)
 class Misled:
-    """A partition that is led by another broker than it should be."""
+    """A partition whose leader is not its preferred leader."""
 
     raft_group: str
     leader: int
@@ -118,7 +118,7 @@ class Misled:
 
 
 def misled(metadata: Metadata, leadership: Leadership, topic_name: str = "") -> Iterator[Misled]:
-    """The partitions of a topic, or of all, whose preferred leader does not lead, is in sync and takes records."""
+    """The partitions of one topic, or of all, whose preferred leader could lead (in sync, with space) and does not."""
     for topic, number, partition in metadata.partitions():
         if topic_name and topic.name != topic_name:
             continue
