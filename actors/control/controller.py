@@ -1,12 +1,11 @@
-"""`controller@N`: this broker's member of the metadata group, and its copy of the metadata.
+"""`controller@N`: this broker's member of the metadata's Raft group, and its copy of the metadata.
 
 Every broker has one. Up to three of them vote; their leader is the active controller, which turns operations into
-records (operations.py). An operation is answered when its records are committed and applied. Asked at another broker,
-it is handed on to the leader. All others only follow, and serve their brokers from the copy that they replay
-(replay.py).
+records (operations.py). An operation is answered when its records are committed and applied. The other controllers pass
+operations on to the active one, follow, and serve their brokers from the copy that they replay (replay.py).
 
-The metadata log is on disk before it is acknowledged, whatever other topics do: what a broker has applied it never
-forgets, so it may act on it for good (create a replica, delete one).
+The metadata log is synced before it is acknowledged, whatever the settings of other topics are: a broker never loses
+what it has applied, so it may act on it irrevocably (create a replica, delete one).
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ class Controller(RaftActor):
         self._caught_up_waits: list[Future[None]] = []
         self._registering = False
         self._warn_at = self.now + PATIENCE_SECONDS
-        """When to say that there is no leader."""
+        """When to log that there is no leader."""
 
     def spec(self) -> ReplicaSpec:
         brokers = self._cluster.brokers
@@ -137,16 +136,16 @@ class Controller(RaftActor):
         self._tell_partitions(frozenset(self.metadata.topics))
         self.after(0.0, _LookAround())
 
-    # -- as the machine of its group -----------------------------------------------------------------------------
+    # -- as the machine of its log ------------------------------------------------------------------------------
 
     def encode(self) -> bytes:
         return self.metadata.encode()
 
     def begin_anew(self, snapshot: bytes) -> None:
-        """The log begins anew, with this as the state before it, unless more than that is known here.
+        """The log begins again after this snapshot, which becomes the state, unless a newer state is known here.
 
-        A new leader does not know yet how much of its log is committed: its state may be of long ago. To go back to
-        that would undo what was done since: replicas of topics that are not in it would be removed with their records.
+        A new leader does not know yet how much of its log is committed, so its snapshot may be old. An older state
+        would undo later operations: replicas of topics that are not in it would be removed with their records.
         """
         before, theirs = self.metadata.topics, Metadata()
         theirs.restore(snapshot)
@@ -156,7 +155,7 @@ class Controller(RaftActor):
         if knows_more:
             return
         self.metadata.restore(snapshot)
-        self._tell_partitions(frozenset({*before, *self.metadata.topics}))  # those too that are gone meanwhile
+        self._tell_partitions(frozenset({*before, *self.metadata.topics}))  # also the topics that are gone
 
     # -- operations ----------------------------------------------------------------------------------------------
 
@@ -172,7 +171,7 @@ class Controller(RaftActor):
 
     @handles(ElectLeaders)
     def elect_leaders(self, request: ElectLeaders) -> OperationAnswer:
-        """Ask leaders that are not preferred to hand over. Any broker can: each knows the leaders."""
+        """Ask leaders that are not preferred to hand over. Any broker can do that: each knows the leaders."""
         if request.topic and self.metadata.topic(request.topic) is None:
             return self._refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.topic[:300]!r}")
         asked = [
@@ -269,18 +268,18 @@ class Controller(RaftActor):
 
     @handles(_LookAround)
     def look_around(self, _message: _LookAround) -> None:
-        """Do what is due by itself: register, form the cluster, make what cluster.toml wants."""
+        """Do what needs no request: register, form the cluster, create the topics of cluster.toml."""
         self._look_around()
         self._replay.look_for_the_rest(self._member)
         if self.metadata.catching_up and self._is_complete():
             self._tell_partitions(frozenset(self.metadata.topics))
         self._warn_if_leaderless()
         if self.leads:
-            self.tell_watermark()  # once more: a follower may have missed it
+            self.tell_watermark()  # again: a follower may have missed it
         self.after(RETRY_SECONDS if self._unsettled() else LOOK_AROUND_SECONDS, _LookAround())
 
     def _warn_if_leaderless(self) -> None:
-        """Without a controller nothing is made or changed, and an operator should know which voters are missing."""
+        """Warn that there is no active controller, without which nothing can be changed. Name the missing voters."""
         if self._member.node.leader is not None:
             self._warn_at = self.now + PATIENCE_SECONDS
             return
@@ -314,7 +313,7 @@ class Controller(RaftActor):
         return self.context.metadata
 
     def _work(self) -> None:
-        """Write what waits next, unless something is under way or it is not known yet what is committed."""
+        """Write the next operation, unless one is under way or it is not certain yet what is committed."""
         while not self._operations.is_under_way and self._is_certain():
             batch = self._operations.next_batch()
             if batch is None:
@@ -334,12 +333,14 @@ class Controller(RaftActor):
             self.after(0.0, Offline(error))  # raised here, it would be answered to the asker, and forgotten
 
     def _apply(self) -> None:
-        """Apply what is committed, and do what has waited for that."""
+        """Apply what is committed, and go on with the work that waited for it."""
         member = self._member
         try:
             touched = self._replay.apply(member)
         except DamagedBatches as damage:
-            if not member.node.is_voter or len(member.node.membership.voters) > 2:  # a majority can do without us
+            if (
+                not member.node.is_voter or len(member.node.membership.voters) > 2
+            ):  # a majority exists without this voter
                 member.log.release()
                 self._bootstrap.drop_log()
             raise CorruptSegment(member.log.directory, 0, damage.offset, str(damage)) from damage
@@ -379,7 +380,7 @@ class Controller(RaftActor):
         return self._told(Plan(error, text).answer)
 
     def _hand_on(self, request: Request | DescribeQuorum | ConfirmMetadata) -> OperationAnswer | None:
-        """Hand the request on to the leader. If it leads no longer, it refuses, and the asker tries again."""
+        """Pass the request on to the leader. If that broker no longer leads, it refuses, and the asker tries again."""
         led = self.context.leadership.of(GROUP)
         leader = self._member.node.leader if led is None or led.broker is None else led.broker
         if leader is None or leader == self.node.broker:
@@ -397,7 +398,7 @@ class Controller(RaftActor):
         alive = {self.node.broker, *(peer for peer in self.node.links if peer != LAUNCHER_ID)}
         return circumstances_of(self._cluster, self.context, frozenset(alive))
 
-    # -- what is due by itself -----------------------------------------------------------------------------------
+    # -- what needs no request -----------------------------------------------------------------------------------
 
     def _unsettled(self) -> bool:
         if not self._registrar.is_registered or self._replay.lacks_something:
@@ -423,6 +424,6 @@ class Controller(RaftActor):
         self._registering = True
 
         def done(_future: Future[Any]) -> None:
-            self._registering = False  # whether it worked, the metadata tells
+            self._registering = False  # the metadata shows whether it worked
 
         self.ask(self.address, self._registrar.registration, done, timeout=REGISTER_SECONDS)

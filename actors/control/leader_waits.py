@@ -1,8 +1,8 @@
 """Requests that wait until this broker can name a leader for each of some partitions.
 
 A new topic is in the metadata a moment before its partitions have leaders. A client that is answered in between finds
-LEADER_NOT_AVAILABLE and pauses; some clients pause for seconds. So a creation is answered when the partitions are led,
-as far as this broker knows. The metadata log and the announcements of leaders bring both facts here: nothing is polled.
+LEADER_NOT_AVAILABLE and pauses; some clients pause for seconds. So a creation is answered when this broker knows
+leaders of the partitions. The metadata log and the announcements of leaders wake the requests: nothing is polled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WAITS_MAX = 10_000
 
 @define(slots=True, eq=False)
 class LeaderWait:
-    """One request. `unled` has the groups without a known leader; it is None until the metadata has the partitions."""
+    """One request. `unled`: the Raft groups without a known leader; None until the metadata has the partitions."""
 
     asked: AwaitLeaders
     reply: Future[bool]
@@ -49,7 +49,7 @@ class LeaderWaits:
         return sum(map(len, self._waits.values()))
 
     def add(self, wait: LeaderWait) -> None:
-        """Answer this request when it is due, perhaps now."""
+        """Answer this request once its partitions have leaders, perhaps now."""
         self._waits.setdefault(wait.asked.topic_id, {})[wait] = None
         self._look(wait)
 

@@ -1,8 +1,8 @@
 """`replica/orders-3@2`: one replica of one partition, as an actor.
 
 It drives a Raft member over a partition log: appends of clients, messages of peers, changes of links and finished syncs
-go through the member, and the member's messages are sent in the same turn. It answers an append when the replicas that its
-acks demands hold it, and reads up to the high watermark.
+go through the member, and the member's messages are sent in the same turn. It answers an append once as many replicas
+hold it as its acks demands, and reads up to the high watermark.
 """
 
 from __future__ import annotations
