@@ -1,4 +1,4 @@
-"""Whether a cluster that starts is ready: everything of the cluster file is there and led, by preferred leaders."""
+"""Whether a starting cluster is ready: all brokers and topics of its file exist, and preferred leaders lead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from actors.raft.leadership import misled
 
 
 def is_settled(context: BrokerContext, cluster: ClusterFacts) -> bool:
-    """Is every broker registered, and every topic of the cluster file there, and led?"""
+    """Is every broker registered, and does every partition of the cluster file have a leader?"""
     if not context.metadata.brokers.keys() >= set(cluster.brokers):
         return False
     for wanted in cluster.topics:
@@ -23,7 +23,7 @@ def is_settled(context: BrokerContext, cluster: ClusterFacts) -> bool:
 
 
 def is_balanced(context: BrokerContext) -> bool:
-    """Is every partition led, and by its preferred leader wherever that one is in sync?"""
+    """Does every partition have a leader, and the preferred one where that is in sync?"""
     metadata, leadership = context.metadata, context.leadership
     return next(misled(metadata, leadership), None) is None and all(
         leadership.is_led(group_name(topic.name, number, topic.id)) for topic, number, _ in metadata.partitions()

@@ -42,12 +42,12 @@ COORDINATORS: dict[str, type[Coordinator]] = {
     GROUPS_TOPIC: GroupCoordinator,
     TRANSACTIONS_TOPIC: TransactionCoordinator,
 }
-"""The actors that work with what is in an internal topic."""
+"""The coordinators, by internal topic."""
 
 
 @contextmanager
 def on_disk(node: Node, data_dir: str, directory_id: str, cluster: ClusterFacts) -> Iterator[BrokerContext]:
-    """Run this broker's part of the cluster on a real disk, with a thread that syncs it."""
+    """Run this broker's actors on a real disk, with threads for syncs, removals and codecs."""
     syncs = ThreadBackground(node.scheduler, f"flusher-{node.broker}")
     removals = ThreadBackground(node.scheduler, f"remover-{node.broker}")
     codecs = ThreadBackground(node.scheduler, f"codec-{node.broker}")
@@ -83,9 +83,9 @@ def start_actors(
     raft: RaftConfig | None = None,
     last_syncs: LastSyncs | None = None,
 ) -> BrokerContext:
-    """Spawn the actors that a broker has: those that are shared, its controller, and its partitions.
+    """Spawn the actors of a broker: the shared ones, its controller, and its partitions.
 
-    `boot` names the machine's boot: under another one, what was not synced is gone.
+    `boot` names the machine's boot: after another boot, data that was not synced may be lost.
     """
     raft = raft or RaftConfig()
     reserve = Reserve(filesystem, data_dir, cluster.disk_reserve_bytes)

@@ -1,7 +1,7 @@
-"""A majority of the disks with the metadata is lost for ever: the survivors begin a new generation of its group.
+"""A majority of the disks with the metadata is lost: the survivors begin a new generation of its Raft group.
 
-This is for a cluster that is stopped. Nothing is written but `formation`, in one piece: brokers read it when they
-start, also those that were given up and come back later, and begin the generation (`Controller`).
+The cluster must be stopped. Only `formation` is written, atomically: brokers read it when they start, also those that
+were given up and come back later, and begin the generation (`Controller`).
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ class RecoveryRefused(Exception):
 
 @frozen(slots=True)
 class MetadataCopy:
-    """What one broker's directory has of the metadata."""
+    """The copy of the metadata in one broker's directory."""
 
     voter: Voter
     path: Path
     generation: int
-    """The last one that it began."""
+    """The last generation that it began."""
     membership: Membership
     known_at: int
-    """The offset from which on that is its membership."""
+    """The offset from which that membership is in force."""
     is_complete: bool
-    """False if it may have lost what it had acknowledged."""
+    """False if it may have lost acknowledged records."""
     last_epoch: int
     end_offset: int
 
     def keeps_log(self, formed: Formation) -> bool:
-        """Is it no replica that was given up before? As ReplicaSpec.keeps_log, once its broker is started."""
+        """False for a replica that was given up before. As ReplicaSpec.keeps_log, which decides at the next start."""
         since = dict(zip(formed.voters, formed.since, strict=False)).get(self.voter)
         return self.generation >= formed.generation or (since is not None and self.generation >= since - 1)
 
@@ -64,7 +64,7 @@ def copies_in(config: ClusterConfig) -> list[MetadataCopy]:
 
 
 def recover(config: ClusterConfig, survivors: Sequence[int]) -> Formation:
-    """Let these brokers, or all that were not given up and vote, begin a new generation. RecoveryRefused, or done."""
+    """Let these brokers, or all voters that were not given up, begin a new generation. Raises RecoveryRefused."""
     with ExitStack() as locks:
         locks.enter_context(DirectoryLock(config.data_dir))
         copies = copies_in(config)
@@ -100,7 +100,7 @@ def _next_formation(formed: Formation, copies: Sequence[MetadataCopy], named: Se
 
 
 def _membership(formed: Formation, copies: Sequence[MetadataCopy]) -> Membership:
-    """The voters now: in a generation that no directory has begun yet, those with which it begins."""
+    """The present voters: those of `formation` if no directory has begun its generation yet."""
     latest = max(copies, key=lambda one: (one.generation, one.known_at), default=None)
     if latest is None or latest.generation < formed.generation:
         return Membership(formed.voters, generation=formed.generation)
@@ -136,7 +136,7 @@ def _copy_in(directory: Path, broker: int) -> MetadataCopy | None:
 
 
 def _end_of(group: Path) -> tuple[int, int]:
-    """The last epoch and the end of a log, as its files say; a batch that is torn is not counted."""
+    """The last epoch and the end of a log, from its files; a torn batch is not counted."""
     epoch, end = -1, 0
     if (group / EPOCHS_FILE).exists():
         epoch = EpochCache.decode((group / EPOCHS_FILE).read_bytes(), str(group / EPOCHS_FILE)).latest
