@@ -32,7 +32,7 @@ from actors.messages.process import BrokerStatus
 from actors.process.hosts import Host, LocalHost, ProcessHost
 from actors.process.launcher import Launcher, open_launcher
 from actors.runtime import Address, AnyRef, Scheduler
-from actors.runtime.loop.trio_hooks import TrioToken, current_trio_token
+from actors.runtime.loop.low_level import TrioToken, current_trio_token
 
 START_SECONDS = 30.0
 _NOT_RUNNING = "this cluster does not run; start it, or use it inside `with`"

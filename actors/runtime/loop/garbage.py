@@ -15,7 +15,7 @@ from contextlib import suppress
 
 import trio
 
-from actors.runtime.loop.trio_hooks import current_trio_token
+from actors.runtime.loop.low_level import current_trio_token
 from actors.runtime.loop.trio_loop import Parking
 
 YOUNG_PASSES_MAX = 2

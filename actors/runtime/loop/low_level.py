@@ -1,4 +1,4 @@
-"""Everything that the runtime takes from trio.lowlevel, and from the inside of trio.
+"""All that the runtime takes from trio.lowlevel and from the inside of trio.
 
 Other modules name neither, but for `wait_readable` and `wait_writable`. tests/actors/runtime/test_trio_contract.py
 holds that, and what trio promises nowhere.

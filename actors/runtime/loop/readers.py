@@ -6,7 +6,7 @@ again; for a small record that was as much work as replicating it. So a task tha
 sleeps in its place, calls the functions of the sockets that can be read, and returns to trio as soon as trio has work:
 an event of its own (other sockets, threads, signals), a deadline, or a task that one of the functions woke.
 
-This needs the descriptor that trio waits with (trio_hooks.py). Where trio has none, tasks are woken as usual.
+This needs the descriptor that trio waits with (low_level.py). Where trio has none, tasks are woken as usual.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from time import perf_counter
 import outcome
 import trio
 
-from actors.runtime.loop import trio_hooks
-from actors.runtime.loop.trio_hooks import (
+from actors.runtime.loop import low_level
+from actors.runtime.loop.low_level import (
     Abort,
     RunVar,
     Task,
@@ -56,7 +56,7 @@ def notify_closing(sock: socket.socket) -> None:
     readers = _of_this_run.get(None)
     if readers is not None:
         readers.notify_closing(sock)
-    trio_hooks.notify_closing(sock)
+    low_level.notify_closing(sock)
 
 
 class _Reader:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.runtime.loop.trio_hooks import (
+from actors.runtime.loop.low_level import (
     Abort,
     Task,
     checkpoint,

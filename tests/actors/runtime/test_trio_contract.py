@@ -9,7 +9,7 @@ import socket
 import trio
 import trio.testing
 
-from actors.runtime.loop.trio_hooks import descriptor_of_trio
+from actors.runtime.loop.low_level import descriptor_of_trio
 from tests.test_tree import ROOT, named
 
 
@@ -57,4 +57,4 @@ def test_one_module_alone_uses_what_is_private_or_low_level_in_trio() -> None:
         for path in (ROOT / "actors").rglob("*.py")
         if re.search(r"\btrio\._|\btrio\.lowlevel\.(?!wait_(read|writ)able)|trio\.lowlevel import", path.read_text())
     }
-    assert found == {"actors/runtime/loop/trio_hooks.py"}
+    assert found == {"actors/runtime/loop/low_level.py"}
