@@ -91,7 +91,7 @@ class Controller(RaftActor):
         self._snapshots = snapshots
         clock = self.node.scheduler.clock
         self._operations = OperationQueue(
-            context.metadata, self._circumstances, clock.now, context.wall_ms, self.log.warning
+            context.metadata, self._circumstances, clock.now, context.calendar.wall_ms, self.log.warning
         )
         self._replay = Replay(context.metadata)
         self._schedule = SnapshotSchedule(
@@ -256,7 +256,7 @@ class Controller(RaftActor):
         role = self._member.node.role
         if not isinstance(role, Leader):
             return self._hand_on(message)
-        quorum = describe_quorum(self._member.node, role, self.context.heard, self.context.wall_ms(), self.now)
+        quorum = describe_quorum(self._member.node, role, self.context.heard, self.context.calendar.wall_ms(), self.now)
         return self._told(Plan(facts=quorum).answer)
 
     # -- what happens around it ----------------------------------------------------------------------------------

@@ -480,7 +480,7 @@ class Coordinator(Actor):
         writes = [write for effects in flight for write in effects.records]
         if not writes:
             return ConfirmLeadership(self._epoch)
-        timestamp, producer = self._context.wall_ms(), flight[0].producer
+        timestamp, producer = self._context.calendar.wall_ms(), flight[0].producer
         made = [Record(at, timestamp, key, value, ()) for at, (key, value) in enumerate(writes)]
         if producer is None:
             batch = build_batch(made)

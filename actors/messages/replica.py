@@ -253,9 +253,9 @@ class SliceRead:
 
 @frozen(slots=True)
 class WatchLog:
-    """To a replica on this broker: tell `watcher` LogMoved once records can be read above `end`, or never will be.
+    """To a replica on this broker: tell `watcher` LogMoved once there is more to read than up to `end`, or it is over.
 
-    It replaces an earlier watch of the same watcher under the same number.
+    Watching again replaces what the same watcher watched here under the same number.
     """
 
     watcher: Address
@@ -266,7 +266,7 @@ class WatchLog:
 
 @frozen(slots=True)
 class UnwatchLog:
-    """To a replica on this broker: end the watch with this number."""
+    """To a replica on this broker: nobody waits under this number any more."""
 
     watcher: Address
     number: int
@@ -274,14 +274,14 @@ class UnwatchLog:
 
 @frozen(slots=True)
 class LogMoved:
-    """The watched log has more to read, or is not readable here any more."""
+    """What was watched under this number has more to read, or is not here any more."""
 
     number: int
 
 
 @frozen(slots=True)
 class FetchExpired:
-    """To a connection, from itself: the fetch with this number has waited long enough."""
+    """To a connection, from itself: whoever asked under this number has waited long enough."""
 
     number: int
 

@@ -176,7 +176,7 @@ class Replica(RaftActor):
             now=actions.now, is_superseded=self.is_superseded,
         )  # fmt: skip
         self._appends = AppendQueue(self._replication, self.is_superseded)
-        self._admissions = Admissions(log, actions, context.wall_ms, self._append_admitted)
+        self._admissions = Admissions(log, actions, context.calendar.wall_ms, self._append_admitted)
         partition = context.metadata.topics[self._topic_id].name, self._number
         self._transactions = TransactionGate(
             partition, log, context, self.ask, self._append_admitted, self._refused_for_now
@@ -295,9 +295,9 @@ class Replica(RaftActor):
     ) -> AppendResult | None:
         """The answer to a batch that is refused with this error; None if a majority is asked first.
 
-        A client that gets OUT_OF_ORDER_SEQUENCE_NUMBER numbers its batches from 0 under another epoch and sends them
-        again, written or not. A deposed leader that does not know of its successor lacks the successor's records, so
-        its answer would cause duplicates. Only a leader that a majority confirms reports a missing batch.
+        A client that is told OUT_OF_ORDER_SEQUENCE_NUMBER counts its batches afresh under another epoch and sends them
+        again, written or not. A leader that was deposed and has not heard of it lacks what its successor has written,
+        so it would cause duplicates. Only a leader that a majority confirms reports a missing batch.
         """
         if not isinstance(error, OutOfOrderSequence):
             return self._refused(error)
@@ -379,7 +379,7 @@ class Replica(RaftActor):
                 kind = ControlType.COMMIT if request.commit else ControlType.ABORT
                 marker = end_txn_marker(
                     kind, request.coordinator_epoch, request.producer_id, request.producer_epoch,
-                    self.context.wall_ms(),
+                    self.context.calendar.wall_ms(),
                 )  # fmt: skip
                 base = self._member.append(check_batches(marker), self.now)
                 self._after_event()

@@ -159,7 +159,7 @@ class RaftActor(Actor):
         """This member leads, and something has happened: a follower may hold more, or the membership has changed."""
 
     def refuse_waiting(self, error: Exception | None) -> None:
-        """Refuse every request that waits in vain: another member leads, or the disk failed."""
+        """Refuse every request that waits for something that will not be: another leads, or the disk failed."""
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class RaftActor(Actor):
             heard=context.heard,
             pacer=context.pacer,
         )
-        self._member = Member(log, node, context.wall_ms, self.machine())
+        self._member = Member(log, node, context.calendar.wall_ms, self.machine())
         self._replication = Replication(node, self.node.scheduler.clock.now, spec.min_in_sync)
         self.on_opened()
         if doubted:

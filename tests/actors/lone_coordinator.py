@@ -46,9 +46,6 @@ class Context:
         self.topic_defaults: dict[str, str] = {}
         self.rng = random.Random(1)
 
-    def wall_ms(self) -> int:
-        return self.calendar.wall_ms()
-
 
 class LeadingReplica(Actor):
     """Leads, with one record or none, which the first `hidden` reads do not find. Takes everything."""

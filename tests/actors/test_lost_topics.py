@@ -58,9 +58,6 @@ class Context:
         self.calendar = Calendar(lambda: 0.0, lambda: 1_700_000_000.0, pytest.fail)
         self.rng = random.Random(1)
 
-    def wall_ms(self) -> int:
-        return self.calendar.wall_ms()
-
 
 class Broker:
     """A coordinator that has a marker to write, and what it asks."""
