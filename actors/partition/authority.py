@@ -107,7 +107,7 @@ class Authority:
 
     def _not_leader(self) -> Objection:
         node = self._node
-        leader = "nobody known" if node.leader in (None, node.broker) else f"broker {node.leader}"
+        leader = "unknown here" if node.leader in (None, node.broker) else f"broker {node.leader}"
         return Objection(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader is {leader}")
 
     def _wrong_epoch(self, leader_epoch: int) -> Objection | None:

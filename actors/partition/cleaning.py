@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import DescribeReplica
+from actors.runtime import Gather
 from log.compaction.cleanable import cleanable, first_dirty_offset, roll_if_overdue
 from log.compaction.compaction import Compaction
 from log.config import CleanupPolicy
@@ -104,16 +105,16 @@ class LogCleaning:
         """
         others = [broker for broker in self._node.replicas if broker != self._node.broker]
         cleaned = [self.cleaned_to]
+        gather = Gather(lambda: self._begin(min(cleaned), reply))
 
         def answered(future: Future[Any]) -> None:
             cleaned.append(future.get().cleaned_to if future.exception is None else 0)
-            if len(cleaned) > len(others):
-                self._begin(min(cleaned), reply)
+            gather.done()
 
         for broker in others:
+            gather.begin()
             self._actions.ask_peer(broker, DescribeReplica(), answered, timeout=ASK_SECONDS)
-        if not others:
-            self._begin(cleaned[0], reply)
+        gather.done()
 
     def _begin(self, removable_below: int, reply: Future[bool]) -> None:
         log, actions = self._log, self._actions

@@ -510,9 +510,7 @@ class RaftActor(Actor):
             self._announce()
         if node.is_superseded and self._superseded_told < node.latest_generation:
             self._superseded_told = node.latest_generation
-            text = (
-                "%s: generation %d of %s has begun elsewhere; this replica waits for the metadata that tells its part"
-            )
+            text = "%s: generation %d of %s has begun elsewhere; this replica waits for the metadata of that generation"
             self.log.warning(text, self.address.kind, node.latest_generation, self.raft_group)
         if leads:
             self.log.info("%s: this broker leads %s in epoch %d", self.address.kind, self.raft_group, node.term)
