@@ -92,10 +92,12 @@ def start_actors(
     reserve.hold()
     filesystem = ReservedFilesystem(filesystem, reserve)
     check_snapshot(filesystem, data_dir)
-    groups = groups_on_disk(filesystem, data_dir)
-    note_boot(filesystem, data_dir, boot, (*groups, METADATA))
+    raft_groups = groups_on_disk(filesystem, data_dir)
+    note_boot(filesystem, data_dir, boot, (*raft_groups, METADATA))
     has_metadata = filesystem.exists(f"{data_dir}/{METADATA}")
-    journal = VoteJournal(filesystem, f"{data_dir}/{VOTES_FILE}", [*groups, METADATA] if has_metadata else groups)
+    journal = VoteJournal(
+        filesystem, f"{data_dir}/{VOTES_FILE}", [*raft_groups, METADATA] if has_metadata else raft_groups
+    )
     if journal.damage:
         node.log.warning(
             "votes: %s; no replica here votes in an epoch in which it may have voted before", journal.damage

@@ -4,7 +4,7 @@ Every broker has one. Up to three of them vote; their leader is the active contr
 records (operations.py). An operation is answered when its records are committed and applied. The other controllers pass
 operations on to the active one, follow, and serve their brokers from the copy that they replay (replay.py).
 
-The metadata log is synced before it is acknowledged, whatever the settings of other topics are: a broker never loses
+The metadata log is synced before it is acknowledged, also where other topics are not: a broker never loses
 what it has applied, so it may act on it irrevocably (create a replica, delete one).
 """
 

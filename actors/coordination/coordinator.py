@@ -285,11 +285,11 @@ class Coordinator(Actor):
     def _look(self) -> None:
         replica = self._replica_now()
 
-        def told(future: Future[Any]) -> None:
+        def described(future: Future[Any]) -> None:
             if future.exception is None and self._epoch < 0 and future.get().role == "Leader":
                 self._lead(replica, future.get().leader_epoch)
 
-        self.ask(replica, DescribeReplica(), told)
+        self.ask(replica, DescribeReplica(), described)
 
     def _replica_now(self) -> Address:
         topic = self._context.metadata.topic(self._topic)
@@ -440,8 +440,8 @@ class Coordinator(Actor):
         """The largest record that a client can make this coordinator write: max.message.bytes of its topic."""
         topic = self._context.metadata.topic(self._topic)
         configs = {**self._context.topic_defaults, **({} if topic is None else topic.configs)}
-        told = configs.get("max.message.bytes")
-        return min(LogConfig().max_message_bytes if told is None else int(told), RECORD_BYTES_MAX)
+        configured = configs.get("max.message.bytes")
+        return min(LogConfig().max_message_bytes if configured is None else int(configured), RECORD_BYTES_MAX)
 
     def _enqueue(self, *effects: Effects) -> None:
         self._queue.extend(effects)
@@ -498,7 +498,7 @@ class Coordinator(Actor):
         self._go_on()
         if error in (ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND):
             self._flying = False
-            self._committed(flight, told=error == ErrorCode.NONE)
+            self._committed(flight, with_answers=error == ErrorCode.NONE)
         elif self.take_back(flight, error):
             self._flying = False
         else:
@@ -508,10 +508,10 @@ class Coordinator(Actor):
         if not self._flying:
             self._fly()
 
-    def _committed(self, flight: list[Effects], *, told: bool) -> None:
+    def _committed(self, flight: list[Effects], *, with_answers: bool) -> None:
         for effects in flight:
             for token, response in effects.replies:
-                self._answer(token, response if told else ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                self._answer(token, response if with_answers else ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self.on_served(flight)  # which may cause more decisions
 
     # -- while nothing can be written ------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ class GroupCoordinator(Coordinator):
         self._guards.came(marker.producer_id, marker.producer_epoch + (marker.transaction_version < VERSION_2))
         reply = self.defer()
         token: Future[Any] = Future(self.node.scheduler)
-        token.add_callback(lambda told: reply.set(_result(told.get())))
+        token.add_callback(lambda done: reply.set(_result(done.get())))
         self._open[token] = None
         done = AppendResult(ErrorCode.NONE, -1, self._epoch, "")
         mine = attrs.evolve(marker, leader_epoch=self._epoch)
@@ -185,9 +185,9 @@ class GroupCoordinator(Coordinator):
         return str(uuid.UUID(int=self._context.rng.getrandbits(128), version=4))
 
 
-def _result(told: AppendResult | ErrorCode) -> AppendResult:
+def _result(answer: AppendResult | ErrorCode) -> AppendResult:
     """The answer to a marker. All waiting requests may have got one error code."""
-    if isinstance(told, AppendResult):
-        return told
-    error = ErrorCode.NOT_LEADER_OR_FOLLOWER if told == ErrorCode.NOT_COORDINATOR else told
-    return AppendResult(error, -1, -1, f"the coordinator loads again: {told.name}")
+    if isinstance(answer, AppendResult):
+        return answer
+    error = ErrorCode.NOT_LEADER_OR_FOLLOWER if answer == ErrorCode.NOT_COORDINATOR else answer
+    return AppendResult(error, -1, -1, f"the coordinator loads again: {answer.name}")

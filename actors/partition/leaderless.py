@@ -49,18 +49,18 @@ class Leaderless:
 
     def _ask(self, raft_groups: list[str]) -> None:
         asked, owner = raft_groups[:ASKED_MAX], self._owner
-        told: list[str] = []
+        reasons: list[str] = []
 
         def all_answered() -> None:
-            if told:
-                self._warn(told, len(raft_groups))
+            if reasons:
+                self._warn(reasons, len(raft_groups))
 
         gather = Gather(all_answered)
 
         def answered(raft_group: str, future: Future[Any]) -> None:
             reason = "" if future.exception is not None else future.get().waits_for
             if reason:
-                told.append(f"{raft_group.rpartition('.')[0]} {reason}")
+                reasons.append(f"{raft_group.rpartition('.')[0]} {reason}")
             gather.done()
 
         for raft_group in asked:
@@ -69,9 +69,9 @@ class Leaderless:
             owner.ask(address, DescribeSurvivor(), partial(answered, raft_group), timeout=_ASK_SECONDS)
         gather.done()
 
-    def _warn(self, told: list[str], count: int) -> None:
+    def _warn(self, reasons: list[str], count: int) -> None:
         self._owner.log.warning(
             "partitions: %d have no leader: %s%s. Start those brokers with the data directories that they had; if these"
             " are lost for ever, `%s` shows what is left and can go on with it",
-            count, "; ".join(sorted(told)), " …" if count > len(told) else "", unclean.COMMAND,
+            count, "; ".join(sorted(reasons)), " …" if count > len(reasons) else "", unclean.COMMAND,
         )  # fmt: skip

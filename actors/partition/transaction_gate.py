@@ -119,10 +119,10 @@ class TransactionGate:
             if reply.done:
                 continue
             if error != ErrorCode.NONE:
-                told = _told(error, adds=request.adds)
-                if told in _COMES_AGAIN:
+                refusal = _for_producers(error, adds=request.adds)
+                if refusal in _COMES_AGAIN:
                     self._refused_for_now(request)
-                reply.set(AppendResult(told, -1, -1, f"the coordinator says {error.name}"))
+                reply.set(AppendResult(refusal, -1, -1, f"the coordinator says {error.name}"))
                 continue
             self._append(request, admitted, reply, guard)
 
@@ -175,11 +175,11 @@ def coordinator_led(context: BrokerContext, transactional_id: str) -> Address | 
     return None if led is None or led.broker is None else coordinator_address(TRANSACTIONS_TOPIC, number, led.broker)
 
 
-def _error_in(told: CoordinatedBytes, version: int) -> ErrorCode:
-    if told.error != ErrorCode.NONE:
-        return ErrorCode(told.error)
+def _error_in(answer: CoordinatedBytes, version: int) -> ErrorCode:
+    if answer.error != ErrorCode.NONE:
+        return ErrorCode(answer.error)
     response: AddPartitionsToTxnResponse
-    response, _ = decode(AddPartitionsToTxnResponse, version, memoryview(told.response))
+    response, _ = decode(AddPartitionsToTxnResponse, version, memoryview(answer.response))
     if response.error_code != ErrorCode.NONE:
         return ErrorCode(response.error_code)
     results = [
@@ -191,7 +191,7 @@ def _error_in(told: CoordinatedBytes, version: int) -> ErrorCode:
     return ErrorCode(results[0]) if results else ErrorCode.INVALID_TXN_STATE
 
 
-def _told(error: ErrorCode, *, adds: bool) -> ErrorCode:
+def _for_producers(error: ErrorCode, *, adds: bool) -> ErrorCode:
     """The error in the words of Produce."""
     if error in _AGAIN or (error == ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
         return ErrorCode.NOT_ENOUGH_REPLICAS

@@ -158,8 +158,8 @@ def run_broker_process(spec: BrokerSpec) -> None:
     gc.freeze()  # imported objects stay alive: leave them out of collections
     try:
         trio.run(_run_until_signalled, spec)
-    except* Exception as group:  # noqa: BLE001  they are logged, and the process ends
-        for error in group.exceptions:
+    except* Exception as failed:  # noqa: BLE001  they are logged, and the process ends
+        for error in failed.exceptions:
             _log_failure(spec.id, error)
         sys.exit(1)
     finally:
@@ -173,7 +173,7 @@ def _allow_descriptors() -> None:
     while soft != resource.RLIM_INFINITY and soft < wanted:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        except (OSError, ValueError):  # macOS has a bound of its own (kern.maxfilesperproc), whatever the hard limit is
+        except (OSError, ValueError):  # macOS has a bound of its own (kern.maxfilesperproc), below the hard limit
             wanted //= 2
         else:
             return

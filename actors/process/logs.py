@@ -22,7 +22,7 @@ LINES_MAX = 10_000
 """Lines that wait to be written; more are dropped and counted."""
 LINE_CHARACTERS_MAX = 20_000
 DRAIN_SECONDS = 1.0
-_DROPPED = "log: %d lines were dropped: nobody read them in time"
+_DROPPED = "log: %d lines were dropped: the reader was too slow"
 _COLOURS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
 
 

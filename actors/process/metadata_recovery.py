@@ -119,28 +119,30 @@ def _refuse_majority(membership: Membership, voting: Sequence[MetadataCopy]) -> 
 
 
 def _copy_in(directory: Path, broker: int) -> MetadataCopy | None:
-    group = directory / GROUP
-    if not (directory / IDENTITY).exists() or not (group / MEMBERSHIP_FILE).exists():
+    log_dir = directory / GROUP
+    if not (directory / IDENTITY).exists() or not (log_dir / MEMBERSHIP_FILE).exists():
         return None
     try:
-        history = MembershipHistory.decode((group / MEMBERSHIP_FILE).read_bytes())
-        epoch, end = _end_of(group)
+        history = MembershipHistory.decode((log_dir / MEMBERSHIP_FILE).read_bytes())
+        epoch, end = _end_of(log_dir)
     except LogError as error:
-        raise RecoveryRefused(f"{group} cannot be read: {error}; move {directory} away to go on without it") from error
+        raise RecoveryRefused(
+            f"{log_dir} cannot be read: {error}; move {directory} away to go on without it"
+        ) from error
     voter = Voter(broker, str(DirectoryIdentity.known(directory, broker).directory_id))
-    is_complete = not losses.is_marked(DiskFilesystem(), str(group))
+    is_complete = not losses.is_marked(DiskFilesystem(), str(log_dir))
     latest = history.latest
     return MetadataCopy(
         voter, directory, latest.generation, latest, history.latest_offset, is_complete, epoch, end
     )  # fmt: skip
 
 
-def _end_of(group: Path) -> tuple[int, int]:
+def _end_of(log_dir: Path) -> tuple[int, int]:
     """The last epoch and the end of a log, from its files; a torn batch is not counted."""
     epoch, end = -1, 0
-    if (group / EPOCHS_FILE).exists():
-        epoch = EpochCache.decode((group / EPOCHS_FILE).read_bytes(), str(group / EPOCHS_FILE)).latest
-    for path in sorted(group.glob("*.log"))[-2:]:  # the last one may be empty
+    if (log_dir / EPOCHS_FILE).exists():
+        epoch = EpochCache.decode((log_dir / EPOCHS_FILE).read_bytes(), str(log_dir / EPOCHS_FILE)).latest
+    for path in sorted(log_dir.glob("*.log"))[-2:]:  # the last one may be empty
         data, at, end = path.read_bytes(), 0, max(end, int(path.stem))
         while at < len(data):
             try:

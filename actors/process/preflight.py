@@ -42,11 +42,11 @@ def _directories(config: ClusterConfig) -> Iterator[tuple[str, str]]:
     """One obstacle for many brokers is reported once, at the first key that meets it."""
     places = [("cluster.data_dir", config.data_dir)]
     places += [(f"broker[{place}].data_dir", broker.data_dir) for place, broker in enumerate(config.brokers, start=1)]
-    told = set()
+    reported = set()
     for key, directory in places:
         complaint = _obstacle(directory)
-        if complaint is not None and complaint not in told:
-            told.add(complaint)
+        if complaint is not None and complaint not in reported:
+            reported.add(complaint)
             yield key, complaint
 
 
@@ -92,8 +92,8 @@ def _ports(config: ClusterConfig) -> Iterator[tuple[str, str]]:
 
 
 def _addresses(host: str) -> list[Address]:
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    return [(family, address) for family, _, _, _, address in found]
+    infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return [(family, address) for family, _, _, _, address in infos]
 
 
 def _refusal(address: Address, port: int) -> OSError | None:

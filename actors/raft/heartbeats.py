@@ -122,9 +122,9 @@ class Heartbeats(Actor):
         self._leading = Terms()
         self._has_news = False
         self._news_at = -math.inf
-        self._unsaid: dict[int, dict[str, Leads] | None] = {}
+        self._unsent: dict[int, dict[str, Leads] | None] = {}
         """Per peer: what changed since the last beat; None if the next beat must carry everything."""
-        self._told: dict[int, Terms] = {}
+        self._announced: dict[int, Terms] = {}
         """Per peer: what it announces."""
         self._follows: dict[str, Follows] = {}
         self._doubts: dict[int, dict[str, float]] = {}
@@ -137,14 +137,14 @@ class Heartbeats(Actor):
     @handles(PeerUp)
     def peer_up(self, message: PeerUp) -> None:
         if message.broker != LAUNCHER_ID:
-            self._unsaid[message.broker] = None
-            self._told[message.broker] = Terms()
+            self._unsent[message.broker] = None
+            self._announced[message.broker] = Terms()
             self._beat(message.broker)
 
     @handles(PeerDown)
     def peer_down(self, message: PeerDown) -> None:
-        self._unsaid.pop(message.broker, None)
-        self._told.pop(message.broker, None)
+        self._unsent.pop(message.broker, None)
+        self._announced.pop(message.broker, None)
         self._doubts.pop(message.broker, None)
         self.leadership.lost(message.broker)
 
@@ -157,7 +157,7 @@ class Heartbeats(Actor):
         self._note(self.node.broker, message)
         if message.term < 0:
             self.leadership.handed_over(message.raft_group, self.now)
-        for changes in self._unsaid.values():
+        for changes in self._unsent.values():
             if changes is not None:
                 changes[message.raft_group] = message
         if not self._has_news:
@@ -177,26 +177,26 @@ class Heartbeats(Actor):
     @handles(_NewsNow)
     def news_now(self, _message: _NewsNow) -> None:
         self._has_news, self._news_at = False, self.now
-        for peer, changes in self._unsaid.items():
+        for peer, changes in self._unsent.items():
             if changes:
                 self._beat(peer)
 
     @handles(_BeatNow)
     def beat_now(self, _message: _BeatNow) -> None:
         self._pulse.beat(self.now)
-        for peer in self._unsaid:
+        for peer in self._unsent:
             self._beat(peer)
 
     @handles(Beats)
     def beats(self, message: Beats) -> None:
-        self.leadership.told_of_disk(message.broker, is_full=message.is_disk_full)
-        told = self._told.setdefault(message.broker, Terms())
+        self.leadership.disk_announced(message.broker, is_full=message.is_disk_full)
+        announced = self._announced.setdefault(message.broker, Terms())
         if message.full:
-            for raft_group in sorted(told.raft_groups.keys() - {change.raft_group for change in message.changes}):
-                self._heard_of(message.broker, told, Leads(raft_group, -1, ()))
+            for raft_group in sorted(announced.raft_groups.keys() - {change.raft_group for change in message.changes}):
+                self._heard_of(message.broker, announced, Leads(raft_group, -1, ()))
         for change in message.changes:
-            self._heard_of(message.broker, told, change)
-        agreed = len(told.raft_groups) == message.count and told.checksum == message.checksum
+            self._heard_of(message.broker, announced, change)
+        agreed = len(announced.raft_groups) == message.count and announced.checksum == message.checksum
         self.send(Address("heartbeats", "", message.broker), BeatsHeard(self.node.broker, message.sent_at, not agreed))
         if agreed:
             self._doubt_on(message.broker, _DOUBT_SECONDS_MAX if message.changes else _DOUBT_SECONDS)
@@ -204,22 +204,22 @@ class Heartbeats(Actor):
     @handles(BeatsHeard)
     def beats_heard(self, message: BeatsHeard) -> None:
         self._heard[message.broker] = max(self._heard.get(message.broker, 0.0), message.sent_at)
-        if message.again and message.broker in self._unsaid:
-            self._unsaid[message.broker] = None
+        if message.again and message.broker in self._unsent:
+            self._unsent[message.broker] = None
 
     def _beat(self, peer: int) -> None:
-        changes = self._unsaid[peer]
+        changes = self._unsent[peer]
         full = changes is None
-        said = self._leading.raft_groups if changes is None else changes
+        sent = self._leading.raft_groups if changes is None else changes
         beat = Beats(
-            self.node.broker, self.now, full, tuple(said.values()), len(self._leading.raft_groups),
+            self.node.broker, self.now, full, tuple(sent.values()), len(self._leading.raft_groups),
             self._leading.checksum, self._reserve.is_full,
         )  # fmt: skip
         if self.send(Address("heartbeats", "", peer), beat):
-            self._unsaid[peer] = {}
+            self._unsent[peer] = {}
 
-    def _heard_of(self, broker: int, told: Terms, change: Leads) -> None:
-        told.put(change)
+    def _heard_of(self, broker: int, announced: Terms, change: Leads) -> None:
+        announced.put(change)
         if change.term >= 0:
             self._compare_generations(broker, change)
         self._note(broker, change)
@@ -227,16 +227,16 @@ class Heartbeats(Actor):
 
     def _compare_generations(self, broker: int, leads: Leads) -> None:
         """A replica here, or one that another broker says leads, may be of an earlier generation and not know it."""
-        known, told = self.leadership.of(leads.raft_group), generation_of(leads.term)
-        here = 0 if known is None else generation_of(known.epoch)
-        if told < here:
+        led, there = self.leadership.of(leads.raft_group), generation_of(leads.term)
+        here = 0 if led is None else generation_of(led.epoch)
+        if there < here:
             self._refuse_generation(broker, leads.raft_group, here)
-        elif told > here:
-            self.node.tell_local(replica_address(leads.raft_group, self.node.broker), GenerationHeard(told))
-            for peer, said in self._told.items():
-                other = said.raft_groups.get(leads.raft_group)
-                if other is not None and generation_of(other.term) < told:
-                    self._refuse_generation(peer, leads.raft_group, told)
+        elif there > here:
+            self.node.tell_local(replica_address(leads.raft_group, self.node.broker), GenerationHeard(there))
+            for peer, announced in self._announced.items():
+                other = announced.raft_groups.get(leads.raft_group)
+                if other is not None and generation_of(other.term) < there:
+                    self._refuse_generation(peer, leads.raft_group, there)
 
     def _refuse_generation(self, broker: int, raft_group: str, latest: int) -> None:
         """Send what a voter of that generation would answer: see `RaftNode.step`."""
@@ -258,9 +258,9 @@ class Heartbeats(Actor):
         """Does the leader's process announce the leader that this replica follows? It gets a few beats to do so."""
         assert follows.leader is not None
         doubts = self._doubts.setdefault(follows.leader, {})
-        told = self._told.get(follows.leader)
-        said = None if told is None else told.raft_groups.get(follows.raft_group)
-        if said is not None and said.term == follows.term:
+        announced = self._announced.get(follows.leader)
+        leads = None if announced is None else announced.raft_groups.get(follows.raft_group)
+        if leads is not None and leads.term == follows.term:
             doubts.pop(follows.raft_group, None)
         else:
             doubts.setdefault(follows.raft_group, self.now)

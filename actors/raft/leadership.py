@@ -85,7 +85,7 @@ class Leadership:
         for raft_group, led in self.led_by(broker):
             self._raft_groups[raft_group] = Led(None, led.epoch, ())
 
-    def told_of_disk(self, broker: int, *, is_full: bool) -> None:
+    def disk_announced(self, broker: int, *, is_full: bool) -> None:
         """A broker has announced whether its disk is full."""
         if is_full:
             self.full.add(broker)

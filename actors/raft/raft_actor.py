@@ -99,8 +99,8 @@ class RaftActor(Actor):
         self._stands = False
         """Does it have a place among the elections of this process, or wait for a place?"""
         self._announced: tuple[int | None, int, set[int]] | None = None
-        self._follows_told = False
-        self._watermark_told = True
+        self._follows_announced = False
+        self._watermark_sent = True
         self._saving: Vote | None = None
         self._flush: Flush | None = None
         self._will_look = False
@@ -109,8 +109,8 @@ class RaftActor(Actor):
         """Where the log is to start after the flush that must come first; 0 if none is waited for."""
         self._loosens = False
         self._discarded = False
-        self._damage_told = ""
-        self._superseded_told = 0
+        self._damage_logged = ""
+        self._superseded_logged = 0
         self._log: PartitionLog | None = None
         self._member: Member
         self._replication: Replication
@@ -350,8 +350,8 @@ class RaftActor(Actor):
     def known_generation(self) -> int:
         """The latest generation of this Raft group that this broker knows of."""
         led = self.context.leadership.of(self.raft_group)
-        told = 0 if led is None else generation_of(led.epoch)
-        return max(told, self._member.node.latest_generation)
+        announced = 0 if led is None else generation_of(led.epoch)
+        return max(announced, self._member.node.latest_generation)
 
     def _look_at_generations(self) -> None:
         """Hear of a generation that this broker knows of and this replica does not."""
@@ -452,7 +452,7 @@ class RaftActor(Actor):
     @handles(_TellWatermark)
     def tell_watermark(self, _message: _TellWatermark | None = None) -> None:
         """Followers that get no appends must learn of the watermark too."""
-        self._watermark_told = True
+        self._watermark_sent = True
         for broker, beat in self._member.node.beats():
             self.send(self._peer(broker), beat)
 
@@ -508,15 +508,15 @@ class RaftActor(Actor):
         leads = node.leads
         if not leads:
             self._announce()
-        if node.is_superseded and self._superseded_told < node.latest_generation:
-            self._superseded_told = node.latest_generation
+        if node.is_superseded and self._superseded_logged < node.latest_generation:
+            self._superseded_logged = node.latest_generation
             text = "%s: generation %d of %s has begun elsewhere; this replica waits for the metadata of that generation"
             self.log.warning(text, self.address.kind, node.latest_generation, self.raft_group)
         if leads:
             self.log.info("%s: this broker leads %s in epoch %d", self.address.kind, self.raft_group, node.term)
         leader = None if leads else node.leader
-        if leader is not None or self._follows_told:
-            self._follows_told = leader is not None
+        if leader is not None or self._follows_announced:
+            self._follows_announced = leader is not None
             self.send(self._heartbeats, Follows(self.raft_group, leader, node.term, self.address))
         if leader is not None:
             self._answer_hand_overs(another_leads=True)
@@ -541,8 +541,8 @@ class RaftActor(Actor):
                 self.send(self._heartbeats, Leads(self.raft_group, -1, ()))
 
     def _committed(self) -> None:
-        if self._member.node.role.replicates and self._watermark_told:
-            self._watermark_told = False
+        if self._member.node.role.replicates and self._watermark_sent:
+            self._watermark_sent = False
             self.after(WATERMARK_SECONDS, _TellWatermark())
         self.on_committed()
 
@@ -594,8 +594,8 @@ class RaftActor(Actor):
             self._timer = self.after(max(deadline - self.now, 0.0), _Tick())
 
     def _tell_damage(self, damage: str) -> None:
-        if damage != self._damage_told:
-            self._damage_told = damage
+        if damage != self._damage_logged:
+            self._damage_logged = damage
             self.log.error(
                 "replica: %s is damaged on this disk, and a follower needs it from %s", self.raft_group, damage
             )

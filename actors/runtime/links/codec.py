@@ -176,10 +176,10 @@ def _blob_encoder(hint: Any, where: str) -> Callable[[Any], bytes]:
         _refuse_bulk(hint, where)
         return lambda value: encode(value)[1]
     inner = _inner(hint, where)
-    one = _blob_encoder(inner, where)
+    encode_inner = _blob_encoder(inner, where)
     if typing.get_origin(hint) is tuple:
-        return lambda values: b"".join(_with_length(one(value)) for value in values)
-    return lambda value: b"\0" if value is None else b"\1" + one(value)
+        return lambda values: b"".join(_with_length(encode_inner(value)) for value in values)
+    return lambda value: b"\0" if value is None else b"\1" + encode_inner(value)
 
 
 def _blob_decoder(hint: Any, where: str) -> Callable[[memoryview], Any]:
@@ -197,10 +197,10 @@ def _blob_decoder(hint: Any, where: str) -> Callable[[memoryview], Any]:
         message_id = _id_of[hint]
         return lambda blob: decode(message_id, blob, _EMPTY)
     inner = _inner(hint, where)
-    one = _blob_decoder(inner, where)
+    decode_inner = _blob_decoder(inner, where)
     if typing.get_origin(hint) is tuple:
-        return lambda blob: tuple(one(part) for part in _parts(blob))
-    return lambda blob: _optional(blob, one)
+        return lambda blob: tuple(decode_inner(part) for part in _parts(blob))
+    return lambda blob: _optional(blob, decode_inner)
 
 
 def _refuse_bulk(hint: type, where: str) -> None:
@@ -232,13 +232,13 @@ def _parts(blob: memoryview) -> typing.Iterator[memoryview]:
         at += 4 + size
 
 
-def _optional(blob: memoryview, one: Callable[[memoryview], Any]) -> Any:
+def _optional(blob: memoryview, decode_inner: Callable[[memoryview], Any]) -> Any:
     mark = bytes(blob[:1])
     if mark == b"\0" and len(blob) == 1:
         return None
     if mark != b"\1":
         raise ValueError("neither present nor absent")
-    return one(blob[1:])
+    return decode_inner(blob[1:])
 
 
 # -- plain values, so that an ask may be answered with one ----------------------------------------------------------

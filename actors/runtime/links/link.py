@@ -263,8 +263,8 @@ class Link:
             return
         del self._asks[frame.ask_id]
         name, _, text = _to_text(frame.body).partition("\n")
-        known = _FAILURES.get(name)
-        future.fail(known(text) if known is not None else RemoteFailure(f"broker {self.peer}: {name}: {text}"))
+        failure = _FAILURES.get(name)
+        future.fail(failure(text) if failure is not None else RemoteFailure(f"broker {self.peer}: {name}: {text}"))
 
     def _beat(self) -> None:
         now = self._scheduler.clock.now()
