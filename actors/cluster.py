@@ -2,7 +2,7 @@
 
 Prints one line on stdout when every broker serves (`ready: bootstrap 127.0.0.1:9092,…`); everything else goes to
 stderr. Exit codes: 0 stopped by a signal, 1 a broker could not be kept alive or a second signal came, 2 the file or the
-machine is not fit to start.
+machine is unfit to start.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ async def _announce(launcher: Launcher) -> None:
 
 
 async def _abort_on_next(signals: AsyncIterator[int], launcher: Launcher) -> None:
-    """A second signal: do not wait for anybody."""
+    """A second signal: kill every broker."""
     async for _ in signals:
         launcher.abort()
 

@@ -7,7 +7,7 @@
 
 All brokers run in this process, on a thread of their own. With `processes=True` each has an OS process and `kill` is
 `kill -9`; nothing else changes. Works with any test framework, in plain scripts, and under trio (`async with`).
-The data directory is a temporary one unless given, and on the way out everything is ended and removed.
+The data directory is a temporary one unless given; on exit every broker is ended and a temporary directory removed.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ from actors.messages.process import BrokerStatus
 from actors.process.hosts import Host, LocalHost, ProcessHost
 from actors.process.launcher import Launcher, open_launcher
 from actors.runtime import Address, AnyRef, Scheduler
+from actors.runtime.loop.low_level import TrioToken, current_trio_token
 
 START_SECONDS = 30.0
 _NOT_RUNNING = "this cluster does not run; start it, or use it inside `with`"
 
 
 class HarnessError(Exception):
-    """The harness was used in a way that cannot work, or the cluster did not do as told in time."""
+    """The harness was used wrongly, or the cluster did not do what was asked in time."""
 
 
 class Cluster:
@@ -71,7 +72,7 @@ class Cluster:
         self._cut: set[frozenset[int]] = set()
         self._thread: threading.Thread | None = None
         self._launcher: Launcher | None = None
-        self._token: trio.lowlevel.TrioToken | None = None
+        self._token: TrioToken | None = None
         self._nursery: trio.Nursery
         self._scope: trio.CancelScope
         self._end: trio.Event
@@ -142,17 +143,17 @@ class Cluster:
 
     @property
     def admin(self) -> Admin:
-        """Makes, changes, moves and deletes topics, and says how everything stands."""
+        """Creates, changes, moves and deletes topics, and describes the cluster."""
         return Admin(self.ask, lambda: self.alive)
 
     def group(self, topic: str, partition: int) -> str:
-        """The name of a partition's group: its replicas live at `replica/<group>@<broker>`."""
+        """The name of a partition's Raft group: its replicas live at `replica/<name>@<broker>`."""
         return self.admin.group(topic, partition)
 
     # -- its actors ------------------------------------------------------------------------------------------
 
     def ref(self, address: Address | str) -> AnyRef:
-        """The way to any actor of the cluster; `tell` and the blocking `ask` work from this thread."""
+        """A reference to any actor of the cluster; `tell` and the blocking `ask` work from this thread."""
         return self._running.node.ref(Address.parse(address) if isinstance(address, str) else address)
 
     def ask(self, address: Address | str, message: Any, *, timeout: float = 5.0) -> Any:
@@ -168,13 +169,13 @@ class Cluster:
         """`kill -9` a broker, and wait until it is dead and its peers know."""
         self._must_know(broker)
         if broker in self.alive:
-            self._call(self._kill, broker)
+            self._call(self._lose, broker, self._running.kill)
 
     def end(self, broker: int) -> None:
         """End a broker cleanly, as SIGTERM does: others lead before it goes. `restart` brings it back."""
         self._must_know(broker)
         if broker in self.alive:
-            self._call(self._end_broker, broker)
+            self._call(self._lose, broker, self._running.end)
 
     def restart(self, broker: int) -> None:
         """Start a dead broker again on its old port and directory, and wait until it is linked."""
@@ -208,7 +209,7 @@ class Cluster:
     def _run(self, started: concurrent.futures.Future[None]) -> None:
         try:
             trio.run(self._main, started)
-        except BaseException as error:  # noqa: BLE001  it goes to whoever waits for the start, or for the end
+        except BaseException as error:  # noqa: BLE001  it goes to the thread that waits for the start, or for the end
             if not started.done():
                 started.set_exception(error)
             elif not started.cancelled():
@@ -217,7 +218,7 @@ class Cluster:
             self._launcher = self._token = None
 
     async def _main(self, started: concurrent.futures.Future[None]) -> None:
-        self._token = trio.lowlevel.current_trio_token()
+        self._token = current_trio_token()
         if started.cancelled():
             return
         data_dir = self._given_data_dir or Path(tempfile.mkdtemp(prefix="barnabas-data-"))
@@ -260,13 +261,8 @@ class Cluster:
         )
         return ClusterConfig(self._name, "127.0.0.1", data_dir, self._kafka_config, brokers, self._topics)
 
-    async def _kill(self, broker: int) -> None:
-        self._running.kill(broker)
-        await self._running.until_dead(broker)
-        await self._until_linked(f"lose broker {broker}")
-
-    async def _end_broker(self, broker: int) -> None:
-        self._running.end(broker)
+    async def _lose(self, broker: int, end: Callable[[int], None]) -> None:
+        end(broker)
         await self._running.until_dead(broker)
         await self._until_linked(f"lose broker {broker}")
 
@@ -285,9 +281,9 @@ class Cluster:
         await self._until_linked("heal")
 
     async def _until_linked(self, aim: str, starting: tuple[int, ...] = ()) -> None:
-        """Wait until every living broker is linked to every other living one but those cut off, and to nobody else.
+        """Wait until every living broker is linked to exactly the other living ones from which it is not cut off.
 
-        One that is just starting must not end meanwhile.
+        A broker of `starting` must not end meanwhile.
         """
 
         def settled(statuses: dict[int, BrokerStatus]) -> bool:
@@ -303,8 +299,7 @@ class Cluster:
         raise HarnessError(f"the cluster did not {aim} within {START_SECONDS:g} s: {self._running.statuses}")
 
     async def _until_settled(self) -> None:
-        """Wait until every broker knows a leader for every partition of the topics that were asked for, and preferred
-        leaders lead."""
+        """Wait until every broker knows the leaders of all given topics, and preferred leaders lead."""
         with trio.move_on_after(START_SECONDS):
             await self._running.until(
                 lambda statuses: all(status.settled and status.balanced for status in statuses.values())
@@ -326,7 +321,7 @@ class Cluster:
     # -- from the user's thread --------------------------------------------------------------------------------
 
     def _call(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
-        """Run `function` on the cluster's thread and wait for it, whatever this thread is busy with."""
+        """Run `function` on the cluster's thread and wait for it."""
         done: concurrent.futures.Future[None] = concurrent.futures.Future()
 
         async def run() -> None:

@@ -1,7 +1,7 @@
 """One broker: a node, its links, its port and its directory. The same whether it has a process to itself or not.
 
-It lives until it is told to stop, until its launcher is gone (nothing would restart or stop it any more), or until it
-is killed. It reports to the launcher as its state changes (BrokerStatus).
+It lives until a message or a signal stops it, until its launcher is gone (nothing would restart or stop it any more),
+or until it is killed. It reports its state to the launcher (BrokerStatus).
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ if TYPE_CHECKING:
     from actors.runtime import Scheduler
 
 STOP_SECONDS = 5.0
-"""When no actor has stopped for so long, those that are left are dropped."""
+"""When no actor has stopped for this long, the rest are dropped."""
 STOP_REPORT_SECONDS = 1.0
 HAND_OVER_SECONDS = 3.0
 SETTLE_SECONDS = 0.01
 BALANCE_LOOK_SECONDS = 0.05
 BALANCE_SECONDS_MAX = 2.0
-"""How long a cluster that starts waits for its preferred leaders: clients that come then find nothing moving."""
+"""How long a starting cluster waits for its preferred leaders, so that first clients see no change of leaders."""
 _HANDS_NOTHING_OVER = (OSError, LogError, ActorDeadError, MailboxFull)
-"""Its disk failed, it ended meanwhile, or it has too much to do: the others notice that this broker is gone."""
+"""Its disk failed, it has ended, or it is overloaded: the other brokers notice later that this broker is gone."""
 _FOUND_PORTS = range(16_384, 32_768)
 
 
 @frozen(slots=True)
 class ExtraActor:
-    """An actor that every broker starts beside its own: `package.module:Class`, reached as `kind@broker`."""
+    """An actor that every broker starts besides its own: `package.module:Class`, reached as `kind@broker`."""
 
     path: str
     kind: str
@@ -78,7 +78,7 @@ class ExtraActor:
 
 @frozen(slots=True)
 class BrokerSpec:
-    """Everything a broker must know to start, wherever it starts."""
+    """Everything that a broker needs to start, in any process."""
 
     id: int
     cluster: str
@@ -92,13 +92,13 @@ class BrokerSpec:
     trace: tuple[str, ...] = ()
     """Ids of clients whose every request is logged."""
     cut_off: tuple[int, ...] = ()
-    """Peers without a link to this broker until the launcher says otherwise."""
+    """Peers without a link to this broker until HealLinks comes."""
     advertised: tuple[str, int] | None = None
-    """Where clients are told to find it, if that is not where it listens."""
+    """The address that clients are given, if it is not the one on which the broker listens."""
 
 
 class Ending:
-    """That a broker shall end, and whether others go on without it."""
+    """The order to a broker to end, and whether it hands over first."""
 
     def __init__(self) -> None:
         self._told = trio.Event()
@@ -122,15 +122,15 @@ class _LookAgain:
 
 
 class Broker(Actor):
-    """`broker@N`: the broker's own actor. Reports to the launcher and does what it says."""
+    """`broker@N`: the broker's own actor. It reports to the launcher and handles the launcher's messages."""
 
     def __init__(
-        self, facts: ClusterFacts, port: int, services: BrokerContext, peering: Peering, ending: Ending
+        self, facts: ClusterFacts, port: int, context: BrokerContext, peering: Peering, ending: Ending
     ) -> None:
         super().__init__()
         self._facts = facts
         self._port = port
-        self._services = services
+        self._context = context
         self._peering = peering
         self._ending = ending
         self._settled = False
@@ -143,22 +143,22 @@ class Broker(Actor):
 
     @handles(_LookAgain)
     def look_again(self, _message: _LookAgain) -> None:
-        """Until everything of the cluster file is there and led, and then until preferred leaders lead."""
+        """Until all topics of the cluster file exist and have leaders, and then until preferred leaders lead."""
         if not self._settled:
             self._settle()
         if self._settled:
             self._balance()
 
     def _settle(self) -> None:
-        self._settled = is_settled(self._services, self._facts)
+        self._settled = is_settled(self._context, self._facts)
         if self._settled:
-            self._balance_until = self.node.scheduler.clock.now() + BALANCE_SECONDS_MAX
+            self._balance_until = self.now + BALANCE_SECONDS_MAX
             self._report()
         else:
             self.after(SETTLE_SECONDS, _LookAgain())
 
     def _balance(self) -> None:
-        self._balanced = is_balanced(self._services) or self.node.scheduler.clock.now() >= self._balance_until
+        self._balanced = is_balanced(self._context) or self.now >= self._balance_until
         if self._balanced:
             self._report()
         else:
@@ -196,7 +196,7 @@ class Broker(Actor):
 
 
 async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> None:
-    """Be this broker until it is told to end. Cancelling it is a crash: no peer is told."""
+    """Run this broker until `ending`. Cancelling it is a crash: no peer gets a message."""
     with DirectoryLock(spec.data_dir), ExitStack() as partitions:
         identity = DirectoryIdentity.of(spec.data_dir, spec.id)
         with bind(spec.host, spec.port, identity.port) as listener:
@@ -208,22 +208,20 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> 
                 peering.cut(peer)
             how = "this broker has crashed"
             try:
-                # All actors are there before the first link is: a peer's first messages find their receivers.
+                # All actors are spawned before the first link: so a peer's first messages find their receivers.
                 told_host, told_port = spec.advertised or (dialled(spec.host), port)
                 facts = evolve(spec.facts, host=told_host, port=told_port)
-                services = partitions.enter_context(
-                    on_disk(node, str(spec.data_dir), str(identity.directory_id), facts)
-                )
-                node.spawn(Broker, facts, port, services, peering, ending, address=broker_address(spec.id))
+                context = partitions.enter_context(on_disk(node, str(spec.data_dir), str(identity.directory_id), facts))
+                node.spawn(Broker, facts, port, context, peering, ending, address=broker_address(spec.id))
                 for extra in spec.extra_actors:
                     node.spawn(extra.load(), address=Address(extra.kind, "", spec.id))
                 await drained(scheduler)
                 async with trio.open_nursery() as nursery:
                     await nursery.start(peering.run)
-                    serving = Serving(node, services, facts, FetchSessions(services.rng), traced_clients(spec.trace))
+                    serving = Serving(node, context, facts, FetchSessions(context.rng), traced_clients(spec.trace))
                     nursery.start_soon(serve_port, serving, listener)
                     await ending.wait()
-                    stop = Shutdown(node, services.last_syncs)
+                    stop = Shutdown(node, context.last_syncs)
                     if ending.hand_over:
                         await _hand_over(stop)
                     await _stop_actors(stop)
@@ -234,7 +232,7 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> 
 
 
 def dialled(host: str) -> str:
-    """What a client on this machine dials: a wildcard is nowhere to connect to."""
+    """The host that a client on this machine dials: nothing connects to a wildcard."""
     if host in ("0.0.0.0", "::"):  # noqa: S104  compared, not bound
         return "127.0.0.1" if host == "0.0.0.0" else "::1"  # noqa: S104
     return host
@@ -243,8 +241,8 @@ def dialled(host: str) -> str:
 def bind(host: str, port: int, kept_port: int) -> socket.socket:
     """A listening socket: on `port`, or where that is 0 on the port found last time, or on any free one.
 
-    A port that is found lies below the ports that systems give to outgoing connections: one of those would otherwise
-    take the port of a broker that is down, and the broker would come back on another.
+    A found port lies below the range of outgoing connections: otherwise one of those could take the port of a broker
+    that is down, and the broker would come back on another port.
     """
     found = (*random.SystemRandom().sample(_FOUND_PORTS, 20), 0)
     for candidate in (port,) if port else (kept_port, *found) if kept_port else found:
@@ -285,9 +283,9 @@ async def _hand_over(stop: Shutdown) -> None:
 
 
 async def _stop_actors(stop: Shutdown) -> None:
-    """Let every actor handle what it has and stop. As long as some do, the others are waited for.
+    """Let every actor handle its messages and stop. Wait as long as some actors stop within STOP_SECONDS.
 
-    A broker with thousands of replicas syncs files for each of them; the launcher hears that it gets on.
+    A broker with thousands of replicas syncs files for each of them; meanwhile it reports to the launcher.
     """
     node, last_syncs = stop.node, stop.last_syncs
     node.scheduler.turn(stop.stop_actors)

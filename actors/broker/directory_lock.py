@@ -1,8 +1,8 @@
 """One cluster per data directory: a lock file that names its owner.
 
-The kernel's flock is the lock, so it ends with its process, however that ends; the file's text only says who holds it
-and which socket directory to clear away if that process was killed. The file goes when the lock is given back. Between
-opening and locking somebody else may remove it, so the lock counts only if the path still leads to the locked file.
+The kernel's flock is the lock, so it ends with its process in any case; the file's text only names the holder and the
+socket directory to remove if that process was killed. The file is removed when the lock is released. Another process
+may remove it between opening and locking, so the lock counts only if the path still leads to the locked file.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class DirectoryInUse(Exception):
 
 
 def owner_of(directory: Path) -> str | None:
-    """The holder of the directory, if there is one. Asking takes nothing and leaves nothing behind."""
+    """The holder of the directory, if there is one. Asking takes no lock and makes no file."""
     try:
         fd = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return None  # not there, or nothing that anybody could hold
+        return None  # there is no lock file, or none that can be opened
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,9 +1,9 @@
 """The broker to which a data directory belongs: `meta.properties`, as in Kafka.
 
-version=3          of all formats in the directory; raised with each change of one of them. A newer one is refused
+version=3          of all formats in the directory; raised with each change of a format. A newer one is refused
 node.id=2          a directory of another broker is refused
-directory.id=…     made once; a directory that was emptied gets another one, and so is known to have lost its data
-port=40123         where port = 0 was asked for: the one that was found, kept across restarts
+directory.id=…     made once; an emptied directory gets another one, and is so known to have lost its data
+port=40123         the free port that was found for port = 0, kept across restarts
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from protocol.late_attrs import frozen
 FILE_NAME = "meta.properties"
 FORMAT_VERSION = 3
 _READABLE_VERSIONS = (1, 2, 3)
-"""1: votes without doubts, producer snapshots of version 2, no `synced-first`. 2: no generations of groups."""
+"""1: votes without doubts, producer snapshots of version 2, no `synced-first`. 2: no generations of Raft groups."""
 
 
 class IdentityError(Exception):
-    """This directory belongs to another broker, or has a format that is not known here."""
+    """This directory belongs to another broker, or has an unknown format."""
 
 
 @frozen(slots=True)

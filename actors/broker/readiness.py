@@ -1,4 +1,4 @@
-"""Whether a cluster that starts is ready: everything of the cluster file is there and led, by preferred leaders."""
+"""Whether a starting cluster is ready: all brokers and topics of its file exist, and preferred leaders lead."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from actors.raft.context import BrokerContext
 from actors.raft.leadership import misled
 
 
-def is_settled(services: BrokerContext, cluster: ClusterFacts) -> bool:
-    """Is every broker registered, and every topic of the cluster file there, and led?"""
-    if not services.metadata.brokers.keys() >= set(cluster.brokers):
+def is_settled(context: BrokerContext, cluster: ClusterFacts) -> bool:
+    """Is every broker registered, and does every partition of the cluster file have a leader?"""
+    if not context.metadata.brokers.keys() >= set(cluster.brokers):
         return False
     for wanted in cluster.topics:
-        topic = services.metadata.topic(wanted.name)
-        if topic is None:
+        topic = context.metadata.topic(wanted.name)
+        if topic is None or not all(
+            context.leadership.is_led(group_name(topic.name, number, topic.id))
+            for number in range(len(topic.partitions))
+        ):
             return False
-        for number in range(len(topic.partitions)):
-            led = services.leadership.of(group_name(topic.name, number, topic.id))
-            if led is None or led.broker is None:
-                return False
-    return bool(services.metadata.cluster_id)
+    return bool(context.metadata.cluster_id)
 
 
-def is_balanced(services: BrokerContext) -> bool:
-    """Is every partition led, and by its preferred leader wherever that one is in sync?"""
-    metadata, leadership = services.metadata, services.leadership
+def is_balanced(context: BrokerContext) -> bool:
+    """Does every partition have a leader, and the preferred one where that is in sync?"""
+    metadata, leadership = context.metadata, context.leadership
     return next(misled(metadata, leadership), None) is None and all(
         leadership.is_led(group_name(topic.name, number, topic.id)) for topic, number, _ in metadata.partitions()
     )

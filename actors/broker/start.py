@@ -42,25 +42,25 @@ COORDINATORS: dict[str, type[Coordinator]] = {
     GROUPS_TOPIC: GroupCoordinator,
     TRANSACTIONS_TOPIC: TransactionCoordinator,
 }
-"""The actors that work with what is in an internal topic."""
+"""The coordinators, by internal topic."""
 
 
 @contextmanager
 def on_disk(node: Node, data_dir: str, directory_id: str, cluster: ClusterFacts) -> Iterator[BrokerContext]:
-    """Run this broker's part of the cluster on a real disk, with a thread that syncs it."""
+    """Run this broker's actors on a real disk, with threads for syncs, removals and codecs."""
     syncs = ThreadBackground(node.scheduler, f"flusher-{node.broker}")
     removals = ThreadBackground(node.scheduler, f"remover-{node.broker}")
     codecs = ThreadBackground(node.scheduler, f"codec-{node.broker}")
     last_syncs = LastSyncs(partial(node.log.error, "partitions: %s/%s was not synced: %s"))
     try:
-        services = start_actors(
+        context = start_actors(
             node, data_dir, directory_id, cluster, DiskFilesystem(), syncs, removals, codecs, random.Random(),
             boot=machine_boot(), raft=RaftConfig(catch_up_bytes_per_s=cluster.catch_up_bytes_per_s),
             last_syncs=last_syncs,
         )  # fmt: skip
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        services.handles.limit, services.handles.lent_max = files_for(descriptors), lent_for(descriptors)
-        yield services
+        context.handles.limit, context.handles.lent_max = files_for(descriptors), lent_for(descriptors)
+        yield context
     finally:
         syncs.close()
         removals.close()
@@ -83,26 +83,28 @@ def start_actors(
     raft: RaftConfig | None = None,
     last_syncs: LastSyncs | None = None,
 ) -> BrokerContext:
-    """Spawn the actors that a broker has: those that are shared, its controller, and its partitions.
+    """Spawn the actors of a broker: the shared ones, its controller, and its partitions.
 
-    `boot` names the machine's boot: under another one, what was not synced is gone.
+    `boot` names the machine's boot: after another boot, data that was not synced may be lost.
     """
     raft = raft or RaftConfig()
     reserve = Reserve(filesystem, data_dir, cluster.disk_reserve_bytes)
     reserve.hold()
     filesystem = ReservedFilesystem(filesystem, reserve)
     check_snapshot(filesystem, data_dir)
-    groups = groups_on_disk(filesystem, data_dir)
-    note_boot(filesystem, data_dir, boot, (*groups, METADATA))
+    raft_groups = groups_on_disk(filesystem, data_dir)
+    note_boot(filesystem, data_dir, boot, (*raft_groups, METADATA))
     has_metadata = filesystem.exists(f"{data_dir}/{METADATA}")
-    journal = VoteJournal(filesystem, f"{data_dir}/{VOTES_FILE}", [*groups, METADATA] if has_metadata else groups)
+    journal = VoteJournal(
+        filesystem, f"{data_dir}/{VOTES_FILE}", [*raft_groups, METADATA] if has_metadata else raft_groups
+    )
     if journal.damage:
         node.log.warning(
             "votes: %s; no replica here votes in an epoch in which it may have voted before", journal.damage
         )
     heard: dict[int, float] = {}
     clock = node.scheduler.clock
-    services = BrokerContext(
+    context = BrokerContext(
         data_dir,
         directory_id,
         Handles(filesystem, reserve=reserve),
@@ -120,12 +122,12 @@ def start_actors(
         cluster.transactions,
         last_syncs=last_syncs,
     )
-    node.spawn(Flusher, journal, services.handles, syncs, address=Address("flusher", "", node.broker))
+    node.spawn(Flusher, journal, context.handles, syncs, address=Address("flusher", "", node.broker))
     node.spawn(
-        Heartbeats, heard, services.leadership, services.pulse, reserve, address=Address("heartbeats", "", node.broker)
+        Heartbeats, heard, context.leadership, context.pulse, reserve, address=Address("heartbeats", "", node.broker)
     )
-    node.spawn(Partitions, services, removals, COORDINATORS, address=Address("partitions", "", node.broker))
+    node.spawn(Partitions, context, removals, COORDINATORS, address=Address("partitions", "", node.broker))
     node.spawn(Cleaner, cluster.retention_check_seconds, address=Address("cleaner", "", node.broker))
     snapshots = SnapshotWriter(filesystem, data_dir, removals)
-    node.spawn(Controller, cluster, services, snapshots, address=Address("controller", "", node.broker))
-    return services
+    node.spawn(Controller, cluster, context, snapshots, address=Address("controller", "", node.broker))
+    return context

@@ -1,8 +1,8 @@
 """A clean stop of a broker: the same for a process, for the harness and for the simulator.
 
-Its order: first every replica and the controller let another broker lead, so that nobody waits for this broker's
-time-out; then all actors stop, the youngest first, and close their logs. Only the waiting between the steps differs:
-a process waits for answers and for a limited time, the simulator lets virtual time pass.
+Its order: first every replica and the controller hand over leadership, so that no partition waits for an election
+time-out; then all actors stop, the youngest first, and close their logs. Only the waiting between the steps differs: a
+process waits for answers and for a limited time, the simulator lets virtual time pass.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Shutdown:
     """Syncs of closed logs that go on in the background, where the broker has a thread for them."""
 
     def hand_over(self) -> list[tuple[Address, Future[bool]]]:
-        """Ask all that may lead to hand over. Each answers once another leads, or at once if it does not."""
+        """Ask all members of Raft groups to hand over. Each answers once another leads, or at once if none can."""
         members = [address for address in self.node.addresses if address.kind in _RAFT_ACTORS]
         return [(member, self.node.ref(member).ask(HandOver(), block=False)) for member in members]
 
     def stop_actors(self) -> None:
-        """Every actor handles what it has and stops; none is restarted."""
+        """Every actor handles its messages and stops; none is restarted."""
         self.node.stop_all()
 
     @property

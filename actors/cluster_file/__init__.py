@@ -1,5 +1,5 @@
 """cluster.toml.
 
 config  the file, read and checked
-facts   what every broker is told of it
+facts   what every broker gets from it
 """

@@ -1,4 +1,4 @@
-"""The cluster file: what it may say, and every mistake in it told at once.
+"""The cluster file: what it may say. All mistakes in it are reported at once.
 
 The tables are walked by hand. A user who mistyped three keys wants three lines, each with the key as the file
 spells it and what to do about it; and most of the rules stand between tables (ports, directories, replication
@@ -47,7 +47,7 @@ class ConfigError(Exception):
 
 
 def problem(file: Path | None, key: str, complaint: str) -> str:
-    """The one form in which a mistake is told: the file, the key in it, what is wrong and what to do."""
+    """The form of every mistake: the file, the key in it, what is wrong and what to do."""
     return ": ".join(part for part in ("" if file is None else str(file), key, complaint) if part)
 
 
@@ -260,7 +260,7 @@ class _Reading:
         self.file = file
         self.document = document
         self.problems: list[str] = []
-        self.taken: dict[tuple[str, object], str] = {}  # what must be unique, and who has it
+        self.taken: dict[tuple[str, object], str] = {}  # what must be unique, and its owner
 
     def cluster(self) -> ClusterConfig:
         self.refuse_unknown("", self.document, _FILE)
@@ -317,7 +317,7 @@ class _Reading:
             elif data_dir is not None and unique and "data_dir" not in raw:
                 directory = self.resolved(data_dir, str(number))
             else:
-                continue  # not to be known, for a reason already told
+                continue  # unknown, for a reason that is reported already
             self.claim(at, "data_dir", directory, owner)
             if number is not None and port is not None:
                 brokers.append(BrokerConfig(number, port, Path(directory), advertised))
@@ -356,7 +356,7 @@ class _Reading:
                 self.refuse(f"{at}.name", complaint)
 
     def claim(self, at: str, name: str, value: object, owner: str) -> bool:
-        """Takes what only one table may have; false, and refused, when a table before has it."""
+        """Claim a value that only one table may have. False, and refused, if an earlier table has it."""
         kind = at.partition("[")[0]
         what = (f"{kind}.{name}", value)
         if what in self.taken:
@@ -422,7 +422,7 @@ def _under(at: str, name: str) -> str:
 
 
 def _dotted(raw: Table) -> Iterator[str]:
-    """The names of the leaves of nested tables, which is what TOML makes of a dotted name without quotes."""
+    """The names of the leaves of nested tables, which TOML makes of a dotted name without quotes."""
     pending = list(raw.items())
     while pending:
         name, value = pending.pop(0)

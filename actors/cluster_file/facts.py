@@ -1,4 +1,4 @@
-"""What a broker knows of its cluster before it has heard anything from it."""
+"""What a broker knows of its cluster from the cluster file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from log.raft.membership import Voter
 from protocol.late_attrs import frozen
 
 GROUP = "__cluster_metadata-0"
-"""The group of the metadata log."""
+"""The Raft group of the metadata."""
 
 
 @frozen(slots=True)
@@ -24,15 +24,15 @@ class TopicWanted:
 
 @frozen(slots=True)
 class ClusterFacts:
-    """What cluster.toml says, for the actors of every broker."""
+    """The content of cluster.toml, for the actors of every broker."""
 
     brokers: tuple[int, ...]
     first_voters: tuple[Voter, ...]
-    """The voters with which the metadata group began its last generation."""
+    """The voters with which the metadata's Raft group began its last generation."""
     host: str
     port: int
     generation: int = 0
-    """How often an operator gave up voters of the metadata group (log/raft/generation.py)."""
+    """How often an operator gave up voters of the metadata (log/raft/generation.py)."""
     since: tuple[int, ...] = ()
     """For each first voter of a later generation: the first one of those of which it is a survivor without a gap."""
     topics: tuple[TopicWanted, ...] = ()
@@ -62,4 +62,4 @@ class ClusterFacts:
     broker_configs: tuple[tuple[str, str], ...] = ()
     """What the file sets for all brokers, by Kafka's names."""
     retention_check_seconds: float = 300.0
-    """How often it is looked whether old segments are to be deleted."""
+    """How often retention is applied."""

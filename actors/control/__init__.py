@@ -1,9 +1,9 @@
 """The metadata of the cluster: one controller for each broker, and the ways to ask them.
 
-controller          `controller@N`: a member of the metadata group; the active one carries operations out
+controller          `controller@N`: a member of the metadata's Raft group; the active one carries operations out
 operations          the operations that wait: planned, written in batches, answered
 replay              the committed log applied to this broker's copy of the metadata
-bootstrap           the snapshot, the log and the first voters at a start, or what is left of them
+bootstrap           the snapshot, the log and the first voters at a start, where some may be lost
 registrar           this broker's registration, and the topics of the cluster file
 metadata_snapshots  snapshots: when, by which thread, and the cut of the log behind them
 metadata_waits      waits for metadata to be applied, and the read index of the active controller

@@ -1,7 +1,7 @@
-"""Administering a cluster through its actors: asks any broker, and asks again where that does no harm.
+"""Administration of a cluster through its actors: it asks any broker, and asks again after errors that may pass.
 
-Every operation has an id, so one whose answer was lost (its controller died) is asked again and done once. What makes
-partitions returns when the broker that was asked can name their leaders.
+Every operation has an id, so an operation whose answer was lost (its controller died) is asked again and done once. An
+operation that makes partitions returns when the broker that was asked can name their leaders.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _RETRIABLE = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
 
 
 class AdminRefused(Exception):
-    """The cluster will not do that. `error` is Kafka's code."""
+    """The cluster refused an operation. `error` is Kafka's code."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(f"{error.name}: {message}")
@@ -64,7 +64,7 @@ class Admin:
         self._brokers = brokers
 
     def describe(self) -> dict[str, Any]:
-        """Everything that some broker knows of the cluster, once it has applied what was committed, if it can tell."""
+        """What a broker knows of the cluster, after it has applied the committed metadata where that is possible."""
         for broker in self._brokers()[:1]:
             self._try(broker, SyncMetadata())
         return self._call(DescribeCluster())
@@ -77,7 +77,7 @@ class Admin:
         raise AdminRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
 
     def group(self, topic: str, partition: int) -> str:
-        """The name of a partition's group, by which its replicas are addressed."""
+        """The name of a partition's Raft group, by which its replicas are addressed."""
         return group_name(topic, partition, self.topic(topic)["topic_id"])
 
     def create_topic(
@@ -108,7 +108,7 @@ class Admin:
     def alter_configs(
         self, name: str, configs: Mapping[str, str | None], *, validate_only: bool = False
     ) -> dict[str, Any]:
-        """None takes a config back to its default."""
+        """None resets a config to its default."""
         changes = tuple((key,) if value is None else (key, value) for key, value in configs.items())
         return self._call(AlterConfigs(_new_id(), name, changes, validate_only))
 

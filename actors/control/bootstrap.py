@@ -1,10 +1,10 @@
 """What a controller finds on its disk when it starts: a snapshot, a log, the first voters; or less, if some is lost.
 
-- A damaged snapshot is reported and never used. If the log begins above what is left, nobody can tell what the log
-  means: it is dropped, and the member begins anew from the leader, as with an empty disk.
+- A damaged snapshot is reported and never used. If the log begins above the state that is left, its records cannot be
+  applied: it is dropped, and the leader sends everything, as to an empty disk.
 - If an operator gave this member up (recover-metadata), its metadata may never have been committed. All of it is
   dropped.
-- The first voters are written down at the first start: the cluster file may say something else at the next one.
+- The first voters are written down at the first start: the cluster file may differ at the next one.
 
 A log that is dropped takes its membership history with it. A member that knows only the first voters, perhaps itself
 alone, must not elect itself: it is marked as one that lost its log (log/recovery/losses.py), and waits for a leader.
@@ -54,14 +54,13 @@ class Bootstrap:
         self._log = log
 
     def prepare(self, metadata: Metadata) -> None:
-        """Make the directory fit to be opened, and restore the snapshot into `metadata`."""
+        """Prepare the directory for opening, and restore the snapshot into `metadata`."""
         self._drop_if_given_up()
         self._restore(metadata)
         self.keep_first_voters()
 
     def drop_log(self) -> None:
-        """Put a new, empty log in the place of this one, marked as one that lost its records. A crash leaves one of the
-        two."""
+        """Replace the log by an empty one that is marked as having lost its records. A crash leaves one of the two."""
         files, directory = self._files, self._directory
         gone, fresh = f"{directory}{_GONE}", f"{directory}{_FRESH}"
         for name in (gone, fresh):
@@ -72,7 +71,7 @@ class Bootstrap:
         self._begin_fresh()
 
     def keep_first_voters(self) -> None:
-        """Write the first voters down, unless a membership history is there already."""
+        """Write the first voters down, unless there is a membership history already."""
         files, path = self._files, f"{self._directory}/{MEMBERSHIP_FILE}"
         if not files.exists(path):
             files.make_directory(self._directory)
@@ -96,7 +95,7 @@ class Bootstrap:
         self.keep_first_voters()
 
     def _restore(self, metadata: Metadata) -> None:
-        """What was applied before the controller's actor failed is still good, and may be newer than the snapshot."""
+        """Restore the snapshot, unless the metadata of this process is newer: the actor may have been restarted."""
         self._begin_fresh()
         snapshot = Metadata()
         try:
@@ -109,12 +108,12 @@ class Bootstrap:
             metadata.restore(snapshot.encode())
         start = log_start(self._files, self._directory)
         if metadata.applied < start:
-            text = "controller: the metadata before offset %d is lost here; beginning anew, from whoever leads"
+            text = "controller: the metadata before offset %d is lost here; the leader sends everything again"
             self._log.error(text, start)
             self.drop_log()
 
     def _begin_fresh(self) -> None:
-        """Finish `drop_log`, if a crash came in between."""
+        """Finish `drop_log`, if a crash interrupted it."""
         files, fresh = self._files, f"{self._directory}{_FRESH}"
         if files.exists(fresh) and not files.exists(self._directory):
             files.rename(fresh, self._directory)

@@ -2,11 +2,11 @@
 
     client.ask(DescribeQuorum(), seconds, then)         once
     client.operate(DeleteTopic(…), seconds, then)       again while there is no controller; then `settle`
-    client.settle(operation, outcome, seconds, then)    wait until this broker has applied what was done
+    client.settle(operation, outcome, seconds, then)    wait until this broker has applied the operation
 
 `then` is given an `Outcome`, in a turn of the actor. An operation that carries an id is asked again under that id, and
 done once, though its answer may have been lost. It is answered when this broker has applied it too (`AwaitApplied`), so
-a client that asks the same broker next finds what it did. New partitions are answered when this broker can name their
+a client that asks the same broker next finds the result. New partitions are answered when this broker can name their
 leaders, or when the time is up: they exist then.
 """
 
@@ -23,15 +23,15 @@ from protocol.late_attrs import frozen
 
 RETRY_SECONDS = 0.05
 APPLIED_SECONDS_MAX = 1.0
-"""How long an operation that is done waits for this broker to apply it. A broker that takes longer answers anyway."""
+"""How long a finished operation waits until this broker has applied it. After that the broker answers anyway."""
 _SLACK_SECONDS = 1.0
-"""For a controller that is late to say that the time is up."""
+"""Added to a time-out, for the controller's own answer that the time is up."""
 
 Then = Callable[[Outcome], None]
 
 
 class Asker(Protocol):
-    """An actor, such as a connection. What comes back runs in its turns."""
+    """An actor, such as a connection. Answers are handled in its turns."""
 
     @property
     def now(self) -> float: ...
@@ -49,18 +49,18 @@ class ControllerClient:
 
     asker: Asker
     controller: Address
-    """This broker's own. It hands on what it cannot do itself."""
+    """The controller of this broker. It passes on what only the active controller can do."""
 
     def ask(self, message: object, seconds: float, then: Then) -> None:
-        """Ask once. That no controller has answered is an error of the outcome."""
+        """Ask once. If no controller answers, the outcome has an error."""
         self.asker.ask(self.controller, message, lambda future: then(Outcome.of(future)), timeout=max(seconds, 0.0))
 
     def operate(self, operation: object, seconds: float, then: Then) -> None:
-        """Have this done within so many seconds, and applied by this broker."""
+        """Have the operation done within so many seconds, and applied by this broker."""
         _Operating(self, operation, self.asker.now + seconds, then).begin()
 
     def settle(self, operation: object, outcome: Outcome, seconds: float, then: Then) -> None:
-        """Go on once this broker has applied what was done, and knows leaders of new partitions."""
+        """Call `then` once this broker has applied the operation and knows the leaders of new partitions."""
         then_told = partial(then, outcome)
         if outcome.error:
             then_told()
@@ -71,18 +71,18 @@ class ControllerClient:
             self.await_applied(outcome, APPLIED_SECONDS_MAX, then_told)
 
     def await_applied(self, outcome: Outcome, seconds: float, then: Callable[[], None]) -> None:
-        """Go on once this broker has applied the metadata of which an answer was given, or after so many seconds."""
+        """Call `then` once this broker has applied the metadata up to the answer's offset, or after so many seconds."""
         self.asker.ask(self.controller, AwaitApplied(outcome.offset), lambda _future: then(), timeout=seconds)
 
     def await_leaders(self, topic_id: str, first: int, end: int, seconds: float, then: Callable[[], None]) -> None:
-        """Go on once this broker can name a leader for each of these partitions, or after so many seconds."""
+        """Call `then` once this broker can name a leader for each of these partitions, or after so many seconds."""
         wait = AwaitLeaders(topic_id, first, end, seconds)
         self.asker.ask(self.controller, wait, lambda _future: then(), timeout=seconds + _SLACK_SECONDS)
 
 
 @frozen(slots=True)
 class _Operating:
-    """One operation until it is done. A class, since functions that refer to each other are garbage in a cycle."""
+    """One operation until it is done. A class, since functions that refer to each other form a reference cycle."""
 
     client: ControllerClient
     operation: object

@@ -1,12 +1,11 @@
-"""`controller@N`: this broker's member of the metadata group, and its copy of the metadata.
+"""`controller@N`: this broker's member of the metadata's Raft group, and its copy of the metadata.
 
 Every broker has one. Up to three of them vote; their leader is the active controller, which turns operations into
-records (operations.py). An operation is answered when its records are committed and applied. Asked at another broker,
-it is handed on to the leader. All others only follow, and serve their brokers from the copy that they replay
-(replay.py).
+records (operations.py). An operation is answered when its records are committed and applied. The other controllers pass
+operations on to the active one, follow, and serve their brokers from the copy that they replay (replay.py).
 
-The metadata log is on disk before it is acknowledged, whatever other topics do: what a broker has applied it never
-forgets, so it may act on it for good (create a replica, delete one).
+The metadata log is synced before it is acknowledged, also where other topics are not: a broker never loses
+what it has applied, so it may act on it irrevocably (create a replica, delete one).
 """
 
 from __future__ import annotations
@@ -86,31 +85,29 @@ class _StopWaiting:
 class Controller(RaftActor):
     """See the module's docstring."""
 
-    def __init__(self, cluster: ClusterFacts, services: BrokerContext, snapshots: SnapshotWriter) -> None:
-        super().__init__(services)
+    def __init__(self, cluster: ClusterFacts, context: BrokerContext, snapshots: SnapshotWriter) -> None:
+        super().__init__(context)
         self._cluster = cluster
         self._snapshots = snapshots
         clock = self.node.scheduler.clock
         self._operations = OperationQueue(
-            services.metadata, self._circumstances, clock.now, services.wall_ms, self.log.warning
+            context.metadata, self._circumstances, clock.now, context.calendar.wall_ms, self.log.warning
         )
-        self._replay = Replay(services.metadata)
+        self._replay = Replay(context.metadata)
         self._schedule = SnapshotSchedule(
-            snapshots, services.metadata, self._tell_saved, self.start_log_at, self.log.error
+            snapshots, context.metadata, self._tell_saved, self.start_log_at, self.log.error
         )
-        self._registrar = Registrar(
-            cluster, services.metadata, self.node.broker, services.directory_id, self.log.warning
-        )
-        me = Voter(self.node.broker, services.directory_id)
+        self._registrar = Registrar(cluster, context.metadata, self.node.broker, context.directory_id, self.log.warning)
+        me = Voter(self.node.broker, context.directory_id)
         self._bootstrap = Bootstrap(
-            services.handles.filesystem, services.data_dir, snapshots.path, self.spec(), me, self.log
+            context.handles.filesystem, context.data_dir, snapshots.path, self.spec(), me, self.log
         )
-        self._leader_waits = LeaderWaits(services.metadata, services.leadership)
-        self._applied_waits = AppliedWaits(services.metadata)
+        self._leader_waits = LeaderWaits(context.metadata, context.leadership)
+        self._applied_waits = AppliedWaits(context.metadata)
         self._caught_up_waits: list[Future[None]] = []
         self._registering = False
         self._warn_at = self.now + PATIENCE_SECONDS
-        """When to say that there is no leader."""
+        """When to log that there is no leader."""
 
     def spec(self) -> ReplicaSpec:
         brokers = self._cluster.brokers
@@ -139,16 +136,16 @@ class Controller(RaftActor):
         self._tell_partitions(frozenset(self.metadata.topics))
         self.after(0.0, _LookAround())
 
-    # -- as the machine of its group -----------------------------------------------------------------------------
+    # -- as the machine of its log ------------------------------------------------------------------------------
 
     def encode(self) -> bytes:
         return self.metadata.encode()
 
     def begin_anew(self, snapshot: bytes) -> None:
-        """The log begins anew, with this as the state before it, unless more than that is known here.
+        """The log begins again after this snapshot, which becomes the state, unless a newer state is known here.
 
-        A new leader does not know yet how much of its log is committed: its state may be of long ago. To go back to
-        that would undo what was done since: replicas of topics that are not in it would be removed with their records.
+        A new leader does not know yet how much of its log is committed, so its snapshot may be old. An older state
+        would undo later operations: replicas of topics that are not in it would be removed with their records.
         """
         before, theirs = self.metadata.topics, Metadata()
         theirs.restore(snapshot)
@@ -158,7 +155,7 @@ class Controller(RaftActor):
         if knows_more:
             return
         self.metadata.restore(snapshot)
-        self._tell_partitions(frozenset({*before, *self.metadata.topics}))  # those too that are gone meanwhile
+        self._tell_partitions(frozenset({*before, *self.metadata.topics}))  # also the topics that are gone
 
     # -- operations ----------------------------------------------------------------------------------------------
 
@@ -174,12 +171,12 @@ class Controller(RaftActor):
 
     @handles(ElectLeaders)
     def elect_leaders(self, request: ElectLeaders) -> OperationAnswer:
-        """Ask leaders that are not preferred to hand over. Any broker can: each knows the leaders."""
+        """Ask leaders that are not preferred to hand over. Any broker can do that: each knows the leaders."""
         if request.topic and self.metadata.topic(request.topic) is None:
             return self._refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.topic[:300]!r}")
         asked = [
-            self.send(replica_address(one.group, one.leader), TransferLeadership(one.preferred))
-            for one in misled(self.metadata, self._services.leadership, request.topic)
+            self.send(replica_address(one.raft_group, one.leader), TransferLeadership(one.preferred))
+            for one in misled(self.metadata, self.context.leadership, request.topic)
         ]
         return self._told(Plan(facts={"elections": sum(asked)}).answer)
 
@@ -247,7 +244,7 @@ class Controller(RaftActor):
     def describe_cluster(self, _message: DescribeCluster) -> OperationAnswer:
         if not self._is_complete():
             return self._refused(ErrorCode.NOT_CONTROLLER, "this broker is catching up; try again, or ask another")
-        facts = describe(self.metadata, self._services.leadership, {self.node.broker, *self.node.links})
+        facts = describe(self.metadata, self.context.leadership, {self.node.broker, *self.node.links})
         return self._told(Plan(facts=facts).answer)
 
     @handles(TellMetadata)
@@ -259,7 +256,7 @@ class Controller(RaftActor):
         role = self._member.node.role
         if not isinstance(role, Leader):
             return self._hand_on(message)
-        quorum = describe_quorum(self._member.node, role, self._services.heard, self._services.wall_ms(), self.now)
+        quorum = describe_quorum(self._member.node, role, self.context.heard, self.context.calendar.wall_ms(), self.now)
         return self._told(Plan(facts=quorum).answer)
 
     # -- what happens around it ----------------------------------------------------------------------------------
@@ -271,18 +268,18 @@ class Controller(RaftActor):
 
     @handles(_LookAround)
     def look_around(self, _message: _LookAround) -> None:
-        """Do what is due by itself: register, form the cluster, make what cluster.toml wants."""
+        """Do what needs no request: register, form the cluster, create the topics of cluster.toml."""
         self._look_around()
         self._replay.look_for_the_rest(self._member)
         if self.metadata.catching_up and self._is_complete():
             self._tell_partitions(frozenset(self.metadata.topics))
         self._warn_if_leaderless()
         if self.leads:
-            self.tell_watermark()  # once more: a follower may have missed it
+            self.tell_watermark()  # again: a follower may have missed it
         self.after(RETRY_SECONDS if self._unsettled() else LOOK_AROUND_SECONDS, _LookAround())
 
     def _warn_if_leaderless(self) -> None:
-        """Without a controller nothing is made or changed, and an operator should know which voters are missing."""
+        """Warn that there is no active controller, without which nothing can be changed. Name the missing voters."""
         if self._member.node.leader is not None:
             self._warn_at = self.now + PATIENCE_SECONDS
             return
@@ -313,10 +310,10 @@ class Controller(RaftActor):
 
     @property
     def metadata(self) -> Metadata:
-        return self._services.metadata
+        return self.context.metadata
 
     def _work(self) -> None:
-        """Write what waits next, unless something is under way or it is not known yet what is committed."""
+        """Write the next operation, unless one is under way or it is not certain yet what is committed."""
         while not self._operations.is_under_way and self._is_certain():
             batch = self._operations.next_batch()
             if batch is None:
@@ -336,12 +333,14 @@ class Controller(RaftActor):
             self.after(0.0, Offline(error))  # raised here, it would be answered to the asker, and forgotten
 
     def _apply(self) -> None:
-        """Apply what is committed, and do what has waited for that."""
+        """Apply what is committed, and go on with the work that waited for it."""
         member = self._member
         try:
             touched = self._replay.apply(member)
         except DamagedBatches as damage:
-            if not member.node.is_voter or len(member.node.membership.voters) > 2:  # a majority can do without us
+            if (
+                not member.node.is_voter or len(member.node.membership.voters) > 2
+            ):  # a majority exists without this voter
                 member.log.release()
                 self._bootstrap.drop_log()
             raise CorruptSegment(member.log.directory, 0, damage.offset, str(damage)) from damage
@@ -381,8 +380,8 @@ class Controller(RaftActor):
         return self._told(Plan(error, text).answer)
 
     def _hand_on(self, request: Request | DescribeQuorum | ConfirmMetadata) -> OperationAnswer | None:
-        """Hand the request on to the leader. If it leads no longer, it refuses, and the asker tries again."""
-        led = self._services.leadership.of(GROUP)
+        """Pass the request on to the leader. If that broker no longer leads, it refuses, and the asker tries again."""
+        led = self.context.leadership.of(GROUP)
         leader = self._member.node.leader if led is None or led.broker is None else led.broker
         if leader is None or leader == self.node.broker:
             return self._refused(ErrorCode.NOT_CONTROLLER, "no controller is known; try again")
@@ -397,9 +396,9 @@ class Controller(RaftActor):
 
     def _circumstances(self) -> Circumstances:
         alive = {self.node.broker, *(peer for peer in self.node.links if peer != LAUNCHER_ID)}
-        return circumstances_of(self._cluster, self._services, frozenset(alive))
+        return circumstances_of(self._cluster, self.context, frozenset(alive))
 
-    # -- what is due by itself -----------------------------------------------------------------------------------
+    # -- what needs no request -----------------------------------------------------------------------------------
 
     def _unsettled(self) -> bool:
         if not self._registrar.is_registered or self._replay.lacks_something:
@@ -414,7 +413,7 @@ class Controller(RaftActor):
         if not self.leads or not self._is_certain() or self._operations.is_under_way:
             return
         if not self.metadata.cluster_id:
-            self._append(self._operations.own_batch(ClusterFormed(new_topic_id(self._services))))
+            self._append(self._operations.own_batch(ClusterFormed(new_topic_id(self.context))))
         elif self._registrar.are_all_registered:
             for request in self._registrar.topics_to_create(self._operations.topics_to_create):
                 self._operations.add(request, None)
@@ -425,6 +424,6 @@ class Controller(RaftActor):
         self._registering = True
 
         def done(_future: Future[Any]) -> None:
-            self._registering = False  # whether it worked, the metadata tells
+            self._registering = False  # the metadata shows whether it worked
 
         self.ask(self.address, self._registrar.registration, done, timeout=REGISTER_SECONDS)

@@ -1,4 +1,4 @@
-"""Everything that a broker knows of the cluster, for people and tools: the metadata, and the leaders."""
+"""What a broker knows of the cluster, for people and tools: the metadata, and the leaders."""
 
 from __future__ import annotations
 

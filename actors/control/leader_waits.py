@@ -1,8 +1,8 @@
 """Requests that wait until this broker can name a leader for each of some partitions.
 
 A new topic is in the metadata a moment before its partitions have leaders. A client that is answered in between finds
-LEADER_NOT_AVAILABLE and pauses; some clients pause for seconds. So a creation is answered when the partitions are led,
-as far as this broker knows. The metadata log and the announcements of leaders bring both facts here: nothing is polled.
+LEADER_NOT_AVAILABLE and pauses; some clients pause for seconds. So a creation is answered when this broker knows
+leaders of the partitions. The metadata log and the announcements of leaders wake the requests: nothing is polled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WAITS_MAX = 10_000
 
 @define(slots=True, eq=False)
 class LeaderWait:
-    """One request. `unled` has the groups without a known leader; it is None until the metadata has the partitions."""
+    """One request. `unled`: the Raft groups without a known leader; None until the metadata has the partitions."""
 
     asked: AwaitLeaders
     reply: Future[bool]
@@ -49,7 +49,7 @@ class LeaderWaits:
         return sum(map(len, self._waits.values()))
 
     def add(self, wait: LeaderWait) -> None:
-        """Answer this request when it is due, perhaps now."""
+        """Answer this request once its partitions have leaders, perhaps now."""
         self._waits.setdefault(wait.asked.topic_id, {})[wait] = None
         self._look(wait)
 
@@ -79,15 +79,15 @@ class LeaderWaits:
         asked, topic = wait.asked, self._metadata.topics.get(wait.asked.topic_id)
         if topic is None or len(topic.partitions) < asked.end:
             return
-        groups = (group_name(topic.name, number, topic.id) for number in range(asked.first, asked.end))
-        wait.unled = {group for group in groups if not self._leadership.is_led(group)}
+        raft_groups = (group_name(topic.name, number, topic.id) for number in range(asked.first, asked.end))
+        wait.unled = {raft_group for raft_group in raft_groups if not self._leadership.is_led(raft_group)}
         if not wait.unled:
             self.end(wait, led=True)
-        for group in sorted(wait.unled):
-            self._leadership.when_led(group, partial(self._led, wait, group))
+        for raft_group in sorted(wait.unled):
+            self._leadership.when_led(raft_group, partial(self._led, wait, raft_group))
 
-    def _led(self, wait: LeaderWait, group: str) -> None:
+    def _led(self, wait: LeaderWait, raft_group: str) -> None:
         assert wait.unled is not None, "a leader is awaited once the partitions are known"
-        wait.unled.discard(group)
+        wait.unled.discard(raft_group)
         if not wait.unled and wait in self._waits.get(wait.asked.topic_id, {}):
             self._look(wait)  # a partition that was led before may have lost its leader meanwhile

@@ -32,14 +32,14 @@ class SnapshotWriter:
         self._newest = -1
 
     def write(self, applied: int, data: bytes) -> None:
-        """Have this on disk now. `applied` is the offset up to which it goes."""
+        """Write the snapshot now. `applied` is the offset up to which it goes."""
         with self._lock:
             if applied > self._newest:
                 checkpoint.write_snapshot(self._files, self.path, data)
                 self._newest = applied
 
     def write_later(self, metadata: Metadata, done: Callable[[BaseException | None], None]) -> None:
-        """Have the metadata as it is now on disk some time; `done(None)` or `done(error)` is called on the loop."""
+        """Write the present metadata in the background; then `done(None)` or `done(error)` is called on the loop."""
         copied = metadata.copy()
         self._background.submit(lambda: self.write(copied.applied, copied.encode()), done)
 
@@ -73,7 +73,7 @@ class SnapshotSchedule:
             self.save(log)
 
     def save(self, log: PartitionLog) -> None:
-        """Have what is applied written elsewhere; until that is done, the log before it stays."""
+        """Begin a snapshot of the applied metadata. The log below it stays until the snapshot is written."""
         saving = self._metadata.applied
         try:
             log.roll()
@@ -84,9 +84,9 @@ class SnapshotSchedule:
         self._writer.write_later(self._metadata, lambda error: self._tell(saving, error))
 
     def saved(self, log: PartitionLog, applied: int, error: BaseException | None) -> None:
-        """The snapshot is on disk, so the log below it is not needed any more."""
+        """The snapshot is on disk, or failed. The log below it is not needed any more."""
         if applied != self._saving:
-            return  # it was begun by this actor's predecessor
+            return  # an earlier actor of this controller began it
         self._saving = None
         try:
             if error is not None:

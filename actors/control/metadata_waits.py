@@ -1,8 +1,8 @@
 """Requests that wait until this broker has applied the metadata up to an offset.
 
 A broker follows the metadata log a moment behind the controller. `AppliedWaits` is the barrier between the two: a
-request that holds an offset (of an answer of the controller, say) waits here until the broker has come so far. A
-request that holds none first asks a leader for its read index (actors/raft/read_index_waits.py).
+request that has an offset (such as that of a controller's answer) waits here until the broker has applied it. A request
+without an offset first asks the leader for its read index (actors/raft/read_index_waits.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The queue does no I/O. `next_batch` gives what is to be appended to the metadata log; `finish` answers what is applied.
 Each operation is planned against everything before it, so one batch at a time is under way. Operations that change
-nothing are written together: a request with 20,000 unknown topics is no 20,000 syncs of the disk.
+nothing are written together: a request with 20,000 unknown topics does not cause 20,000 syncs of the disk.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TOGETHER_MAX, _TOGETHER_BYTES_MAX, _TOGETHER_SECONDS = 500, 1 << 18, 0.005
 
 @define(slots=True, eq=False)
 class QueuedOperation:
-    """An operation, and the reply to its asker; None for what the controller wants of itself."""
+    """An operation, and the reply to its asker; None for an operation of the controller itself."""
 
     request: Request
     reply: Future[OperationAnswer] | None
@@ -48,7 +48,7 @@ Answers = list[tuple[QueuedOperation, str]]
 
 @define(slots=True, eq=False)
 class _UnderWay:
-    """A batch of so many records: once it is applied, these operations are answered."""
+    """A batch with its number of records, and the operations that are answered once it is applied."""
 
     answers: Answers
     records: int
@@ -105,7 +105,7 @@ class OperationQueue:
         return None
 
     def own_batch(self, record: MetadataRecord) -> bytearray:
-        """A batch of a record that no operation asked for."""
+        """A batch of a record without an operation."""
         batch = self._batch([record], [])
         assert batch is not None
         return batch
@@ -124,7 +124,7 @@ class OperationQueue:
                 self._answer(one, answer)
 
     def refuse_all(self, text: str) -> None:
-        """Another broker is the controller now, or the disk failed. What is written may be done all the same."""
+        """Another broker is the controller now, or the disk failed. Written operations may still be done."""
         under_way = [] if self._under_way is None else self._under_way.answers
         waiting = [*(one for one, _ in under_way), *self._waiting]
         self._waiting.clear()
@@ -134,7 +134,7 @@ class OperationQueue:
     def _plan_next(self) -> bytearray | None:
         """Plan one operation that changes something, or all those before it that change nothing.
 
-        What changes nothing (a refusal, a validation) is planned against the same metadata as the next one.
+        An operation that changes nothing (a refusal, a validation) leaves the next one the same metadata.
         """
         together: list[MetadataRecord] = []
         answers: Answers = []
@@ -188,9 +188,9 @@ def _nothing_done(one: QueuedOperation, planned: Plan) -> MetadataRecord:
     """The record of a request that changes nothing.
 
     A refusal is written too: a deposed controller that does not know it yet must not answer from old metadata. So is a
-    request that found nothing to do: if it is repeated, it is not refused because of what happened since. A refused
-    request stays refused, because a second copy of it may come late, when its asker has gone on. Only what a controller
-    wants of itself is tried again until it can be done.
+    request that found nothing to do: a repetition of it must not be refused because of later operations. A refused
+    request stays refused, because a second copy of it may come late, when its asker has gone on. Only an operation of
+    the controller itself is tried again until it succeeds.
     """
     refused_itself = one.reply is None and planned.error != ErrorCode.NONE
     if refused_itself or getattr(one.request, "validate_only", False):
@@ -199,7 +199,7 @@ def _nothing_done(one: QueuedOperation, planned: Plan) -> MetadataRecord:
 
 
 def circumstances_of(cluster: ClusterFacts, context: BrokerContext, alive: frozenset[int]) -> Circumstances:
-    """What a plan needs to know beside the metadata."""
+    """What a plan needs besides the metadata."""
 
     def in_sync(topic: Topic, number: int) -> tuple[int, ...]:
         led = context.leadership.of(group_name(topic.name, number, topic.id))

@@ -1,7 +1,7 @@
 """What the cluster file asks for and the metadata does not have yet: this broker's registration, and the file's topics.
 
-A topic of the file that is there with other numbers is kept as it is, and a warning says so. A missing topic whose
-creation in this launch is on record was deleted since, and is not created again.
+A topic that exists with other numbers than in the file is kept as it is, with a warning. A missing topic whose creation
+in this launch is on record has been deleted, and is not created again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Registrar:
         return bool(self._missing_topics())
 
     def topics_to_create(self, waiting: set[str]) -> list[CreateTopic]:
-        """The creation of each missing topic, but for those that wait already. Small replication factors go first."""
+        """The creation of each missing topic that does not wait already. Small replication factors go first."""
         return [
             CreateTopic(self._id_of_making(topic), topic.name, topic.partitions, topic.replication_factor)
             for topic in sorted(self._missing_topics(), key=lambda topic: topic.replication_factor)
@@ -59,7 +59,7 @@ class Registrar:
         ]
 
     def complain_of_others(self) -> None:
-        """Say once of each topic of the file that it has other numbers."""
+        """Warn once of each topic that has other numbers than in the file."""
         for topic in self._cluster.topics:
             known = self._metadata.topic(topic.name)
             if known is None or topic.name in self._complained:

@@ -2,10 +2,10 @@
 
 A record is applied when it is committed and on this broker's own disk. A leader may know that others have a record on
 their disks before its own disk does. If a broker acted on such a record, the replicas that it makes would outlive a
-power cut, and the record that wants them would not: they would be removed as replicas that were taken back.
+power cut, and the record that wants them would not: they would be removed as unwanted replicas.
 
-The copy is *complete* when everything is replayed that this broker had applied before it was last started. Until then,
-a topic that is missing in the copy need not be missing in the cluster, so nothing is removed.
+The copy is *complete* when this broker has replayed what it had applied before its last start. Until then, a topic that
+is missing in the copy may exist in the cluster, so nothing is removed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Replay:
         self._end_at_start = 0
         """The end of the log when it was opened."""
         self._lacks_something = False
-        """Did this broker lose some of what it had applied before? Until all of it is back, the copy is incomplete."""
+        """Did this broker lose metadata that it had applied? Until it is back, the copy is incomplete."""
 
     def begin(self, member: Member) -> None:
         """The log is open."""
@@ -51,7 +51,7 @@ class Replay:
         return self._lacks_something
 
     def apply(self, member: Member) -> frozenset[str] | None:
-        """Apply what can be applied. Gives the ids of the topics that were touched; None if nothing was new."""
+        """Apply the new committed records. Gives the ids of the changed topics; None if there are no new records."""
         metadata, end = self._metadata, self._applicable_end(member)
         if metadata.applied >= end:
             return None
@@ -67,13 +67,13 @@ class Replay:
         return frozenset(touched)
 
     def is_complete(self, member: Member) -> bool:
-        """Is everything replayed that this broker had applied before it was last started?"""
+        """Has this broker replayed what it had applied before its last start?"""
         if self._lacks_something:
             return False
         return self._has_applied(member, min(self._end_at_start, member.log.end_offset))
 
     def look_for_the_rest(self, member: Member) -> None:
-        """Is what was lost here back? Then a leader has confirmed it (the member is eligible), and it is applied."""
+        """Is lost metadata back? Then a leader has completed the log (the member is eligible), and it is applied."""
         if self._lacks_something:
             self._lacks_something = not (member.node.eligible and self._has_applied(member, member.log.end_offset))
 
@@ -97,7 +97,7 @@ class Replay:
         return touched
 
     def _has_applied(self, member: Member, end: int) -> bool:
-        """Is everything below `end` applied that was ever committed?
+        """Is every committed record below `end` applied?
 
         Records of a deposed leader may stay in this log until more comes. They are not waited for.
         """

@@ -1,31 +1,30 @@
-"""A coordinator: it drives the state machine of one partition of an internal topic, where this broker leads that.
+"""A coordinator: it drives the state machine of one partition of an internal topic, while this broker leads it.
 
     not leading ──LeadershipChanged──► loading ──everything committed is replayed──► serving
          ▲                                ▲                                             │
          └──────── not the leader ────────┴────────── an append failed ────────────────┘
 
-The machine (log/machines/coordination.py) decides at once and runs ahead of the log. One flight is under way at a time:
-an append of all records that were decided on since the last one, or, where there are none, a question to the replica
-whether it still leads, which the replica passes on to a majority. An answer that was decided meanwhile goes out when
-the flight has come home. So no client is ever told what is not committed, or what a newer leader may have changed; and
-a thousand commits at once are one append.
+The machine (log/machines/coordination.py) decides at once and runs ahead of the log. One flight is under way at a
+time: an append of all records that were decided since the last one, or, without records, the question to the replica
+whether it still leads, for which the replica asks a majority. Answers go out when the flight that carries them has
+landed. So no client gets an answer that is not committed, or that a newer leader may have changed; and a thousand
+commits at once are one append.
 
-What becomes of a flight:
+The outcomes of a flight:
 
-- committed: its answers go out. Fewer replicas than min.insync.replicas may hold it by then: its clients are told to
-  ask again, and the coordinator goes on, since what the machine decided is in the log.
-- refused for now (too few replicas are in sync, the disk is full, the replica has too much to do): nothing is written.
-  The machine keeps what it decided, and the flight is repeated until it succeeds. Meanwhile clients are told to ask
-  again, nothing new is decided for them, and the machine's clock stands still, so that no session ends which could not
-  be renewed.
+- committed: its answers go out. If fewer replicas than min.insync.replicas hold it by then, its clients have to try
+  again, and the coordinator goes on, since the machine's decisions are in the log.
+- refused for now (too few replicas are in sync, the disk is full, the replica is overloaded): nothing is written. The
+  machine keeps its decisions, and the flight is repeated until it succeeds. Meanwhile clients have to try again,
+  nothing is decided for them, and the machine's clock stands still, so that no session ends that could not be renewed.
 - refused because of the producer of its transaction: the machine takes back that one decision.
-- anything else (another replica leads): it is not known what is committed. All waiting clients are told to ask again,
-  and the machine is made again from the log. Appends wait for their commit as long as this replica leads: the log has
-  no other writer, so what is replayed up to the high watermark is then all there is.
+- anything else (another replica leads): it is not known what is committed. All waiting clients have to try again, and a
+  new machine is loaded from the log. Appends wait for their commit as long as this replica leads: the log has no other
+  writer, so a replay up to the high watermark is complete.
 
-A machine that raises is not to be trusted any more, and is made anew in the same way. If a request caused that, its
-client is told so. If no request did (time passed, a topic changed, the log was replayed), the same would happen again:
-the coordinator is loading, and waits longer each time, until a machine lives to see its first deadline.
+A machine that raises is not trusted any more, and a new one is loaded in the same way. If a request caused the
+exception, its client gets an error. If not (time passed, a topic changed, the log was replayed), the exception would
+probably come again: the coordinator waits longer before each load, until a machine reaches its first deadline.
 """
 
 from __future__ import annotations
@@ -67,18 +66,18 @@ APPEND_MS_MAX = 2**31 - 1
 LOAD_BYTES = 1 << 20
 BATCH_BYTES_MAX = 1 << 19
 LOADED_BYTES_MAX = 1 << 31
-"""No batch is larger: whatever was written can be loaded. Only coordinators write here, and compress nothing."""
+"""No batch is larger, so every batch can be loaded: only coordinators write here, and they compress nothing."""
 BATCH_RECORDS_MAX = 1000
-"""The most records of one append, unless one request needs more. Such a batch is made in a few milliseconds."""
+"""The most records of one append, unless one request needs more. Such a batch is built in a few milliseconds."""
 LOOK_SECONDS = 1.0
 RETRY_SECONDS, RETRY_SECONDS_MAX = 0.02, 10.0
 TICK_SECONDS_MIN = 0.001
-"""A timer that is shorter may fire before its deadline, by a rounding error of the machine's clock, again and again."""
+"""A shorter timer may fire before its deadline, by a rounding error of the machine's clock, again and again."""
 WRITE_SECONDS_MAX = 0.5
 """The longest pause before a flight is repeated that was refused for now."""
 OPEN_MAX = 100_000
 _FOR_NOW = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT})
-"""Refused before anything was written, by a replica that leads."""
+"""Errors of a leader that has written nothing."""
 
 
 class CoordinatorMachine(Protocol):
@@ -121,10 +120,10 @@ class _FlyAgain:
 
 @frozen(slots=True)
 class Loaded:
-    """A machine that everything committed was replayed to."""
+    """A machine to which all committed records were replayed."""
 
     log: str
-    """The partition that it was replayed from."""
+    """The partition from which it was replayed."""
     epoch: int
     machine: CoordinatorMachine
 
@@ -134,37 +133,37 @@ class Coordinator(Actor):
 
     mailbox_capacity: ClassVar[int] = 1 << 16
 
-    def __init__(self, topic: str, number: int, services: BrokerContext) -> None:
+    def __init__(self, topic: str, number: int, context: BrokerContext) -> None:
         super().__init__()
-        self._services = services
+        self._context = context
         self._topic = topic
         self._number = number
         self._replica = self._replica_now()
-        """A topic that is deleted and made again has others."""
+        """A topic that is deleted and created again has other replicas."""
         self._epoch = -1
         """The epoch in which this replica leads, or -1."""
         self._life = 0
-        """Counts machines: what was begun for an earlier one is of no use to the next."""
+        """Counts machines: work that was begun for an earlier one is dropped."""
         self._machine: CoordinatorMachine | None = None
         self._ready = False
         """Is everything replayed?"""
         self._open: dict[Future[Any], None] = {}
         """The replies that are owed, in the order of their requests."""
         self._queue: list[Effects] = []
-        """What was decided and is not on its way yet."""
+        """Decisions that no flight has carried yet."""
         self._flying = False
         self._timer: Timer | None = None
         self._tick_at: float | None = None
         self._pause = RETRY_SECONDS
-        """Before it loads again, if it fails by itself."""
+        """Before the next load, if a machine fails without a request."""
         self._stands_since: float | None = None
-        """The time from which on nothing can be written, if that is so now."""
+        """Since when nothing can be written; None if records can be written."""
         self._stood_seconds = 0.0
-        """For how long the machine's clock stood still in all."""
+        """How long the machine's clock has stood still in all."""
 
     @property
     def loaded(self) -> Loaded | None:
-        """What it serves from, for those that look at it: the simulator and tests. None unless all is replayed."""
+        """The loaded machine, for the simulator and tests. None unless all is replayed."""
         return Loaded(self._replica.name, self._epoch, self._machine) if self._ready and self._machine else None
 
     # -- what subclasses fill in -------------------------------------------------------------------------------
@@ -184,10 +183,10 @@ class Coordinator(Actor):
         """Topics may have come, gone or grown, perhaps some time ago."""
 
     def on_served(self, flight: list[Effects]) -> None:
-        """What was decided is committed, and the answers are out."""
+        """The decisions of this flight are committed, and their answers are out."""
 
     def take_back(self, flight: list[Effects], error: ErrorCode) -> bool:  # noqa: ARG002 - for subclasses
-        """This flight was refused. Is the machine as if it had never been decided, and its clients answered?"""
+        """This flight was refused. True if the machine has taken the decisions back and the clients are answered."""
         return False
 
     # -- what is asked -------------------------------------------------------------------------------------------
@@ -233,15 +232,15 @@ class Coordinator(Actor):
             self._machine.handle(request, caller, self._moment)
             effects = self._take_effects(self._machine)
         except Exception:
-            # Raised here, it would only reach the asker, and the machine would live on with half of a decision.
+            # Raised here, it would only reach the asker, and the machine would keep half of a decision.
             self.log.exception("coordinator: %s failed on %s", self.address, type(request).__name__)
             self._answer(caller.token, ErrorCode.UNKNOWN_SERVER_ERROR)
-            self._begin_anew(ErrorCode.NOT_COORDINATOR)
+            self._load_soon()
         else:
             self._decided(effects)
 
     def act(self, occasion: str, act: Callable[[], None]) -> bool:
-        """Let the machine do what no client asked for. Did it?"""
+        """Let the machine act without a request. True if it did not fail."""
         assert self._machine is not None
         try:
             act()
@@ -279,56 +278,56 @@ class Coordinator(Actor):
 
     @handles(_Look)
     def look(self, _message: _Look) -> None:
-        """While it does not lead as far as it knows: word of it may have been lost."""
+        """While this replica does not lead as far as is known: the message about it may have been lost."""
         if self._epoch < 0:
             self._look()
 
     def _look(self) -> None:
         replica = self._replica_now()
 
-        def told(future: Future[Any]) -> None:
+        def described(future: Future[Any]) -> None:
             if future.exception is None and self._epoch < 0 and future.get().role == "Leader":
                 self._lead(replica, future.get().leader_epoch)
 
-        self.ask(replica, DescribeReplica(), told)
+        self.ask(replica, DescribeReplica(), described)
 
     def _replica_now(self) -> Address:
-        topic = self._services.metadata.topic(self._topic)
+        topic = self._context.metadata.topic(self._topic)
         return replica_address(
             group_name(self._topic, self._number, "" if topic is None else topic.id), self.node.broker
         )
 
     @handles(LeadershipChanged)
     def leadership_changed(self, message: LeadershipChanged) -> None:
-        known = message.group == self._replica.name
+        known = message.raft_group == self._replica.name
         if message.epoch < 0 and known:
-            self._forget(ErrorCode.NOT_COORDINATOR)
+            self._forget()
             self._epoch = -1
         elif message.epoch >= 0 and (not known or message.epoch > self._epoch):
-            self._lead(replica_address(message.group, self.node.broker), message.epoch)
+            self._lead(replica_address(message.raft_group, self.node.broker), message.epoch)
 
     def _lead(self, replica: Address, epoch: int) -> None:
-        self._forget(ErrorCode.NOT_COORDINATOR)
+        self._forget()
         self._replica, self._epoch, self._pause = replica, epoch, RETRY_SECONDS
         self._load()
 
-    def _forget(self, error: ErrorCode) -> None:
-        """Nothing of what was known here counts any more."""
+    def _forget(self) -> None:
+        """Drop the machine, and answer all waiting clients."""
         self._life += 1
         self._machine, self._ready, self._flying, self._queue = None, False, False, []
         self._stands_since, self._stood_seconds = None, 0.0
         waiting, self._open = self._open, {}
         for reply in waiting:
             if not reply.done:
-                reply.set(error)
+                reply.set(ErrorCode.NOT_COORDINATOR)
 
-    def _begin_anew(self, error: ErrorCode) -> None:
-        self._forget(error)
+    def _load_soon(self) -> None:
+        self._forget()
         self.after(RETRY_SECONDS, _LoadAgain(self._life))
 
     def _fail(self) -> None:
-        """It failed by itself, and may again: there is no hurry."""
-        self._forget(ErrorCode.NOT_COORDINATOR)
+        """Load again after a longer pause each time: the machine failed without a request, and may fail again."""
+        self._forget()
         self.after(self._pause, _LoadAgain(self._life))
         self._pause = min(2 * self._pause, RETRY_SECONDS_MAX)
 
@@ -340,36 +339,28 @@ class Coordinator(Actor):
             self._load()
 
     def _load(self) -> None:
-        """Replay everything that is committed, once it is certain how far that goes."""
+        """Replay everything that is committed, from the log start to the high watermark."""
         self._machine = self.machine(self._epoch)
-        life = self._life
-        starts: list[int] = []
+        self._find(EARLIEST, lambda start: self._find(LATEST, lambda end: self._read_on(start, end)))
 
-        def end_found(future: Future[Any]) -> None:
+    def _find(self, timestamp: int, then: Callable[[int], None]) -> None:
+        """Ask the replica for this offset. A leader answers once it is certain how far its log is committed."""
+
+        def found(life: int, future: Future[Any]) -> None:
             if life != self._life:
                 return
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER if future.exception is not None else future.get().error
             if error == ErrorCode.NONE:
-                self._read_on(starts[0], future.get().offset)
+                then(future.get().offset)
             else:
                 self._not_loaded(error)
 
-        def start_found(future: Future[Any]) -> None:
-            if life != self._life:
-                return
-            error = ErrorCode.NOT_LEADER_OR_FOLLOWER if future.exception is not None else future.get().error
-            if error == ErrorCode.NONE:
-                starts.append(future.get().offset)
-                self.ask(self._replica, FindOffset(LATEST, False, self._epoch), end_found)
-            else:
-                self._not_loaded(error)
-
-        self.ask(self._replica, FindOffset(EARLIEST, False, self._epoch), start_found)
+        self.ask(self._replica, FindOffset(timestamp, False, self._epoch), partial(found, self._life))
 
     def _not_loaded(self, error: int) -> None:
-        """Not yet; or another leads, and if this one does again, it is told."""
+        """Load again soon; or, if another replica leads, once this one leads again."""
         if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
-            self._forget(ErrorCode.NOT_COORDINATOR)
+            self._forget()
             self._epoch = -1
         else:
             self.after(RETRY_SECONDS, _LoadAgain(self._life))
@@ -407,7 +398,7 @@ class Coordinator(Actor):
             self._fail()
 
     def _replay(self, machine: CoordinatorMachine, result: ReadResult, offset: int, end: int) -> int:
-        """Gives the offset behind what was read."""
+        """Replay these batches. Gives the end of the last one."""
         batches = parse_batches(result.batches)
         for position, header in zip(batches.positions, batches.headers, strict=True):
             if offset <= header.base_offset < end:
@@ -429,7 +420,7 @@ class Coordinator(Actor):
     # -- records first, then answers -------------------------------------------------------------------------------
 
     def _take_effects(self, machine: CoordinatorMachine) -> list[Effects]:
-        """What the machine decided, in pieces that can be written."""
+        """The machine's decisions, in pieces that can be written."""
         taken = machine.take_effects()
         if not taken:
             return []
@@ -440,17 +431,17 @@ class Coordinator(Actor):
         return pieces
 
     def _decided(self, effects: list[Effects]) -> None:
-        """The machine was asked something: let what it decided take its way."""
+        """Enqueue the machine's decisions, and set its timer."""
         if effects:
             self._enqueue(*effects)
         self._arrange_tick()
 
     def record_bytes_max(self) -> int:
         """The largest record that a client can make this coordinator write: max.message.bytes of its topic."""
-        topic = self._services.metadata.topic(self._topic)
-        configs = {**self._services.topic_defaults, **({} if topic is None else topic.configs)}
-        told = configs.get("max.message.bytes")
-        return min(LogConfig().max_message_bytes if told is None else int(told), RECORD_BYTES_MAX)
+        topic = self._context.metadata.topic(self._topic)
+        configs = {**self._context.topic_defaults, **({} if topic is None else topic.configs)}
+        configured = configs.get("max.message.bytes")
+        return min(LogConfig().max_message_bytes if configured is None else int(configured), RECORD_BYTES_MAX)
 
     def _enqueue(self, *effects: Effects) -> None:
         self._queue.extend(effects)
@@ -458,7 +449,7 @@ class Coordinator(Actor):
             self._fly()
 
     def _fly(self) -> None:
-        """Write what waits, or make sure that it may be told."""
+        """Begin the next flight: write its records, or confirm leadership for its answers."""
         flight = self._take_flight()
         if flight is None:
             return
@@ -485,11 +476,11 @@ class Coordinator(Actor):
         return first.producer is None and other.producer is None
 
     def question(self, flight: list[Effects]) -> object:
-        """What the replica is asked for this flight; its answer has an `error`."""
+        """The message to the replica for this flight; its answer has an `error`."""
         writes = [write for effects in flight for write in effects.records]
         if not writes:
             return ConfirmLeadership(self._epoch)
-        timestamp, producer = self._services.wall_ms(), flight[0].producer
+        timestamp, producer = self._context.calendar.wall_ms(), flight[0].producer
         made = [Record(at, timestamp, key, value, ()) for at, (key, value) in enumerate(writes)]
         if producer is None:
             batch = build_batch(made)
@@ -507,33 +498,33 @@ class Coordinator(Actor):
         self._go_on()
         if error in (ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND):
             self._flying = False
-            self._committed(flight, told=error == ErrorCode.NONE)
+            self._committed(flight, with_answers=error == ErrorCode.NONE)
         elif self.take_back(flight, error):
             self._flying = False
         else:
             self.log.info("coordinator: %s loads again: %s", self.address, error.name)
-            self._begin_anew(ErrorCode.NOT_COORDINATOR)
+            self._load_soon()
             return
         if not self._flying:
             self._fly()
 
-    def _committed(self, flight: list[Effects], *, told: bool) -> None:
+    def _committed(self, flight: list[Effects], *, with_answers: bool) -> None:
         for effects in flight:
             for token, response in effects.replies:
-                self._answer(token, response if told else ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        self.on_served(flight)  # which may decide something more
+                self._answer(token, response if with_answers else ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self.on_served(flight)  # which may cause more decisions
 
     # -- while nothing can be written ------------------------------------------------------------------------------
 
     @property
     def stands(self) -> bool:
-        """Is nothing decided for clients, because nothing can be written?"""
+        """Are requests of clients refused, because nothing can be written?"""
         return self._stands_since is not None
 
     def _stand(self, flight: list[Effects], reason: str, pause: float) -> None:
-        """Keep what was decided, let its clients ask again, and repeat the flight."""
+        """Keep the decisions, let their clients try again, and repeat the flight."""
         if self._stands_since is None:
-            self._stands_since = self.node.scheduler.clock.now()
+            self._stands_since = self.now
             self.log.info("coordinator: %s cannot write for now: %s", self.address, reason)
         self._queue[:0] = flight
         for effects in self._queue:
@@ -546,13 +537,13 @@ class Coordinator(Actor):
         if message.life != self._life:
             return
         flight = self._take_flight()
-        assert flight is not None, "what was refused waits"
+        assert flight is not None, "the refused flight is in the queue"
         landed = partial(self._landed, self._life, flight, pause=message.pause)
         self.ask(self._replica, self.question(flight), landed)
 
     def _go_on(self) -> None:
         if self._stands_since is not None:
-            self._stood_seconds += self.node.scheduler.clock.now() - self._stands_since
+            self._stood_seconds += self.now - self._stands_since
             self._stands_since = None
             self._arrange_tick()
 
@@ -563,17 +554,17 @@ class Coordinator(Actor):
 
     @property
     def _moment(self) -> Moment:
-        calendar = self._services.calendar
+        calendar = self._context.calendar
         return Moment(self._machine_now, calendar.wall_ms(), calendar.is_sure())
 
     @property
     def _machine_now(self) -> float:
         """The time of the machine's clock, which stands still while nothing can be written."""
         since = self._stands_since
-        return (self.node.scheduler.clock.now() if since is None else since) - self._stood_seconds
+        return (self.now if since is None else since) - self._stood_seconds
 
     def _arrange_tick(self) -> None:
-        """One timer at a time: a deadline that went further away is found out when it fires."""
+        """Keep one timer: a deadline that has moved later is noticed when the timer fires."""
         deadline = None if self._machine is None else self._machine.next_deadline
         if deadline is not None and (self._tick_at is None or deadline < self._tick_at):
             if self._timer is not None:
@@ -584,7 +575,7 @@ class Coordinator(Actor):
 
 
 def _error_of(future: Future[Any]) -> ErrorCode:
-    """Why a replica refused a flight."""
+    """The error with which a replica refused a flight; NONE if it did not."""
     if future.exception is None:
         return ErrorCode(future.get().error)
     return (

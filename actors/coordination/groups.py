@@ -1,10 +1,10 @@
 """`group_coordinator/3@1`: the consumer groups of one partition of __consumer_offsets, where this broker leads it.
 
-Offsets that are committed in a transaction are vouched for by the transaction's coordinator first, as any record of a
-transaction is. A marker that comes in between makes them void: they were of the transaction that it ended.
+Before offsets are committed in a transaction, the transaction's coordinator has to vouch for them, as for any record of
+a transaction. A marker that comes in between makes them void: they belong to the transaction that it ended.
 
-A marker counts for the machine when it is in the log: the replica may refuse it. Until then the producer's next offsets
-wait, which are of another transaction.
+A marker reaches the machine when it is in the log, since the replica may refuse it. Until then the next offsets of the
+producer, which belong to another transaction, have to wait.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ ABORTABLE_FROM = 4
 _OF_PRODUCER = frozenset(
     {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
 )
-"""Why a replica refuses a marker, or offsets of a transaction, and nothing else."""
+"""The errors with which a replica refuses only a marker, or the offsets of a transaction."""
 
 
 @define(slots=True)
 class _MarkerEffects(Effects):
-    """A marker to write: alone, in its place among the records."""
+    """A marker to write: alone in its flight, in order with the records."""
 
     marker: AppendMarker | None = None
 
 
 class GroupCoordinator(Coordinator):
-    """What groups do is in log/machines/group/."""
+    """The coordinator of consumer groups; the machine is in log/machines/group/."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._guards = MarkerGuards()
         self._ending: Counter[int] = Counter()
-        """How many markers of a producer are on their way to the log."""
+        """How many markers of each producer are on their way to the log."""
 
     def machine(self, _epoch: int) -> GroupMachine:
-        return GroupMachine(self._services.metadata, self._services.groups, self._new_id, self.record_bytes_max)
+        return GroupMachine(self._context.metadata, self._context.groups, self._new_id, self.record_bytes_max)
 
     def replay_batch(self, machine: CoordinatorMachine, header: BatchHeader, batch: Sequence[Record]) -> None:
         assert isinstance(machine, GroupMachine)
@@ -84,7 +84,7 @@ class GroupCoordinator(Coordinator):
             return
         guard = self._guards.now
         ask_to_vouch(
-            self.ask, self._services, request.transactional_id, request.producer_id, request.producer_epoch,
+            self.ask, self._context, request.transactional_id, request.producer_id, request.producer_epoch,
             GROUPS_TOPIC, self._number, partial(self._vouched, self._life, request, caller, guard),
             adds=caller.version >= ADDS_FROM,
         )  # fmt: skip
@@ -93,11 +93,11 @@ class GroupCoordinator(Coordinator):
         self, life: int, request: TxnOffsetCommitRequest, caller: Caller, guard: int, error: ErrorCode
     ) -> None:
         if life != self._life:
-            return  # the asker was told when this coordinator began anew
+            return  # the asker was answered when the machine was dropped
         if error == ErrorCode.NONE:
             error = self._guards.refusal(guard, request.producer_id, request.producer_epoch)
         if error == ErrorCode.NONE and (self.stands or self._ending[request.producer_id]):
-            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # which all clients know, and repeat the request
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # all clients know this error, and repeat the request
         if error == ErrorCode.TRANSACTION_ABORTABLE and caller.version < ABORTABLE_FROM:
             error = ErrorCode.INVALID_TXN_STATE
         if error == ErrorCode.PRODUCER_FENCED:  # older clients do not know it; all know this one
@@ -109,7 +109,7 @@ class GroupCoordinator(Coordinator):
 
     @handles(EndTransaction)
     def end_transaction(self, message: EndTransaction) -> AppendResult | None:
-        """A transaction's coordinator ends a transaction here: its offsets count from now on, or never did."""
+        """A transaction coordinator ends a transaction: its offsets count from now on, or are dropped."""
         machine, marker = self._machine, message.marker
         if not isinstance(machine, GroupMachine) or not self._ready:
             return AppendResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, "not the coordinator, or not yet")
@@ -118,7 +118,7 @@ class GroupCoordinator(Coordinator):
         self._guards.came(marker.producer_id, marker.producer_epoch + (marker.transaction_version < VERSION_2))
         reply = self.defer()
         token: Future[Any] = Future(self.node.scheduler)
-        token.add_callback(lambda told: reply.set(_result(told.get())))
+        token.add_callback(lambda done: reply.set(_result(done.get())))
         self._open[token] = None
         done = AppendResult(ErrorCode.NONE, -1, self._epoch, "")
         mine = attrs.evolve(marker, leader_epoch=self._epoch)
@@ -128,7 +128,7 @@ class GroupCoordinator(Coordinator):
 
     def on_served(self, flight: list[Effects]) -> None:
         first = flight[0]
-        if isinstance(first, _MarkerEffects):  # which is alone in its flight
+        if isinstance(first, _MarkerEffects):  # it is alone in its flight
             assert first.marker is not None
             assert isinstance(self._machine, GroupMachine)
             producer_id, committed = first.marker.producer_id, first.marker.commit
@@ -138,7 +138,7 @@ class GroupCoordinator(Coordinator):
     def take_back(self, flight: list[Effects], error: ErrorCode) -> bool:
         first = flight[0]
         if isinstance(first, _MarkerEffects):
-            # One that comes late is refused for good: its coordinator must know that, or would send it for ever.
+            # A late marker is refused for ever: its coordinator must get the error, or would send it again and again.
             for token, _ in first.replies:
                 self._answer(token, AppendResult(error, -1, self._epoch, "refused by the replica"))
             assert first.marker is not None
@@ -147,7 +147,7 @@ class GroupCoordinator(Coordinator):
         if first.producer is None or first.undo is None or error not in _OF_PRODUCER:
             return False
         if any(later.producer is not None and later.producer[0] == first.producer[0] for later in self._queue):
-            return False  # its later offsets took the place of these
+            return False  # later offsets of this producer have replaced these
         for token, _ in first.replies:
             self._answer(token, error)
         return self.act("offsets that were refused", first.undo)
@@ -157,8 +157,8 @@ class GroupCoordinator(Coordinator):
         if not self._ending[producer_id]:
             del self._ending[producer_id]
 
-    def _forget(self, error: ErrorCode) -> None:
-        super()._forget(error)
+    def _forget(self) -> None:
+        super()._forget()
         self._ending.clear()
 
     def go_together(self, first: Effects, other: Effects) -> bool:
@@ -182,12 +182,12 @@ class GroupCoordinator(Coordinator):
         return RebalancesTold(ErrorCode.NONE, orjson.dumps(kept).decode())
 
     def _new_id(self) -> str:
-        return str(uuid.UUID(int=self._services.rng.getrandbits(128), version=4))
+        return str(uuid.UUID(int=self._context.rng.getrandbits(128), version=4))
 
 
-def _result(told: AppendResult | ErrorCode) -> AppendResult:
-    """The answer to a marker, also where all that wait are told the same."""
-    if isinstance(told, AppendResult):
-        return told
-    error = ErrorCode.NOT_LEADER_OR_FOLLOWER if told == ErrorCode.NOT_COORDINATOR else told
-    return AppendResult(error, -1, -1, f"the coordinator begins anew: {told.name}")
+def _result(answer: AppendResult | ErrorCode) -> AppendResult:
+    """The answer to a marker. All waiting requests may have got one error code."""
+    if isinstance(answer, AppendResult):
+        return answer
+    error = ErrorCode.NOT_LEADER_OR_FOLLOWER if answer == ErrorCode.NOT_COORDINATOR else answer
+    return AppendResult(error, -1, -1, f"the coordinator loads again: {answer.name}")

@@ -1,10 +1,10 @@
 """`transaction_coordinator/3@1`: the transactions of one partition of __transaction_state, where this broker leads it.
 
-When a transaction is prepared for good (its record is committed), a marker goes to every partition that is in it: to
-the replica that leads it, or, for offsets of groups, to the group coordinator, the only writer of that partition. Each
-is asked again until it has the marker, or its topic is no more. A topic that this broker does not know need not be
-gone: the broker may not have heard of it yet. It is gone if the broker still does not know it once it has applied
-everything that was committed (SyncMetadata).
+When the record of a prepared transaction is committed, a marker goes to every partition of the transaction: to its
+leader, or, for offsets of groups, to the group coordinator, the only writer of that partition. The marker is sent again
+until the partition has it, or its topic is deleted. A topic that this broker does not know need not be deleted: the
+broker may not have heard of it yet. It is deleted if the broker still does not know it after it has applied all
+committed metadata (SyncMetadata).
 
 A marker that is answered TRANSACTION_COORDINATOR_FENCED usually means that another broker coordinates the transaction
 now. If a majority confirms that this broker still leads the partition, no other broker can: a marker of an
@@ -40,17 +40,17 @@ from protocol.error_codes import ErrorCode
 from protocol.late_attrs import frozen
 
 MARKERS_AT_ONCE = 500
-"""A transaction may have thousands of partitions. Other work goes on between the messages to so many of them."""
+"""A transaction may have thousands of partitions: other work goes on after this many messages."""
 ASK_SECONDS = 10.0
 RETRY_SECONDS, RETRY_SECONDS_MAX = 0.02, 0.5
 ASK_AFTER_SECONDS = 0.1
 _OVER = frozenset({ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH})
-"""The marker is there, or what it was for is over."""
+"""The partition has the marker, or the transaction has ended there."""
 
 
 @frozen(slots=True)
 class _Send:
-    """A marker on its way to one partition. As a message of a timer: send it again."""
+    """A marker on its way to one partition; also the message of a timer that sends it again."""
 
     life: int
     markers: Markers
@@ -62,20 +62,20 @@ class _Send:
 
 @frozen(slots=True)
 class _SendMore:
-    """The coordinator tells itself to send the next markers."""
+    """To the coordinator itself: send the next markers."""
 
 
 class TransactionCoordinator(Coordinator):
-    """What transactions do is in log/machines/transaction/."""
+    """The coordinator of transactions; the machine is in log/machines/transaction/."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._unsent: deque[_Send] = deque()
-        """Markers that were never sent, in the order in which they were decided on."""
+        """Markers that were not sent yet, in the order of their decisions."""
 
     def machine(self, epoch: int) -> TransactionMachine:
         return TransactionMachine(
-            self._services.transactions, epoch, self._offsets_partition, self._knows, self.record_bytes_max
+            self._context.transactions, epoch, self._offsets_partition, self._knows, self.record_bytes_max
         )
 
     def on_served(self, flight: list[Effects]) -> None:
@@ -96,7 +96,7 @@ class TransactionCoordinator(Coordinator):
     def send_more(self, _message: _SendMore) -> None:
         unsent = self._unsent
         for _ in range(min(len(unsent), MARKERS_AT_ONCE)):
-            self.send_marker(unsent.popleft())  # of an earlier life it sends none
+            self.send_marker(unsent.popleft())  # it sends no marker of an earlier life
         if unsent:
             self.after(0.0, _SendMore())
 
@@ -105,11 +105,11 @@ class TransactionCoordinator(Coordinator):
         if one.life != self._life:
             return
         (name, number), markers = one.partition, one.markers
-        topic = self._services.metadata.topic(name)
+        topic = self._context.metadata.topic(name)
         if topic is None or not self._knows(one.partition):
             self._look_for(one)
             return
-        led = self._services.leadership.of(group_name(name, number, topic.id))
+        led = self._context.leadership.of(group_name(name, number, topic.id))
         if led is None or led.broker is None:
             self._again(one)
             return
@@ -124,14 +124,14 @@ class TransactionCoordinator(Coordinator):
         self.ask(address, message, partial(self._marked, one, epoch), timeout=ASK_SECONDS)
 
     def _highest_epoch(self) -> int:
-        return highest_epoch(self._services.metadata, self._services.leadership, TRANSACTIONS_TOPIC)
+        return highest_epoch(self._context.metadata, self._context.leadership, TRANSACTIONS_TOPIC)
 
     def _knows(self, partition: TopicPartition) -> bool:
-        topic = self._services.metadata.topic(partition[0])
+        topic = self._context.metadata.topic(partition[0])
         return topic is not None and 0 <= partition[1] < len(topic.partitions)
 
     def _look_for(self, one: _Send) -> None:
-        """A partition that is not known here: it is gone, or was made and this broker has not heard of it."""
+        """A partition that is not known here: it was deleted, or this broker has not heard of it yet."""
         if one.pause < ASK_AFTER_SECONDS:
             self._again(one)
             return
@@ -158,11 +158,11 @@ class TransactionCoordinator(Coordinator):
             self._again(one)
 
     def _confirmed(self, one: _Send, epoch: int, future: Future[Any]) -> None:
-        """The marker was fenced. If this broker leads all the same, no other coordinator has done that."""
+        """The marker was fenced. If this broker still leads, no other coordinator has fenced it."""
         if one.life != self._life:
             return
         if future.exception is not None or future.get().error != ErrorCode.NONE:
-            self._again(one)  # until this coordinator hears that another broker leads
+            self._again(one)  # until this coordinator hears of the new leader
             return
         if not one.is_raised:
             self.log.warning(
@@ -200,6 +200,6 @@ class TransactionCoordinator(Coordinator):
 
     def _offsets_partition(self, group: str) -> int:
         """The partition of a group's offsets. The topic was created before the request was routed here."""
-        topic = self._services.metadata.topic(GROUPS_TOPIC)
-        assert topic is not None, f"{GROUPS_TOPIC} is not made yet"
+        topic = self._context.metadata.topic(GROUPS_TOPIC)
+        assert topic is not None, f"{GROUPS_TOPIC} is not created yet"
         return partition_of(group, len(topic.partitions))

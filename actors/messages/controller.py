@@ -1,4 +1,4 @@
-"""What is asked of controllers, and what they answer. The operations are declared in log/machines/metadata/plans.py."""
+"""The messages to controllers, and the answers. The operations are declared in log/machines/metadata/plans.py."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class OperationAnswer:
     answer: str
     """JSON: error (Kafka's code), message, warnings, and facts. The metadata log keeps it under the request's id."""
     offset: int
-    """The controller that answered had applied the metadata up to here: what was done lies below."""
+    """The controller had applied the metadata up to here when it answered: the operation's records lie below."""
 
     @property
     def outcome(self) -> Outcome:
@@ -56,19 +56,19 @@ class OperationAnswer:
 
 @frozen(slots=True)
 class Outcome:
-    """What became of something that a controller was asked."""
+    """The outcome of a question or an operation."""
 
     error: ErrorCode
     message: str
     warnings: tuple[str, ...] = ()
     offset: int = -1
-    """A broker that has applied the metadata up to here knows of it. -1 if no controller has answered."""
+    """A broker that has applied the metadata up to here has applied the operation. -1 if no controller has answered."""
     facts: Mapping[str, Any] = attrs.Factory(dict)
-    """What else there is to say, by name; `facts_as` gives it a type."""
+    """The facts of the answer by name; `facts_as` gives them a type."""
 
     @classmethod
     def of(cls, future: Future[OperationAnswer]) -> Outcome:
-        """The outcome of an ask that is over. That no controller has answered is an error of its own."""
+        """The outcome of an ask that has ended. A missing answer of a controller is an error, too."""
         error = future.exception
         if error is None:
             answer: OperationAnswer = future.get()
@@ -86,7 +86,7 @@ class Outcome:
         return self.message if self.error else None
 
     def has(self, kind: type[attrs.AttrsInstance]) -> bool:
-        """Does it have such facts? The id of another operation may have been used again: then it has that one's."""
+        """Does it have such facts? It has others if the id of another operation was used again."""
         return all(one.name in self.facts for one in attrs.fields(kind) if one.default is attrs.NOTHING)
 
     def facts_as(self, kind: type[F]) -> F:
@@ -145,13 +145,13 @@ class ElectLeaders:
 @wire(0x0322)
 @frozen(slots=True)
 class DescribeCluster:
-    """Everything that this broker knows of the cluster, as JSON."""
+    """To any controller: what its broker knows of the cluster, as JSON."""
 
 
 @wire(0x0323)
 @frozen(slots=True)
 class DescribeQuorum:
-    """The leader of the metadata group, and how far each of its members is, as its leader knows, as JSON."""
+    """The leader of the metadata's Raft group, and how far each member is, as the leader knows, as JSON."""
 
 
 @wire(0x0324)
@@ -193,19 +193,19 @@ def creates_partitions(request: object) -> bool:
 
 @frozen(slots=True)
 class AwaitCaughtUp:
-    """Asked inside a broker; answered when everything is replayed that it had applied before it was last started."""
+    """Asked inside a broker. Answered when the broker has replayed what it had applied before its last start."""
 
 
 @frozen(slots=True)
 class TellMetadata:
-    """Asked inside a broker by an actor that has started late: how much of the metadata is here (MetadataChanged)?"""
+    """Asked inside a broker by an actor that was restarted. Answered by a MetadataChanged without topics."""
 
 
 @frozen(slots=True)
 class MetadataChanged:
     """Told inside a broker: the metadata of these topics has changed.
 
-    `complete`: everything is replayed that this broker had applied before it was last started.
+    `complete`: the broker has replayed what it had applied before its last start.
     """
 
     topic_ids: frozenset[str]

@@ -1,6 +1,6 @@
-"""What is asked of coordinators, and where they are found.
+"""The messages to coordinators, and their addresses.
 
-A coordinator looks after the keys (group ids, transactional ids) that belong to one partition of an internal topic. It
+A coordinator owns the keys (group ids, transactional ids) that belong to one partition of an internal topic. It
 lives on every broker that keeps a replica of that partition, and works where that replica leads.
 """
 
@@ -19,9 +19,9 @@ KINDS = {GROUPS_TOPIC: "group_coordinator", TRANSACTIONS_TOPIC: "transaction_coo
 
 @frozen(slots=True)
 class Coordinate:
-    """To a coordinator on this broker: a request of Kafka's protocol about keys of its own, decoded.
+    """To a coordinator on this broker: a decoded request of Kafka's protocol about keys of this coordinator.
 
-    Answered with the response, or with the error code that says why there is none.
+    Answered with the response, or with an error code instead.
     """
 
     request: object
@@ -33,7 +33,7 @@ class Coordinate:
 @wire(0x0260)
 @frozen(slots=True)
 class CoordinateBytes:
-    """The same from another broker: the request as it would travel, without a header."""
+    """As Coordinate, from another broker: the request encoded as for a client, without a header."""
 
     api_key: int
     version: int
@@ -45,7 +45,7 @@ class CoordinateBytes:
 @wire(0x0261)
 @frozen(slots=True)
 class CoordinatedBytes:
-    """The response likewise; nothing but an error code if there is none."""
+    """The encoded response, or an error code instead."""
 
     error: int
     response: Payload
@@ -62,7 +62,7 @@ class TellRebalances:
 @wire(0x0263)
 @frozen(slots=True)
 class RebalancesTold:
-    """The last rebalances as JSON, or why they cannot be told."""
+    """The last rebalances as JSON, or an error."""
 
     error: int
     rebalances: str
@@ -71,16 +71,16 @@ class RebalancesTold:
 @wire(0x0264)
 @frozen(slots=True)
 class EndTransaction:
-    """To a group coordinator, from a transaction's: write this marker among your records. Answered as AppendMarker."""
+    """To a group coordinator, from a transaction coordinator: write this marker. Answered as AppendMarker."""
 
     marker: AppendMarker
 
 
 @frozen(slots=True)
 class LeadershipChanged:
-    """From a replica of an internal topic to its coordinator: it leads its group in this epoch, or (-1) no more."""
+    """From a replica of an internal topic to its coordinator: the replica leads in this epoch, or (-1) does not."""
 
-    group: str
+    raft_group: str
     epoch: int
 
 

@@ -1,4 +1,4 @@
-"""What the launcher and its brokers tell each other."""
+"""The messages between the launcher and its brokers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def broker_address(broker: int) -> Address:
 @wire(0x0100)
 @frozen(slots=True)
 class BrokerStatus:
-    """A broker's own account of itself, sent when it listens and whenever one of its links comes or goes.
+    """The state of a broker, sent when it listens and whenever one of its links comes or goes.
 
-    `settled`: it knows a leader for every partition of every topic of the cluster file. `balanced`: since its start all
-    partitions had their preferred leaders once, as far as it knows, or that took too long.
+    `settled`: it knows a leader for every partition of every topic of the cluster file. `balanced`: since its start it
+    has seen the preferred leaders lead all partitions once, or has stopped waiting for that.
     """
 
     broker: int
@@ -32,7 +32,7 @@ class BrokerStatus:
 @wire(0x0101)
 @frozen(slots=True)
 class StopBroker:
-    """End cleanly; with `hand_over`, let the others lead first. Without it, all brokers are to end."""
+    """End cleanly. With `hand_over`, other brokers lead first; without it, all brokers are being stopped."""
 
     hand_over: bool
 
@@ -54,7 +54,7 @@ class HealLinks:
 @wire(0x0104)
 @frozen(slots=True)
 class BrokerStopping:
-    """A broker that was told to end has so many actors left. Sent now and then: a broker that gets on is not killed."""
+    """A broker that is stopping has this many actors left. Sent now and then, so that the launcher does not kill it."""
 
     broker: int
     actors: int

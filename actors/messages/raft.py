@@ -1,4 +1,4 @@
-"""The wire numbers of Raft's messages, which are declared where no actor is known (log/raft/messages.py)."""
+"""The wire numbers of Raft's messages, which are declared without actors (log/raft/messages.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients of a replica ask, what it answers, and where it is found."""
+"""The messages to replicas, their answers, and the addresses of replicas."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ ALL = -1
 @wire(0x0220)
 @frozen(slots=True)
 class AppendRecords:
-    """Append whole batches. acks: 0, 1, or -1 for all; the answer to 0 is sent at once and means nothing."""
+    """Append whole batches. acks: 0, 1, or -1 for all; the answer to acks=0 comes at once and is ignored."""
 
     acks: int
     timeout_ms: int
     batches: Payload
     leader_epoch: int = -1
-    """Only if this is the leader's; -1 if it does not matter."""
+    """The expected leader epoch; -1 for any."""
     own: bool = False
-    """From the partition's own coordinator: not looked at as a client's batches are, nor its producers vouched for."""
+    """From the coordinator of this partition: not checked as batches of clients are, and not vouched for."""
     transactional_id: str = ""
     adds: bool = False
-    """With transactions v2: the first batch of a transaction puts the partition into it."""
+    """With transactions v2: the first batch of a transaction adds the partition to it."""
 
 
 @wire(0x0241)
@@ -47,7 +47,7 @@ class AppendMarker:
 @wire(0x0221)
 @frozen(slots=True)
 class AppendResult:
-    """Where the records are, or why they are not. `append_time_ms`: the time that was put into them, or -1."""
+    """Where the records are, or an error. `append_time_ms`: the time that was stamped into them, or -1."""
 
     error: int
     base_offset: int
@@ -56,7 +56,7 @@ class AppendResult:
     log_start_offset: int = -1
     append_time_ms: int = -1
     blamed: tuple[int, ...] = ()
-    """The numbers of the records in the batch for which it was refused, where only some are to blame."""
+    """The indexes of the invalid records of a refused batch, where only some are invalid."""
 
 
 @wire(0x0222)
@@ -69,13 +69,13 @@ class ReadRecords:
     min_bytes: int
     wait_ms: int
     read_committed: bool = False
-    """Only up to the last stable offset, and with the transactions in it that were aborted."""
+    """Only up to the last stable offset, and with the aborted transactions."""
 
 
 @wire(0x022E)
 @frozen(slots=True)
 class Aborted:
-    """A transaction that was aborted: whose, and where it begins."""
+    """An aborted transaction: its producer, and its first offset."""
 
     producer_id: int
     first_offset: int
@@ -84,7 +84,7 @@ class Aborted:
 @wire(0x0223)
 @frozen(slots=True)
 class ReadResult:
-    """Batches below the high watermark, or why there are none."""
+    """Batches below the high watermark, or an error."""
 
     error: int
     high_watermark: int
@@ -93,19 +93,19 @@ class ReadResult:
     batches: Payload
     last_stable_offset: int = -1
     aborted: tuple[Aborted, ...] = ()
-    """By where they begin."""
+    """Ordered by first offset."""
 
 
 @wire(0x0224)
 @frozen(slots=True)
 class DescribeReplica:
-    """How are you?"""
+    """The state of this replica: answered with ReplicaFacts."""
 
 
 @wire(0x0225)
 @frozen(slots=True)
 class ReplicaFacts:
-    """As this replica sees it. leader -1: nobody known."""
+    """The state of a replica, as the replica sees it. leader -1: no leader is known."""
 
     leader: int
     leader_epoch: int
@@ -120,18 +120,18 @@ class ReplicaFacts:
 @wire(0x0231)
 @frozen(slots=True)
 class DescribeSurvivor:
-    """What do you have, and why is there no leader?"""
+    """What this replica holds, and why there is no leader: answered with SurvivorFacts."""
 
 
 @wire(0x0232)
 @frozen(slots=True)
 class SurvivorFacts:
-    """What one replica has, for an operator who has to decide what is lost."""
+    """What one replica holds, for an operator that has to decide which replicas to give up."""
 
     broker: int
     leader: int
     is_complete: bool
-    """False if it may have lost what it had acknowledged."""
+    """False if it may have lost acknowledged records."""
     last_epoch: int
     log_start_offset: int
     end_offset: int
@@ -140,9 +140,9 @@ class SurvivorFacts:
     waits_for: str
     """Which replicas the election waits for; empty if there is a leader."""
     generation: int
-    """How often replicas of the partition were given up: the latest generation that this one has begun."""
+    """The latest generation that this replica has begun."""
     latest_generation: int
-    """The latest one of which it has heard. The metadata may have lost its record (recover-metadata)."""
+    """The latest generation that it has heard of. The metadata may have lost its record (recover-metadata)."""
     is_voter: bool
     leads: bool
     """Does it lead, and does a majority answer it?"""
@@ -151,27 +151,27 @@ class SurvivorFacts:
 @wire(0x0226)
 @frozen(slots=True)
 class TransferLeadership:
-    """Hand leadership over to this broker. Answers whether that was begun."""
+    """Transfer leadership to this broker. Answered with whether the transfer was begun."""
 
     to: int
 
 
 @frozen(slots=True)
 class DiskIsFull:
-    """To a replica, from its own broker: let another one lead that is in sync and takes records, if there is one."""
+    """To a replica, from its own broker: transfer leadership to an in-sync replica whose disk has space."""
 
 
 @wire(0x0227)
 @frozen(slots=True)
 class HandOver:
-    """You are about to stop: let another replica lead. The answer says whether one does.
+    """To a member of a Raft group that is about to stop: let another member lead. Answered with whether one leads.
 
-    It comes as soon as that is known: at once if no other replica can lead.
+    The answer comes once that is known: at once if no other member can lead.
     """
 
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
-"""Kafka's names for offsets that are no timestamp."""
+"""Kafka's special timestamps."""
 
 
 @wire(0x0228)
@@ -182,13 +182,13 @@ class FindOffset:
     timestamp: int
     read_committed: bool
     known_epoch: int = -1
-    """The leader's, as the asker knows it; -1 if it does not."""
+    """The leader epoch that the asker knows; -1 if it knows none."""
 
 
 @wire(0x0229)
 @frozen(slots=True)
 class OffsetFound:
-    """-1 and -1 if there is none such."""
+    """The offset with its timestamp; -1 and -1 if there is no such record."""
 
     error: int
     offset: int
@@ -199,7 +199,7 @@ class OffsetFound:
 @wire(0x022F)
 @frozen(slots=True)
 class ConfirmLeadership:
-    """Do you lead in this epoch? A majority is asked."""
+    """Does this replica lead in this epoch? It asks a majority before it answers."""
 
     leader_epoch: int
 
@@ -213,16 +213,16 @@ class LeadershipAnswer:
 @wire(0x022A)
 @frozen(slots=True)
 class MemberStarted:
-    """To the other members of its group: this broker's has just started, and has heard nothing of what was sent it."""
+    """To the other members of its Raft group: the member on this broker has just started, and lost earlier messages."""
 
     broker: int
 
 
 @frozen(slots=True)
 class ReadSlice:
-    """To a replica on this broker: whole batches from `offset`, at least one, where they lie.
+    """To a replica on this broker: a slice of the log with whole batches from `offset`, at least one.
 
-    Epochs as the reader knows them, -1 if it does not: the leader's, and that of the record before `offset`.
+    The epochs are those that the reader knows, or -1: the leader epoch, and that of the record before `offset`.
     """
 
     offset: int
@@ -231,14 +231,14 @@ class ReadSlice:
     leader_epoch: int = -1
     last_fetched_epoch: int = -1
     copied: bool = False
-    """In memory, and no more than a little: readers that are slow hold too many files open."""
+    """Copied into memory, and only a few: slow readers hold too many files open."""
 
 
 @frozen(slots=True)
 class SliceRead:
-    """A slice of a log, or why there is none. `diverged`: the reader's log parts from this one at (epoch, end).
+    """A slice of a log, or an error. `diverged`: the (epoch, end) at which the reader's log parts from this one.
 
-    `withheld`: there is something to read, but too many files are held open by slices that are being sent.
+    `withheld`: there are records to read, but slices that are being sent hold too many files open.
     """
 
     error: int
@@ -302,9 +302,9 @@ class FetchExpired:
 
 @frozen(slots=True)
 class DeleteRecords:
-    """To a replica on this broker: let the log start here; -1 for the high watermark.
+    """To a replica on this broker: raise the log start to `offset`; -1 for the high watermark.
 
-    Answered when all replicas that can be reached have done so, or when the time is up.
+    Answered when all reachable replicas have done so, or when the time is up.
     """
 
     offset: int
@@ -313,7 +313,7 @@ class DeleteRecords:
 
 @frozen(slots=True)
 class RecordsDeleted:
-    """The lowest log start of all replicas that can be reached, or why there is none."""
+    """The lowest log start of all reachable replicas, or an error."""
 
     error: int
     low_watermark: int
@@ -323,7 +323,7 @@ class RecordsDeleted:
 @wire(0x0240)
 @frozen(slots=True)
 class RaiseLogStart:
-    """From a replica's leader in this epoch: let your log start here. Answered with the log start once it is done."""
+    """From the leader in this epoch to a follower: raise the log start. Answered with the log start once it is done."""
 
     leader_epoch: int
     offset: int
@@ -331,7 +331,7 @@ class RaiseLogStart:
 
 @frozen(slots=True)
 class FindEpochEnd:
-    """To a replica on this broker: where does what this epoch wrote end? `known_epoch`: the leader's, -1 if unknown."""
+    """To a replica on this broker: the end of this epoch. `known_epoch`: the leader epoch, -1 if unknown."""
 
     epoch: int
     known_epoch: int
@@ -339,7 +339,7 @@ class FindEpochEnd:
 
 @frozen(slots=True)
 class EpochEnd:
-    """The largest epoch up to the one in question, and where it ends (exclusive); -1 and -1 if there is none."""
+    """The largest epoch up to the one in question, and its end; -1 and -1 if there is no such epoch."""
 
     error: int
     epoch: int
@@ -348,17 +348,17 @@ class EpochEnd:
 
 @frozen(slots=True)
 class DescribeProducers:
-    """To a replica on this broker: who wrote to you lately, with a producer id?"""
+    """To a replica on this broker: the idempotent producers that it knows."""
 
 
 @frozen(slots=True)
 class DescribeLog:
-    """To a replica on this broker: how large are you, and how far behind?"""
+    """To a replica on this broker: the size of its log, and its lag."""
 
 
 @frozen(slots=True)
 class LogFacts:
-    """`lag`: how many offsets of what is committed, as far as is known here, are missing."""
+    """`lag`: how many committed offsets are missing here, as far as this replica knows."""
 
     size_bytes: int
     lag: int
@@ -366,27 +366,27 @@ class LogFacts:
 
 @frozen(slots=True)
 class CleanUp:
-    """To a replica, from its own broker: compact what is dirty, and delete what is old. Answered when that is done."""
+    """To a replica, from its own broker: apply retention and compact its log. Answered when that is done."""
 
     retention: bool = True
-    """Is it time to look for segments that are to be deleted?"""
+    """Is retention applied, too?"""
 
 
 @frozen(slots=True)
 class Discard:
-    """To a replica, from its own broker: end, and leave everything as it is; your files will go."""
+    """To a member of a Raft group, from its own broker: end without closing the log; its files will be removed."""
 
 
 def group_name(topic: str, number: int, topic_id: str) -> str:
-    """`orders-3.<topic id>`: who reads it knows what it is, and another topic of that name has another."""
+    """The name of a partition's Raft group: readable, and another one for another topic of the same name."""
     return f"{topic[:_TOPIC_CHARS_MAX]}-{number}.{topic_id}"
 
 
-def parts_of(group: str) -> tuple[str, int]:
-    """The topic id and the partition's number in a group's name."""
-    name, _, topic_id = group.rpartition(".")
+def parts_of(raft_group: str) -> tuple[str, int]:
+    """The topic id and the partition's number in the name of a Raft group."""
+    name, _, topic_id = raft_group.rpartition(".")
     return topic_id, int(name.rpartition("-")[2])
 
 
-def replica_address(group: str, broker: int) -> Address:
-    return Address("replica", group, broker)
+def replica_address(raft_group: str, broker: int) -> Address:
+    return Address("replica", raft_group, broker)

@@ -1,4 +1,4 @@
-"""What a part of a replica may have the replica's actor do.
+"""What the parts of a replica may have the replica's actor do.
 
 The parts (admissions, look-ups, cleaning, …) hold these functions and never the actor, so that each says in its
 constructor what it needs and can be tested alone.
@@ -16,7 +16,7 @@ from protocol.late_attrs import frozen
 
 
 class AskActor(Protocol):
-    """`Actor.ask`: `then` runs in a later turn of this actor, with the answer or with why there is none."""
+    """`Actor.ask`: `then` runs in a later turn of this actor, with the answer or an error."""
 
     def __call__(
         self, address: Address, message: Any, then: Callable[[Future[Any]], None], *, timeout: float | None = None
@@ -42,10 +42,10 @@ class Actions:
     after: Callable[[float, Any], Timer]
     """Tell this actor a message once, so many seconds from now."""
     after_call: Callable[[LongCall | None, Any], None]
-    """Tell this actor a message when another thread has done the call; without a call, soon."""
+    """Tell this actor a message after another thread has run the call; without a call, at once."""
     in_background: Callable[[Any], None]
-    """Tell this actor a message when all other actors had their turn."""
+    """Tell this actor a message after the turns of all ready actors."""
     sync_soon: Callable[[], None]
-    """Begin a flush of the log, whatever the settings ask for."""
+    """Begin a flush of the log, whether or not the settings ask for one."""
     start_log_at: Callable[[int], None]
-    """Raise the log start to this offset, as far as that is committed, and flush before if need be."""
+    """Raise the log start to this offset, as far as it is committed, after a flush if need be."""

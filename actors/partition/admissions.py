@@ -1,7 +1,7 @@
 """Batches of clients that take long to check: they are checked in slices, between other messages, in their order.
 
-What cannot be divided, the compression of megabytes, is done by another thread. While one batch is being checked, later
-batches for the same partition wait behind it, so that no batch overtakes another.
+A step that cannot be divided, such as the compression of megabytes, is done by another thread. While one batch is being
+checked, later batches for the same partition wait behind it, so that no batch overtakes another.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Admissions:
         wall_ms: Callable[[], int],
         append: Callable[[AppendRecords, Admitted | ProtocolError, Future[AppendResult]], None],
     ) -> None:
-        """`append` is called with each batch that took long, once it is checked to its end."""
+        """`append` is called with each batch that took long, once its check has ended."""
         self._log = log
         self._actions = actions
         self._wall_ms = wall_ms
         self._append = append
         self._waiting: deque[tuple[AppendRecords, Future[AppendResult]]] = deque()
         self._slices: Slices[Admitted] | None = None
-        """Of the first that waits, once it was begun."""
+        """The check of the first waiting batch, once it has begun."""
 
     @property
     def is_busy(self) -> bool:
@@ -61,7 +61,7 @@ class Admissions:
         return len(self._waiting) >= WAITING_MAX
 
     def check(self, request: AppendRecords) -> Admitted | ProtocolError | None:
-        """Check a batch. None if that takes long: it is appended when it was checked to its end."""
+        """Check a batch. None if that takes long: it is appended when its check has ended."""
         outcome, pause = self._step(request)
         if outcome is None:
             self._waiting.append((request, self._actions.defer()))
@@ -69,11 +69,11 @@ class Admissions:
         return outcome
 
     def put(self, request: AppendRecords) -> None:
-        """Let a batch wait behind those that came before it."""
+        """Let a batch wait behind earlier ones."""
         self._waiting.append((request, self._actions.defer()))
 
     def go_on(self) -> None:
-        """Check one slice of the first that waits. It is appended once it is checked to its end."""
+        """Check one slice of the first waiting batch, and append the batch if that was the last one."""
         request, reply = self._waiting[0]
         outcome, pause = self._step(request)
         if outcome is not None:
@@ -83,7 +83,7 @@ class Admissions:
             self._go_on_after(pause)
 
     def _step(self, request: AppendRecords) -> tuple[Admitted | ProtocolError | None, LongCall | None]:
-        """What came of the check if this was its last slice, and what has to be done before the next slice."""
+        """The outcome of the check if this was its last slice, and the call to make before the next slice."""
         if self._slices is None:
             self._slices = admission(writable(request.batches), self._log.config, self._wall_ms())
         try:
@@ -100,5 +100,5 @@ class Admissions:
 
 
 def writable(data: Payload) -> memoryview:
-    """The log stamps offsets into the batches where they lie; only what cannot be written to is copied."""
+    """The log stamps offsets into the batches in place. Only read-only bytes are copied."""
     return memoryview(bytearray(data)) if memoryview(data).readonly else data

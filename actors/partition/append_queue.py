@@ -1,8 +1,8 @@
 """Appends with acks=all that wait until enough replicas hold them.
 
 An append is decided once its end is committed, and then either enough voters hold it or too few of them are in sync.
-A majority that holds it is not enough where min.insync.replicas asks for more; and that a replica is in sync does not
-mean that it holds the last batches. An append that is not decided when its time is up is answered with what is known.
+A majority is not enough where min.insync.replicas asks for more, and a replica that is in sync need not hold the last
+batches. An append that is not decided when its time is up is answered with an error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WAITING_MAX = 100_000
 
 
 class ReplicationFacts(Protocol):
-    """What the queue must know of a leader and its followers: `actors/raft/replication.py` is it."""
+    """What the queue must know of a leader and its followers (actors/raft/replication.py)."""
 
     @property
     def too_few_in_sync(self) -> bool: ...
@@ -68,11 +68,11 @@ class AppendQueue:
 
     @property
     def may_be_decided(self) -> bool:
-        """Is what the first append waits for committed? Only then can there be any that are decided."""
+        """Is the first append committed? Only then can any be decided."""
         return bool(self._waiting) and self._replication.is_committed(self._waiting[0].end)
 
     def verdict(self, end: int) -> ErrorCode | None:
-        """The outcome of acks=all for what ends here; None while that is not decided."""
+        """The outcome of acks=all for an append with this end; None while that is not decided."""
         replication = self._replication
         if not replication.is_committed(end):
             return None
@@ -86,7 +86,7 @@ class AppendQueue:
         self._waiting.append(append)
 
     def take_decided(self) -> Decided:
-        """Remove the appends from the front of the queue that are decided: what is held later is held in full."""
+        """Remove the decided appends from the front of the queue. No append is decided before those in front of it."""
         decided: Decided = []
         waiting = self._waiting
         while waiting:
@@ -97,7 +97,7 @@ class AppendQueue:
         return decided
 
     def take_overdue(self, now: float) -> Decided:
-        """Remove the appends whose time is up. They may become committed all the same."""
+        """Remove the appends whose time is up. They may still be committed later."""
         overdue: Decided = []
         for append in [append for append in self._waiting if append.deadline <= now]:
             self._waiting.remove(append)

@@ -1,4 +1,4 @@
-"""May a replica answer a question, show records, or append? One object decides, and says why not.
+"""Whether a replica may answer a question, show records, or append. One object decides, and gives the reason.
 
     to_answer    the replica leads, has heard a majority within the leader time-out, and no later generation has begun
     to_read      the same; a leader that has lost all other voters also shows what it knows to be committed
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @frozen(slots=True)
 class Objection:
-    """Why a replica does not do what it was asked."""
+    """Why a replica refuses a request."""
 
     error: ErrorCode
     reason: str
@@ -35,11 +35,11 @@ class Objection:
 class Authority:
     """What one replica may do."""
 
-    __slots__ = ("_group", "_is_superseded", "_leadership", "_node", "_now", "_pulse", "_replication")
+    __slots__ = ("_is_superseded", "_leadership", "_node", "_now", "_pulse", "_raft_group", "_replication")
 
     def __init__(
         self,
-        group: str,
+        raft_group: str,
         node: RaftNode,
         replication: Replication,
         leadership: Leadership,
@@ -49,7 +49,7 @@ class Authority:
         is_superseded: Callable[[], bool],
     ) -> None:
         """`is_superseded`: this broker knows of a later generation of the partition than this replica's."""
-        self._group = group
+        self._raft_group = raft_group
         self._node = node
         self._replication = replication
         self._leadership = leadership
@@ -62,7 +62,7 @@ class Authority:
         """Has this leader lost all other voters, and has no broker announced a later leader?"""
         if not self._node.role.alone or self._is_superseded():
             return False
-        led = self._leadership.of(self._group)
+        led = self._leadership.of(self._raft_group)
         return led is None or led.epoch <= self._node.term
 
     def to_answer(self, leader_epoch: int) -> Objection | None:
@@ -74,9 +74,9 @@ class Authority:
     def to_read(self, leader_epoch: int, offset: int = 0, last_epoch: int = -1) -> Objection | None:
         """Why this replica may not show committed records from `offset` on to a client that knows these epochs.
 
-        A leader without any other voter may show them: they may be old, and are committed all the same. But a client
-        that has read further, or in a later epoch, did so from a later leader; it must not be told that those records
-        never were.
+        A leader that has lost all other voters may show them: they may be old, but they are committed. A client that
+        has read further, or in a later epoch, has read from a later leader: it is refused, since this leader lacks
+        those records.
         """
         if not self.leads_alone:
             return self.to_answer(leader_epoch)
@@ -102,12 +102,12 @@ class Authority:
         return objection
 
     def _may_be_heard(self, acks: int) -> bool:
-        """This process was asleep, and followers are about to answer; acks=all is answered by them in any case."""
+        """This process was stopped, and followers may answer soon. acks=all waits for them in any case."""
         return acks == ALL and self._pulse.is_waking(self._now())
 
     def _not_leader(self) -> Objection:
         node = self._node
-        leader = "nobody known" if node.leader in (None, node.broker) else f"broker {node.leader}"
+        leader = "unknown here" if node.leader in (None, node.broker) else f"broker {node.leader}"
         return Objection(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader is {leader}")
 
     def _wrong_epoch(self, leader_epoch: int) -> Objection | None:

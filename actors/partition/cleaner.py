@@ -1,7 +1,7 @@
-"""`cleaner@N`: has old records deleted and logs compacted, one replica after the other.
+"""`cleaner@N`: asks one replica after the other to delete old records and to compact its log.
 
-Each replica cleans its own log and answers when it is done: so there is one compaction per process at a time, and one
-key map in memory. Each replica decides alone what it deletes, without the Raft group: offsets never change, and neither
+Each replica cleans its own log and then answers, so there is one compaction per process at a time, and one key map in
+memory. Each replica decides alone what it deletes, without its Raft group: offsets never change, and neither
 retention nor compaction goes above the high watermark.
 """
 
@@ -14,25 +14,25 @@ from actors.runtime import Actor, Address, Future, handles, wire
 from protocol.late_attrs import frozen
 
 COMPACT_SECONDS = 15.0
-"""As Kafka's log.cleaner.backoff.ms is by default."""
+"""The default of Kafka's log.cleaner.backoff.ms."""
 CLEAN_UP_SECONDS_MAX = 600.0
 
 
 @wire(0x0330)
 @frozen(slots=True)
 class CleanNow:
-    """Go over all replicas of this broker now, with retention and compaction. Answered when that is done."""
+    """Clean the logs of all replicas of this broker now, with retention. Answered when that is done."""
 
 
 @frozen(slots=True)
 class _Due:
-    """It is time to go over all replicas of this broker, with or without a look at retention."""
+    """It is time to clean the logs of all replicas of this broker, with or without retention."""
 
     retention: bool
 
 
 class Cleaner(Actor):
-    """One per node. Retention is looked at every `retention_seconds` (log.retention.check.interval.ms)."""
+    """One per broker. Retention is applied every `retention_seconds` (log.retention.check.interval.ms)."""
 
     def __init__(self, retention_seconds: float) -> None:
         super().__init__()
@@ -40,9 +40,9 @@ class Cleaner(Actor):
         self._left: list[Address] = []
         self._busy = False
         self._retention = False
-        """Does the pass that is under way look at retention?"""
+        """Does the pass that is under way apply retention?"""
         self._due = False
-        """Is a pass to follow that does?"""
+        """Is a pass with retention to follow?"""
         self._asked: list[Future[bool]] = []
 
     def on_start(self) -> None:
@@ -77,5 +77,5 @@ class Cleaner(Actor):
                 reply.set(True)
 
     def _cleaned(self, _future: Future[Any]) -> None:
-        """Whether it went well or not: a replica whose disk fails says so itself."""
+        """A replica has answered, or failed; a replica whose disk fails logs that itself."""
         self._next()

@@ -1,4 +1,4 @@
-"""What a replica does for the cleaner: checkpoint its log, delete old segments, compact dirty ones."""
+"""The cleaning of one log: checkpoint it, delete old segments, compact dirty ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import DescribeReplica
+from actors.runtime import Gather
 from log.compaction.cleanable import cleanable, first_dirty_offset, roll_if_overdue
 from log.compaction.compaction import Compaction
 from log.config import CleanupPolicy
@@ -28,14 +29,14 @@ COMPACT_BYTES = 256 << 10
 FLUSH_WAIT_SECONDS = 0.002
 KEY_MAP_BYTES = 16 << 20
 FULL_PAUSE_SECONDS = 60.0
-"""A compaction that found no space is tried again after this time: each try reads the dirty part again."""
+"""The pause after a compaction that found no space: each attempt reads the dirty part again."""
 TELL_SECONDS = 60.0
-"""How often a failed compaction of one log is logged, however often that is tried."""
+"""The least time between two log lines about failed compactions of one log."""
 
 
 @frozen(slots=True)
 class Compact:
-    """To a replica itself: go on compacting."""
+    """To a replica itself: compact the next piece."""
 
     reply: Future[bool]
 
@@ -48,17 +49,17 @@ class LogCleaning:
         "_calendar",
         "_compact_from",
         "_compaction",
-        "_group",
         "_log",
         "_logger",
         "_node",
+        "_raft_group",
         "_tell_at",
         "_transactions",
     )  # fmt: skip
 
     def __init__(
         self,
-        group: str,
+        raft_group: str,
         log: PartitionLog,
         node: RaftNode,
         actions: Actions,
@@ -66,7 +67,7 @@ class LogCleaning:
         transactions: TransactionConfig,
         logger: LoggerAdapter[Any],
     ) -> None:
-        self._group = group
+        self._raft_group = raft_group
         self._log = log
         self._node = node
         self._actions = actions
@@ -79,11 +80,11 @@ class LogCleaning:
 
     @property
     def cleaned_to(self) -> int:
-        """Up to where the log is compacted."""
+        """The end of the compacted part of the log."""
         return first_dirty_offset(self._log) if CleanupPolicy.COMPACT in self._log.config.cleanup_policy else 0
 
     def clean_up(self, *, retention: bool) -> bool:
-        """Do what is soon done. Is that all, or is the log to be compacted?"""
+        """Do all but the compaction. True if no compaction is due."""
         log, now_ms = self._log, self._calendar.wall_ms()
         is_sure = self._calendar.is_sure()
         log.checkpoint()
@@ -99,20 +100,21 @@ class LogCleaning:
     def begin(self, reply: Future[bool]) -> None:
         """Ask the other replicas how far they have compacted, and compact.
 
-        Tombstones go only below what every replica has compacted: else one that lags would bring keys back.
+        Tombstones are removed only below the end that every replica has compacted, since the log of a replica that lags
+        would bring deleted keys back.
         """
         others = [broker for broker in self._node.replicas if broker != self._node.broker]
         cleaned = [self.cleaned_to]
+        gather = Gather(lambda: self._begin(min(cleaned), reply))
 
         def answered(future: Future[Any]) -> None:
             cleaned.append(future.get().cleaned_to if future.exception is None else 0)
-            if len(cleaned) > len(others):
-                self._begin(min(cleaned), reply)
+            gather.done()
 
         for broker in others:
+            gather.begin()
             self._actions.ask_peer(broker, DescribeReplica(), answered, timeout=ASK_SECONDS)
-        if not others:
-            self._begin(cleaned[0], reply)
+        gather.done()
 
     def _begin(self, removable_below: int, reply: Future[bool]) -> None:
         log, actions = self._log, self._actions
@@ -129,7 +131,7 @@ class LogCleaning:
             reply.set(False)
 
     def compact(self, message: Compact) -> None:
-        """A little at a time: appends and reads go on in between."""
+        """Compact one piece: appends and reads go on between two pieces."""
         compaction, actions = self._compaction, self._actions
         assert compaction is not None
         try:
@@ -142,7 +144,7 @@ class LogCleaning:
             message.reply.set(True)
         elif compaction.long_call is not None:
             actions.after_call(compaction.long_call, message)
-        else:  # a flush in the background is waited for, not run against
+        else:  # wait for a flush in the background
             actions.after(FLUSH_WAIT_SECONDS if self._log.is_flushing else 0.0, message)
 
     def _failed(self, error: OSError | CorruptSegment) -> None:
@@ -151,7 +153,7 @@ class LogCleaning:
             self._compact_from = now + FULL_PAUSE_SECONDS
         if now >= self._tell_at:
             self._tell_at = now + TELL_SECONDS
-            self._logger.error("replica: %s was not compacted: %s; trying again", self._group, error)
+            self._logger.error("replica: %s was not compacted: %s; trying again", self._raft_group, error)
 
     def abandon(self, why: str) -> None:
         if self._compaction is not None:

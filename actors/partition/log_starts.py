@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.replica import DeleteRecords, RaiseLogStart, RecordsDeleted
+from actors.runtime import Gather
 from log.config import CleanupPolicy
 from protocol.error_codes import ErrorCode
 from protocol.late_attrs import frozen
@@ -124,24 +125,29 @@ class LogStarts:
         node, low = self._node, [self._log.log_start_offset]
         missing: list[int] = []
 
-        def answered(broker: int, future: Future[Any]) -> None:
-            if future.exception is None:
-                low.append(future.get())
-            elif broker in node.online:
-                missing.append(broker)
-            else:
-                low.append(low[0])  # it is gone, and has to ask us when it comes back
-            if len(low) + len(missing) <= len(others):
-                return
+        def all_answered() -> None:
             if missing:
                 text = f"not done in time by the replicas on brokers {sorted(missing)}"
                 reply.set(RecordsDeleted(ErrorCode.REQUEST_TIMED_OUT, -1, text))
             else:
                 reply.set(RecordsDeleted(ErrorCode.NONE, min(low)))
 
+        gather = Gather(all_answered)
+
+        def answered(broker: int, future: Future[Any]) -> None:
+            if future.exception is None:
+                low.append(future.get())
+            elif broker in node.online:
+                missing.append(broker)
+            else:
+                low.append(low[0])  # it is gone, and follows this log start when it comes back
+            gather.done()
+
         message = RaiseLogStart(node.term, low[0])
         for broker in others:
+            gather.begin()
             self._actions.ask_peer(broker, message, partial(answered, broker), timeout=seconds)
+        gather.done()
 
     # -- as follower ---------------------------------------------------------------------------------------------
 
@@ -161,7 +167,7 @@ class LogStarts:
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             if self._is_stale(one.request):
-                one.reply.set_exception((ValueError, ValueError(_ANOTHER), None))
+                one.reply.fail(ValueError(_ANOTHER))
             elif self._is_done(one.request):
                 one.reply.set(self._log.log_start_offset)
             else:

@@ -1,8 +1,8 @@
 """`replica/orders-3@2`: one replica of one partition, as an actor.
 
-It drives a Raft member over a partition log: what comes in (appends of clients, messages of its peers, links that come
-and go, syncs that are done) goes through the member, and what that has to say goes out in the same turn. It answers
-appends when they are as safe as was asked for, and reads up to what a majority holds.
+It drives a Raft member over a partition log: appends of clients, messages of peers, changes of links and finished syncs
+go through the member, and the member's messages are sent in the same turn. It answers an append once as many replicas
+hold it as its acks demands, and reads up to the high watermark.
 """
 
 from __future__ import annotations
@@ -95,14 +95,14 @@ class _CheckMove:
 class Replica(RaftActor):
     """See the module's docstring."""
 
-    def __init__(self, topic_id: str, number: int, services: BrokerContext) -> None:
-        super().__init__(services)
+    def __init__(self, topic_id: str, number: int, context: BrokerContext) -> None:
+        super().__init__(context)
         self._topic_id = topic_id
         self._number = number
         self._expire_at: float | None = None
         self._checks_move = False
         self._coordinator: Address | None = None
-        """The actor that works with the records of this partition of an internal topic, where this replica leads."""
+        """The coordinator of this partition of an internal topic, which works while this replica leads."""
         self._authority: Authority
         self._appends: AppendQueue
         self._admissions: Admissions
@@ -111,10 +111,6 @@ class Replica(RaftActor):
         self._reads: LogReads
         self._log_starts: LogStarts
         self._cleaning: LogCleaning
-
-    @property
-    def services(self) -> BrokerContext:
-        return self._services
 
     @property
     def producers(self) -> ProducerStates:
@@ -126,10 +122,10 @@ class Replica(RaftActor):
         return self._topic_id, self._number
 
     def spec(self) -> ReplicaSpec:
-        services = self._services
-        topic = services.metadata.topics[self._topic_id]
+        context = self.context
+        topic = context.metadata.topics[self._topic_id]
         partition = topic.partitions[self._number]
-        settings = settings_of({**services.topic_defaults, **topic.configs}, min_insync_replicas=1)
+        settings = settings_of({**context.topic_defaults, **topic.configs}, min_insync_replicas=1)
         has_left = self.node.broker in partition.left
         return ReplicaSpec(
             group_name(topic.name, self._number, topic.id),
@@ -147,40 +143,40 @@ class Replica(RaftActor):
         )
 
     def known_generation(self) -> int:
-        topic, heard = self._services.metadata.topics.get(self._topic_id), super().known_generation()
+        topic, heard = self.context.metadata.topics.get(self._topic_id), super().known_generation()
         return heard if topic is None else max(topic.partitions[self._number].generation, heard)
 
     def on_start(self) -> None:
-        if self._topic_id not in self._services.metadata.topics:
-            self._stop()  # its topic was deleted since this was made: there is nothing to do
+        if self._topic_id not in self.context.metadata.topics:
+            self.stop_now()  # its topic was deleted since this replica was made
             return
-        name = self._services.metadata.topics[self._topic_id].name
+        name = self.context.metadata.topics[self._topic_id].name
         if name in KINDS:
             self._coordinator = coordinator_address(name, self._number, self.node.broker)
         super().on_start()
 
     def on_opened(self) -> None:
-        """Make the parts of this replica. Each gets what it needs, and none gets the replica."""
-        context, group, node, log = self._services, self.group, self._member.node, self._member.log
+        """Make the parts of this replica. Each gets the functions that it needs, and none gets the replica."""
+        context, raft_group, node, log = self.context, self.raft_group, self._member.node, self._member.log
         actions = Actions(
             now=self.node.scheduler.clock.now, defer=self.defer, send=self.send, ask=self.ask, ask_peer=self._ask_peer,
             after=self.after, after_call=self._after_call, in_background=self.in_background,
             sync_soon=self.sync_soon, start_log_at=self.start_log_at,
         )  # fmt: skip
         authority = self._authority = Authority(
-            group, node, self._replication, context.leadership, context.pulse,
+            raft_group, node, self._replication, context.leadership, context.pulse,
             now=actions.now, is_superseded=self.is_superseded,
         )  # fmt: skip
         self._appends = AppendQueue(self._replication, self.is_superseded)
-        self._admissions = Admissions(log, actions, context.wall_ms, self._append_admitted)
+        self._admissions = Admissions(log, actions, context.calendar.wall_ms, self._append_admitted)
         partition = context.metadata.topics[self._topic_id].name, self._number
         self._transactions = TransactionGate(
-            partition, log, context, self.ask, self._append_vouched, self._refused_for_now
+            partition, log, context, self.ask, self._append_admitted, self._refused_for_now
         )
-        self._lookups = TimeLookups(group, log, node, authority, actions, context.lookups)
+        self._lookups = TimeLookups(raft_group, log, node, authority, actions, context.lookups)
         self._reads = LogReads(log, node, authority, actions, context.handles, self._lookups, self._expire_by)
         self._log_starts = LogStarts(log, node, authority, actions)
-        self._cleaning = LogCleaning(group, log, node, actions, context.calendar, context.transactions, self.log)
+        self._cleaning = LogCleaning(raft_group, log, node, actions, context.calendar, context.transactions, self.log)
 
     def raft(self, message: Message) -> None:
         super().raft(message)
@@ -198,7 +194,7 @@ class Replica(RaftActor):
         super().on_failure(*why)
 
     def _stop_lookups(self) -> None:
-        if self._lookups is not None:  # it is, if this replica ended before its log was open
+        if self._lookups is not None:  # else this replica ended before its log was open
             self._lookups.stop()
 
     # -- what clients ask --------------------------------------------------------------------------------------
@@ -233,7 +229,7 @@ class Replica(RaftActor):
         self._admissions.go_on()
 
     def _after_call(self, call: LongCall | None, message: Any) -> None:
-        """Tell this actor `message` when another thread has done the call, if there is one, and else soon."""
+        """Tell this actor `message` after another thread has run the call; without a call, at once."""
 
         def done(_error: BaseException | None) -> None:
             self.after(0.0, message)
@@ -241,17 +237,21 @@ class Replica(RaftActor):
         if call is None:
             self.after(0.0, message)
         else:
-            self._services.codecs.submit(call.run, done)
+            self.context.codecs.submit(call.run, done)
 
     def _append_admitted(
-        self, request: AppendRecords, outcome: Admitted | ProtocolError, reply: Future[AppendResult]
+        self,
+        request: AppendRecords,
+        outcome: Admitted | ProtocolError,
+        reply: Future[AppendResult],
+        guard: int | None = None,
     ) -> None:
-        """A batch that was checked in slices. Meanwhile this replica may have stopped leading."""
+        """Append a batch that waited for its check or its coordinator. This replica may have stopped leading since."""
         result = self._refusal(request.acks, request.leader_epoch)
         if result is not None:
             self._refused_for_now(request)
         else:
-            result = self._append_new(request, outcome, lambda: reply)
+            result = self._append_new(request, outcome, lambda: reply, guard)
         if result is not None:
             reply.set(result)
 
@@ -260,14 +260,20 @@ class Replica(RaftActor):
         request: AppendRecords,
         outcome: Admitted | ProtocolError,
         defer: Callable[[], Future[AppendResult]],
+        guard: int | None = None,
     ) -> AppendResult | None:
-        """Append a client's batch that was checked, unless that found something wrong. None if it is answered later."""
+        """Append a client's batch unless its check found something wrong. None if it is answered later.
+
+        `guard` belongs to a batch that its transaction coordinator has vouched for; see TransactionGate.
+        """
         if isinstance(outcome, ProtocolError):
             return self._refused(outcome)
         header = outcome.batches.headers[0]
         try:
-            self._services.refusals.check(self.group, header, self.now, self.producers)
-            if header.is_transactional and self._transactions.must_wait(header):
+            self.context.refusals.check(self.raft_group, header, self.now, self.producers)
+            if guard is not None:
+                self._transactions.check(header, guard)
+            elif header.is_transactional and self._transactions.must_wait(header):
                 self._park(request, outcome, defer())
                 return None
             return self._append(request, outcome.batches, outcome.append_time_ms, defer)
@@ -317,37 +323,19 @@ class Replica(RaftActor):
                 reply.set(result)
 
     def _refused_for_now(self, request: AppendRecords) -> None:
-        """The client will send this again, and may have sent more behind it."""
+        """Note a batch that the client will send again: the client may have sent later batches behind it."""
         if request.own:
             return
         try:
             header = read_header(request.batches)
         except ProtocolError:
-            return  # told when it comes again
+            return  # it is refused for this when it comes again
         self._note_refused(header)
 
     def _note_refused(self, header: BatchHeader | None) -> None:
-        """Also what is written and not held by enough replicas: another leader may cut it off."""
+        """Also called for a batch that is written and not held by enough replicas: another leader may cut it off."""
         if header is not None:
-            self._services.refusals.note(self.group, header, self.now, self.producers)
-
-    def _append_vouched(
-        self, request: AppendRecords, admitted: Admitted, guard: int, reply: Future[AppendResult]
-    ) -> None:
-        """A batch that waited, and that its coordinator has vouched for."""
-        result = self._refusal(request.acks, request.leader_epoch)
-        if result is not None:
-            self._refused_for_now(request)
-        else:
-            header = admitted.batches.headers[0]
-            try:
-                self._services.refusals.check(self.group, header, self.now, self.producers)
-                self._transactions.check(header, guard)
-                result = self._append(request, admitted.batches, admitted.append_time_ms, lambda: reply)
-            except (ProtocolError, RequestError) as error:
-                result = self._refused_append(request, header, error, lambda: reply)
-        if result is not None:
-            reply.set(result)
+            self.context.refusals.note(self.raft_group, header, self.now, self.producers)
 
     def _append(
         self,
@@ -379,13 +367,13 @@ class Replica(RaftActor):
             is_new = producers.check_marker(
                 request.producer_id, request.producer_epoch, request.coordinator_epoch, request.transaction_version
             )
-            # Also if it seems to be here already: it may be the next transaction's, of which nothing was written yet.
+            # Also if the marker seems to be here: it may end the next transaction, which has written nothing yet.
             self._transactions.ended(request)
             if is_new:
                 kind = ControlType.COMMIT if request.commit else ControlType.ABORT
                 marker = end_txn_marker(
                     kind, request.coordinator_epoch, request.producer_id, request.producer_epoch,
-                    self._services.wall_ms(),
+                    self.context.calendar.wall_ms(),
                 )  # fmt: skip
                 base = self._member.append(check_batches(marker), self.now)
                 self._after_event()
@@ -433,8 +421,8 @@ class Replica(RaftActor):
     def _confirm(
         self, leader_epoch: int, then: Callable[[], Callable[[LeadershipAnswer], None]]
     ) -> LeadershipAnswer | None:
-        """Ask the voters whether this replica leads. None if they have to answer first, as they have unless this is
-        the only voter: what `then` makes is called with the outcome."""
+        """Ask the voters whether this replica leads. None if their answers are needed, that is unless this is the only
+        voter: then the function that `then` gives is called with the outcome."""
         objection = self._authority.to_answer(leader_epoch)
         if objection is not None:
             return LeadershipAnswer(objection.error)
@@ -466,7 +454,7 @@ class Replica(RaftActor):
             raise
 
     def _follow_log_start(self, message: Append) -> None:
-        """The leader's log starts further on: records were deleted, or retention was there before."""
+        """The leader's log start is higher: records were deleted there, or its retention ran first."""
         node = self._member.node
         if node.follows and message.term == node.term:
             try:
@@ -501,7 +489,7 @@ class Replica(RaftActor):
 
     @handles(CleanUp)
     def clean_up(self, message: CleanUp) -> bool | None:
-        """Note where the log stands, delete what is too old or too much, and compact what is dirty."""
+        """Checkpoint the log, apply retention, and compact the dirty part."""
         try:
             is_all = self._cleaning.clean_up(retention=message.retention)
         except LogOffline as error:
@@ -524,9 +512,9 @@ class Replica(RaftActor):
 
     @handles(MetadataChanged)
     def metadata_changed(self, _message: MetadataChanged) -> None:
-        """Its topic has other settings, or others shall keep it."""
-        if self._topic_id not in self._services.metadata.topics:
-            return  # it is about to be ended
+        """The settings or the wanted replicas of its topic may have changed."""
+        if self._topic_id not in self.context.metadata.topics:
+            return  # this replica is about to be ended
         spec, member = self.spec(), self._member
         member.log.config = spec.log
         member.node.config = self._raft_config(spec, member.log)
@@ -543,7 +531,7 @@ class Replica(RaftActor):
     def expire(self, _message: _Expire) -> None:
         self._expire_at = None
         now = self.now
-        self._replication.look_again()  # a replica falls out of sync with the time alone, too
+        self._replication.look_again()  # a replica also falls out of sync when time passes
         self._answer_appends()
         for append, error in self._appends.take_overdue(now):
             self._answer_waiting(append, error)
@@ -559,7 +547,7 @@ class Replica(RaftActor):
             self.refuse_waiting(None)
             self._transactions.clear()
         if self._coordinator is not None:
-            self.send(self._coordinator, LeadershipChanged(self.group, self._member.node.term if leads else -1))
+            self.send(self._coordinator, LeadershipChanged(self.raft_group, self._member.node.term if leads else -1))
         self._log_starts.go_on()
 
     def on_flushed(self) -> None:
@@ -584,7 +572,7 @@ class Replica(RaftActor):
 
     @handles(_CheckMove)
     def check_move(self, _message: _CheckMove) -> None:
-        """While the partition moves, tell the controller that it is done as soon as it is, until it has noted that."""
+        """While the partition moves: report the end of the move to the controller until the metadata has it."""
         node = self._member.node
         self._checks_move = self.leads and self._is_moving
         if not self._checks_move:
@@ -598,11 +586,11 @@ class Replica(RaftActor):
 
     @property
     def _is_moving(self) -> bool:
-        topic = self._services.metadata.topics.get(self._topic_id)
+        topic = self.context.metadata.topics.get(self._topic_id)
         return topic is not None and bool(topic.partitions[self._number].moved_from)
 
     def _answer_appends(self) -> None:
-        """Answer what is decided: more is committed, more replicas hold it, or fewer are in sync."""
+        """Answer the appends that are decided by now."""
         for append, error in self._appends.take_decided():
             self._answer_waiting(append, error)
 
@@ -619,7 +607,7 @@ class Replica(RaftActor):
         append_time_ms: int,
         defer: Callable[[], Future[AppendResult]] | None = None,
     ) -> AppendResult | None:
-        """The answer to an append that is in our log: now, or once enough others have it."""
+        """The answer to an append that is in the log of this leader: now, or once enough replicas hold it."""
         node = self._member.node
         error = self._appends.verdict(end) if acks == ALL else ErrorCode.NONE
         if error is not None:
@@ -650,7 +638,7 @@ class Replica(RaftActor):
         return None
 
     def _already_here(self, header: BatchHeader) -> tuple[int, int] | None:
-        """Where a retried batch of an idempotent producer is, if it is here."""
+        """The offset and the end of a retried batch of an idempotent producer, if the log has it."""
         written = self._member.log.producers.check(header) if header.producer_id >= 0 else None
         if written is None:
             return None
@@ -666,20 +654,19 @@ class Replica(RaftActor):
         return AppendResult(error.code, -1, term, str(error), blamed=blamed)
 
     def _give_way_if_full(self) -> None:
-        """A leader without space takes no records: hand over to a replica that is in sync and whose broker does.
+        """A leader without disk space takes no records: hand over to an in-sync replica on a broker with space.
 
-        Brokers that say that their disks are full are passed over. If all of them are, which often share one disk,
-        leadership stays where it is.
+        If the disks of all brokers are full (they often share one disk), leadership stays here.
         """
-        if not self._services.handles.reserve.is_full:
+        if not self.context.handles.reserve.is_full:
             return
-        node, full = self._member.node, self._services.leadership.full
+        node, full = self._member.node, self.context.leadership.full
         if self._member.give_way([broker for broker in node.membership.brokers if broker not in full], self.now):
-            self.log.info("replica: %s hands over, because the disk of this broker is full", self.group)
+            self.log.info("replica: %s hands over, because the disk of this broker is full", self.raft_group)
         self._after_event()
 
     def _expire_by(self, deadline: float) -> None:
-        """Look for overdue answers then, or earlier if that is arranged already."""
+        """Look for overdue answers at this time, or earlier if that is arranged already."""
         if self._expire_at is None or deadline < self._expire_at:
             self._expire_at = deadline
             self.after(max(deadline - self.now, 0.0), _Expire())
@@ -696,6 +683,6 @@ class Replica(RaftActor):
 
 
 def _set_once(reply: Future[Any], answer: Any) -> None:
-    """Unless the turn that asked has failed after it took the answer over, as on a full disk: its asker knows that."""
+    """Set the answer, unless the turn that deferred it failed later, as on a full disk, and was answered so."""
     if not reply.done:
         reply.set(answer)

@@ -1,7 +1,7 @@
 """Look-ups of a time in a replica's log that take long: they are done in slices, between other messages, in order.
 
-Such a look-up may hold a whole batch without compression. So all replicas of a broker together have one under way; the
-other replicas wait for it and hold nothing meanwhile.
+Such a look-up may hold a whole decompressed batch. So all replicas of a broker together have one under way; the other
+replicas wait for it and hold nothing meanwhile.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from log.slices import LongCall, Slices
 
 WAITING_MAX = 1000
-"""Look-ups of one replica that take long; to one more the client is told to ask again."""
+"""The most long look-ups of one replica that wait; another one is refused, and its client asks again."""
 
 
 @frozen(slots=True)
@@ -44,11 +44,11 @@ class _Lookup:
 class TimeLookups:
     """The long look-ups of one replica."""
 
-    __slots__ = ("_actions", "_authority", "_exclusive", "_group", "_log", "_node", "_slices", "_term", "_waiting")
+    __slots__ = ("_actions", "_authority", "_exclusive", "_log", "_node", "_raft_group", "_slices", "_term", "_waiting")
 
     def __init__(
         self,
-        group: str,
+        raft_group: str,
         log: PartitionLog,
         node: RaftNode,
         authority: Authority,
@@ -56,7 +56,7 @@ class TimeLookups:
         exclusive: ExclusiveWork,
     ) -> None:
         """`exclusive` is what all replicas of the broker share."""
-        self._group = group
+        self._raft_group = raft_group
         self._log = log
         self._node = node
         self._authority = authority
@@ -64,12 +64,12 @@ class TimeLookups:
         self._exclusive = exclusive
         self._waiting: deque[_Lookup] = deque()
         self._slices: Slices[TimedOffset | None] | None = None
-        """Of the first that waits, once it was begun."""
+        """The look-up of the first waiting request, once it has begun."""
         self._term = -1
-        """In which it was begun."""
+        """The term in which it has begun."""
 
     def find(self, request: FindOffset) -> OffsetFound | None:
-        """What one slice finds. None if it takes longer: it is answered when it was done to its end."""
+        """The result, if one slice finds it. None if the look-up takes longer: it is answered when it has ended."""
         slices = self._begun(request)
         try:
             pause = next(slices)
@@ -78,19 +78,19 @@ class TimeLookups:
         if len(self._waiting) >= WAITING_MAX:
             return OffsetFound(ErrorCode.OFFSET_NOT_AVAILABLE, -1, -1, self._node.term)
         self._waiting.append(_Lookup(request, self._actions.defer()))
-        if len(self._waiting) == 1 and self._exclusive.begin(self._group, self._may_begin):
+        if len(self._waiting) == 1 and self._exclusive.begin(self._raft_group, self._may_begin):
             self._slices, self._term = slices, self._node.term
             self._go_on_after(pause)
         return None
 
     def go_on(self) -> None:
-        """Do one slice of the first that waits, and answer it if that was the last one."""
+        """Do one slice of the first waiting look-up, and answer it if that was the last one."""
         first, node = self._waiting[0], self._node
         objection = self._authority.to_answer(first.request.known_epoch)
         problem = ErrorCode.NONE if objection is None else objection.error
         is_certain = node.role.certain
         if problem == ErrorCode.NONE and (not is_certain or (self._slices is not None and self._term != node.term)):
-            problem = ErrorCode.OFFSET_NOT_AVAILABLE  # another leader may have cut off what was looked at
+            problem = ErrorCode.OFFSET_NOT_AVAILABLE  # another leader may have cut off what the slices have read
         if problem != ErrorCode.NONE:
             first.reply.set(OffsetFound(problem, -1, -1, node.term))
             self._next()
@@ -109,7 +109,7 @@ class TimeLookups:
     def stop(self) -> None:
         """The replica ends; other replicas may begin."""
         self._slices = None
-        self._exclusive.ended(self._group)
+        self._exclusive.ended(self._raft_group)
 
     def _begun(self, request: FindOffset) -> Slices[TimedOffset | None]:
         if request.timestamp == MAX_TIMESTAMP:
@@ -125,11 +125,11 @@ class TimeLookups:
         return OffsetFound(ErrorCode.NONE, found.offset, found.timestamp, found.leader_epoch)
 
     def _next(self) -> None:
-        """The first is answered: the replica gives its place to another one, and waits for it with the next."""
+        """The first look-up is answered: let another replica begin, and wait again with the next look-up."""
         self._slices = None
         self._waiting.popleft()
-        self._exclusive.ended(self._group)
-        if self._waiting and self._exclusive.begin(self._group, self._may_begin):
+        self._exclusive.ended(self._raft_group)
+        if self._waiting and self._exclusive.begin(self._raft_group, self._may_begin):
             self._may_begin()
 
     def _may_begin(self) -> None:

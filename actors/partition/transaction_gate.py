@@ -1,7 +1,7 @@
-"""What a replica lets in of transactions: only what a transaction coordinator has vouched for (KIP-890).
+"""Transactional batches wait here until their transaction coordinator has vouched for them (KIP-890).
 
-The first batch of a transaction in a partition waits until the coordinator has said that the partition is in that
-transaction, or, for newer clients, has put it there. Which batches wait for which answer, and what a marker in between
+The first batch of a transaction in a partition waits until the coordinator has confirmed that the partition is in that
+transaction, or, for newer clients, has added it. Which batches wait for which answer, and what a marker in between
 means, is in log/partition/verification.py.
 """
 
@@ -47,10 +47,10 @@ _AGAIN = frozenset(
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # there, so far
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # the coordinator's broker does not know the partition yet
     }
 )
-"""A producer knows no coordinator: it is told to try again as if replicas were missing, as in Kafka."""
+"""Errors of the coordinator that a producer does not know: it gets NOT_ENOUGH_REPLICAS and retries, as in Kafka."""
 _COMES_AGAIN = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS})
 
 Parked = tuple[AppendRecords, "Admitted", Future[AppendResult]]
@@ -67,10 +67,10 @@ class TransactionGate:
         log: PartitionLog,
         context: BrokerContext,
         ask: AskActor,
-        append: Callable[[AppendRecords, Admitted, int, Future[AppendResult]], None],
+        append: Callable[[AppendRecords, Admitted, Future[AppendResult], int], None],
         refused_for_now: Callable[[AppendRecords], None],
     ) -> None:
-        """`append` is called with each batch that was vouched for, `refused_for_now` with one to be sent again."""
+        """`append` is called with each vouched batch, `refused_for_now` with a batch that is to be sent again."""
         self._partition = partition
         self._log = log
         self._context = context
@@ -83,7 +83,7 @@ class TransactionGate:
         return self._verifications.must_wait(header, self._log.producers)
 
     def park(self, request: AppendRecords, admitted: Admitted, reply: Future[AppendResult]) -> None:
-        """Let this append wait for the coordinator's word, and ask for it, unless that is under way."""
+        """Let this append wait for the coordinator, and ask it unless that is under way."""
         header = admitted.batches.headers[0]
         fenced = self._verifications.fence(header)
         _refuse(fenced, ErrorCode.INVALID_PRODUCER_EPOCH, f"its producer has come with epoch {header.producer_epoch}")
@@ -102,7 +102,7 @@ class TransactionGate:
         self._verifications.began(producer_id)
 
     def ended(self, marker: AppendMarker) -> None:
-        """A marker comes: what waits is of a transaction that is over, unless it has the next one's epoch."""
+        """A marker has come: the waiting batches belong to the ended transaction, unless they have the next epoch."""
         next_epoch = marker.producer_epoch if marker.transaction_version >= VERSION_2 else NO_EPOCH
         refused = self._verifications.end(marker.producer_id, next_epoch)
         _refuse(refused, ErrorCode.INVALID_TXN_STATE, "its transaction has ended")
@@ -119,12 +119,12 @@ class TransactionGate:
             if reply.done:
                 continue
             if error != ErrorCode.NONE:
-                told = _told(error, adds=request.adds)
-                if told in _COMES_AGAIN:
+                refusal = _for_producers(error, adds=request.adds)
+                if refusal in _COMES_AGAIN:
                     self._refused_for_now(request)
-                reply.set(AppendResult(told, -1, -1, f"the coordinator says {error.name}"))
+                reply.set(AppendResult(refusal, -1, -1, f"the coordinator says {error.name}"))
                 continue
-            self._append(request, admitted, guard, reply)
+            self._append(request, admitted, reply, guard)
 
 
 def ask_to_vouch(
@@ -139,7 +139,7 @@ def ask_to_vouch(
     *,
     adds: bool,
 ) -> None:
-    """Is this partition in the producer's open transaction? `adds`: put it there. `then(error)`, NONE if it is."""
+    """Is this partition in the producer's open transaction? `adds`: add it. `then` gets an error, NONE if it is."""
     address = coordinator_led(context, transactional_id)
     if address is None:
         then(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -166,7 +166,7 @@ def ask_to_vouch(
 
 
 def coordinator_led(context: BrokerContext, transactional_id: str) -> Address | None:
-    """Where the coordinator of a transactional id works, as far as is known here."""
+    """The address of the coordinator of a transactional id, as far as it is known here."""
     topic = context.metadata.topic(TRANSACTIONS_TOPIC)
     if topic is None or not topic.partitions:
         return None
@@ -175,11 +175,11 @@ def coordinator_led(context: BrokerContext, transactional_id: str) -> Address | 
     return None if led is None or led.broker is None else coordinator_address(TRANSACTIONS_TOPIC, number, led.broker)
 
 
-def _error_in(told: CoordinatedBytes, version: int) -> ErrorCode:
-    if told.error != ErrorCode.NONE:
-        return ErrorCode(told.error)
+def _error_in(answer: CoordinatedBytes, version: int) -> ErrorCode:
+    if answer.error != ErrorCode.NONE:
+        return ErrorCode(answer.error)
     response: AddPartitionsToTxnResponse
-    response, _ = decode(AddPartitionsToTxnResponse, version, memoryview(told.response))
+    response, _ = decode(AddPartitionsToTxnResponse, version, memoryview(answer.response))
     if response.error_code != ErrorCode.NONE:
         return ErrorCode(response.error_code)
     results = [
@@ -191,13 +191,13 @@ def _error_in(told: CoordinatedBytes, version: int) -> ErrorCode:
     return ErrorCode(results[0]) if results else ErrorCode.INVALID_TXN_STATE
 
 
-def _told(error: ErrorCode, *, adds: bool) -> ErrorCode:
-    """As producers know it."""
+def _for_producers(error: ErrorCode, *, adds: bool) -> ErrorCode:
+    """The error in the words of Produce."""
     if error in _AGAIN or (error == ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
         return ErrorCode.NOT_ENOUGH_REPLICAS
     if error == ErrorCode.TRANSACTION_ABORTABLE and not adds:
         return ErrorCode.INVALID_TXN_STATE
-    if error == ErrorCode.PRODUCER_FENCED:  # of a Produce that is the end of a producer; this one may abort and go on
+    if error == ErrorCode.PRODUCER_FENCED:  # which would end the producer; it may abort and go on
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error
 

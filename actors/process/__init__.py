@@ -3,9 +3,9 @@
 launcher           starts the brokers, links them, restarts one that dies, and stops all of them
 hosts              a broker as an OS process, or as a task of this one
 formation          `formation`: the voters with which the cluster began
-disks              whether the disks are mounted on which the cluster was formed
-preflight          what can be wrong with the machine though the file is right
-metadata_recovery  a new generation of the metadata group, from the disks that are left
+disks              whether the disks of an existing cluster are mounted
+preflight          checks of the machine: directories, host, ports
+metadata_recovery  a new generation of the metadata's Raft group, from the disks that are left
 logs               log lines on stderr
 errors             why a cluster is not started
 """

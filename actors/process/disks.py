@@ -1,13 +1,13 @@
-"""Are the disks there that a cluster was formed on?
+"""Whether the disks of an existing cluster are mounted.
 
-A disk that is not mounted looks like an empty directory, and a cluster that finds empty directories is a new one: one
-command is all that a newcomer needs. So what would be missing is noted where it is found without the disk. Of brokers'
-directories, `formation` in the cluster's data directory says where their filesystems were mounted. Of the data
-directory itself, a small file beside the cluster's file says so, `cluster.toml.mount`; only if that is another
-filesystem than the cluster's file is on, since otherwise neither is there without the other.
+A disk that is not mounted looks like an empty directory, and with empty directories a cluster is formed without further
+questions, so that a newcomer needs only one command. So the mount points are noted where they are found without the
+disks. Those of brokers' directories are in `formation` in the cluster's data directory. That of the data directory is
+in a small file beside the cluster's file, `cluster.toml.mount`; only if the two are on different filesystems, since
+otherwise both are there or both are missing.
 
-A directory that is empty where it was mounted before was emptied on purpose, and may be used. One that is empty and on
-another filesystem than before is refused.
+An empty directory on the same filesystem as before was emptied on purpose, and may be used. An empty directory on
+another filesystem is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def mount_of(path: Path) -> str:
 
 
 def check_data_dir(data_dir: Path, file: Path | None) -> None:
-    """There is no cluster in this directory: was there one, on a disk that is not mounted now?"""
+    """This data directory is empty: refuse it if it had a cluster on a disk that is not mounted now."""
     if file is None:
         return
     note = _note_beside(file)
@@ -47,13 +47,13 @@ def check_data_dir(data_dir: Path, file: Path | None) -> None:
 
 
 def check_broker_dir(directory: Path, before: str | None) -> None:
-    """There is nothing in this broker's directory: is its disk missing?"""
+    """This broker's directory is empty: refuse it if its disk is not mounted."""
     if before is not None and before != mount_of(directory):
         raise FormationError(f"{_was_elsewhere(directory, before)}; mount it, or give the broker another data_dir")
 
 
 def note_data_dir(data_dir: Path, file: Path | None) -> None:
-    """A cluster is here: note where, if the disk may go missing while the cluster's file is there."""
+    """A cluster is here: note its mount point, unless the cluster's file is on the same filesystem."""
     if file is None:
         return
     mount, note = mount_of(data_dir), _note_beside(file)

@@ -1,7 +1,7 @@
-"""Why a cluster is not started on what is on its disks."""
+"""The error with which a cluster refuses to start on its disks."""
 
 from __future__ import annotations
 
 
 class FormationError(Exception):
-    """What is on disk cannot be used with this file, or is not there."""
+    """The data on the disks does not fit the cluster file, or is missing."""

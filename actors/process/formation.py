@@ -1,14 +1,14 @@
 """The voters with which the cluster began: `formation` in the cluster's data directory.
 
-The brokers that vote on metadata at the very beginning are taken from the cluster file, and the file gets edited. A
-broker that is added later must not believe that it was there from the start: two new ones could outvote the one that
-knows everything. So the first voters are decided once and written down; from then on the group decides itself.
+The first voters of the metadata are taken from the cluster file, and the file gets edited. A
+broker that is added later must not count itself among the first voters: two new ones could outvote the one that has all
+metadata. So the first voters are decided once and written down; from then on the Raft group decides by itself.
 
 If they are lost, an operator gives them up (`metadata_recovery.py`): then the file names the voters of the next
-generation of the group. Every broker is told at its start, also one that has an earlier generation on its disk.
+generation of the Raft group. Every broker gets them at its start, also one with an earlier generation on its disk.
 
-The file is also evidence that there was a cluster: if no broker's directory has anything any more, their disks are
-probably not mounted, and a new, empty cluster is not formed in their place (`disks.py`).
+The file also shows that there was a cluster: if all brokers' directories are empty, their disks are probably not
+mounted, and no new, empty cluster is formed in their place (`disks.py`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _VERSIONS = (1, 2, _VERSION)
 
 @frozen(slots=True)
 class Formation:
-    """What the file says."""
+    """The content of the file."""
 
     voters: tuple[Voter, ...]
     mounts: Mapping[str, str]
@@ -57,7 +57,7 @@ class Formation:
 
 
 def facts_of(config: ClusterConfig) -> ClusterFacts:
-    """What every broker must know of the cluster file."""
+    """The facts of the cluster file that every broker needs."""
     _check_disks(config)  # before anything is written where a disk is missing
     directories = {
         broker.id: str(DirectoryIdentity.of(broker.data_dir, broker.id).directory_id) for broker in config.brokers
@@ -135,7 +135,7 @@ def _check_generations(config: ClusterConfig, formed: int) -> None:
 
 
 def generation_in(directory: Path) -> int:
-    """The generation of the metadata group that this broker's directory last began."""
+    """The generation of the metadata's Raft group that this broker last began."""
     path = directory / GROUP / MEMBERSHIP_FILE
     try:
         return MembershipHistory.decode(path.read_bytes()).latest.generation

@@ -1,8 +1,8 @@
 """Where a broker runs: in an OS process of its own, or as a task of this one. A broker cannot tell the difference.
 
-Processes are spawned, not forked off a fork server: a fork server starts them faster, but every broker would be its
-child, and one `kill -9` of it would take the launcher's sight of all of them. Spawned brokers are the launcher's own
-children, and no process is special.
+Processes are spawned, not forked by a fork server: a fork server starts them faster, but every broker would be its
+child, and after one `kill -9` of it the launcher could not see any broker's end. Spawned brokers are the launcher's own
+children.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Life(Protocol):
         """Ask it to end cleanly, without a link to ask over."""
 
     def kill(self) -> None:
-        """End it at once, without a word to anybody."""
+        """End it at once, as by `kill -9`."""
 
 
 class Host(Protocol):
@@ -65,7 +65,7 @@ class ProcessHost:
     def start(self, spec: BrokerSpec) -> Life:
         context = multiprocessing.get_context("spawn")
         process = context.Process(target=run_broker_process, args=(spec,), name=f"broker-{spec.id}", daemon=True)
-        resource_tracker.ensure_running()  # else `start` would do it, and unblock what we block
+        resource_tracker.ensure_running()  # else `start` would do it, and unblock SIGINT
         with _no_main_module(), _sigint_blocked():
             process.start()
         return _ProcessLife(process)
@@ -131,7 +131,7 @@ class _LocalLife:
                 await run_broker(self._spec, self._scheduler, self._ending)
             if self._scope.cancelled_caught:
                 self._how = "killed"
-        except Exception as error:  # noqa: BLE001  a broker may fail in any way; it is its launcher that goes on
+        except Exception as error:  # noqa: BLE001  a broker may fail in any way; the launcher goes on
             self._how = f"failed: {error!r}"
             _log_failure(self._spec.id, error)
         finally:
@@ -150,16 +150,16 @@ class _LocalLife:
 
 def run_broker_process(spec: BrokerSpec) -> None:
     """The main function of a broker's process."""
-    for number in (signal.SIGINT, signal.SIGHUP):  # they reach the whole terminal; the launcher decides
+    for number in (signal.SIGINT, signal.SIGHUP):  # a terminal sends them to all processes; the launcher acts on them
         signal.signal(number, signal.SIG_IGN)
     _allow_descriptors()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     logs.configure(spec.log_level)
-    gc.freeze()  # what was imported stays for good: do not look at it again in every collection
+    gc.freeze()  # imported objects stay alive: leave them out of collections
     try:
         trio.run(_run_until_signalled, spec)
-    except* Exception as group:  # noqa: BLE001  the last word of this process
-        for error in group.exceptions:
+    except* Exception as failed:  # noqa: BLE001  they are logged, and the process ends
+        for error in failed.exceptions:
             _log_failure(spec.id, error)
         sys.exit(1)
     finally:
@@ -173,7 +173,7 @@ def _allow_descriptors() -> None:
     while soft != resource.RLIM_INFINITY and soft < wanted:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        except (OSError, ValueError):  # macOS has a bound of its own (kern.maxfilesperproc), whatever the hard limit is
+        except (OSError, ValueError):  # macOS has a bound of its own (kern.maxfilesperproc), below the hard limit
             wanted //= 2
         else:
             return
@@ -199,7 +199,7 @@ async def _end_on_sigterm(ending: Ending, *, task_status: trio.TaskStatus[None] 
 
 
 async def _end_without_launcher(spec: BrokerSpec, ending: Ending) -> None:
-    """A lost link says that the launcher died, but only once there was one; its end of this pipe closes in any case."""
+    """End the broker when the launcher dies, also before their first link: the launcher's end of a pipe closes."""
     launcher = multiprocessing.parent_process()
     assert launcher is not None, "a broker's process is started by a launcher"
     await trio.lowlevel.wait_readable(launcher.sentinel)
@@ -209,14 +209,14 @@ async def _end_without_launcher(spec: BrokerSpec, ending: Ending) -> None:
 
 
 def _log_failure(broker: int, error: Exception) -> None:
-    """What the user can mend is told in one line; for everything else we need the traceback."""
+    """Log an error that the user can mend in one line, and any other error with its traceback."""
     mendable = isinstance(error, DirectoryInUse | IdentityError | LogError | OSError)
     _log.error("broker: %s", error, exc_info=None if mendable else error, extra={"broker": broker})
 
 
 @contextmanager
 def _sigint_blocked() -> Iterator[None]:
-    """A process that is started meanwhile has SIGINT blocked from its first instruction, until it ignores it."""
+    """Start processes in this block: they have SIGINT blocked until they ignore it."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -229,8 +229,8 @@ def _no_main_module() -> Iterator[None]:
     """Keep a spawned process from running the user's script again.
 
     multiprocessing imports the parent's __main__ in the child, so a plain script without an `if __name__` guard would
-    start a cluster in every broker. A broker needs nothing from there. One at a time: two clusters that start on two
-    threads must not take each other's stand-in for the real one.
+    start a cluster in every broker. A broker needs nothing from it. The lock keeps two clusters that start on two
+    threads from taking each other's stand-in for the real module.
     """
     with _main_module:
         main = sys.modules["__main__"]

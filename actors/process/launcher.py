@@ -80,7 +80,7 @@ class LauncherActor(Actor):
 
     @handles(PeerUp)
     def peer_up(self, _message: PeerUp) -> None:
-        """A broker that is up reports its status right away: nothing to do before that."""
+        """Nothing to do: a broker that is linked reports its status at once."""
 
     @handles(PeerDown)
     def peer_down(self, message: PeerDown) -> None:
@@ -102,14 +102,14 @@ class Launcher:
         self._cuts: set[frozenset[int]] = set()
         self._stopping = trio.Event()
         self._left: dict[int, int] = {}
-        """How many actors each ending broker still has, as it last said."""
+        """How many actors each stopping broker still has, by its last message."""
         self._got_on_at = -math.inf
-        """When one of them last had fewer."""
+        """When one of these numbers last fell."""
         self.aborted = False
         self.statuses: dict[int, BrokerStatus] = {}
-        """What each broker that serves last said of itself."""
+        """The last status of each broker that serves."""
         self.ends: dict[int, str] = {}
-        """How the last life of each broker that ever died ended."""
+        """How the last life of each broker ended."""
         node.spawn(LauncherActor, self._reported, self._is_stopping, self._lost, address=LAUNCHER)
 
     @property
@@ -128,7 +128,7 @@ class Launcher:
         return ",".join(_address(host, port) for host, port in ports)
 
     async def keep_alive(self, broker: int) -> None:
-        """Start a broker, and start it again whenever it dies, later each time unless it lived for a while."""
+        """Start a broker, and restart it whenever it dies, with back-off unless it lived for a while."""
         unready_deaths, backoff_s = 0, BACKOFF_SECONDS
         while not self._stopping.is_set():
             started_at = trio.current_time()
@@ -147,7 +147,7 @@ class Launcher:
             backoff_s = min(2 * backoff_s, BACKOFF_SECONDS_MAX)
 
     async def live_once(self, broker: int, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> bool:
-        """One life of a broker. True if it ever got ready. As a task, started once the broker counts as alive."""
+        """Run one life of a broker. True if it got ready. As a task, it is started once the broker counts as alive."""
         self._served.discard(broker)
         cut_off = tuple(sorted(peer for pair in self._cuts if broker in pair for peer in pair - {broker}))
         life = self._lives[broker] = self._host.start(evolve(self._specs[broker], cut_off=cut_off))
@@ -169,8 +169,7 @@ class Launcher:
             await self._change.wait()
 
     async def until_ready(self) -> None:
-        """Wait until every broker serves, is linked to every other, knows the leaders of the file's topics, and has
-        seen preferred leaders lead, or waited long enough for them."""
+        """Wait until every broker serves, is linked to all others, and is settled and balanced (BrokerStatus)."""
         all_brokers = set(self._specs)
         await self.until(
             lambda statuses: (
@@ -183,7 +182,7 @@ class Launcher:
         )
 
     async def stop(self) -> None:
-        """End every broker cleanly; kill those that neither end nor get on with it in time."""
+        """End every broker cleanly; kill those that neither end in time nor have fewer and fewer actors."""
         self._stopping.set()
         for broker in list(self._lives):
             self._tell(broker, StopBroker(hand_over=False))
@@ -198,7 +197,7 @@ class Launcher:
             await self._change.wait()
 
     def kill(self, broker: int) -> None:
-        """`kill -9`, or its like for a broker inside this process."""
+        """`kill -9`, or the same for a broker inside this process."""
         if broker in self._lives:
             self._killed.add(broker)
             self._lives[broker].kill()
@@ -232,7 +231,7 @@ class Launcher:
         if broker in self._node.links:
             self._node.ref(broker_address(broker)).tell(message)
         elif isinstance(message, StopBroker):
-            self._lives[broker].end()  # it is not up yet, or no longer
+            self._lives[broker].end()  # it is not linked
 
     async def _see_off(self, broker: int, life: Life, over: trio.Event) -> None:
         """Wait for a broker's end. Nothing cancels this: `stop`, which ends every broker, relies on it."""
@@ -314,7 +313,7 @@ def _short_directory() -> str:
 
 
 def _clear_away(socket_dir: str) -> None:
-    """Remove the sockets of a cluster whose every process was killed."""
+    """Remove the sockets of a cluster whose processes were all killed."""
     path = Path(socket_dir)
     if socket_dir and path.name.startswith(_SOCKET_DIR_PREFIX) and path.parent == Path(_short_directory()):
         shutil.rmtree(path, ignore_errors=True)

@@ -22,12 +22,12 @@ LINES_MAX = 10_000
 """Lines that wait to be written; more are dropped and counted."""
 LINE_CHARACTERS_MAX = 20_000
 DRAIN_SECONDS = 1.0
-_DROPPED = "log: %d lines were dropped: nobody read them in time"
+_DROPPED = "log: %d lines were dropped: the reader was too slow"
 _COLOURS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
 
 
 class LineFormatter(logging.Formatter):
-    """Time, level, broker, message; colours only where a person looks."""
+    """Time, level, broker, message; colours only on a terminal."""
 
     def __init__(self, *, colours: bool) -> None:
         super().__init__()
@@ -49,8 +49,8 @@ class LineFormatter(logging.Formatter):
 class LineQueue(logging.Handler):
     """Gives lines to a thread, which writes them to a descriptor.
 
-    A pipe that is not read takes 64 KB, and then a write waits for ever. It is the thread that waits then, and no
-    actor. What does not fit into the queue is dropped and counted, and the count is written when lines flow again.
+    A pipe that is not read takes 64 KB, and then a write waits for ever. Then the thread waits, and no actor does.
+    Lines that do not fit into the queue are dropped and counted, and the count is written when lines flow again.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -65,7 +65,7 @@ class LineQueue(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = self.format(record)
-        except Exception:  # noqa: BLE001  as in logging itself: a bad line is reported, and ends no thread
+        except Exception:  # noqa: BLE001  as in logging: a bad line is reported, and ends no thread
             self.handleError(record)
             return
         with self._changed:
@@ -76,7 +76,7 @@ class LineQueue(logging.Handler):
             self._changed.notify_all()
 
     def drain(self, seconds: float) -> bool:
-        """Wait until everything is written, for so long at most. Is it?"""
+        """Wait until everything is written, for so long at most. True if it is."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._lines and not self._is_writing, seconds)
 
@@ -96,7 +96,7 @@ class LineQueue(logging.Handler):
 
     def _write(self, line: str) -> None:
         data = memoryview((line + "\n").encode(errors="backslashreplace"))
-        with contextlib.suppress(OSError):  # the reader is gone: no one is left to tell
+        with contextlib.suppress(OSError):  # the reader is gone
             while data:
                 data = data[os.write(self._descriptor, data) :]
 
@@ -107,7 +107,7 @@ def configure(level: str, stream: TextIO | None = None) -> None:
     handler: logging.Handler
     try:
         handler = LineQueue(stream.fileno())
-    except io.UnsupportedOperation:  # it is in memory, where nothing waits
+    except io.UnsupportedOperation:  # a stream in memory never waits
         handler = logging.StreamHandler(stream)
     handler.setFormatter(LineFormatter(colours=stream.isatty()))
     root = logging.getLogger()

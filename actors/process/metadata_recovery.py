@@ -1,7 +1,7 @@
-"""A majority of the disks with the metadata is lost for ever: the survivors begin a new generation of its group.
+"""A majority of the disks with the metadata is lost: the survivors begin a new generation of its Raft group.
 
-This is for a cluster that is stopped. Nothing is written but `formation`, in one piece: brokers read it when they
-start, also those that were given up and come back later, and begin the generation (`Controller`).
+The cluster must be stopped. Only `formation` is written, atomically: brokers read it when they start, also those that
+were given up and come back later, and begin the generation (`Controller`).
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ class RecoveryRefused(Exception):
 
 @frozen(slots=True)
 class MetadataCopy:
-    """What one broker's directory has of the metadata."""
+    """The copy of the metadata in one broker's directory."""
 
     voter: Voter
     path: Path
     generation: int
-    """The last one that it began."""
+    """The last generation that it began."""
     membership: Membership
     known_at: int
-    """The offset from which on that is its membership."""
+    """The offset from which that membership is in force."""
     is_complete: bool
-    """False if it may have lost what it had acknowledged."""
+    """False if it may have lost acknowledged records."""
     last_epoch: int
     end_offset: int
 
     def keeps_log(self, formed: Formation) -> bool:
-        """Is it no replica that was given up before? As ReplicaSpec.keeps_log, once its broker is started."""
+        """False for a replica that was given up before. As ReplicaSpec.keeps_log, which decides at the next start."""
         since = dict(zip(formed.voters, formed.since, strict=False)).get(self.voter)
         return self.generation >= formed.generation or (since is not None and self.generation >= since - 1)
 
@@ -64,7 +64,7 @@ def copies_in(config: ClusterConfig) -> list[MetadataCopy]:
 
 
 def recover(config: ClusterConfig, survivors: Sequence[int]) -> Formation:
-    """Let these brokers, or all that were not given up and vote, begin a new generation. RecoveryRefused, or done."""
+    """Let these brokers, or all voters that were not given up, begin a new generation. Raises RecoveryRefused."""
     with ExitStack() as locks:
         locks.enter_context(DirectoryLock(config.data_dir))
         copies = copies_in(config)
@@ -100,7 +100,7 @@ def _next_formation(formed: Formation, copies: Sequence[MetadataCopy], named: Se
 
 
 def _membership(formed: Formation, copies: Sequence[MetadataCopy]) -> Membership:
-    """The voters now: in a generation that no directory has begun yet, those with which it begins."""
+    """The present voters: those of `formation` if no directory has begun its generation yet."""
     latest = max(copies, key=lambda one: (one.generation, one.known_at), default=None)
     if latest is None or latest.generation < formed.generation:
         return Membership(formed.voters, generation=formed.generation)
@@ -119,28 +119,30 @@ def _refuse_majority(membership: Membership, voting: Sequence[MetadataCopy]) -> 
 
 
 def _copy_in(directory: Path, broker: int) -> MetadataCopy | None:
-    group = directory / GROUP
-    if not (directory / IDENTITY).exists() or not (group / MEMBERSHIP_FILE).exists():
+    log_dir = directory / GROUP
+    if not (directory / IDENTITY).exists() or not (log_dir / MEMBERSHIP_FILE).exists():
         return None
     try:
-        history = MembershipHistory.decode((group / MEMBERSHIP_FILE).read_bytes())
-        epoch, end = _end_of(group)
+        history = MembershipHistory.decode((log_dir / MEMBERSHIP_FILE).read_bytes())
+        epoch, end = _end_of(log_dir)
     except LogError as error:
-        raise RecoveryRefused(f"{group} cannot be read: {error}; move {directory} away to go on without it") from error
+        raise RecoveryRefused(
+            f"{log_dir} cannot be read: {error}; move {directory} away to go on without it"
+        ) from error
     voter = Voter(broker, str(DirectoryIdentity.known(directory, broker).directory_id))
-    is_complete = not losses.is_marked(DiskFilesystem(), str(group))
+    is_complete = not losses.is_marked(DiskFilesystem(), str(log_dir))
     latest = history.latest
     return MetadataCopy(
         voter, directory, latest.generation, latest, history.latest_offset, is_complete, epoch, end
     )  # fmt: skip
 
 
-def _end_of(group: Path) -> tuple[int, int]:
-    """The last epoch and the end of a log, as its files say; a batch that is torn is not counted."""
+def _end_of(log_dir: Path) -> tuple[int, int]:
+    """The last epoch and the end of a log, from its files; a torn batch is not counted."""
     epoch, end = -1, 0
-    if (group / EPOCHS_FILE).exists():
-        epoch = EpochCache.decode((group / EPOCHS_FILE).read_bytes(), str(group / EPOCHS_FILE)).latest
-    for path in sorted(group.glob("*.log"))[-2:]:  # the last one may be empty
+    if (log_dir / EPOCHS_FILE).exists():
+        epoch = EpochCache.decode((log_dir / EPOCHS_FILE).read_bytes(), str(log_dir / EPOCHS_FILE)).latest
+    for path in sorted(log_dir.glob("*.log"))[-2:]:  # the last one may be empty
         data, at, end = path.read_bytes(), 0, max(end, int(path.stem))
         while at < len(data):
             try:

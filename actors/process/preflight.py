@@ -1,9 +1,9 @@
-"""What can be wrong with the machine though the cluster file is right: disks, the host and its ports.
+"""Checks of the machine, which may be unfit though the cluster file is right: directories, the host and its ports.
 
-Told before any process is started, in the same form as mistakes in the file, because a line that names the key is
-worth more than the stack trace of a worker. It is a look, not a promise: a port that is free now may be taken a
-moment later, so the code that opens it must still handle the failure. It leaves nothing behind: instead of making a
-directory it asks whether the nearest one that exists would allow it, and every port it tries is closed again.
+Problems are reported before any process is started, in the same form as mistakes in the file: a line that names the key
+is worth more than the stack trace of a worker. The checks promise nothing: a port that is free now may be taken a
+moment later, so the code that opens it must still handle the failure. They leave nothing behind: instead of making a
+directory they ask whether the nearest existing one would allow it, and every port that they try is closed again.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ def check_machine(config: ClusterConfig) -> tuple[str, ...]:
 
 
 def _owner(config: ClusterConfig) -> Iterator[tuple[str, str]]:
-    """A cluster that runs here already holds the ports too; that it runs is what its user must know."""
+    """A running cluster also holds the ports; so only the running cluster is reported."""
     owner = owner_of(config.data_dir)
     if owner is not None:
         yield "cluster.data_dir", str(DirectoryInUse(config.data_dir, owner))
 
 
 def _directories(config: ClusterConfig) -> Iterator[tuple[str, str]]:
-    """One obstacle in the way of many brokers is told once, at the first key that runs into it."""
+    """One obstacle for many brokers is reported once, at the first key that meets it."""
     places = [("cluster.data_dir", config.data_dir)]
     places += [(f"broker[{place}].data_dir", broker.data_dir) for place, broker in enumerate(config.brokers, start=1)]
-    told = set()
+    reported = set()
     for key, directory in places:
         complaint = _obstacle(directory)
-        if complaint is not None and complaint not in told:
-            told.add(complaint)
+        if complaint is not None and complaint not in reported:
+            reported.add(complaint)
             yield key, complaint
 
 
 def _obstacle(directory: Path) -> str | None:
-    """Why the directory cannot be made or written to, by the nearest of it and its parents that exists."""
+    """Why the directory cannot be made or written to, from the nearest existing one of it and its parents."""
     for path in (directory, *directory.parents):
         try:
             mode = path.stat().st_mode
@@ -68,7 +68,7 @@ def _obstacle(directory: Path) -> str | None:
 
 
 def _ports(config: ClusterConfig) -> Iterator[tuple[str, str]]:
-    """Ports are tried only on addresses that can be bound at all: without IPv6, localhost may still name ::1."""
+    """Try the ports on addresses that can be bound: without IPv6, localhost may still name ::1."""
     host = shown(config.host)
     remedy = "give an address of this machine"
     try:
@@ -92,12 +92,12 @@ def _ports(config: ClusterConfig) -> Iterator[tuple[str, str]]:
 
 
 def _addresses(host: str) -> list[Address]:
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    return [(family, address) for family, _, _, _, address in found]
+    infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return [(family, address) for family, _, _, _, address in infos]
 
 
 def _refusal(address: Address, port: int) -> OSError | None:
-    """Binds as a listener would, and closes; for port 0 this says only whether the address is one of ours."""
+    """Bind as a listener would, and close. For port 0 this only checks that the address is of this machine."""
     family, (host, _, *rest) = address
     try:
         with socket.socket(family, socket.SOCK_STREAM) as trial:

@@ -1,4 +1,4 @@
-"""Work that may block, done elsewhere: one thread per disk. A simulator does it after a while, on its own clock."""
+"""Work that may block, done by other threads. A simulator does it after a while, on its own clock."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 import pykka
@@ -20,7 +21,7 @@ class Background(Protocol):
     """Runs one piece of work after the other, in order."""
 
     def submit(self, work: Work, done: Done) -> None:
-        """Run `work` some time; `done(None)` or `done(error)` is called on the scheduler's thread afterwards."""
+        """Run `work` later; then `done(None)` or `done(error)` is called on the scheduler's thread."""
 
 
 class ThreadBackground:
@@ -48,14 +49,4 @@ class ThreadBackground:
             except Exception as raised:  # noqa: BLE001  `done` gets it
                 error = raised
             with suppress(pykka.ActorDeadError):  # the loop has ended: no actor is left
-                self._scheduler.call_soon(_Answer(done, error))
-
-
-class _Answer:
-    __slots__ = ("_done", "_error")
-
-    def __init__(self, done: Done, error: BaseException | None) -> None:
-        self._done, self._error = done, error
-
-    def __call__(self) -> None:
-        self._done(self._error)
+                self._scheduler.call_soon(partial(done, error))

@@ -1,8 +1,8 @@
-"""Whether the wall clock can be believed: a wrong clock must not make a broker delete records as too old.
+"""Whether the wall clock can be trusted: a wrong clock must not make a broker delete records as too old.
 
-The wall clock is compared with the monotonic one. When the two part by more than a minute from one look to the next,
-the wall clock was set, or the machine slept. For ten minutes after that nothing is deleted because of its age: an
-operator has that time to read the warning and to set the clock right.
+The wall clock is compared with the monotonic one. When their difference changes by more than a minute from one look to
+the next, the wall clock was set, or the machine slept. For ten minutes after that nothing is deleted because of its
+age: an operator has that time to read the warning and to correct the clock.
 """
 
 from __future__ import annotations

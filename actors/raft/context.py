@@ -39,7 +39,7 @@ class BrokerContext:
     calendar: Calendar
     rng: random.Random
     codecs: Background
-    """What takes long to compress or to decompress."""
+    """Runs long compressions and decompressions."""
     raft: RaftConfig = Factory(RaftConfig)
     topic_defaults: Mapping[str, str] = Factory(dict)
     pacer: Pacer = Factory(Pacer)
@@ -53,7 +53,7 @@ class BrokerContext:
     pulse: Pulse = Factory(Pulse)
     elections: Elections = Factory(Elections)
     lookups: ExclusiveWork = Factory(ExclusiveWork)
-    """Of replicas: look-ups by time that take long."""
+    """The long look-ups by time of all replicas."""
     long_calls: ExclusiveWork = Factory(ExclusiveWork)
-    """Of connections: what they have another thread do, and what they do with what came of it."""
+    """The long calls of all connections: run by another thread, with the use of their results."""
     last_syncs: LastSyncs | None = None

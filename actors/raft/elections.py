@@ -1,20 +1,20 @@
 """How many elections one process has under way: few at a time, so that each of them ends.
 
-When a broker dies, thousands of groups lose their leader in the same moment. If all of them asked for votes at once, on
-a busy machine the answers would come after each election was tried again; the requests of the next tries would delay
-the answers further, and no group would ever elect a leader. So a group that is due waits here for its turn. The next
-one begins when an election ends, or when one has kept its place for too long: its late answers still count, but it does
-not hold up others.
+When a broker dies, thousands of Raft groups lose their leader in the same moment. If all of them asked for votes at
+once, on a busy machine the answers would come after each election was repeated; the requests of the repeated elections
+would delay the answers further, and no Raft group would ever elect a leader. So an election that is due waits here for
+a place. The next one begins when an election ends, or when one has kept its place for too long: its late answers still
+count, but it does not hold up others.
 
-How long is too long depends on how long elections take on this machine now. No election is tried again sooner than
-twice that: its answers are on their way.
+How long an election may keep its place depends on how long elections take on this machine now. No election is repeated
+sooner than twice that time, since its answers are under way.
 
-Of the groups that wait, those go first for which this broker is the preferred leader of all that live. The other
-brokers do the same, so two of them seldom stand against each other; a broker that has no more such groups continues
-with the groups of other brokers, the last ones first. Repeated tries come last, most of the time: groups that cannot
-elect a leader must not delay those that can.
+First come the Raft groups for which this broker is the preferred leader of all living brokers. The other brokers do
+the same, so two of them are seldom candidates of one Raft group; a broker that has no more such Raft groups continues
+with those of other brokers, the last ones first. Repeated elections usually come last: Raft groups that cannot elect a
+leader must not delay those that can.
 
-This decides only when an election begins. A process with few groups never waits here.
+This decides only when an election begins. A process with few Raft groups never waits here.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ AT_ONCE = 64
 PATIENCE_SECONDS = 0.25
 PATIENCE_SECONDS_MAX = 10.0
 PATIENCE_FACTOR = 4.0
-"""An election keeps its place for so many times as long as the last ones took."""
+"""An election keeps its place for this many times the usual duration."""
 RETRY_FACTOR = 2.0
 RETRY_SECONDS_MAX = 1.0
-"""Not even on a slow machine is a new try put off for longer, unless other groups wait."""
+"""The longest delay of a repeated election, also on a slow machine, unless other Raft groups wait."""
 _WEIGHT = 0.125
 _REPEATED_EVERY = 4
-"""Of so many that begin while others wait, one is a repeated try."""
+"""Of this many elections that begin while others wait, one is a repeated election."""
 
 
 class Claim(enum.Enum):
-    """Why a replica stands for election."""
+    """Why a replica is a candidate."""
 
     PREFERRED = enum.auto()
-    """It is the one that should lead, of all that can be reached."""
+    """It is the preferred leader of all replicas that can be reached."""
     SUBSTITUTE = enum.auto()
-    """Another one should."""
+    """Another replica that can be reached is preferred."""
     REPEATED = enum.auto()
-    """It has tried before."""
+    """It was a candidate before, and was not elected."""
 
 
 @frozen(slots=True)
@@ -73,12 +73,12 @@ class Elections:
     def waiting(self) -> int:
         return sum(map(len, self._waiting.values()))
 
-    def begin(self, group: str, now: float, claim: Claim, may_begin: Callable[[], None]) -> float:
-        """The election of this group is due. When may it begin, or be tried again?
+    def begin(self, raft_group: str, now: float, claim: Claim, may_begin: Callable[[], None]) -> float:
+        """The election of this Raft group is due. Gives the time when it may begin, or be repeated.
 
-        Not later than `now`: at once. A later time: ask again then. Infinity: `may_begin` is called when it may.
+        Up to `now`: it may begin. A later time: ask again then. Infinity: wait until `may_begin` is called.
         """
-        place = self._under_way.get(group)
+        place = self._under_way.get(raft_group)
         if place is not None:
             retry_s = min(RETRY_FACTOR * self._usual_s, RETRY_SECONDS_MAX)
             until = place.until if self.waiting else place.begun_at + retry_s
@@ -86,32 +86,32 @@ class Elections:
                 return until
             if self.waiting:
                 self._note_duration(now - place.begun_at)
-            self._release(group, now)
+            self._release(raft_group, now)
         if not self.waiting and len(self._under_way) < self._at_once:
-            self._under_way[group] = self._place(now)
+            self._under_way[raft_group] = self._place(now)
             return now
-        if not any(group in queue for queue in self._waiting.values()):
-            self._waiting[claim][group] = may_begin
+        if not any(raft_group in queue for queue in self._waiting.values()):
+            self._waiting[claim][raft_group] = may_begin
         return math.inf
 
-    def has_place(self, group: str) -> bool:
-        return group in self._under_way
+    def has_place(self, raft_group: str) -> bool:
+        return raft_group in self._under_way
 
-    def ended(self, group: str, now: float) -> None:
-        """This group has a leader, or waits for another one's election, or is gone."""
-        place = self._under_way.get(group)
+    def ended(self, raft_group: str, now: float) -> None:
+        """The Raft group has a leader, or this replica is no candidate any more, or is gone."""
+        place = self._under_way.get(raft_group)
         if place is not None:
             self._note_duration(now - place.begun_at)
-            self._release(group, now)
+            self._release(raft_group, now)
         else:
             for queue in self._waiting.values():
-                queue.pop(group, None)
+                queue.pop(raft_group, None)
 
-    def _release(self, group: str, now: float) -> None:
-        del self._under_way[group]
+    def _release(self, raft_group: str, now: float) -> None:
+        del self._under_way[raft_group]
         while self.waiting and len(self._under_way) < self._at_once:
-            next_group, may_begin = self._take_next()
-            self._under_way[next_group] = self._place(now)
+            following, may_begin = self._take_next()
+            self._under_way[following] = self._place(now)
             may_begin()
 
     def _note_duration(self, seconds: float) -> None:
@@ -126,8 +126,8 @@ class Elections:
             queue = preferred
         else:
             return substitute.popitem()  # the last one
-        group = next(iter(queue))
-        return group, queue.pop(group)
+        raft_group = next(iter(queue))
+        return raft_group, queue.pop(raft_group)
 
     def _place(self, now: float) -> _Place:
         patience_s = min(max(PATIENCE_FACTOR * self._usual_s, PATIENCE_SECONDS), PATIENCE_SECONDS_MAX)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class ExclusiveWork:
-    """Which actor of a broker has its long work under way, and which ones wait for that."""
+    """The actor of a broker whose long work is under way, and the actors that wait for it."""
 
     __slots__ = ("_under_way", "_waiting")
 
@@ -15,7 +15,7 @@ class ExclusiveWork:
         self._waiting: dict[str, Callable[[], None]] = {}
 
     def begin(self, name: str, may_begin: Callable[[], None]) -> bool:
-        """May the actor with this name begin now? If not, `may_begin` is called when it may."""
+        """May the actor with this name begin now? If not, `may_begin` is called later."""
         if self._under_way is None:
             self._under_way = name
             return True
@@ -23,7 +23,7 @@ class ExclusiveWork:
         return False
 
     def ended(self, name: str) -> None:
-        """This actor is done with it, or is gone."""
+        """This actor has ended its work, or is gone."""
         self._waiting.pop(name, None)
         if self._under_way != name:
             return

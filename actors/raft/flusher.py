@@ -1,6 +1,6 @@
 """`flusher@N`: makes votes and logs durable, many at a time.
 
-All requests that come while a sync is running go into the next one: under load one sync serves many groups, and at rest
+All requests that come while a sync is running go into the next one: under load one sync serves many logs, and at rest
 a request is served at once. The syncs themselves run in the background, one after the other. Votes go first, and wait
 for few logs: an election must not wait for the thousand logs of a broker that was just started.
 """
@@ -20,23 +20,23 @@ from protocol.late_attrs import frozen
 
 RETRY_SECONDS = 1.0
 TELL_SECONDS = 60.0
-"""How often it is logged that votes cannot be saved, however often that is tried."""
+"""The least time between two log lines that votes cannot be saved."""
 LOGS_AT_ONCE = 16
-"""Logs synced in one round; a vote that comes waits for no more."""
+"""The most logs that are synced in one round, which a new vote waits for."""
 
 
 @frozen(slots=True)
 class SaveVote:
-    """Make this group's vote durable, then tell `replica` VoteSaved."""
+    """Make the vote of this Raft group durable, then tell `replica` VoteSaved."""
 
-    group: str
+    raft_group: str
     vote: Vote
     replica: Address
 
 
 @frozen(slots=True)
 class VoteSaved:
-    """It is."""
+    """The vote is durable."""
 
     vote: Vote
 
@@ -51,7 +51,7 @@ class SyncLog:
 
 @frozen(slots=True)
 class LogSynced:
-    """It was run, or failed."""
+    """The flush has ended, perhaps with an error."""
 
     flush: Flush
     error: BaseException | None
@@ -59,9 +59,9 @@ class LogSynced:
 
 @frozen(slots=True)
 class ForgetVotes:
-    """This group is gone for good."""
+    """The Raft group was deleted: forget its votes."""
 
-    group: str
+    raft_group: str
 
 
 @frozen(slots=True)
@@ -104,17 +104,17 @@ class Flusher(Actor):
 
     @handles(ForgetVotes)
     def forget_votes(self, message: ForgetVotes) -> None:
-        self._gone.append(message.group)
+        self._gone.append(message.raft_group)
         self._begin_round()
 
     @handles(_RoundDone)
     def round_done(self, done: _RoundDone) -> None:
         for replica, synced in done.flushes:
-            if synced.error is not None:  # the replica may have died meanwhile; its successor must know
+            if synced.error is not None:  # the replica may have been restarted, and must know
                 self._handles.note_failed_sync(synced.flush.log, synced.flush.since)
             self.node.tell_local(replica, synced)
-        if done.error is not None:  # a vote is sent once it is saved: until then, no replica here votes
-            now = self.node.scheduler.clock.now()
+        if done.error is not None:  # until the votes are saved, none of them is sent
+            now = self.now
             if now >= self._tell_at:
                 self._tell_at = now + TELL_SECONDS
                 self.log.error("flusher: votes cannot be saved: %s; trying again", done.error)
@@ -145,19 +145,15 @@ class Flusher(Actor):
         def work() -> None:
             try:
                 if votes:
-                    self._journal.write({save.group: save.vote for save in votes})
+                    self._journal.write({save.raft_group: save.vote for save in votes})
                     self._journal.sync()
             finally:
                 synced.extend((one.replica, _synced(one.flush, self._handles.filesystem)) for one in flushes)
 
         def done(error: BaseException | None) -> None:
-            self._own(_RoundDone(votes, tuple(synced), error))
+            self.node.tell_local(self.address, _RoundDone(votes, tuple(synced), error))
 
         self._background.submit(work, done)
-
-    def _own(self, message: _RoundDone) -> None:
-        """What this actor ordered itself is not refused by its mailbox's bound."""
-        self.node.tell_local(self.address, message)
 
 
 def _synced(flush: Flush, filesystem: Filesystem) -> LogSynced:

@@ -1,4 +1,4 @@
-"""The last syncs of a broker that stops: of the files that say that its logs were closed cleanly.
+"""The last syncs of a broker that stops: of the files that mark its logs as closed cleanly.
 
 A filesystem syncs many files at once for little more than one, but only if several threads ask for it: five hundred
 closed logs took 6 s one after the other, and 0.2 s with four threads. Nothing depends on their order: what a log holds
@@ -7,34 +7,16 @@ was synced before.
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 import trio
 
 from log.disk.filesystem import Filesystem
-from protocol.late_attrs import frozen
 
 THREADS = 8
 _LOOK_SECONDS = 0.005
-
-
-@frozen(slots=True)
-class _Sync:
-    filesystem: Filesystem
-    directory: str
-    name: str
-
-    def run(self) -> None:
-        with suppress(FileNotFoundError):  # its log was opened again, or removed
-            file = self.filesystem.open(f"{self.directory}/{self.name}")
-            try:
-                file.sync()
-            finally:
-                file.close()
-            self.filesystem.sync_directory(self.directory)
 
 
 class LastSyncs:
@@ -42,25 +24,18 @@ class LastSyncs:
 
     def __init__(self, tell_failure: Callable[[str, str, OSError], object]) -> None:
         self._tell_failure = tell_failure
-        self._queue: queue.SimpleQueue[_Sync | None] = queue.SimpleQueue()
-        self._threads: list[threading.Thread] = []
-        self._lock = threading.Lock()
-        self._begun = 0
-        self._done = 0
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="last-syncs")
+        self._syncs: list[Future[None]] = []
 
     @property
     def left(self) -> int:
         """How many are not done yet."""
-        return self._begun - self._done
+        self._syncs = [sync for sync in self._syncs if not sync.done()]
+        return len(self._syncs)
 
     def add(self, filesystem: Filesystem, directory: str, name: str) -> None:
         """Make this file and its name in the directory durable, soon."""
-        self._begun += 1
-        self._queue.put(_Sync(filesystem, directory, name))
-        if len(self._threads) < min(self._begun, THREADS):
-            thread = threading.Thread(target=self._run, name="last-syncs", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        self._syncs.append(self._threads.submit(self._sync, filesystem, directory, name))
 
     async def wait(self) -> None:
         """Until all are done."""
@@ -68,17 +43,16 @@ class LastSyncs:
             await trio.sleep(_LOOK_SECONDS)
 
     def close(self) -> None:
-        for _ in self._threads:
-            self._queue.put(None)
-        for thread in self._threads:
-            thread.join()
+        self._threads.shutdown()
 
-    def _run(self) -> None:
-        while (sync := self._queue.get()) is not None:
-            try:
-                sync.run()
-            except OSError as error:  # after a power loss this log is taken for one that was not closed
-                self._tell_failure(sync.directory, sync.name, error)
-            finally:
-                with self._lock:
-                    self._done += 1
+    def _sync(self, filesystem: Filesystem, directory: str, name: str) -> None:
+        try:
+            with suppress(FileNotFoundError):  # the log was opened again, or removed
+                file = filesystem.open(f"{directory}/{name}")
+                try:
+                    file.sync()
+                finally:
+                    file.close()
+                filesystem.sync_directory(directory)
+        except OSError as error:  # after a power loss this log counts as one that was not closed
+            self._tell_failure(directory, name, error)

@@ -1,7 +1,7 @@
-"""Which broker leads which group, as far as this broker has heard: soft state, announced as it changes.
+"""Which broker leads which Raft group, as far as this broker has heard: soft state, announced as it changes.
 
-The leader of a group announces itself in its epoch; the newest epoch wins, in whatever order announcements arrive. The
-metadata log holds which brokers keep a replica and not which of them leads, so a failover does not wait for it.
+The leader of a Raft group announces itself in its epoch; the newest epoch wins, in any order of arrival. The metadata
+log holds which brokers keep a replica and not which of them leads, so a failover does not wait for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from protocol.late_attrs import frozen
 
 @frozen(slots=True)
 class Led:
-    """A group as its leader announced it; `broker` is None once that one is gone, until another leader comes."""
+    """The leader of a Raft group as it announced itself; `broker` is None from its loss until the next leader."""
 
     broker: int | None
     epoch: int
@@ -24,79 +24,79 @@ class Led:
 
 
 class Leadership:
-    """What one node has heard."""
+    """The leaders that one broker has heard of."""
 
-    __slots__ = ("_awaited", "_groups", "_led_until", "full")
+    __slots__ = ("_awaited", "_led_until", "_raft_groups", "full")
 
     def __init__(self) -> None:
         self.full: set[int] = set()
-        """Other brokers that say that their disks are full: they take no records, so they should lead nothing."""
-        self._groups: dict[str, Led] = {}
+        """Other brokers whose disks are full: they take no records, so they should not lead."""
+        self._raft_groups: dict[str, Led] = {}
         self._awaited: dict[str, list[Callable[[], None]]] = {}
-        """What to call when a group is next led."""
+        """Callbacks for the next announcement of a leader, by Raft group."""
         self._led_until: dict[str, float] = {}
-        """Groups that were led from this broker, and when that ended."""
+        """Raft groups that this broker led, and when that ended."""
 
-    def of(self, group: str) -> Led | None:
-        return self._groups.get(group)
+    def of(self, raft_group: str) -> Led | None:
+        return self._raft_groups.get(raft_group)
 
     def epochs(self) -> dict[str, int]:
-        """By group: the newest epoch that was heard of."""
-        return {group: led.epoch for group, led in self._groups.items()}
+        """The newest known epoch of each Raft group."""
+        return {raft_group: led.epoch for raft_group, led in self._raft_groups.items()}
 
-    def is_led(self, group: str) -> bool:
-        """Is a leader of this group known?"""
-        led = self._groups.get(group)
+    def is_led(self, raft_group: str) -> bool:
+        """Is a leader of this Raft group known?"""
+        led = self._raft_groups.get(raft_group)
         return led is not None and led.broker is not None
 
-    def when_led(self, group: str, then: Callable[[], None]) -> None:
-        """Call this once, when a leader of the group is next announced. A group that is forgotten calls nothing."""
-        self._awaited.setdefault(group, []).append(then)
+    def when_led(self, raft_group: str, then: Callable[[], None]) -> None:
+        """Call `then` once, when a leader is next announced. It is not called if the Raft group is forgotten before."""
+        self._awaited.setdefault(raft_group, []).append(then)
 
     def led_by(self, broker: int) -> Iterator[tuple[str, Led]]:
-        return ((group, led) for group, led in list(self._groups.items()) if led.broker == broker)
+        return ((raft_group, led) for raft_group, led in list(self._raft_groups.items()) if led.broker == broker)
 
-    def announced(self, group: str, broker: int, epoch: int, in_sync: tuple[int, ...]) -> None:
-        """This broker leads the group in this epoch."""
-        known = self._groups.get(group)
+    def announced(self, raft_group: str, broker: int, epoch: int, in_sync: tuple[int, ...]) -> None:
+        """This broker leads the Raft group in this epoch."""
+        known = self._raft_groups.get(raft_group)
         if known is None or epoch >= known.epoch:
-            self._groups[group] = Led(broker, epoch, in_sync)
+            self._raft_groups[raft_group] = Led(broker, epoch, in_sync)
             if self._awaited:
-                for then in self._awaited.pop(group, ()):
+                for then in self._awaited.pop(raft_group, ()):
                     then()
 
-    def resigned(self, group: str, broker: int) -> None:
-        """This broker leads the group no longer."""
-        known = self._groups.get(group)
+    def resigned(self, raft_group: str, broker: int) -> None:
+        """This broker no longer leads the Raft group."""
+        known = self._raft_groups.get(raft_group)
         if known is not None and known.broker == broker:
-            self._groups[group] = Led(None, known.epoch, ())
+            self._raft_groups[raft_group] = Led(None, known.epoch, ())
 
-    def handed_over(self, group: str, at: float) -> None:
-        """This broker itself leads the group no longer, from this time on."""
-        self._led_until[group] = at
+    def handed_over(self, raft_group: str, at: float) -> None:
+        """The broker of this object has led the Raft group until this time."""
+        self._led_until[raft_group] = at
 
-    def led_since(self, group: str, time: float) -> bool:
-        """Did this broker itself lead the group at this time or later, though it may not lead it now?"""
-        return self._led_until.get(group, -math.inf) >= time
+    def led_since(self, raft_group: str, time: float) -> bool:
+        """Did the broker of this object lead the Raft group at this time or later? It need not lead it now."""
+        return self._led_until.get(raft_group, -math.inf) >= time
 
     def lost(self, broker: int) -> None:
         """The link to this broker is gone."""
         self.full.discard(broker)
-        for group, led in self.led_by(broker):
-            self._groups[group] = Led(None, led.epoch, ())
+        for raft_group, led in self.led_by(broker):
+            self._raft_groups[raft_group] = Led(None, led.epoch, ())
 
-    def told_of_disk(self, broker: int, *, is_full: bool) -> None:
-        """This broker says whether its disk is full."""
+    def disk_announced(self, broker: int, *, is_full: bool) -> None:
+        """A broker has announced whether its disk is full."""
         if is_full:
             self.full.add(broker)
         else:
             self.full.discard(broker)
 
-    def forget(self, group: str) -> None:
-        """The group is no more."""
-        self._groups.pop(group, None)
-        self._awaited.pop(group, None)
-        self._led_until.pop(group, None)
+    def forget(self, raft_group: str) -> None:
+        """The Raft group does not exist any more."""
+        self._raft_groups.pop(raft_group, None)
+        self._awaited.pop(raft_group, None)
+        self._led_until.pop(raft_group, None)
 
 
 def highest_epoch(metadata: Metadata, leadership: Leadership, topic_name: str) -> int:
@@ -110,22 +110,22 @@ def highest_epoch(metadata: Metadata, leadership: Leadership, topic_name: str) -
 
 @frozen(slots=True)
 class Misled:
-    """A partition that is led by another broker than it should be."""
+    """A partition whose leader is not its preferred leader."""
 
-    group: str
+    raft_group: str
     leader: int
     preferred: int
 
 
 def misled(metadata: Metadata, leadership: Leadership, topic_name: str = "") -> Iterator[Misled]:
-    """The partitions of a topic, or of all, whose preferred leader does not lead, is in sync and takes records."""
+    """The partitions of one topic, or of all, whose preferred leader could lead (in sync, with space) and does not."""
     for topic, number, partition in metadata.partitions():
         if topic_name and topic.name != topic_name:
             continue
-        group, preferred = group_name(topic.name, number, topic.id), partition.replicas[0]
+        raft_group, preferred = group_name(topic.name, number, topic.id), partition.replicas[0]
         if preferred in leadership.full:
             continue
-        led = leadership.of(group)
+        led = leadership.of(raft_group)
         if led is not None and led.broker not in (None, preferred) and preferred in led.in_sync:
             assert led.broker is not None
-            yield Misled(group, led.broker, preferred)
+            yield Misled(raft_group, led.broker, preferred)

@@ -13,9 +13,9 @@ _MACOS_BOOT_ID = "kern.bootsessionuuid"
 def machine_boot() -> str:
     """A name that stays the same until the machine is started again, also when it sleeps.
 
-    Where the system has none, the time of boot stands for it, to the minute. The clock that it is reckoned with should
-    go on while the machine sleeps; where there is none that does, a sleep looks like a boot. That is safe: replicas
-    catch up that need not.
+    Where the system has no such name, the time of boot replaces it, to the minute. It is computed with a clock that
+    goes on while the machine sleeps; where the system has no such clock, a sleep looks like a boot. That is safe: some
+    replicas catch up without need.
     """
     try:
         return _LINUX_BOOT_ID.read_text().strip()
@@ -30,7 +30,7 @@ def _seconds_since_boot() -> float:
 
 
 def _sysctl(name: str) -> str:
-    """A text that the kernel of macOS or a BSD has under this name; empty elsewhere."""
+    """The text of this name in the kernel of macOS or a BSD; empty elsewhere."""
     ask = getattr(ctypes.CDLL(None), "sysctlbyname", None)
     size = ctypes.c_size_t(0)
     if ask is None or ask(name.encode(), None, ctypes.byref(size), None, 0) != 0:

@@ -1,7 +1,7 @@
-"""Whether this process got no processor for a while: it was stopped, or the machine had too much else to do.
+"""Whether this process got no processor for a while: it was stopped, or the machine was overloaded.
 
-Such a process did not ask its peers whether they are there, and could not hear them. Their silence means nothing until
-it has asked again. Its own heartbeats, which are due at fixed intervals, tell how late it is.
+Such a process sent no heartbeats to its peers and heard none of them. Their silence means nothing until it has sent
+heartbeats again. Its own heartbeats, which are due at fixed intervals, show how late it is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 BEAT_SECONDS = 0.25
 LATE_SECONDS = 0.25
 WAKING_SECONDS = 2 * BEAT_SECONDS
-"""How long its peers have to answer when it goes on."""
+"""How long its peers have to answer when it continues."""
 
 
 class Pulse:
@@ -30,7 +30,7 @@ class Pulse:
         self._beat_at = now
 
     def is_waking(self, now: float) -> bool:
-        """Did this process go on just now, after it got no processor for a while?"""
+        """Has this process just continued after a while without processor?"""
         return self._is_late(now) or now < self._woke_at + WAKING_SECONDS
 
     def _is_late(self, now: float) -> bool:

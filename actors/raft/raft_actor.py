@@ -1,7 +1,7 @@
 """A member of a Raft group, as an actor: what replicas and controllers have in common.
 
-It drives a Raft member over a log: messages of its peers, links that come and go and syncs that are done go in, and
-what the member has to say goes out in the same turn. What the records mean is left to the subclasses.
+It drives a Raft member over a log: it passes messages of peers, changes of links and finished syncs to the member, and
+sends the member's messages in the same turn. The subclasses give the records their meaning.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Tick:
 
 @frozen(slots=True)
 class _MayElect:
-    """The election of this group may begin now."""
+    """To a member itself: its election may begin now."""
 
 
 @frozen(slots=True)
@@ -85,9 +85,9 @@ class RaftActor(Actor):
     mailbox_capacity = 1 << 14
     restart = Restart(outlasts=(OSError, LogOffline), ends=(UnknownFormat,))
 
-    def __init__(self, services: BrokerContext) -> None:
+    def __init__(self, context: BrokerContext) -> None:
         super().__init__()
-        self._services = services
+        self.context = context
         self._flusher = Address("flusher", "", self.node.broker)
         self._heartbeats = Address("heartbeats", "", self.node.broker)
         self._peers: dict[int, Address] = {}
@@ -95,42 +95,38 @@ class RaftActor(Actor):
         self._tick_at: float | None = None
         self._timer: Timer | None = None
         self._elect_from = -math.inf
-        """Until then its election is not tried again, though it is due."""
+        """Until then no election is begun or repeated, though one is due."""
         self._stands = False
-        """Does it have a place among the elections of this process, or wait for one?"""
+        """Does it have a place among the elections of this process, or wait for a place?"""
         self._announced: tuple[int | None, int, set[int]] | None = None
-        self._follows_told = False
-        self._watermark_told = True
+        self._follows_announced = False
+        self._watermark_sent = True
         self._saving: Vote | None = None
         self._flush: Flush | None = None
         self._will_look = False
         self._wants_sync = False
         self._start_at = 0
-        """Where the log is to start after the next flush, if it has to be flushed first."""
+        """Where the log is to start after the flush that must come first; 0 if none is waited for."""
         self._loosens = False
         self._discarded = False
-        self._damage_told = ""
-        self._superseded_told = 0
+        self._damage_logged = ""
+        self._superseded_logged = 0
         self._log: PartitionLog | None = None
         self._member: Member
         self._replication: Replication
         self._read_index = ReadIndexWaits()
-        self.group = ""
+        self.raft_group = ""
 
-    # -- facts, for those that look at it from outside: the simulator and tests ------------------------------------
+    # -- facts for the simulator and for tests -----------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
-        """Is its log open? Before that it has no member."""
+        """Is its log open? Until then there is no member."""
         return hasattr(self, "_member")
 
     @property
     def member(self) -> Member:
         return self._member
-
-    @property
-    def context(self) -> BrokerContext:
-        return self._services
 
     @property
     def is_flushing(self) -> bool:
@@ -141,17 +137,17 @@ class RaftActor(Actor):
 
     @abc.abstractmethod
     def spec(self) -> ReplicaSpec:
-        """The group as it shall be now."""
+        """The wanted state of its Raft group."""
 
     def machine(self) -> StateMachine | None:
-        """What the log's records make, if that is kept here."""
+        """The state machine that the records are applied to, if this member keeps one."""
         return None
 
     def on_opened(self) -> None:
         """The log is open and the member exists; nothing has happened to it yet."""
 
     def on_leads(self, *, leads: bool) -> None:
-        """This member leads its group from now on, or follows another leader, or none."""
+        """This member leads its Raft group from now on, or no longer leads it."""
 
     def on_flushed(self) -> None:
         """More of the log is on the disk."""
@@ -160,7 +156,7 @@ class RaftActor(Actor):
         """The high watermark has moved."""
 
     def on_progress(self) -> None:
-        """This member leads, and something has happened: a follower may hold more, the membership may be another."""
+        """This member leads, and something has happened: a follower may hold more, or the membership has changed."""
 
     def refuse_waiting(self, error: LogOffline | None) -> None:
         """Refuse every request that waits for something that will not be: another leads, or the disk failed."""
@@ -168,24 +164,24 @@ class RaftActor(Actor):
     # -- life ------------------------------------------------------------------------------------------------
 
     def on_start(self) -> None:
-        services, spec = self._services, self.spec()
-        self.group = spec.name
-        directory, files = f"{services.data_dir}/{spec.name}", services.handles.filesystem
-        vote, doubted = services.journal.get(spec.name), services.journal.is_doubted(spec.name)
+        context, spec = self.context, self.spec()
+        self.raft_group = spec.name
+        directory, files = f"{context.data_dir}/{spec.name}", context.handles.filesystem
+        vote, doubted = context.journal.get(spec.name), context.journal.is_doubted(spec.name)
         if (vote.term > 0 or spec.generation) and not checkpoint.is_log(files, directory):
             # There was a replica here, and it may have acknowledged records that are not on this disk any more: it was
             # moved away, and voters that have not heard of that still count it; or it was new when the power failed. A
             # directory is no proof of a log: it is made first, and a crash may come before the mark is in it.
             #
-            # A first voter whose memberships are gone, too, votes with those of the beginning. If others were ever
-            # decided on, a majority of the first voters has them on disk, or has left, and says so (`_ask_more`).
+            # A first voter whose membership history is lost, too, votes with the first membership. If another one was
+            # ever committed, a majority of the first voters has it on disk, or has left, and says so (`_ask_more`).
             #
-            # A survivor of a later generation had a log when it was named as one.
+            # A replica that is named as a survivor of a later generation had a log at that time.
             files.make_directory(directory)
             losses.mark(files, directory, new=not spec.first_voters)
         losses.mark_if_torn(files, directory)
-        history = self._read_history(directory, spec)  # before the log: there are no files of one without the other
-        log = self._log = PartitionLog.open(directory, spec.log, services.handles, topic_id=spec.topic_id)
+        history = self._read_history(directory, spec)  # first, since its file must exist whenever the log does
+        log = self._log = PartitionLog.open(directory, spec.log, context.handles, topic_id=spec.topic_id)
         log.uses_reserve = spec.uses_reserve
         if log.cut is not None:
             self.log.warning("replica: %s was cut at %d: %s", spec.name, log.cut.end_offset, log.cut.reason)
@@ -193,22 +189,22 @@ class RaftActor(Actor):
             vote = after_doubt(vote, log.epochs.latest, history.latest.generation)
         node = RaftNode(
             self.node.broker,
-            services.directory_id,
+            context.directory_id,
             history,
             vote,
             log,
             config=self._raft_config(spec, log),
-            rng=services.rng,
+            rng=context.rng,
             now=self.now,
             eligible=not losses.is_marked(files, directory),
             is_new=losses.is_new(files, directory),
             wanted=spec.wanted,
             observers=spec.observers,
             move=spec.move,
-            heard=services.heard,
-            pacer=services.pacer,
+            heard=context.heard,
+            pacer=context.pacer,
         )
-        self._member = Member(log, node, services.wall_ms, self.machine())
+        self._member = Member(log, node, context.calendar.wall_ms, self.machine())
         self._replication = Replication(node, self.node.scheduler.clock.now, spec.min_in_sync)
         self.on_opened()
         if doubted:
@@ -222,7 +218,7 @@ class RaftActor(Actor):
         self._after_event()
 
     def begin_generation(self, spec: ReplicaSpec) -> None:
-        """Do so if an operator gave up replicas of this group since this one last heard of that."""
+        """Begin the generation of `spec` if it is later: an operator gave up replicas of this Raft group."""
         node = self._member.node
         if spec.generation <= node.membership.generation:
             return
@@ -236,22 +232,22 @@ class RaftActor(Actor):
 
     def on_stop(self) -> None:
         if self._log is None:
-            return  # it never began
+            return  # the log was never opened
         self.refuse_waiting(None)
         self._answer_hand_overs(another_leads=False)
-        self._services.elections.ended(self.group, self.now)
-        self.send(self._heartbeats, Leads(self.group, -1, ()))
-        self.send(self._heartbeats, Follows(self.group, None, 0, self.address))
+        self.context.elections.ended(self.raft_group, self.now)
+        self.send(self._heartbeats, Leads(self.raft_group, -1, ()))
+        self.send(self._heartbeats, Follows(self.raft_group, None, 0, self.address))
         if self._discarded:
             self._member.log.release()
         else:
-            last_syncs = self._services.last_syncs if self.node.ending else None
+            last_syncs = self.context.last_syncs if self.node.ending else None
             self._member.log.close(None if last_syncs is None else last_syncs.add)
 
     def on_failure(self, *_: object) -> None:
         self._answer_hand_overs(another_leads=False)
-        self._services.elections.ended(self.group, self.now)
-        self.send(self._heartbeats, Leads(self.group, -1, ()))
+        self.context.elections.ended(self.raft_group, self.now)
+        self.send(self._heartbeats, Leads(self.raft_group, -1, ()))
         if self._log is not None:
             self._log.release()
 
@@ -321,7 +317,7 @@ class RaftActor(Actor):
 
     @handles(MemberStarted)
     def member_started(self, message: MemberStarted) -> None:
-        """As after a new link: nothing that was sent before has to have arrived, and a leader asks again at once."""
+        """As after a new link: earlier messages may be lost, so a leader sends again at once."""
         if message.broker in self._member.node.online:
             self._expect_no_answer()
             self._member.peer_up(message.broker, self.now)
@@ -347,18 +343,18 @@ class RaftActor(Actor):
     def is_superseded(self) -> bool:
         """Does this broker know of a later generation than this replica's own? Then the replica acknowledges nothing.
 
-        Word of that may be in the replica's mailbox still.
+        The message about it may still wait in the replica's mailbox.
         """
         return self.known_generation() > self._member.node.generation
 
     def known_generation(self) -> int:
-        """The latest generation of this group of which this broker has heard."""
-        led = self._services.leadership.of(self.group)
-        told = 0 if led is None else generation_of(led.epoch)
-        return max(told, self._member.node.latest_generation)
+        """The latest generation of this Raft group that this broker knows of."""
+        led = self.context.leadership.of(self.raft_group)
+        announced = 0 if led is None else generation_of(led.epoch)
+        return max(announced, self._member.node.latest_generation)
 
     def _look_at_generations(self) -> None:
-        """What was known before this replica was made, or is not told to it yet."""
+        """Hear of a generation that this broker knows of and this replica does not."""
         if self.is_superseded():
             self._member.hear_generation(self.known_generation(), self.now)
 
@@ -371,7 +367,7 @@ class RaftActor(Actor):
     @handles(LogSynced)
     def log_synced(self, message: LogSynced) -> None:
         if message.flush is not self._flush and message.error is None:
-            return  # it was ordered by this actor's predecessor, of a log that was opened again since
+            return  # an earlier actor of this replica ordered it; the log was opened again since
         self._flush = None
         member = self._member
         try:
@@ -389,7 +385,7 @@ class RaftActor(Actor):
         self.on_flushed()
 
     def _loosen(self) -> bool:
-        """If the log promises no longer to sync first: from now on, acknowledge what is not synced."""
+        """Once the log no longer promises to sync first, acknowledge what is not synced. True if that changed now."""
         if not self._loosens or self._member.log.synced_first:
             return False
         self._loosens = False
@@ -403,8 +399,8 @@ class RaftActor(Actor):
     @handles(_Tick)
     def tick(self, _message: _Tick) -> None:
         self._tick_at = self._timer = None
-        if self._member.node.leads and self._services.pulse.is_waking(self.now):
-            # It could not hear its followers. They get the chance to answer before their leader steps down.
+        if self._member.node.leads and self.context.pulse.is_waking(self.now):
+            # The process was stopped, so the leader heard no follower. They may answer before it steps down.
             self._tick_at = self.now + WAKING_SECONDS
             self._timer = self.after(WAKING_SECONDS, _Tick())
             return
@@ -417,57 +413,54 @@ class RaftActor(Actor):
     def may_elect(self, _message: _MayElect) -> None:
         self._elect_from = -math.inf
         self._look_at_generations()
-        if self._services.elections.has_place(self.group) and self._member.node.wants_election(self.now):
+        if self.context.elections.has_place(self.raft_group) and self._member.node.wants_election(self.now):
             self._member.tick(self.now)
         self._after_event()
 
     def _may_elect(self) -> bool:
-        """May its election begin, or be tried again? If not, it is known when to ask again."""
+        """May its election begin, or be repeated? If not, `_elect_from` says when to ask again."""
         node, now = self._member.node, self.now
         if self._elect_from > now:
             return False
         if not node.reaches_majority:
             self._elect_from = now + HOPELESS_SECONDS
             return True
-        if node.role.is_electing and not node.awaits_votes:  # it has failed: all answers are here
-            self._services.elections.ended(self.group, now)
+        if node.role.is_electing and not node.awaits_votes:  # all voters have answered, and it was not elected
+            self.context.elections.ended(self.raft_group, now)
         self._stands = True
-        self._elect_from = self._services.elections.begin(self.group, now, _claim_of(node), self._tell_it_may_elect)
+        self._elect_from = self.context.elections.begin(self.raft_group, now, _claim_of(node), self._tell_it_may_elect)
         return self._elect_from <= now
 
     def _expect_no_answer(self) -> None:
-        """A voter is there that may not have been asked: an election that is under way may be tried again when due."""
+        """A voter has come that may not have been asked: repeat an election that is under way when it is due."""
         if not self._member.node.follows or not self._stands:
-            self._stands, self._elect_from = False, -math.inf
-            self._services.elections.ended(self.group, self.now)
+            self._stand_down()
 
     def _tell_it_may_elect(self) -> None:
         self.node.tell_local(self.address, _MayElect())
 
     def _look_at_election(self) -> None:
-        """Give up the place among the elections of this process once this replica does not stand any more."""
+        """Give up the place among the elections of this process once this replica is no candidate any more."""
         node = self._member.node
-        if node.role.is_electing or node.wants_election(self.now):
-            return
+        if not node.role.is_electing and not node.wants_election(self.now):
+            self._stand_down()
+
+    def _stand_down(self) -> None:
         self._stands, self._elect_from = False, -math.inf
-        self._services.elections.ended(self.group, self.now)
+        self.context.elections.ended(self.raft_group, self.now)
 
     @handles(_TellWatermark)
     def tell_watermark(self, _message: _TellWatermark | None = None) -> None:
         """Followers that get no appends must learn of the watermark too."""
-        self._watermark_told = True
+        self._watermark_sent = True
         for broker, beat in self._member.node.beats():
             self.send(self._peer(broker), beat)
 
     # -- inside ------------------------------------------------------------------------------------------------
 
     @property
-    def now(self) -> float:
-        return self.node.scheduler.clock.now()
-
-    @property
     def _now_ms(self) -> int:
-        """For flush.ms: the calendar may be set back."""
+        """Monotonic milliseconds, for flush.ms: the calendar may be set back."""
         return int(self.now * 1000)
 
     @property
@@ -481,9 +474,9 @@ class RaftActor(Actor):
         return address
 
     def _after_event(self) -> None:
-        """Send, save, answer, and arrange to be woken, whatever it was that just happened."""
+        """After each event: send messages, save the vote, answer requests, and arrange the next timer."""
         member = self._member
-        if self._loosen():  # the log was dropped, which syncs it, so that no sync of it will be done
+        if self._loosen():  # the log was dropped, which syncs it: no flush follows
             member.flushed(self.now)
         self._replication.look_again()
         outbox, member.outbox = member.outbox, []
@@ -491,7 +484,7 @@ class RaftActor(Actor):
             self.send(self._peer(broker), message)
         if member.unsaved_vote is not None and member.unsaved_vote != self._saving:
             self._saving = member.unsaved_vote
-            self.send(self._flusher, SaveVote(self.group, self._saving, self.address))
+            self.send(self._flusher, SaveVote(self.raft_group, self._saving, self.address))
         if member.role_changed:
             member.role_changed = False
             self._role_changed()
@@ -515,18 +508,16 @@ class RaftActor(Actor):
         leads = node.leads
         if not leads:
             self._announce()
-        if node.is_superseded and self._superseded_told < node.latest_generation:
-            self._superseded_told = node.latest_generation
-            text = (
-                "%s: generation %d of %s has begun elsewhere; this replica waits for the metadata that tells its part"
-            )
-            self.log.warning(text, self.address.kind, node.latest_generation, self.group)
+        if node.is_superseded and self._superseded_logged < node.latest_generation:
+            self._superseded_logged = node.latest_generation
+            text = "%s: generation %d of %s has begun elsewhere; this replica waits for the metadata of that generation"
+            self.log.warning(text, self.address.kind, node.latest_generation, self.raft_group)
         if leads:
-            self.log.info("%s: this broker leads %s in epoch %d", self.address.kind, self.group, node.term)
+            self.log.info("%s: this broker leads %s in epoch %d", self.address.kind, self.raft_group, node.term)
         leader = None if leads else node.leader
-        if leader is not None or self._follows_told:
-            self._follows_told = leader is not None
-            self.send(self._heartbeats, Follows(self.group, leader, node.term, self.address))
+        if leader is not None or self._follows_announced:
+            self._follows_announced = leader is not None
+            self.send(self._heartbeats, Follows(self.raft_group, leader, node.term, self.address))
         if leader is not None:
             self._answer_hand_overs(another_leads=True)
         self._read_index.go_on(node)
@@ -545,13 +536,13 @@ class RaftActor(Actor):
             led_before = self._announced is not None and self._announced[0] == node.broker
             self._announced = state
             if node.leads:
-                self.send(self._heartbeats, Leads(self.group, node.term, tuple(sorted(in_sync))))
+                self.send(self._heartbeats, Leads(self.raft_group, node.term, tuple(sorted(in_sync))))
             elif led_before:
-                self.send(self._heartbeats, Leads(self.group, -1, ()))
+                self.send(self._heartbeats, Leads(self.raft_group, -1, ()))
 
     def _committed(self) -> None:
-        if self._member.node.role.replicates and self._watermark_told:
-            self._watermark_told = False
+        if self._member.node.role.replicates and self._watermark_sent:
+            self._watermark_sent = False
             self.after(WATERMARK_SECONDS, _TellWatermark())
         self.on_committed()
 
@@ -565,18 +556,18 @@ class RaftActor(Actor):
 
     @handles(_LookAtFlush)
     def look_at_flush(self, _message: _LookAtFlush) -> None:
-        """flush.ms is over since something was appended, whether or not anything happened since."""
+        """flush.ms is over since an append."""
         self._will_look = False
         self._after_event()
 
     def sync_soon(self) -> None:
-        """Have a flush that begins from now on, whatever the settings ask for; `on_flushed` tells when one is done."""
+        """Have the log flushed by a flush that begins after this call; `on_flushed` is called when one has ended."""
         self._wants_sync = True
         if self._flush is None:
             self._sync()
 
     def start_log_at(self, offset: int) -> None:
-        """Let the log start here, as far as is committed; if it must be flushed for that, in the background first."""
+        """Raise the log start to this offset, as far as it is committed; after a flush in the background if need be."""
         log = self._member.log
         start = min(offset, self._member.node.watermark, log.end_offset)
         if log.must_flush_for(start):
@@ -591,7 +582,7 @@ class RaftActor(Actor):
         self.send(self._flusher, SyncLog(self._flush, self.address))
 
     def _arrange_tick(self) -> None:
-        """One timer at a time: a deadline that went further away is found out when it fires."""
+        """Keep one timer: a deadline that has moved later is noticed when the timer fires."""
         node = self._member.node
         deadline = node.next_deadline
         if deadline is not None and deadline < self._elect_from and not node.leads:
@@ -603,9 +594,11 @@ class RaftActor(Actor):
             self._timer = self.after(max(deadline - self.now, 0.0), _Tick())
 
     def _tell_damage(self, damage: str) -> None:
-        if damage != self._damage_told:
-            self._damage_told = damage
-            self.log.error("replica: %s is damaged on this disk, and a follower needs it from %s", self.group, damage)
+        if damage != self._damage_logged:
+            self._damage_logged = damage
+            self.log.error(
+                "replica: %s is damaged on this disk, and a follower needs it from %s", self.raft_group, damage
+            )
 
     def _answer_hand_overs(self, *, another_leads: bool) -> None:
         waiting, self._handed_over = self._handed_over, []
@@ -613,30 +606,30 @@ class RaftActor(Actor):
             reply.set(another_leads)
 
     def _go_offline(self, error: LogOffline) -> NoReturn:
-        """The disk failed: this member ends, its peers go on. Its supervisor tries again, with recovery."""
+        """The disk failed: this actor ends, and its peers go on. Its supervisor restarts it, with recovery."""
         self.refuse_waiting(error)
         raise error
 
     def _raft_config(self, spec: ReplicaSpec, log: PartitionLog) -> RaftConfig:
-        """As the group's settings say; but what is not synced is not acknowledged as long as the log promises that."""
-        raft = self._services.raft
+        """The settings of its Raft group. While the log promises to sync first, it acknowledges only synced records."""
+        raft = self.context.raft
         syncs_first = raft.flush_before_ack or spec.flush_before_ack
         log.promise_to_sync_first(promises=syncs_first)
         self._loosens = log.synced_first and not syncs_first
         return evolve(raft, flush_before_ack=syncs_first or self._loosens, leads_alone=spec.leads_alone)
 
     def _read_history(self, directory: str, spec: ReplicaSpec) -> MembershipHistory:
-        files, path = self._services.handles.filesystem, f"{directory}/{MEMBERSHIP_FILE}"
+        files, path = self.context.handles.filesystem, f"{directory}/{MEMBERSHIP_FILE}"
         try:
             data = files.read(path)
         except FileNotFoundError:
             if spec.generation and checkpoint.is_log(files, directory):
-                # It was here before there was a later generation: that writes the file first. So it begins it now.
+                # The log is older than the later generation, which would have written this file. So it begins it now.
                 return MembershipHistory([(-1, Membership(()))])
             first = MembershipHistory([(-1, first_membership(spec))])
             if not spec.first_voters or spec.generation:
-                # It was a voter once, and left. The metadata that this broker knows at its next start may be of before
-                # that: with these files it would vote as if it had never been away, and lead if it were the only one.
+                # It was a voter once, and left. At its next start this broker may know only older metadata, in which
+                # it is a voter: without this file it would vote, and lead if it were the only voter.
                 files.make_directory(directory)
                 files.write_atomically(path, first.encode())
             return first

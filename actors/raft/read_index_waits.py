@@ -1,8 +1,8 @@
 """Questions to a leader that wait until a majority of the voters has confirmed that it leads (read index).
 
-A leader that has heard a majority, as far as links and clocks tell, is good enough for readers of records: what it
-shows is committed, and may be old. A coordinator, or a reader of the metadata, must not be shown an older decision: it
-asks here. No clock decides, and nothing has to be synced.
+For readers of records, a leader is good enough that has lately heard a majority, by links and clocks: the records that
+it shows are committed, but may be old. A coordinator, or a reader of the metadata, must not see an older state: it asks
+here. No clock decides, and nothing has to be synced.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class ReadIndexWaits:
         self._questions: deque[_Question] = deque()
 
     def put(self, node: RaftNode, number: int, then: Callable[[int | None], None]) -> None:
-        """`number` is the question that the leader has just put to the voters. `then` is given the high watermark of
-        this moment, or None if this member does not lead any more."""
+        """`number` is the question that the leader has just put to the voters. `then` gets the present high watermark
+        once a majority has confirmed it, or None if this member does not lead any more."""
         self._questions.append(_Question(node.term, number, node.watermark, then))
 
     def go_on(self, node: RaftNode) -> None:

@@ -1,7 +1,7 @@
-"""How far the records of a leader are replicated: which voters are in sync, and how many hold what.
+"""How far the records of a leader are replicated: which voters are in sync, and how many hold an offset.
 
 The high watermark has one owner, the Raft node: it decides what is committed. The log keeps the same offset for its
-checkpoint and for the last stable offset; `Member` alone writes that copy. All others read it here, or from the node.
+checkpoint and for the last stable offset; `Member` alone writes that copy. All other readers ask here, or the node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Replication:
         """min.insync.replicas: what acks=all needs."""
 
     def look_again(self) -> None:
-        """Something happened, or time has passed: the in-sync replicas are computed again when next asked."""
+        """After an event, or when time has passed: compute the in-sync replicas again at the next question."""
         self._in_sync = None
 
     @property

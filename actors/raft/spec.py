@@ -1,4 +1,4 @@
-"""What a replica is told to be: its Raft group, the other replicas, and its settings."""
+"""What a replica is to be: its Raft group, the other replicas, and its settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ReplicaSpec:
     """A Raft group as it is wanted: its voters, its observers, its settings."""
 
     name: str
-    """Of the group and of its directory, the same on every broker and never used for another group."""
+    """Of the Raft group and of its directory, the same on every broker and never used for another Raft group."""
     topic_id: str
     first_voters: tuple[Voter, ...]
     wanted: tuple[int, ...]
@@ -22,9 +22,9 @@ class ReplicaSpec:
     move: int = 0
     """How often the wanted voters were changed."""
     generation: int = 0
-    """How often replicas of it were given up; the first voters are those that began the last generation."""
+    """How often an operator gave up replicas; the first voters are those of the last generation."""
     first_move: int = 0
-    """The last move before that."""
+    """The last move before the last generation."""
     since: tuple[int, ...] = ()
     """For each of these first voters: the first generation of those of which it is a survivor without a gap."""
     log: LogConfig = Factory(LogConfig)
@@ -33,7 +33,7 @@ class ReplicaSpec:
     flush_before_ack: bool = False
     leads_alone: bool = False
     uses_reserve: bool = False
-    """May its log take the room that is kept for a full disk?"""
+    """May its log use the space that is reserved for a full disk?"""
 
     def keeps_log(self, replica: Voter, generation: int) -> bool:
         """May this replica, which last began `generation`, begin the latest one with its log? See Member."""

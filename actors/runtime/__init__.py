@@ -9,8 +9,8 @@ scheduler    one loop over ready actors
 clock        where time comes from, real or virtual
 timers       timers on the scheduler's clock
 node         the place where some actors live: directory, links, watches
-supervision  restarts with back-off, and giving up
-watches      watchers of actors and brokers, and what they are told
+supervision  restarts with back-off and giving up; watchers of actors and brokers
+pykka_hooks  what the runtime takes from the inside of pykka
 errors       what can go wrong between actors
 links        links between nodes, over AF_UNIX
 loop         the scheduler on trio: sockets, turns, garbage
@@ -27,8 +27,7 @@ from actors.runtime.mailbox import Overflow
 from actors.runtime.node import AnyRef, Node
 from actors.runtime.ref import Ref, RemoteRef
 from actors.runtime.scheduler import Scheduler
-from actors.runtime.supervision import Restart
-from actors.runtime.watches import PeerDown, PeerUp, Terminated
+from actors.runtime.supervision import PeerDown, PeerUp, Restart, Terminated
 
 __all__ = [
     "LAUNCHER_ID",

@@ -15,28 +15,28 @@
 
 Handlers are plain functions: they never await and never block. A handler that cannot answer yet takes the answer with
 `self.defer()` and sets it later; one that needs an answer itself gives `self.ask` a function to go on with, which runs
-as a message of its own. Whatever waits outside (sockets, files, other threads) tells its results to actors.
+as a message of its own. What waits outside (sockets, files, other threads) sends its results to actors as messages.
 
-pykka's semantics hold: what a handler raises reaches the asker and the actor lives on; what a handler raises on a tell
-ends the actor (`on_failure`), and its supervisor makes it anew. What differs: pykka's registry, a linear list, is not
-used (node.py has a directory), and `start` is `Node.spawn`, since every actor needs a place to live.
+pykka's semantics hold: an exception in the handler of an ask goes to the asker, and the actor lives on; an exception
+in the handler of a tell ends the actor (`on_failure`), and its supervisor restarts it. Two things differ: pykka's
+registry, a linear list, is not used (node.py has a directory), and `Node.spawn` replaces `start`, since every actor
+needs a node.
 
-The private hooks of pykka 4.5 that this stands on are pinned by tests/actors/runtime/test_pykka_contract.py.
+The private hooks of pykka that this stands on are in pykka_hooks.py.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
 import pykka
-from pykka._envelope import Envelope
 
 from actors.runtime.errors import MailboxFull
 from actors.runtime.future import Future
 from actors.runtime.mailbox import Mailbox, Overflow
+from actors.runtime.pykka_hooks import ActorStop, Envelope, HookedActor
 from actors.runtime.ref import Ref
 from actors.runtime.supervision import Restart
 from protocol.late_attrs import frozen
@@ -75,14 +75,17 @@ class Continue:
     future: Future[Any]
 
 
-class Actor(pykka.Actor):
-    """Base of everything alive. `node` and `address` are set before `__init__` runs."""
+class Actor(HookedActor):
+    """The base class of all actors. `node` and `address` are set before `__init__` runs."""
 
     mailbox_capacity: ClassVar[int] = 4096
     mailbox_overflow: ClassVar[Overflow] = Overflow.REFUSE
     restart: ClassVar[Restart | None] = Restart()
     urgent: ClassVar[bool] = False
-    """Does it go before all others that are ready? For an actor with little to do, which all others depend on."""
+    """Is it scheduled before all other ready actors? For an actor with little to do, on which the others depend."""
+
+    inbox_class = Mailbox
+    future_class = Future
 
     node: Node
     address: Address
@@ -99,9 +102,7 @@ class Actor(pykka.Actor):
                     cls._handlers[message_class] = getattr(cls, name)  # as overridden, with or without the mark
 
     def __init__(self) -> None:
-        super().__init__()
-        self.actor_urn = str(self.address)
-        self._actor_ref = Ref(self, self.address, self.node.scheduler)
+        super().__init__(str(self.address), lambda actor: Ref(actor, self.address, self.node.scheduler))
         self._envelope: Envelope[Any] | None = None
         self._taken: tuple[Envelope[Any] | None, Any] = (None, None)
         self._owed: dict[Any, None] = {}  # in the order of their asks
@@ -117,14 +118,19 @@ class Actor(pykka.Actor):
     @property
     def ref(self) -> Ref[Self]:
         """This actor's own reference."""
-        return self._actor_ref  # type: ignore[return-value]
+        return self.actor_ref  # type: ignore[return-value]
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         return self.node.log
 
+    @property
+    def now(self) -> float:
+        """The scheduler's monotonic time, in seconds."""
+        return self.node.scheduler.clock.now()
+
     def send(self, address: Address, message: Any) -> bool:
-        """Tell whoever lives at `address`, and say whether it went out: for what may be lost, such as Raft messages."""
+        """Tell the actor at `address`. False if the message was not sent: for messages that may be lost, as Raft's."""
         try:
             self.node.tell(address, message)
         except (pykka.ActorDeadError, MailboxFull):
@@ -147,12 +153,12 @@ class Actor(pykka.Actor):
         return future
 
     def defer(self) -> Future[Any]:
-        """Take over the answer to the message in hand: set it later, now or in another turn."""
+        """Take over the answer to the message in hand, to set it now or in another turn."""
         envelope = self._envelope
         assert envelope is not None, "there is no message in hand to defer the answer of"
         reply = envelope.reply_to
         if reply is None:
-            return Future(self.node.scheduler)  # told, not asked: nobody waits, whatever is set goes nowhere
+            return Future(self.node.scheduler)  # a tell: no asker waits, so the answer is dropped
         envelope.reply_to = None
         self._taken = (envelope, reply)
         self._owed[reply] = None
@@ -170,33 +176,25 @@ class Actor(pykka.Actor):
         return self._keep(self.node.scheduler.timers.every(seconds, lambda: self._tell_self(message)))
 
     def in_background(self, message: Any) -> None:
-        """Tell this actor `message` when all others had their turn: for long work, a piece at a time."""
+        """Tell this actor `message` after the turns of all ready actors: for long work, a piece at a time."""
         self.node.scheduler.in_background(lambda: self._tell_self(message))
 
     def stop(self) -> None:
-        """Stop once what waits in the mailbox is handled. Never refused, however full that is."""
-        self.actor_inbox.put_own(Envelope(pykka.messages._ActorStop()))
+        """Stop after the messages that wait in the mailbox. Never refused, however full the mailbox is."""
+        self.actor_inbox.put_own(Envelope(ActorStop()))
 
     # -- pykka's hooks ---------------------------------------------------------------------------------------
 
     @classmethod
     def start(cls, *_args: Any, **_kwargs: Any) -> NoReturn:
-        """Refused: an actor needs a place to live."""
+        """Refused: an actor needs a node."""
         raise TypeError(f"start {cls.__name__} with node.spawn({cls.__name__}, ..., address=...)")
 
-    @staticmethod
-    def _create_actor_inbox() -> Mailbox:
-        return Mailbox()
-
-    @staticmethod
-    def _create_future() -> Future[Any]:
-        return Future()
-
-    def _start_actor_loop(self) -> None:
+    def activate(self) -> None:
         self.actor_inbox.bind(self, self.node.scheduler, self.mailbox_capacity, self.mailbox_overflow)
         self.actor_inbox.put_own(Envelope(Start()))
 
-    def _handle_receive(self, message: Any) -> Any:
+    def receive(self, message: Any) -> Any:
         handler = self._handlers.get(type(message))
         if handler is not None:
             return handler(self, message)
@@ -206,9 +204,9 @@ class Actor(pykka.Actor):
         if type(message) is Start:
             self.on_start()
             return None
-        return super()._handle_receive(message)
+        return super().receive(message)
 
-    def _stop(self) -> None:
+    def stop_now(self) -> None:
         self._close()
         try:
             self.on_stop()
@@ -217,31 +215,26 @@ class Actor(pykka.Actor):
             self.node.actor_ended(self, f"failed in on_stop: {error!r}")
         else:
             self.node.actor_ended(self, "stopped")
-        self._actor_loop_teardown()
+        self._refuse_all()
 
-    def _handle_failure(
-        self,
-        exception_type: type[BaseException] | None,  # noqa: ARG002
-        exception_value: BaseException | None,
-        traceback: TracebackType | None,  # noqa: ARG002
-    ) -> None:
-        assert exception_value is not None
+    def _end_by_failure(self, error: BaseException) -> None:
         self._close()
-        if not self._expects(exception_value):
-            self.log.error("actor: %s failed", self.address, exc_info=exception_value)
+        if not self._expects(error):
+            self.log.error("actor: %s failed", self.address, exc_info=error)
         try:
-            self.on_failure(type(exception_value), exception_value, exception_value.__traceback__)
+            self.on_failure(type(error), error, error.__traceback__)
         except Exception:
             self.log.exception("actor: %s failed in on_failure", self.address)
-        self.node.actor_failed(self, exception_value)
-        self._actor_loop_teardown()
-        forget_frames(exception_value)
+        self.node.actor_failed(self, error)
+        self._refuse_all()
+        forget_frames(error)
 
     def _expects(self, error: BaseException) -> bool:
         return self.restart is not None and isinstance(error, self.restart.expects)
 
-    def _actor_loop_teardown(self) -> None:
-        super()._actor_loop_teardown()
+    def _refuse_all(self) -> None:
+        """Answer what is queued, and what was deferred and is still owed, with ActorDeadError."""
+        self.refuse_queued()
         owed, self._owed = self._owed, {}
         for reply in owed:
             if not reply.done:
@@ -251,14 +244,14 @@ class Actor(pykka.Actor):
     # -- the scheduler's side ----------------------------------------------------------------------------------
 
     def run_batch(self, limit: int, stop_at: float = math.inf) -> None:
-        """Handle at most `limit` messages, until about `stop_at`. The scheduler's, nobody else's."""
+        """Handle at most `limit` messages, until about `stop_at`. Called by the scheduler alone."""
         inbox, now = self.actor_inbox, self.node.scheduler.clock.now
         queue = inbox.queue
         while queue and limit:
             limit -= 1
             self._envelope = envelope = queue.popleft()
             try:
-                response = self._handle_receive(envelope.message)
+                response = self.receive(envelope.message)
                 reply = envelope.reply_to
                 if reply is not None:
                     reply.set(response)
@@ -275,16 +268,16 @@ class Actor(pykka.Actor):
             inbox.scheduled = False
 
     def crash(self) -> None:
-        """Vanish without a word, as the process would: no on_stop, no restart, nobody told but who waits here."""
+        """End as with the process: no on_stop, no restart, no Terminated; only askers in this process are answered."""
         if not self.actor_inbox.closed:
             self._close()
-            self._actor_loop_teardown()
+            self._refuse_all()
 
     def _failed_on(self, envelope: Envelope[Any], error: Exception) -> None:
         taken_by, taken = self._taken
         reply: Any = taken if taken_by is envelope else envelope.reply_to
         if reply is None or reply.answered:
-            self._handle_failure(type(error), error, error.__traceback__)
+            self._end_by_failure(error)
             return
         self.log.info("actor: %s answers %s with %r", self.address, type(envelope.message).__name__, error)
         reply.set_exception((type(error), error, error.__traceback__))
@@ -310,10 +303,10 @@ class Actor(pykka.Actor):
 
 
 def forget_frames(error: BaseException | None) -> None:
-    """Let go of what the functions held through which this error came.
+    """Drop the error's traceback, which holds the frames of the functions that the error has passed.
 
-    A function that was given an error and raised it holds the error, and the error holds the function's frame: a
-    circle that keeps open files alive until the next garbage collection.
+    A frame that also holds the error forms a reference cycle with it, and keeps open files alive until the next garbage
+    collection.
     """
     while error is not None:
         error.__traceback__ = None

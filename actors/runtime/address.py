@@ -22,7 +22,7 @@ LAUNCHER_ID = -1
 
 
 def name_of(broker: int) -> str:
-    """What people call the node with this id."""
+    """The name of the node with this id in log lines."""
     return "the launcher" if broker == LAUNCHER_ID else f"broker {broker}"
 
 
@@ -56,6 +56,9 @@ _FIELDS = attrgetter("kind", "name", "broker")
 
 
 def in_order(addresses: Iterable[Address]) -> list[Address]:
-    """The same order every time. Addresses have no comparison of their own: that of attrs takes 20 µs for each, and
-    thousands are put in order when a link is lost."""
+    """Sort them, always in the same order.
+
+    Addresses have no comparison of their own: that of attrs takes 20 µs for each, and thousands are sorted when a link
+    is lost.
+    """
     return sorted(addresses, key=_FIELDS)

@@ -1,4 +1,4 @@
-"""Where the runtime gets its time from: an interface, so that a simulator can own it."""
+"""Where the runtime gets its time from: an interface, so that a simulator can replace it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Clocks in one: `now` only ever goes forward; `wall` is what a calendar says and may jump."""
+    """Three clocks: `now` never goes back; `wall` is calendar time and may jump; `processor` is processor time."""
 
     def now(self) -> float:
         """Seconds from an arbitrary start; never goes back. Deadlines and timers use this one."""
 
     def wall(self) -> float:
-        """Seconds since 1970. Only for what people and record timestamps see, never for safety."""
+        """Seconds since 1970. Only for people and record timestamps, never for safety."""
 
     def processor(self) -> float:
-        """Seconds that this thread has used a processor: what others on the machine do is not in it."""
+        """Processor seconds of this thread, without the time that other processes took."""
 
 
 class SystemClock:
@@ -30,7 +30,7 @@ class SystemClock:
 
 
 class VirtualClock:
-    """Time that passes only when somebody says so."""
+    """A clock that moves only by `advance_to`."""
 
     __slots__ = ("_now", "_wall_offset")
 
@@ -52,5 +52,5 @@ class VirtualClock:
         self._now = deadline
 
     def jump_wall(self, seconds: float) -> None:
-        """Move the calendar, forward or back, without moving time itself."""
+        """Move `wall`, forward or back, and not `now`."""
         self._wall_offset += seconds

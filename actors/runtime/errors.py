@@ -17,7 +17,7 @@ class MailboxFull(RuntimeFault):
 
 
 class BlockingCall(RuntimeFault):
-    """Somebody on the loop's own thread asked to wait for an answer: the loop would never bring it."""
+    """A blocking ask on the loop's own thread: the loop would stand still, and the answer would never come."""
 
 
 class LinkLost(pykka.ActorDeadError):
@@ -33,11 +33,11 @@ class CodecError(RuntimeFault):
 
 
 class FrameError(RuntimeFault):
-    """A peer sent bytes that are no frame of this protocol version. Its link is closed."""
+    """A peer sent bytes that are not a frame of this protocol version. Its link is closed."""
 
 
 class HandshakeRefused(RuntimeFault):
-    """A peer speaks another version, belongs to another cluster, or is not welcome now."""
+    """A peer speaks another version, belongs to another cluster, or is not accepted now."""
 
 
 class AddressError(RuntimeFault, ValueError):

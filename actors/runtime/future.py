@@ -1,7 +1,7 @@
 """The answer to an ask: pykka's Future for actors that share one thread.
 
 On the loop a future is awaited (trio) or given a callback; from any other thread `get` waits as pykka's own does.
-`get` on the loop's thread never waits: the loop would stand still and the answer never come.
+`get` on the loop's thread never waits: the loop would stand still, and the answer would never come.
 
 A future ends once: with a value, an exception, or its deadline. What comes after the deadline is dropped, because
 the asker has gone on; a second answer to one ask is a mistake of the answering actor and raises, as in pykka.
@@ -22,6 +22,7 @@ import trio
 
 from actors.runtime.errors import BlockingCall
 from actors.runtime.loop.trio_loop import Parking
+from actors.runtime.pykka_hooks import HookedFuture
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -33,19 +34,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Plain class attributes serve as the initial state, so that making a future costs one empty instance: pykka's own
-# __init__ would make a sentinel object for each.
-_UNSET = pykka.Future[Any]()._get_hook_result
-
-
 _LOOK_SECONDS = 0.5
 
 
-class Future(pykka.Future[T]):
-    """An answer that is here or still to come."""
+class Future(HookedFuture[T]):
+    """An answer that has come or is still to come."""
 
-    _get_hook: Callable[[float | None], Any] | None = None
-    _get_hook_result = _UNSET
     _scheduler: Scheduler | None = None
     _done = False
     _expired = False
@@ -70,7 +64,7 @@ class Future(pykka.Future[T]):
 
     @property
     def answered(self) -> bool:
-        """Was it answered? One that ran into its deadline was not: its asker has gone on."""
+        """Was it answered? A future that ran into its deadline was not: its asker has gone on."""
         return self._done and not self._expired
 
     @property
@@ -98,7 +92,7 @@ class Future(pykka.Future[T]):
         self._timer = self._scheduler.timers.after(seconds, lambda: self._expire(seconds))
 
     def add_callback(self, callback: Callable[[Future[Any]], None]) -> None:
-        """Call `callback(self)` when done, at once if it is; it runs in whatever turn brings the answer."""
+        """Call `callback(self)` once the future is done, perhaps now. It runs in the turn that brings the answer."""
         if self._done:
             callback(self)
         elif self._callbacks is None:
@@ -107,7 +101,7 @@ class Future(pykka.Future[T]):
             self._callbacks.append(callback)
 
     def get(self, *, timeout: float | None = None) -> Any:
-        if self._get_hook is not None:
+        if self.has_get_hook:
             return super().get(timeout=timeout)
         if not self._done:
             self._wait_in_thread(timeout)
@@ -116,7 +110,7 @@ class Future(pykka.Future[T]):
         return self._value
 
     def __await__(self) -> Generator[Any, Any, T]:
-        if self._get_hook is None and not self._done:
+        if not self.has_get_hook and not self._done:
             if self._scheduler is not None and not self._scheduler.on_thread:
                 # Another loop awaits it, such as that of a test with a cluster on a thread of its own.
                 there: T = yield from trio.to_thread.run_sync(self.get, abandon_on_cancel=True).__await__()
@@ -136,7 +130,7 @@ class Future(pykka.Future[T]):
             self._expired = True
 
     def _finish(self, value: Any, exception: BaseException | None) -> None:
-        if self._done or self._get_hook is not None:
+        if self._done or self.has_get_hook:
             if self._expired:
                 return
             raise queue.Full
@@ -168,7 +162,7 @@ class Future(pykka.Future[T]):
 
 
 class Gather:
-    """Asks many and goes on when all have answered: counts what is begun and done, and calls `then` once at the end.
+    """Counts the answers to many questions, and calls `then` once all have come.
 
         gather = Gather(then)
         for one in many:
@@ -187,15 +181,15 @@ class Gather:
         self._open = 1
 
     def begin(self) -> None:
-        """One more has to be done."""
+        """One more question is under way."""
         assert self._open, "everything is done already"
         self._open += 1
 
     def done(self) -> None:
-        """One of them is done, or everything is begun."""
+        """One question is answered, or the last one has been begun."""
         self._open -= 1
         assert self._open >= 0, "more is done than was begun"
         if not self._open:
-            then, self._then = self._then, None  # whoever made this is usually in `then`, and must not be kept by it
+            then, self._then = self._then, None  # `then` usually holds the maker of this Gather: no cycle may remain
             assert then is not None
             then()

@@ -1,9 +1,9 @@
 """A bounded queue of messages for one actor, and what happens when it is full.
 
-A mailbox is pykka's ActorInbox. Putting a message in makes its actor ready; the scheduler does the rest. Full means
-one of two things, chosen per actor class: the sender is told (REFUSE: MailboxFull, safe to repeat), or the newest
-message is dropped and counted (DROP: for what the next message of its kind makes obsolete, such as heartbeats).
-Nothing is ever lost without one of the two.
+A mailbox is pykka's ActorInbox. Putting a message in makes its actor ready; the scheduler does the rest. A full mailbox
+does one of two things, chosen per actor class: it refuses the message (REFUSE: the sender gets MailboxFull and may try
+again), or it drops and counts it (DROP: for messages that the next one of their kind makes obsolete, such as
+heartbeats). No message is lost in any other way.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ import pykka
 from actors.runtime.errors import MailboxFull
 
 if TYPE_CHECKING:
-    from pykka._envelope import Envelope
-
+    from actors.runtime.pykka_hooks import Envelope
     from actors.runtime.scheduler import Runnable, Scheduler
 
 
 class Overflow(enum.Enum):
-    """What a full mailbox does with one more message."""
+    """What a full mailbox does with another message."""
 
     REFUSE = "refuse"
     DROP = "drop"
 
 
 class Mailbox:
-    """The inbox of one local actor. Senders on other threads are brought over to the scheduler's own."""
+    """The inbox of one local actor. Messages from other threads are put in on the scheduler's thread."""
 
     __slots__ = ("_actor", "_scheduler", "capacity", "closed", "dropped", "overflow", "queue", "scheduled")
 
@@ -67,7 +66,7 @@ class Mailbox:
             scheduler.make_ready(self._actor)
 
     def put_own(self, envelope: Envelope[Any]) -> None:
-        """Put in what the actor itself ordered (timers, answers): bounded by its own doing, never refused."""
+        """Put in a message that the actor itself ordered (a timer, an answer); it is never refused."""
         if self.closed:
             return
         self.queue.append(envelope)

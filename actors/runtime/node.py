@@ -2,7 +2,7 @@
 
 A broker is a node; so is the launcher. A process holds one node or several (the harness puts a whole cluster into
 one), and one scheduler runs the actors of them all. A node keeps the directory of its actors, the links to its peers,
-who watches whom, and the supervisor.
+the table of watchers, and the supervisor.
 
 Between two nodes messages always go through a link, also inside one process: what works there works across processes.
 """
@@ -14,13 +14,12 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
 
 import pykka
-from pykka._envelope import Envelope
 
 from actors.runtime.address import Address, in_order, name_of
 from actors.runtime.errors import MailboxFull
+from actors.runtime.pykka_hooks import ActorStop, Envelope
 from actors.runtime.ref import Exits, Ref, RemoteRef
-from actors.runtime.supervision import Recipe, Restart, Supervisor
-from actors.runtime.watches import PeerDown, PeerUp, Terminated, Watches
+from actors.runtime.supervision import PeerDown, PeerUp, Recipe, Restart, Supervisor, Terminated, Watches
 
 if TYPE_CHECKING:
     from actors.runtime.mailbox import Mailbox
@@ -69,7 +68,7 @@ class Resident(Protocol):
 
     def crash(self) -> None: ...
 
-    def _start_actor_loop(self) -> None: ...
+    def activate(self) -> None: ...
 
 
 class Node:
@@ -99,7 +98,7 @@ class Node:
         if address.encoded in self._actors:
             raise ValueError(f"{address} is taken by a living actor")
         recipe = Recipe(actor_class, args, kwargs)
-        self.supervisor.forget(address)  # whoever waited there for a restart is replaced
+        self.supervisor.forget(address)  # a failed actor that waits there for its restart is replaced
         ref: Ref[A] = self._respawn(address, recipe)
         policy = cast("type[Resident]", actor_class).restart
         if policy is not None:
@@ -107,7 +106,7 @@ class Node:
         return ref
 
     def ref(self, address: Address) -> AnyRef:
-        """The way to `address`, wherever it is. A local address without an actor gives pykka's ActorDeadError."""
+        """A reference to the actor at `address`. Raises ActorDeadError for a local address without an actor."""
         if address.broker == self.broker:
             ref = self._actors.get(address.encoded)
             if ref is None:
@@ -121,7 +120,7 @@ class Node:
         return remote
 
     def tell(self, address: Address, message: Any) -> None:
-        """What `ref(address).tell(message)` does, for actors here: the short way to a peer that is told much."""
+        """As `ref(address).tell(message)`, without a reference: the short way to a peer with many messages."""
         if address.broker == self.broker:
             self.ref(address).tell(message)
             return
@@ -131,12 +130,12 @@ class Node:
         link.tell(address, message)
 
     def actor(self, address: Address) -> Any:
-        """The actor that lives here at this address, or None: for those that look at it, the simulator and tests."""
+        """The actor at this address of this node, or None. For the simulator and tests."""
         return self._alive.get(address)
 
     @property
     def ending(self) -> bool:
-        """Are the actors here on their way out, all of them?"""
+        """Are all actors of this node being stopped?"""
         return self._ended
 
     @property
@@ -149,10 +148,10 @@ class Node:
         self._ended = True
         self.supervisor.forget_all()
         for actor in reversed(self._alive.values()):
-            actor.actor_inbox.put_own(Envelope(pykka.messages._ActorStop()))
+            actor.actor_inbox.put_own(Envelope(ActorStop()))
 
     def crash(self, how: str = "crashed") -> None:
-        """Drop every actor that is left and every link on the spot, as `kill -9` would."""
+        """Drop every actor that is left and every link at once, as `kill -9` would."""
         self._ended = True
         self.supervisor.forget_all()
         actors = list(self._alive.values())
@@ -169,7 +168,7 @@ class Node:
         self._gone(actor, reason)
 
     def actor_failed(self, actor: Resident, error: BaseException) -> None:
-        """A handler failed: the actor is dead; its supervisor decides what becomes of it."""
+        """A handler failed: the actor is dead, and its supervisor decides whether to restart it."""
         self._gone(actor, f"failed: {error!r}")
         if not self._ended:
             self.supervisor.failed(actor.address, error)
@@ -177,7 +176,7 @@ class Node:
     # -- watching --------------------------------------------------------------------------------------------
 
     def watch(self, watcher: Address, target: Address) -> None:
-        """Tell `watcher`, an actor here, Terminated once `target` has ended or is out of sight."""
+        """Tell `watcher`, an actor here, Terminated once `target` has ended or the link to it is lost."""
         if target.broker == self.broker:
             if target.encoded in self._actors:
                 self._watches.add(watcher, target)
@@ -197,7 +196,7 @@ class Node:
                 link.send_unwatch(target)
 
     def watch_peers(self, watcher: Address) -> None:
-        """Tell `watcher` PeerUp for every link that stands and comes up, PeerDown for every one that is lost."""
+        """Tell `watcher` PeerUp for each link that stands or comes up, and PeerDown for each one that is lost."""
         self._peer_watchers.add(watcher)
         for link in self.links.values():
             self.tell_local(watcher, PeerUp(link.peer, link.incarnation))
@@ -221,7 +220,7 @@ class Node:
     # -- links -----------------------------------------------------------------------------------------------
 
     def link_up(self, link: PeerLink) -> None:
-        """A new link. One that still stands to the same peer is older and goes, with everything it held."""
+        """Add a new link. An older link to the same peer that still stands is lost, with everything it held."""
         old = self.links.get(link.peer)
         if old is not None:
             old.lose("replaced by a new connection")
@@ -230,7 +229,7 @@ class Node:
         self._tell_peer_watchers(PeerUp(link.peer, link.incarnation))
 
     def link_down(self, link: PeerLink, reason: str) -> None:
-        """A link is lost: everybody who watched something behind it is told."""
+        """A link is lost: tell Terminated to all watchers of actors behind it, and PeerDown to watchers of peers."""
         if self.links.get(link.peer) is not link:
             return
         del self.links[link.peer]
@@ -243,14 +242,14 @@ class Node:
         self._tell_peer_watchers(PeerDown(peer, reason))
 
     def _tell_peer_watchers(self, message: PeerUp | PeerDown) -> None:
-        """All of them at once, since a failover waits for it. They go on in turns of their own."""
+        """Tell all of them in this turn, since a failover waits for it. They act in turns of their own."""
         for watcher in in_order(self._peer_watchers):
             self.tell_local(watcher, message)
 
     def tell_local(self, address: Address, message: Any) -> None:
-        """Tell an actor here what it must not miss and nobody repeats: its mailbox bound does not apply.
+        """Tell an actor here a message that must not be lost and is not repeated. Its mailbox bound does not apply.
 
-        It ordered it, or it is bounded by what somebody else does: never what clients or other brokers send.
+        For messages that the actor ordered itself, or that are few: never for what clients or other brokers send.
         """
         ref = self._actors.get(address.encoded)
         if ref is not None:
@@ -276,7 +275,7 @@ class Node:
         ref: Ref[Any] = actor.ref
         self._actors[address.encoded] = ref
         self._alive[address] = actor
-        actor._start_actor_loop()
+        actor.activate()
         return ref
 
     def _gone(self, actor: Resident, reason: str) -> None:

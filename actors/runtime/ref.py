@@ -1,8 +1,8 @@
 """References: the only way to an actor, in this process or in another.
 
-`tell` and `ask` mean what they mean in pykka. What differs is said by the type: an ask on the loop's own thread must
-not block, so it is written `await ref.ask(message, block=False, timeout=1.0)` there, and its timeout is a deadline on
-the scheduler's clock. From any other thread the blocking forms work as pykka's do.
+`tell` and `ask` mean what they mean in pykka, with one difference: an ask on the loop's own thread must not block.
+There it is written `await ref.ask(message, block=False, timeout=1.0)`, and its timeout is a deadline on the scheduler's
+clock. From any other thread the blocking forms work as pykka's do.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import pykka
-from pykka._envelope import Envelope
 
 from actors.runtime.errors import BlockingCall, MailboxFull, RuntimeFault
 from actors.runtime.future import Future
+from actors.runtime.pykka_hooks import ActorStop, Envelope
 from protocol.late_attrs import frozen
 
 if TYPE_CHECKING:
@@ -26,7 +26,55 @@ if TYPE_CHECKING:
 A = TypeVar("A", bound=pykka.Actor)
 
 
-class Ref(pykka.ActorRef[A]):
+class AddressedRef(pykka.ActorRef[A]):
+    """What a local and a remote reference have in common: an address, an inbox, and the scheduler of this process."""
+
+    address: Address
+    _scheduler: Scheduler
+    _inbox: Mailbox | RemoteInbox
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.address}>"
+
+    def __str__(self) -> str:
+        return str(self.address)
+
+    def tell(self, message: Any) -> None:
+        """Put a message into the inbox: ordered, at most once.
+
+        Raises ActorDeadError without an actor, or a link to it, and MailboxFull where the inbox refuses more.
+        """
+        self._inbox.put(Envelope(message))
+
+    def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
+        """Put a message into the inbox and get a future of the answer, or with `block` the answer itself.
+
+        A link that is lost before the answer ends the future with LinkLost.
+        """
+        scheduler = self._scheduler
+        on_thread = scheduler.on_thread
+        if block and on_thread:
+            raise BlockingCall("ask would stop the loop; use ask(..., block=False) and await the future")
+        future: Future[Any] = Future(scheduler)
+        try:
+            self._inbox.put(Envelope(message, future))
+        except (pykka.ActorDeadError, MailboxFull) as error:
+            future.fail(error)
+        if timeout is not None and not future.done:
+            if on_thread:
+                future.expire_after(timeout)
+            else:
+                scheduler.call_soon(lambda: future.expire_after(timeout))
+        return future.get(timeout=timeout) if block else future
+
+    def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
+        """Stop the actor: True if it lived. On the loop, `await ref.stop(block=False)`."""
+        if block or not self._scheduler.on_thread:
+            return super().stop(block=block, timeout=timeout)
+        return _stopped(self._scheduler, self.ask(ActorStop(), block=False, timeout=timeout))
+
+
+class Ref(AddressedRef[A]):
     """A reference to an actor of this process."""
 
     actor_inbox: Mailbox
@@ -35,26 +83,7 @@ class Ref(pykka.ActorRef[A]):
         super().__init__(actor)
         self.address = address
         self._scheduler = scheduler
-
-    def __repr__(self) -> str:
-        return f"<Ref {self.address}>"
-
-    def __str__(self) -> str:
-        return str(self.address)
-
-    def tell(self, message: Any) -> None:
-        """Hand over a message. Raises ActorDeadError or, where the actor class says so, MailboxFull."""
-        self.actor_inbox.put(Envelope(message))
-
-    def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
-        """Hand over a message and get a future of the answer, or with `block` the answer itself."""
-        return _ask(self._scheduler, self.actor_inbox, message, block=block, timeout=timeout)
-
-    def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
-        """Stop the actor: True if it lived. On the loop, `await ref.stop(block=False)`."""
-        if block or not self._scheduler.on_thread:
-            return super().stop(block=block, timeout=timeout)
-        return _stopped(self._scheduler, self.ask(pykka.messages._ActorStop(), block=False, timeout=timeout))
+        self._inbox = self.actor_inbox
 
 
 class Outgoing(Protocol):
@@ -73,7 +102,7 @@ class Exits:
 
 
 class RemoteInbox:
-    """Where messages to an actor in another process go in: the link to its broker."""
+    """The inbox of an actor in another process: what is put in goes over the link to its broker."""
 
     __slots__ = ("_address", "_exits")
 
@@ -106,8 +135,8 @@ class RemoteInbox:
                 self._exits.log.warning("link: a tell from another thread was not delivered: %s", error)
 
 
-class RemoteRef(pykka.ActorRef[pykka.Actor]):
-    """A reference to an actor of another process. It outlives restarts there: it holds an address, no actor."""
+class RemoteRef(AddressedRef[pykka.Actor]):
+    """A reference to an actor of another process. It holds an address and no actor, so it outlives restarts there."""
 
     def __init__(self, exits: Exits, address: Address) -> None:
         # pykka's __init__ wants the actor itself; tell, ask and stop touch only what is set here.
@@ -115,31 +144,12 @@ class RemoteRef(pykka.ActorRef[pykka.Actor]):
         self.actor_urn = str(address)
         self.actor_inbox = self._inbox = RemoteInbox(exits, address)
         self.address = address
+        self._scheduler = exits.scheduler
         self._exits = exits
 
-    def __repr__(self) -> str:
-        return f"<RemoteRef {self.address}>"
-
-    def __str__(self) -> str:
-        return str(self.address)
-
     def is_alive(self) -> bool:
-        """Is there a link to the actor's broker? Whether the actor is there, only an answer tells."""
+        """Is there a link to the actor's broker? Only an answer tells whether the actor is there."""
         return self.address.broker in self._exits.links
-
-    def tell(self, message: Any) -> None:
-        """Hand over a message, ordered, at most once. ActorDeadError without a link, MailboxFull if it is full."""
-        self.actor_inbox.put(Envelope(message))
-
-    def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
-        """As for a local actor; a lost link ends the future with LinkLost."""
-        return _ask(self._exits.scheduler, self._inbox, message, block=block, timeout=timeout)
-
-    def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
-        """As for a local actor."""
-        if block or not self._exits.scheduler.on_thread:
-            return super().stop(block=block, timeout=timeout)
-        return _stopped(self._exits.scheduler, self.ask(pykka.messages._ActorStop(), block=False, timeout=timeout))
 
     def proxy(self) -> NoReturn:
         """Refused: a proxy would read another process's memory. Send a message."""
@@ -159,22 +169,3 @@ def _stopped(scheduler: Scheduler, asked: Future[None]) -> Future[bool]:
 
     asked.add_callback(finish)
     return stopped
-
-
-def _ask(
-    scheduler: Scheduler, inbox: Mailbox | RemoteInbox, message: Any, *, block: bool, timeout: float | None
-) -> Any:
-    on_thread = scheduler.on_thread
-    if block and on_thread:
-        raise BlockingCall("ask would stop the loop; use ask(..., block=False) and await the future")
-    future: Future[Any] = Future(scheduler)
-    try:
-        inbox.put(Envelope(message, future))
-    except (pykka.ActorDeadError, MailboxFull) as error:
-        future.fail(error)
-    if timeout is not None and not future.done:
-        if on_thread:
-            future.expire_after(timeout)
-        else:
-            scheduler.call_soon(lambda: future.expire_after(timeout))
-    return future.get(timeout=timeout) if block else future

@@ -4,9 +4,9 @@ Measured reasons: a thread per actor hops in 13-17 µs, a trio task per actor in
 about 2 µs. So actors are not tasks. A message makes its actor ready; `turn` visits the ready actors in order, gives
 each at most BATCH messages, and at its end sends what was written to each link in one system call.
 
-Whoever brings work from outside calls `turn` itself: a link's reader delivers the frames it read and runs the turn on
-the spot, so no wake-up of another task stands between a message and its handler. The loop's own task (loop.py) takes
-only what is left: timers, tells from other threads, and a turn that used up its time.
+A task that brings work from outside calls `turn` itself: a link's reader delivers the frames that it read and runs the
+turn at once, so a message waits for no wake-up of another task. The loop's own task (loop/trio_loop.py) does the rest:
+timers, tells from other threads, and what a turn left when its time was used up.
 
 A turn ends after TURN_SECONDS so that sockets are served meanwhile. A handler must never block, nor compute for long:
 a turn that takes more than HELD_SECONDS of processor time, or SLOW_SECONDS in all, is named in the log with the actor
@@ -60,7 +60,7 @@ class Flushable(Protocol):
 
 
 class Scheduler:
-    """Ready actors, timers, and the outputs to flush. Steps only when told to: it has no loop of its own."""
+    """Ready actors, timers, and the outputs to flush. It has no loop of its own: `turn` runs it."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -72,13 +72,13 @@ class Scheduler:
         self._from_threads: deque[Callable[[], None]] = deque()
         self._in_turn = False
         self._held: tuple[float, Runnable | None] = 0.0, None
-        """The longest visit of this turn, if it is worth a look, and of which actor."""
+        """The longest visit of this turn, if it took more than TURN_SECONDS, and its actor."""
         self._held_named_at = -math.inf
         self._held_since = 0
         self._held_worst = 0.0, 0.0
-        """Of the last turn that was named: processor time, and seconds in all."""
+        """Processor time and seconds of the last turn that was logged."""
         self.ended = False
-        """Has its loop ended? Then nothing that comes from other threads will ever be done."""
+        """Has its loop ended? Then messages from other threads are refused."""
         self._waker: Callable[[], None] | None = None
         self._timer_waker: Callable[[], None] | None = None
         self._thread_waker: Callable[[], None] | None = None
@@ -89,12 +89,12 @@ class Scheduler:
 
     @property
     def busy(self) -> bool:
-        """Is there something to do right now?"""
+        """Is there work to do now?"""
         return bool(self._ready or self._dirty or self._from_threads or self._background)
 
     @property
     def is_behind(self) -> bool:
-        """Has an actor messages that it had no time for?"""
+        """Are there ready actors that the last turn had no time for?"""
         return bool(self._ready)
 
     def attach_loop(
@@ -102,7 +102,7 @@ class Scheduler:
     ) -> None:
         """A loop runs this scheduler from now on, on this thread.
 
-        It is woken for work that nobody's turn will do, for a timer before all others, and from other threads.
+        The wakers are called for work outside of a turn, for a timer before all others, and from other threads.
         """
         self.thread_id = get_ident()
         self.ended = False
@@ -121,8 +121,10 @@ class Scheduler:
             self._wake()
 
     def in_background(self, callback: Callable[[], None]) -> None:
-        """Call this when everybody else had a turn. Of all that wait here one is called between two looks at sockets:
-        the more there are, the longer each waits, and nobody else waits longer for it."""
+        """Call this after the turns of all ready actors: one such callback between two looks at sockets.
+
+        The more callbacks wait, the longer each waits; other work is not delayed further by their number.
+        """
         self._background.append(callback)
         if not self._in_turn:
             self._wake()
@@ -143,7 +145,7 @@ class Scheduler:
             waker()
 
     def tell_soon(self, callback: Callable[[], None]) -> None:
-        """As `call_soon`, for messages of other threads: so many may wait, and no more."""
+        """As `call_soon`, for messages of other threads: MailboxFull if THREAD_TELLS_MAX wait already."""
         if len(self._from_threads) >= THREAD_TELLS_MAX:
             raise MailboxFull(f"{THREAD_TELLS_MAX} messages of other threads wait for the loop; try again later")
         self.call_soon(callback)
@@ -176,7 +178,7 @@ class Scheduler:
         return bool(self._ready)
 
     def make_room(self, actor: Runnable) -> None:
-        """Let an actor whose mailbox is full work before more is delivered to it. For edges inside `bring`."""
+        """Run an actor whose mailbox is full, so that another message can be delivered. For edges inside `bring`."""
         assert self._in_turn, "outside of a turn, call turn"
         self._ready.remove(actor)
         actor.run_batch(BATCH)
@@ -209,7 +211,7 @@ class Scheduler:
             visited = now
 
     def _name_holder(self, seconds: float, of_processor: float) -> None:
-        """A turn took long. What others on the machine do counts only when it is very long."""
+        """Log a long turn with its actor. Time that other processes took counts only above SLOW_SECONDS."""
         actor, now = self._held[1], self.clock.now()
         if of_processor < HELD_SECONDS and seconds < SLOW_SECONDS:
             return

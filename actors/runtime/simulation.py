@@ -8,7 +8,7 @@ Nodes, actors, links, codec and frames are the real ones. Only the clock, the ch
 between two frames are replaced.
 
 Nodes may share one scheduler (`add_node`), or each be a process of its own (`add_process`), with its own timers and its
-own calendar: such a node can be killed with everything that it had planned, or paused and resumed as by SIGSTOP. What
+own calendar: such a node can be killed with its timers, or paused and resumed as by SIGSTOP. What
 reaches a paused process waits in its sockets.
 """
 
@@ -36,17 +36,17 @@ _INFINITY = float("inf")
 
 @frozen(slots=True)
 class Wire:
-    """How bad the network is."""
+    """The faults of the network."""
 
     delay_s_min: float = 0.000_05
     delay_s_max: float = 0.005
     loss: float = 0.0
     last_words: float = 0.0
-    """How often what was under way still arrives when its sender closes, or dies."""
+    """How often frames under way still arrive when their sender closes the connection or dies."""
 
 
 class ProcessClock(VirtualClock):
-    """The calendar of one process; time itself is everybody's."""
+    """The calendar of one process; all processes share the monotonic time."""
 
     __slots__ = ("_world",)
 
@@ -93,7 +93,7 @@ class SeededScheduler(Scheduler):
             self.on_handled(actor)
 
     def run_background(self) -> bool:
-        """Do a piece of what waits until everybody else had a turn, if there is any."""
+        """Do one piece of background work, if there is any."""
         if not self._background:
             return False
         self.inside(self._background.popleft())
@@ -156,7 +156,7 @@ class SimulatedTransport:
             timers.at(self._last_arrival, partial(self._arrive, frame))
 
     def close(self) -> None:
-        """What is under way is lost, mostly; the other side notices after one delay."""
+        """Frames under way are usually lost (`Wire.last_words`). The other side notices after one delay."""
         if self._closed:
             return
         self._closed = True
@@ -247,7 +247,7 @@ class Simulation:
         return node
 
     def kill(self, broker: int) -> None:
-        """The process is gone, with its actors, its links and all that it had planned."""
+        """End the process, with its actors, its links and its timers."""
         self.trace(f"kill {broker}")
         self.paused.discard(broker)
         self.nodes.pop(broker).crash()
@@ -255,7 +255,7 @@ class Simulation:
         self._choose_running()
 
     def pause(self, broker: int) -> None:
-        """As SIGSTOP: nothing of it runs, what comes waits."""
+        """As SIGSTOP: its actors do not run, and what arrives waits."""
         self.trace(f"pause {broker}")
         self.paused.add(broker)
         self._choose_running()
@@ -291,7 +291,7 @@ class Simulation:
             link.lose("cut")
 
     def release(self, a: int, b: int) -> None:
-        """What was clogged on its way from `a` to `b` arrives."""
+        """Let what was held back on its way from `a` to `b` arrive."""
         self.trace(f"release {a}→{b}")
         self.clogged.discard((a, b))
         transport = self._transports.get((a, b))
@@ -301,7 +301,7 @@ class Simulation:
     # -- time ------------------------------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """Do one thing, somewhere. False if nothing is left to do, ever."""
+        """Do one step of one process. False if there is nothing left to do."""
         ready = 0
         for scheduler in self._running:
             if scheduler._dirty:
@@ -340,11 +340,11 @@ class Simulation:
 
     @property
     def busy(self) -> bool:
-        """Is there something to do before time has to move?"""
+        """Is there work to do before time has to move?"""
         return any(scheduler.busy for scheduler in self._running)
 
     def _next(self) -> tuple[float, SeededScheduler | None]:
-        """Whose timer is next."""
+        """The scheduler with the next timer, and its deadline."""
         earliest, first = _INFINITY, None
         for scheduler in self._running:
             timers = scheduler.timers

@@ -1,4 +1,9 @@
-"""Let it crash: a failed actor is made anew, with back-off, and given up loudly when that does not help."""
+"""What follows when an actor fails or ends, or a link is lost.
+
+The supervisor restarts a failed actor with back-off, and gives it up with a critical log line after too many failures.
+The watchers of an actor get one Terminated, and their watch is over; a watcher of brokers gets PeerUp and PeerDown
+until the actor that watches ends.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import Factory
 
+from actors.runtime.address import Address
 from protocol.late_attrs import define, frozen
 
 if TYPE_CHECKING:
-    from actors.runtime.address import Address
     from actors.runtime.scheduler import Scheduler
     from actors.runtime.timers import Timer
 
 TELL_SECONDS = 60.0
-"""A failure that passes by itself is logged this often for each actor, however often it is tried again."""
+"""How often a failure that is outlasted is logged for each actor, however often the actor is restarted."""
 
 
 @frozen(slots=True)
@@ -30,13 +35,13 @@ class Restart:
     backoff_s: float = 0.05
     backoff_max_s: float = 5.0
     outlasts: tuple[type[BaseException], ...] = ()
-    """What passes by itself, or when somebody mends it (a full disk): the actor is restarted until it has passed."""
+    """Errors that pass by themselves, or once an operator acts (a full disk): the actor is restarted until then."""
     ends: tuple[type[BaseException], ...] = ()
-    """What no restart mends: the actor stays dead at once."""
+    """Errors that no restart mends: the actor is not restarted."""
 
     @property
     def expects(self) -> tuple[type[BaseException], ...]:
-        """What says everything in its own text: a traceback adds nothing."""
+        """Errors whose text says everything: they are logged without a traceback."""
         return (*self.outlasts, *self.ends)
 
 
@@ -56,7 +61,7 @@ class _Child:
     failures: deque[float] = Factory(deque)
     outlasted: deque[float] = Factory(deque)
     told_at: float = -math.inf
-    """When a failure that passes was last logged."""
+    """When a failure that is outlasted was last logged."""
     timer: Timer | None = None
 
 
@@ -80,7 +85,7 @@ class Supervisor:
         self.given_up.pop(address, None)
 
     def forget(self, address: Address) -> None:
-        """The actor was stopped on purpose, or its node ends: it shall not come back."""
+        """The actor was stopped on purpose, or its node ends: it is not restarted."""
         child = self._children.pop(address, None)
         if child is not None and child.timer is not None:
             child.timer.cancel()
@@ -125,3 +130,80 @@ class Supervisor:
             self._respawn(address, child.recipe)
         except Exception as error:  # noqa: BLE001  a constructor may fail in any way; failed() says so and counts it
             self.failed(address, error)
+
+
+@frozen(slots=True)
+class Terminated:
+    """A watched actor has ended, does not exist, or cannot be reached any more (its link is lost)."""
+
+    address: Address
+    reason: str
+
+
+@frozen(slots=True)
+class PeerUp:
+    """The link to a broker stands. `incarnation` differs for each life of its process."""
+
+    broker: int
+    incarnation: int
+
+
+@frozen(slots=True)
+class PeerDown:
+    """The link to a broker is gone: its process died, fell silent, or was cut off."""
+
+    broker: int
+    reason: str
+
+
+class Watches:
+    """A two-way table of targets and their watchers. Either may go first."""
+
+    def __init__(self) -> None:
+        self._watchers: dict[Any, set[Any]] = {}
+        self._watched: dict[Any, set[Any]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._watchers.values()))
+
+    def add(self, watcher: Any, target: Any) -> bool:
+        """True if this is the first watch of that target."""
+        watchers = self._watchers.setdefault(target, set())
+        first = not watchers
+        watchers.add(watcher)
+        self._watched.setdefault(watcher, set()).add(target)
+        return first
+
+    def remove(self, watcher: Any, target: Any) -> bool:
+        """True if that target has no watcher any more."""
+        _discard(self._watched, watcher, target)
+        return _discard(self._watchers, target, watcher)
+
+    def of(self, target: Any) -> list[Any]:
+        """Its watchers, in a stable order."""
+        return sorted(self._watchers.get(target, ()), key=str)
+
+    def target_gone(self, target: Any) -> list[Any]:
+        """Take the target out. Gives its watchers, which have to be told."""
+        watchers = self.of(target)
+        for watcher in watchers:
+            self.remove(watcher, target)
+        return watchers
+
+    def watcher_gone(self, watcher: Any) -> list[Any]:
+        """Take the watcher out. Gives the targets that have no watcher any more."""
+        return [target for target in sorted(self._watched.get(watcher, ()), key=str) if self.remove(watcher, target)]
+
+    def targets(self) -> list[Any]:
+        return sorted(self._watchers, key=str)
+
+
+def _discard(table: dict[Any, set[Any]], key: Any, value: Any) -> bool:
+    values = table.get(key)
+    if values is None:
+        return False
+    values.discard(value)
+    if values:
+        return False
+    del table[key]
+    return True

@@ -36,7 +36,7 @@ from protocol.records.batches import Record, build_batch
 from tests.log.machines.group.coordinator import new_world
 
 
-class _Services:
+class Context:
     """What a coordinator looks at of its broker."""
 
     def __init__(self) -> None:
@@ -45,9 +45,6 @@ class _Services:
         self.calendar = Calendar(lambda: 0.0, lambda: 1_700_000_000.0, pytest.fail)
         self.topic_defaults: dict[str, str] = {}
         self.rng = random.Random(1)
-
-    def wall_ms(self) -> int:
-        return self.calendar.wall_ms()
 
 
 class LeadingReplica(Actor):
@@ -115,8 +112,8 @@ class LoneCoordinator:
         node = self._simulation.add_node(1)
         address = replica_address(group_name(GROUPS_TOPIC, 0, ""), 1)
         self.replica = cast("Any", node.spawn(LeadingReplica, records, hidden, address=address)._actor_weakref())
-        services = cast("BrokerContext", _Services())
-        self.ref = node.spawn(kind, GROUPS_TOPIC, 0, services, *more, address=Address("group_coordinator", "0", 1))
+        context = cast("BrokerContext", Context())
+        self.ref = node.spawn(kind, GROUPS_TOPIC, 0, context, *more, address=Address("group_coordinator", "0", 1))
 
     def ask(self, message: object) -> Future[Any]:
         asked: Future[Any] = self.ref.ask(message, block=False)

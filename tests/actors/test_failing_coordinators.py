@@ -72,8 +72,8 @@ class Machine:
 class Scripted(Coordinator):
     """A coordinator of such machines."""
 
-    def __init__(self, topic: str, number: int, services: BrokerContext, script: Script) -> None:
-        super().__init__(topic, number, services)
+    def __init__(self, topic: str, number: int, context: BrokerContext, script: Script) -> None:
+        super().__init__(topic, number, context)
         self._script = script
 
     def machine(self, _epoch: int) -> Machine:

@@ -38,7 +38,7 @@ def tell(partition: Partition, how: str) -> None:
 
 def begin_in_metadata(partition: Partition) -> None:
     """The leader's broker has applied it, and the replica has not been told yet."""
-    metadata: Metadata = partition.replica.services.metadata
+    metadata: Metadata = partition.replica.context.metadata
     (topic,) = metadata.topics.values()
     topic.partitions[0] = evolve(topic.partitions[0], generation=1, first_voters=(), since=())
 
@@ -90,7 +90,7 @@ def test_a_replica_whose_broker_has_heard_of_a_later_generation_stands_for_no_el
     partition.world.kill(partition.leader)
     replica = partition.world.replica(partition.group, partition.followers[0])
     assert replica is not None
-    replica._services.leadership.announced(partition.group, ANNOUNCED_BY, first_term(1) + 3, (ANNOUNCED_BY,))
+    replica.context.leadership.announced(partition.group, ANNOUNCED_BY, first_term(1) + 3, (ANNOUNCED_BY,))
     for _ in range(20):
         partition.run(0.5)
         assert not replica.leads

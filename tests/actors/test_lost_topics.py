@@ -49,7 +49,7 @@ class Watched(TransactionCoordinator):
         self.done.append(one.partition)
 
 
-class Services:
+class Context:
     """What a coordinator looks at of its broker."""
 
     def __init__(self, **topics: int) -> None:
@@ -57,9 +57,6 @@ class Services:
         self.transactions = TransactionConfig()
         self.calendar = Calendar(lambda: 0.0, lambda: 1_700_000_000.0, pytest.fail)
         self.rng = random.Random(1)
-
-    def wall_ms(self) -> int:
-        return self.calendar.wall_ms()
 
 
 class Broker:
@@ -70,9 +67,9 @@ class Broker:
         node = self.simulation.add_node(1)
         node.spawn(LeadingReplica, 0, 0, address=replica_address(group_name(TRANSACTIONS_TOPIC, 0, ""), 1))
         controller = node.spawn(Controller, error, address=Address("controller", "", 1))
-        self.services = Services(**topics)
+        self.context = Context(**topics)
         address = Address("transaction_coordinator", "0", 1)
-        coordinator = node.spawn(Watched, TRANSACTIONS_TOPIC, 0, cast("Any", self.services), address=address)
+        coordinator = node.spawn(Watched, TRANSACTIONS_TOPIC, 0, cast("Any", self.context), address=address)
         self.controller, self.coordinator = (cast("Any", one._actor_weakref()) for one in (controller, coordinator))
         self.simulation.run(seconds=0.1)
         assert self.coordinator.done == []

@@ -15,7 +15,7 @@ from actors.runtime import Address, Future
 from actors.runtime.simulation import Simulation
 from log.machines.transaction.effects import Markers, TransactionEffects
 from tests.actors.lone_coordinator import LeadingReplica
-from tests.actors.test_lost_topics import Services
+from tests.actors.test_lost_topics import Context
 
 MANY = 2 * MARKERS_AT_ONCE + 1
 
@@ -47,14 +47,14 @@ class Broker:
         node = self.simulation.add_node(1)
         self.replica = group_name(TRANSACTIONS_TOPIC, 0, "")
         node.spawn(LeadingReplica, 0, 0, address=replica_address(self.replica, 1))
-        services: Any = Services(large=MANY)
-        services.leadership = Leadership()
-        topic = services.metadata.topic("large")
+        context: Any = Context(large=MANY)
+        context.leadership = Leadership()
+        topic = context.metadata.topic("large")
         self.groups = [group_name("large", number, topic.id) for number in range(MANY)]
         for group in self.groups:
-            services.leadership.announced(group, 1, 0, (1,))
+            context.leadership.announced(group, 1, 0, (1,))
         address = Address("transaction_coordinator", "0", 1)
-        coordinator = node.spawn(Sends, TRANSACTIONS_TOPIC, 0, services, address=address)
+        coordinator = node.spawn(Sends, TRANSACTIONS_TOPIC, 0, context, address=address)
         self.coordinator = cast("Any", coordinator._actor_weakref())
         self.simulation.run(seconds=0.1)
         self.coordinator.sent.clear()

@@ -85,7 +85,7 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> Syncs:
 
 def _leader(brokers: Brokers, group: str) -> int:
     """0 while nobody leads."""
-    led = brokers.services[1].leadership.of(group)
+    led = brokers.contexts[1].leadership.of(group)
     return 0 if led is None or led.broker is None else led.broker
 
 

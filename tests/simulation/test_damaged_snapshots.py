@@ -85,7 +85,7 @@ def test_without_it_and_without_the_log_before_it_a_broker_begins_anew(
         until(world, lambda: not disk.exists(f"{DIRECTORY}.gone"))
         told = [record.getMessage() for record in heard.records]
         assert any(f"{SNAPSHOT} has checksum" in line and "it is" in line for line in told), told
-        assert any("is lost here; beginning anew, from whoever leads" in line for line in told), told
+        assert any("is lost here; the leader sends everything again" in line for line in told), told
         world.kill(broker)
         start_again(world, broker)  # from what it was brought
 

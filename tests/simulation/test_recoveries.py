@@ -68,7 +68,7 @@ class Acknowledgements:
         monkeypatch.setattr(Replica, "_answer", watched_answer)
 
     def _known(self, replica: Replica) -> int:
-        led = replica.context.leadership.of(replica.group)
+        led = replica.context.leadership.of(replica.raft_group)
         topic_id, number = replica.partition_id
         partition = replica.context.metadata.topics[topic_id].partitions[number]
         told = 0 if led is None else generation_of(led.epoch)

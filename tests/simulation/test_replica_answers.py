@@ -410,7 +410,7 @@ def test_watchers_of_deleted_records_are_told() -> None:
 def test_a_connection_that_ends_leaves_no_watch_behind() -> None:
     """Its client is cut off, and the log does not move any more."""
     partition = Partition(min_insync_replicas=2)
-    node, context = partition.world.sim.nodes[partition.leader], partition.replica.services
+    node, context = partition.world.sim.nodes[partition.leader], partition.replica.context
     (topic,) = context.metadata.topics.values()
     wanted = FetchTopic(topic=topic.name, partitions=[FetchPartition(partition_max_bytes=1000)])
     fetch = FetchRequest(max_wait_ms=1 << 30, min_bytes=1, topics=[wanted])
@@ -521,5 +521,5 @@ def test_a_coordinators_log_is_not_led_alone() -> None:
     assert partition.replica.spec().leads_alone
     topic = partition.world.metadata().topics  # type: ignore[union-attr]
     (topic_id,) = topic
-    partition.replica.services.metadata.topics[topic_id] = evolve(topic[topic_id], name=GROUPS_TOPIC)
+    partition.replica.context.metadata.topics[topic_id] = evolve(topic[topic_id], name=GROUPS_TOPIC)
     assert not partition.replica.spec().leads_alone

@@ -311,7 +311,7 @@ async def _receive_exactly(stream: trio.SocketStream, count: int) -> None:
 
 async def _stopped(ref: AnyRef) -> None:
     ref.stop(block=False)
-    await drained(ref._scheduler)  # type: ignore[union-attr]
+    await drained(ref._scheduler)
 
 
 # -- the parties -------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@
         topic: str
         records: Payload
 
-The number is the message's name on the wire; it is never reused for something else. The field types give the form:
+The number is the message's name on the wire; it is never given to another message. The field types give the form:
 
     int float bool                  8, 8 and 1 bytes, big-endian
     str bytes Address               length, then bytes
@@ -29,10 +29,10 @@ from collections.abc import Callable
 from typing import Any, NewType, TypeVar
 
 import attrs
-import pykka
 
 from actors.runtime.address import Address
 from actors.runtime.errors import AddressError, CodecError
+from actors.runtime.pykka_hooks import ActorStop
 
 Buffer = bytes | bytearray | memoryview
 Payload = NewType("Payload", memoryview)
@@ -176,10 +176,10 @@ def _blob_encoder(hint: Any, where: str) -> Callable[[Any], bytes]:
         _refuse_bulk(hint, where)
         return lambda value: encode(value)[1]
     inner = _inner(hint, where)
-    one = _blob_encoder(inner, where)
+    encode_inner = _blob_encoder(inner, where)
     if typing.get_origin(hint) is tuple:
-        return lambda values: b"".join(_with_length(one(value)) for value in values)
-    return lambda value: b"\0" if value is None else b"\1" + one(value)
+        return lambda values: b"".join(_with_length(encode_inner(value)) for value in values)
+    return lambda value: b"\0" if value is None else b"\1" + encode_inner(value)
 
 
 def _blob_decoder(hint: Any, where: str) -> Callable[[memoryview], Any]:
@@ -197,10 +197,10 @@ def _blob_decoder(hint: Any, where: str) -> Callable[[memoryview], Any]:
         message_id = _id_of[hint]
         return lambda blob: decode(message_id, blob, _EMPTY)
     inner = _inner(hint, where)
-    one = _blob_decoder(inner, where)
+    decode_inner = _blob_decoder(inner, where)
     if typing.get_origin(hint) is tuple:
-        return lambda blob: tuple(one(part) for part in _parts(blob))
-    return lambda blob: _optional(blob, one)
+        return lambda blob: tuple(decode_inner(part) for part in _parts(blob))
+    return lambda blob: _optional(blob, decode_inner)
 
 
 def _refuse_bulk(hint: type, where: str) -> None:
@@ -232,13 +232,13 @@ def _parts(blob: memoryview) -> typing.Iterator[memoryview]:
         at += 4 + size
 
 
-def _optional(blob: memoryview, one: Callable[[memoryview], Any]) -> Any:
+def _optional(blob: memoryview, decode_inner: Callable[[memoryview], Any]) -> Any:
     mark = bytes(blob[:1])
     if mark == b"\0" and len(blob) == 1:
         return None
     if mark != b"\1":
         raise ValueError("neither present nor absent")
-    return one(blob[1:])
+    return decode_inner(blob[1:])
 
 
 # -- plain values, so that an ask may be answered with one ----------------------------------------------------------
@@ -254,4 +254,4 @@ def _register_plain(message_id: int, value_class: type, to_bytes: Callable[[Any]
 _register_plain(1, type(None), lambda _: b"", lambda _: None)
 for _plain_id, _plain_class in enumerate((bool, int, float, str, bytes), start=2):
     _register_plain(_plain_id, _plain_class, _blob_encoder(_plain_class, ""), _blob_decoder(_plain_class, ""))
-_register_plain(7, pykka.messages._ActorStop, lambda _: b"", lambda _: pykka.messages._ActorStop())
+_register_plain(7, ActorStop, lambda _: b"", lambda _: ActorStop())

@@ -1,11 +1,11 @@
-"""A link: what two nodes say to each other, without saying how it travels.
+"""A link: the protocol of two nodes, apart from how its frames travel.
 
 Ordered, at most once. A link lives from `PeerUp` to `PeerDown` and is never resumed: when it is lost, what was not yet
 sent is dropped, asks that wait for an answer end with LinkLost, and a new connection makes a new link with nothing in
-it. So nothing is ever delivered twice or out of order, and whoever watches the peer knows that something may be lost.
+it. So nothing is delivered twice or out of order, and the watchers of the peer know that messages may be lost.
 
-Silence is a loss too: each side pings when it has had nothing to say, and a peer that was not heard for SILENCE_SECONDS
-(a stopped process keeps its sockets open) is given up. A side that was itself asleep gives its peer a new chance first.
+Silence counts as a loss: each side pings when it has nothing to send, and a peer that was not heard for SILENCE_SECONDS
+is given up (a stopped process keeps its sockets open). A side that was itself stopped listens to its peer again first.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pykka
-from pykka._envelope import Envelope
 
 from actors.runtime.address import LAUNCHER_ID, Address
 from actors.runtime.errors import AddressError, CodecError, FrameError, LinkLost, MailboxFull, RemoteFailure
 from actors.runtime.links.codec import Buffer, decode, encode
 from actors.runtime.links.frames import Frame, FrameKind, header
+from actors.runtime.pykka_hooks import Envelope
 
 if TYPE_CHECKING:
     from actors.runtime.future import ExcInfo, Future
@@ -59,7 +59,7 @@ class Transport(Protocol):
 
 
 class RemoteAnswer:
-    """Stands in an envelope for the asker in another process."""
+    """The `reply_to` of an envelope whose asker is in another process."""
 
     __slots__ = ("_ask_id", "_link", "done")
 
@@ -87,7 +87,7 @@ class RemoteAnswer:
         return self.done
 
     def _say(self, kind: FrameKind, message_id: int, body: bytes, payload: Buffer) -> None:
-        """Answer, and hold the link no longer: actors keep some answers for a while after they were given."""
+        """Answer, and drop the link: actors keep some answers for a while after they were given."""
         assert self._link is not None, "an answer is given once"
         self._link.answer(kind, message_id, self._ask_id, body, payload)
         self._link, self.done = None, True
@@ -116,14 +116,14 @@ class Link:
         self._beat_timer: Timer | None = None
         self.undelivered = 0
         self.reading = True
-        """Does anybody read what the peer says? While nobody does, its silence means nothing."""
+        """Is the socket being read? While it is not, the peer's silence means nothing."""
         self.lost_because: str | None = None
 
     def __repr__(self) -> str:
         return f"<Link {self._node.broker}→{self.peer}{f' lost: {self.lost_because}' if self.lost_because else ''}>"
 
     def up(self) -> None:
-        """The handshake is done: tell the node and start listening for silence."""
+        """The handshake is done: tell the node, and begin to watch for silence."""
         self._node.link_up(self)
         self._beat_timer = self._scheduler.timers.every(PING_SECONDS, self._beat)
 
@@ -168,7 +168,7 @@ class Link:
     # -- in --------------------------------------------------------------------------------------------------
 
     def receive_all(self, frames: Iterable[Frame]) -> None:
-        """Take in what came. A peer that sends nonsense loses its link, and nothing else happens."""
+        """Handle these frames. A peer that breaks the protocol loses its link, and nothing else happens."""
         self._heard = self._scheduler.clock.now()
         try:
             for frame in frames:
@@ -179,7 +179,7 @@ class Link:
             self.lose(f"protocol error: {error}")
 
     def receive(self, frame: Frame) -> None:
-        """Take in one frame. Raises FrameError or CodecError if the peer does not speak our language."""
+        """Handle one frame. Raises FrameError or CodecError if the peer breaks the protocol."""
         kind = frame.kind
         if kind is FrameKind.TELL:
             self._receive_tell(frame)
@@ -232,9 +232,9 @@ class Link:
         except (pykka.ActorDeadError, MailboxFull) as error:
             self.undelivered += 1
             if self._node.ending:
-                return  # everybody here is leaving: that is no news
+                return  # all actors of this node are being stopped
             if self.undelivered & (self.undelivered - 1) == 0:
-                # Nobody there yet, or any more: actors come and go at other times elsewhere, and a tell may be lost.
+                # The actor is not there yet, or any more. That is normal, and a tell may be lost.
                 level = logging.WARNING if isinstance(error, MailboxFull) else logging.DEBUG
                 text = "link: a tell from broker %s was not delivered (%d so far): %s"
                 self._node.log.log(level, text, self.peer, self.undelivered, error)
@@ -263,8 +263,8 @@ class Link:
             return
         del self._asks[frame.ask_id]
         name, _, text = _to_text(frame.body).partition("\n")
-        known = _FAILURES.get(name)
-        future.fail(known(text) if known is not None else RemoteFailure(f"broker {self.peer}: {name}: {text}"))
+        failure = _FAILURES.get(name)
+        future.fail(failure(text) if failure is not None else RemoteFailure(f"broker {self.peer}: {name}: {text}"))
 
     def _beat(self) -> None:
         now = self._scheduler.clock.now()
@@ -281,7 +281,7 @@ class Link:
         self._wrote = False
 
 
-# What an error says may be cut in the middle of a character, or hold what is none: it must reach the peer all the same.
+# The text of an error may be cut inside a character, or hold lone surrogates: it must reach the peer in any case.
 
 
 def _to_bytes(text: str) -> bytes:

@@ -1,7 +1,7 @@
-"""Who links to whom: every node listens on an AF_UNIX path, and of each pair the one with the higher id dials.
+"""The links of a node: every node listens on an AF_UNIX path, and of each pair the node with the higher id dials.
 
-The paths lie in one short directory that the launcher makes (a path may have 107 bytes at most). Dialling goes on for
-ever, with back-off: a peer that is dead, not yet born or cut off is simply dialled again. `cut` and `heal` break and
+The paths lie in one short directory that the launcher makes (a path may have 107 bytes at most). A node dials for ever,
+with back-off: a peer that is dead, not started yet or cut off is dialled again. `cut` and `heal` break and
 mend single links on purpose, for tests.
 """
 
@@ -48,7 +48,7 @@ class Peering:
         return self._directory / ("launcher.sock" if broker == LAUNCHER_ID else f"{broker}.sock")
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Listen and dial until cancelled; the socket file goes with us."""
+        """Listen and dial until cancelled, and remove the socket file then."""
         path = self.path_of(self._node.broker)
         path.unlink(missing_ok=True)  # of an earlier life of this broker that was killed
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -82,7 +82,7 @@ class Peering:
         while True:
             try:
                 accepted, _ = await listener.accept()
-            except OSError as error:  # no descriptor, no memory: the peer dials again, and so may we have some by then
+            except OSError as error:  # no descriptor or no memory now: the peer dials again
                 self._node.log.error("link: cannot accept a peer: %s", error)
                 await trio.sleep(_DIAL_SECONDS_MAX)
                 continue
@@ -102,8 +102,8 @@ class Peering:
                 if await self._dial(peer):
                     backoff_s = _DIAL_SECONDS
             except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
-                pass  # not born yet, dead, or its backlog is full: dial again
-            except OSError as error:  # no descriptor, no memory: perhaps there is some when we dial again
+                pass  # not started yet, dead, or its backlog is full: dial again
+            except OSError as error:  # no descriptor or no memory now: dial again
                 self._say_once(peer, f"cannot dial {name_of(peer)}: {error}")
             await trio.sleep(backoff_s)
             backoff_s = min(backoff_s * 2, _DIAL_SECONDS_MAX)
@@ -129,7 +129,7 @@ class Peering:
         return True
 
     def _say_once(self, peer: int | None, text: str) -> None:
-        """Dialling goes on for ever; saying why it fails once is enough."""
+        """Log each reason once: the node goes on dialling for ever."""
         if self._said.get(peer) != text:
             self._said[peer] = text
             self._node.log.warning("link: %s", text)

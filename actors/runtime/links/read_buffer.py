@@ -1,7 +1,7 @@
 """A stream's bytes as they come, in buffers that what was read may keep.
 
 Small frames are read in passing out of one buffer. A frame that does not fit is read straight into a larger one, so
-bulk bytes are copied once, by the kernel. A buffer that somebody still refers to is not written to: the reader takes
+bulk bytes are copied once, by the kernel. A buffer to which a message still refers is not written to: the reader takes
 another one, new or used before. Fresh memory is dear (the kernel clears every page of it), so a few are kept. A very
 large one is mapped instead: the kernel clears its pages as they are filled, and not all of them while others wait.
 """

@@ -1,4 +1,4 @@
-"""Looks for garbage in cycles, a little at a time.
+"""Collects garbage in cycles, a little at a time.
 
 Python looks through everything alive whenever a quarter more has become old: with a thousand partitions, or one request
 of 20,000 elements, that holds the loop for a tenth of a second, and again and again while a long request is worked on.
@@ -15,6 +15,7 @@ from contextlib import suppress
 
 import trio
 
+from actors.runtime.loop.low_level import current_trio_token
 from actors.runtime.loop.trio_loop import Parking
 
 YOUNG_PASSES_MAX = 2
@@ -26,7 +27,7 @@ EVERYTHING_OBJECTS = 200_000
 
 
 class Garbage:
-    """What one process does about garbage in cycles."""
+    """The collections of one process."""
 
     def __init__(self) -> None:
         self._frozen = gc.get_freeze_count()
@@ -59,7 +60,7 @@ class Garbage:
 async def collect_garbage() -> None:
     """Look whenever Python has made enough passes over the young generations, between two steps of other tasks."""
     garbage, due = Garbage(), Parking()
-    token = trio.lowlevel.current_trio_token()
+    token = current_trio_token()
 
     def passed(phase: str, facts: dict[str, int]) -> None:
         """Python's, after each pass, in the thread that made the objects."""

@@ -1,13 +1,12 @@
 """Reading sockets without a task's wake-up for every message.
 
-Trio wakes a task for each event: it looks up who waits, makes that task runnable, runs it in its context, and arms the
-socket again; for a small record that was as much work as replicating it. So whoever reads a socket hands a function to
-`serve` and sleeps. When trio has nothing to run it tells its instruments that it is about to sleep; we sleep in its
-place, call the functions of the sockets that have something, and let trio go on as soon as there is something for it:
+Trio wakes a task for each event: it looks the task up, makes it runnable, runs it in its context, and arms the socket
+again; for a small record that was as much work as replicating it. So a task that reads a socket hands a function to
+`serve` and sleeps. When trio has nothing to run, it tells its instruments that it is about to sleep. `Readers` then
+sleeps in its place, calls the functions of the sockets that can be read, and returns to trio as soon as trio has work:
 an event of its own (other sockets, threads, signals), a deadline, or a task that one of the functions woke.
 
-All that this takes from the inside of trio is the descriptor that it waits with (test_trio_contract.py looks for it).
-Where there is none to be had, tasks are woken as ever.
+This needs the descriptor that trio waits with (low_level.py). Where trio has none, tasks are woken as usual.
 """
 
 from __future__ import annotations
@@ -16,11 +15,22 @@ import selectors
 import socket
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any
 
 import outcome
 import trio
-from trio._core import _run
+
+from actors.runtime.loop import low_level
+from actors.runtime.loop.low_level import (
+    Abort,
+    RunVar,
+    Task,
+    add_instrument,
+    current_task,
+    current_trio_token,
+    descriptor_of_trio,
+    reschedule,
+    wait_task_rescheduled,
+)
 
 Step = Callable[[], bool]
 _CLOSED = "this socket was closed meanwhile"
@@ -42,51 +52,51 @@ async def serve(sock: socket.socket, step: Step, *, first: bool = False) -> None
 
 
 def notify_closing(sock: socket.socket) -> None:
-    """Call this before a socket is closed, as trio's: whoever reads or writes it gets a ClosedResourceError."""
+    """Call this before a socket is closed, as trio's: tasks that read or write it get a ClosedResourceError."""
     readers = _of_this_run.get(None)
     if readers is not None:
         readers.notify_closing(sock)
-    trio.lowlevel.notify_closing(sock)
+    low_level.notify_closing(sock)
 
 
 class _Reader:
-    """A task that sleeps in `serve`, and what is called meanwhile."""
+    """A task that sleeps in `serve`, and the function that is called meanwhile."""
 
     __slots__ = ("first", "sock", "step", "task")
 
-    def __init__(self, sock: socket.socket, step: Step, task: trio.lowlevel.Task, *, first: bool) -> None:
+    def __init__(self, sock: socket.socket, step: Step, task: Task, *, first: bool) -> None:
         self.first = first
         self.sock = sock
         self.step = step
-        self.task: trio.lowlevel.Task | None = task
+        self.task: Task | None = task
         """None once it was woken."""
 
 
 class Readers(trio.abc.Instrument):
-    """Everybody who sleeps in `serve` in one run of trio."""
+    """All tasks that sleep in `serve` in one run of trio."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
-        self._token = trio.lowlevel.current_trio_token()
+        self._token = current_trio_token()
         self._has_woken = False
-        trios = _descriptor_of_trio()
+        trios = descriptor_of_trio()
         self._sleeps_for_trio = trios is not None
         if trios is not None:
             self._selector.register(trios, selectors.EVENT_READ, None)
-            trio.lowlevel.add_instrument(self)
+            add_instrument(self)
 
     async def serve(self, sock: socket.socket, step: Step, *, first: bool = False) -> None:
         if not self._sleeps_for_trio:
             await _serve_by_trio(sock, step)
             return
-        reader = _Reader(sock, step, trio.lowlevel.current_task(), first=first)
+        reader = _Reader(sock, step, current_task(), first=first)
         self._selector.register(sock, selectors.EVENT_READ, reader)
 
-        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
+        def abort(_raise_cancel: object) -> Abort:
             self._forget(reader)
-            return trio.lowlevel.Abort.SUCCEEDED
+            return Abort.SUCCEEDED
 
-        await trio.lowlevel.wait_task_rescheduled(abort)
+        await wait_task_rescheduled(abort)
 
     def notify_closing(self, sock: socket.socket) -> None:
         key = self._selector.get_map().get(sock.fileno())
@@ -96,7 +106,7 @@ class Readers(trio.abc.Instrument):
     # -- what trio calls -------------------------------------------------------------------------------------------
 
     def before_io_wait(self, timeout: float) -> None:
-        """Nobody has anything to do for so many seconds; with 0, somebody has."""
+        """Trio is about to sleep for so long; with 0, it has a task to run."""
         if len(self._selector.get_map()) == 1:
             return  # there is no socket of ours
         try:
@@ -105,12 +115,12 @@ class Readers(trio.abc.Instrument):
             else:
                 self._sleep(timeout)
                 self._token.run_sync_soon(_nothing, idempotent=True)  # or trio would sleep as long once more
-        except BaseException as error:  # noqa: BLE001  or nobody would be served any more, and nobody would know
+        except BaseException as error:  # noqa: BLE001  else no socket would be served any more, silently
             for key in list(self._selector.get_map().values()):
                 if key.data is not None:
                     self._wake(key.data, outcome.Error(error))
 
-    def task_scheduled(self, _task: trio.lowlevel.Task) -> None:
+    def task_scheduled(self, _task: Task) -> None:
         self._has_woken = True
 
     def after_run(self) -> None:
@@ -119,14 +129,14 @@ class Readers(trio.abc.Instrument):
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _sleep(self, seconds: float) -> None:
-        """Until there is something for trio to do."""
+        """Serve sockets until trio has something to do."""
         self._has_woken = False
         until = perf_counter() + seconds
         while seconds > 0 and not self._step_all(seconds) and not self._has_woken:
             seconds = until - perf_counter()
 
     def _step_all(self, seconds: float) -> bool:
-        """Wait so long at most, and let everybody read who can. True if there is something for trio, too."""
+        """Wait so long at most, and serve the sockets that can be read. True if trio has an event, too."""
         for_trio = False
         ready = self._selector.select(seconds)
         if len(ready) > 1:
@@ -135,7 +145,7 @@ class Readers(trio.abc.Instrument):
             reader: _Reader | None = key.data
             if reader is None:
                 for_trio = True
-            elif reader.task is not None:  # or it was woken by another's step
+            elif reader.task is not None:  # else another reader's step woke it
                 self._step(reader)
         return for_trio
 
@@ -152,14 +162,14 @@ class Readers(trio.abc.Instrument):
         task = reader.task
         if task is not None:
             self._forget(reader)
-            trio.lowlevel.reschedule(task, result)
+            reschedule(task, result)
 
     def _forget(self, reader: _Reader) -> None:
         reader.task = None
         self._selector.unregister(reader.sock)
 
 
-_of_this_run: trio.lowlevel.RunVar[Readers | None] = trio.lowlevel.RunVar("readers", None)
+_of_this_run: RunVar[Readers | None] = RunVar("readers", None)
 
 
 def _comes_later(event: tuple[selectors.SelectorKey, int]) -> bool:
@@ -170,18 +180,10 @@ def _comes_later(event: tuple[selectors.SelectorKey, int]) -> bool:
 async def _serve_by_trio(sock: socket.socket, step: Step) -> None:
     while True:
         await trio.lowlevel.wait_readable(sock)
-        if sock.fileno() < 0:  # by a task that was woken before us
+        if sock.fileno() < 0:  # closed by a task that ran before this one
             raise trio.ClosedResourceError(_CLOSED)
         if not step():
             return
-
-
-def _descriptor_of_trio() -> int | None:
-    """What trio itself waits with, in this run."""
-    runner: Any = getattr(_run.GLOBAL_RUN_CONTEXT, "runner", None)
-    io_manager = getattr(runner, "io_manager", None)
-    waits_with = getattr(io_manager, "_epoll", None) or getattr(io_manager, "_kqueue", None)
-    return None if waits_with is None or runner.is_guest else int(waits_with.fileno())
 
 
 def _nothing() -> None:

@@ -1,4 +1,4 @@
-"""The tasks that keep a scheduler going on trio: one for turns that others left unfinished, one for timers."""
+"""The tasks that run a scheduler on trio: one for turns that other tasks left unfinished, one for timers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ import math
 from typing import TYPE_CHECKING
 
 import trio
+
+from actors.runtime.loop.low_level import (
+    Abort,
+    Task,
+    checkpoint,
+    current_task,
+    current_trio_token,
+    reschedule,
+    wait_task_rescheduled,
+)
 
 if TYPE_CHECKING:
     from actors.runtime.scheduler import Scheduler
@@ -17,7 +27,7 @@ class Parking:
     __slots__ = ("_awake", "_task")
 
     def __init__(self) -> None:
-        self._task: trio.lowlevel.Task | None = None
+        self._task: Task | None = None
         self._awake = False
 
     def wake(self) -> None:
@@ -25,38 +35,38 @@ class Parking:
         task = self._task
         if task is not None:
             self._task = None
-            trio.lowlevel.reschedule(task)
+            reschedule(task)
         else:
             self._awake = True
 
     def wake_if_waiting(self) -> None:
-        """Wake the task if it waits now. One that comes later looks for itself first."""
+        """Wake the task if it waits now. A task that waits later checks its condition first."""
         if self._task is not None:
             self.wake()
 
     async def wait(self) -> None:
         if self._awake:
             self._awake = False
-            await trio.lowlevel.checkpoint()
+            await checkpoint()
             return
-        self._task = trio.lowlevel.current_task()
-        await trio.lowlevel.wait_task_rescheduled(self._abort)
+        self._task = current_task()
+        await wait_task_rescheduled(self._abort)
 
-    def _abort(self, _raise_cancel: object) -> trio.lowlevel.Abort:
+    def _abort(self, _raise_cancel: object) -> Abort:
         self._task = None
-        return trio.lowlevel.Abort.SUCCEEDED
+        return Abort.SUCCEEDED
 
 
 async def run_scheduler(scheduler: Scheduler, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
     """Run turns until cancelled."""
-    token = trio.lowlevel.current_trio_token()
+    token = current_trio_token()
     work, earlier = Parking(), Parking()
 
     def wake_from_thread() -> None:
         try:
             token.run_sync_soon(work.wake, idempotent=True)
         except trio.RunFinishedError:
-            return  # the loop has ended: nobody is left to run it, and asks from threads run into their timeouts
+            return  # the loop has ended: asks from other threads run into their timeouts
 
     scheduler.attach_loop(work.wake, earlier.wake, wake_from_thread)
     try:
@@ -75,22 +85,22 @@ async def drained(scheduler: Scheduler) -> None:
     """Wait until nothing is left to do."""
     while scheduler.busy:
         scheduler.turn()
-        await trio.lowlevel.checkpoint()
+        await checkpoint()
 
 
 async def caught_up(scheduler: Scheduler, turns: int) -> None:
-    """Wait until actors have done what was brought to them, or for so many turns.
+    """Wait until actors have handled what was brought to them, or for so many turns.
 
-    What is worked on in the background is not waited for: there may be some of it for as long as clients want.
+    Background work is not waited for: clients may cause more of it at any time.
     """
     while scheduler.is_behind and turns:
         scheduler.turn(_nothing_more)
         turns -= 1
-        await trio.lowlevel.checkpoint()
+        await checkpoint()
 
 
 def _nothing_more() -> None:
-    """Brought to a turn, so that it does nothing of the background's."""
+    """Brought to a turn, so that it runs no background work."""
 
 
 async def _run_timers(scheduler: Scheduler, earlier: Parking) -> None:
@@ -99,7 +109,7 @@ async def _run_timers(scheduler: Scheduler, earlier: Parking) -> None:
         seconds = math.inf if deadline is None else deadline - scheduler.clock.now()
         if seconds <= 0:
             scheduler.turn()
-            await trio.lowlevel.checkpoint()
+            await checkpoint()
             continue
         with trio.move_on_after(seconds):
             await earlier.wait()

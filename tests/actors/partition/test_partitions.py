@@ -92,19 +92,19 @@ class Brokers:
         self.sim = Simulation(1)
         self.numbers = tuple(range(1, count + 1))
         self.disks = {number: MemoryFilesystem() for number in self.numbers}
-        self.services: dict[int, BrokerContext] = {}
+        self.contexts: dict[int, BrokerContext] = {}
         voters = tuple(Voter(number, f"dir-{number}") for number in self.numbers)
         self.facts = ClusterFacts(self.numbers, voters, "host", 9092, topic_defaults=topic_defaults)
         self.facts = evolve(self.facts, disk_reserve_bytes=reserve_bytes)
         for number in self.numbers:
             self.disks[number].make_directory(DATA)
             self.start(number)
-        self.until(lambda: all(len(one.metadata.brokers) == count for one in self.services.values()))
+        self.until(lambda: all(len(one.metadata.brokers) == count for one in self.contexts.values()))
 
     def start(self, number: int, boot: str = "first") -> None:
         node = self.sim.add_process(number)
         background = LaterBackground(self.sim, number)
-        self.services[number] = start_actors(
+        self.contexts[number] = start_actors(
             node, DATA, f"dir-{number}", self.facts, self.disks[number], background, background, background,
             random.Random(number), boot=boot,
         )  # fmt: skip
@@ -122,15 +122,15 @@ class Brokers:
     def create(self, partitions: int) -> list[str]:
         """Make a topic; gives its groups, which are led and in sync."""
         self.tell_controller(CreateTopic("make it", "many", partitions, len(self.numbers)))
-        self.until(lambda: self.services[1].metadata.topic("many") is not None)
-        topic = self.services[1].metadata.topic("many")
+        self.until(lambda: self.contexts[1].metadata.topic("many") is not None)
+        topic = self.contexts[1].metadata.topic("many")
         assert topic is not None
         groups = [group_name("many", number, topic.id) for number in range(partitions)]
         self.until(lambda: self.are_in_sync(groups))
         return groups
 
     def are_in_sync(self, groups: list[str]) -> bool:
-        found = [one.leadership.of(group) for one in self.services.values() for group in groups]
+        found = [one.leadership.of(group) for one in self.contexts.values() for group in groups]
         return all(led is not None and led.in_sync == self.numbers for led in found)
 
     def replicas(self, number: int) -> int:
@@ -208,10 +208,10 @@ def test_a_turn_looks_at_some_topics_only_however_many_are_due_and_well() -> Non
     brokers = Brokers(1)
     (group,) = brokers.create(1)
     partitions = actor_of(brokers, 1)
-    of_one_partition = brokers.services[1].metadata.topics[parts_of(group)[0]]
+    of_one_partition = brokers.contexts[1].metadata.topics[parts_of(group)[0]]
     many = {f"{number}": evolve(of_one_partition, id=f"{number}") for number in range(3 * LOOKS_AT_ONCE)}
     for topic_id, topic in many.items():
-        brokers.services[1].metadata.topics[topic_id] = topic
+        brokers.contexts[1].metadata.topics[topic_id] = topic
         partitions._note_here(group_name(topic.name, 0, topic_id), topic_id, 0)
     partitions._due.update(dict.fromkeys(many))
     partitions._go_on()
@@ -235,7 +235,7 @@ def test_a_look_at_a_topic_is_no_look_at_the_replicas_of_others() -> None:
     topic_id, _ = parts_of(groups[0])
     partitions._here = Unread(partitions._here)
     assert partitions._steps_of(topic_id) == []
-    del brokers.services[1].metadata.topics[topic_id]
+    del brokers.contexts[1].metadata.topics[topic_id]
     assert partitions._steps_of(topic_id) == [(group, topic_id, at) for at, group in enumerate(groups)]
 
 
@@ -249,19 +249,19 @@ def test_a_replica_that_starts_after_its_leader_has_asked_is_asked_again_at_once
     brokers = Brokers(3)
     groups = brokers.create(20)
     brokers.kill(3)
-    brokers.until(lambda: not any(3 in brokers.services[1].leadership.of(group).in_sync for group in groups))  # type: ignore[union-attr]
+    brokers.until(lambda: not any(3 in brokers.contexts[1].leadership.of(group).in_sync for group in groups))  # type: ignore[union-attr]
     brokers.start(3)
     brokers.until(lambda: brokers.replicas(3) == 20)
     started = brokers.sim.clock.now()
     brokers.until(lambda: brokers.are_in_sync(groups))
-    assert brokers.sim.clock.now() - started < brokers.services[1].raft.append_timeout_s / 2
+    assert brokers.sim.clock.now() - started < brokers.contexts[1].raft.append_timeout_s / 2
 
 
 def test_a_replica_whose_topic_is_gone_ends_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
     brokers = Brokers(1)
     address = replica_address("gone-0.AAAAAAAAAAAAAAAAAAAAAA", 1)
     with caplog.at_level(logging.INFO):
-        brokers.sim.nodes[1].spawn(Replica, "AAAAAAAAAAAAAAAAAAAAAA", 0, brokers.services[1], address=address)
+        brokers.sim.nodes[1].spawn(Replica, "AAAAAAAAAAAAAAAAAAAAAA", 0, brokers.contexts[1], address=address)
         brokers.until(lambda: address not in brokers.sim.nodes[1].addresses)
     assert [record for record in caplog.records if "gone-0" in record.getMessage()] == []
     assert not brokers.disks[1].exists(f"{DATA}/{address.name}")
@@ -320,7 +320,7 @@ def leader_of(brokers: Brokers, group: str) -> int:
     """The broker that leads this group, as soon as all of them agree on it."""
 
     def leaders() -> set[int | None]:
-        found = [one.leadership.of(group) for one in brokers.services.values()]
+        found = [one.leadership.of(group) for one in brokers.contexts.values()]
         return {None if led is None else led.broker for led in found}
 
     brokers.until(lambda: len(leaders()) == 1 and leaders() != {None})
@@ -346,7 +346,7 @@ def append_at_leader(brokers: Brokers, group: str) -> AppendResult:
 def fill(brokers: Brokers, number: int) -> None:
     """Let no write to this broker's disk find space, as with a quota: the disk itself has free bytes."""
     brokers.disks[number].faults.append(Fault("write", errno.ENOSPC, f"{DATA}/*", times=None))
-    brokers.services[number].handles.reserve.is_full = True
+    brokers.contexts[number].handles.reserve.is_full = True
 
 
 def test_a_leader_that_refuses_a_record_for_lack_of_space_hands_over() -> None:
@@ -369,13 +369,13 @@ def test_a_leader_on_a_full_disk_hands_over_though_nothing_is_appended_and_leads
     fill(brokers, 1)
     brokers.sim.run(seconds=2 * LOOK_AT_DISK_SECONDS)
     assert 1 not in {leader_of(brokers, group) for group in groups}
-    assert brokers.services[2].leadership.full == brokers.services[3].leadership.full == {1}
+    assert brokers.contexts[2].leadership.full == brokers.contexts[3].leadership.full == {1}
     brokers.sim.run(seconds=3 * BALANCE_SECONDS)
     assert 1 not in {leader_of(brokers, group) for group in groups}, "its preferred partition is not given back"
     brokers.disks[1].faults.clear()
     brokers.sim.run(seconds=3 * BALANCE_SECONDS)
     assert [leader_of(brokers, group) for group in groups] == led
-    assert brokers.services[2].leadership.full == set()
+    assert brokers.contexts[2].leadership.full == set()
 
 
 def test_leadership_stays_where_it_is_when_all_disks_are_full() -> None:
@@ -384,9 +384,9 @@ def test_leadership_stays_where_it_is_when_all_disks_are_full() -> None:
     for number in brokers.numbers:
         fill(brokers, number)
     brokers.sim.run(seconds=2 * LOOK_AT_DISK_SECONDS)
-    before = [brokers.services[1].leadership.of(group) for group in groups]
+    before = [brokers.contexts[1].leadership.of(group) for group in groups]
     brokers.sim.run(seconds=3 * BALANCE_SECONDS)
-    assert [brokers.services[1].leadership.of(group) for group in groups] == before
+    assert [brokers.contexts[1].leadership.of(group) for group in groups] == before
 
 
 def test_a_coordinator_on_a_full_disk_keeps_its_machine_and_writes_when_there_is_space(
@@ -468,10 +468,10 @@ def test_a_replica_that_stops_while_it_compacts_leaves_a_whole_log_and_nothing_e
 def test_a_broker_that_is_gone_does_not_count_as_full() -> None:
     brokers = Brokers(3)
     brokers.create(1)
-    brokers.services[3].handles.reserve.is_full = True
-    brokers.until(lambda: brokers.services[1].leadership.full == {3})
+    brokers.contexts[3].handles.reserve.is_full = True
+    brokers.until(lambda: brokers.contexts[1].leadership.full == {3})
     brokers.kill(3)
-    brokers.until(lambda: brokers.services[1].leadership.full == set())
+    brokers.until(lambda: brokers.contexts[1].leadership.full == set())
 
 
 def test_a_topic_is_deleted_on_full_disks_and_its_room_is_used_again() -> None:
@@ -484,15 +484,15 @@ def test_a_topic_is_deleted_on_full_disks_and_its_room_is_used_again() -> None:
     assert found.count(ErrorCode.NONE) > 5
     assert found[-1] == ErrorCode.KAFKA_STORAGE_ERROR
     leader = leader_of(brokers, group)
-    assert brokers.services[leader].handles.reserve.is_full
+    assert brokers.contexts[leader].handles.reserve.is_full
     assert brokers.sim.nodes[leader].ref(replica_address(group, leader)).is_alive(), "it can be read"
     brokers.tell_controller(DeleteTopic("delete it", "many"))
     brokers.until(lambda: not any(directories(disk) for disk in brokers.disks.values()))
     for disk in brokers.disks.values():
         assert disk.capacity is not None
         disk.capacity += 4 * PIECE_BYTES
-    brokers.until(lambda: not any(one.handles.reserve.is_full for one in brokers.services.values()))
-    assert {one.handles.reserve.size for one in brokers.services.values()} == {4 * PIECE_BYTES}
+    brokers.until(lambda: not any(one.handles.reserve.is_full for one in brokers.contexts.values()))
+    assert {one.handles.reserve.size for one in brokers.contexts.values()} == {4 * PIECE_BYTES}
 
 
 @pytest.mark.parametrize("damage", ["damaged", "missing"])
@@ -500,7 +500,7 @@ def test_a_broker_whose_votes_are_lost_votes_in_no_epoch_in_which_it_may_have_vo
     brokers = Brokers(3)
     (group,) = brokers.create(1)
     disk, path = brokers.disks[3], f"{DATA}/votes"
-    known = brokers.services[3].journal.get(group).term
+    known = brokers.contexts[3].journal.get(group).term
     brokers.sim.kill(3)
     if damage == "missing":
         disk.remove(path)
@@ -509,10 +509,10 @@ def test_a_broker_whose_votes_are_lost_votes_in_no_epoch_in_which_it_may_have_vo
             disk.corrupt(path, at)
     brokers.start(3)
     brokers.until(lambda: brokers.replicas(3) == 1)
-    brokers.until(lambda: brokers.services[3].journal.get(group).term >= known + TERMS_SKIPPED)
-    brokers.until(lambda: brokers.services[3].journal.get(METADATA).term >= TERMS_SKIPPED)
+    brokers.until(lambda: brokers.contexts[3].journal.get(group).term >= known + TERMS_SKIPPED)
+    brokers.until(lambda: brokers.contexts[3].journal.get(METADATA).term >= TERMS_SKIPPED)
     brokers.until(lambda: brokers.are_in_sync([group]))
-    assert not brokers.services[3].journal.is_doubted(group)
+    assert not brokers.contexts[3].journal.is_doubted(group)
 
 
 def test_flush_ms_does_not_wait_for_a_calendar_that_was_set_back() -> None:
@@ -562,7 +562,7 @@ def test_records_are_deleted_without_a_flush_on_the_loop(monkeypatch: pytest.Mon
     """Hundreds of megabytes may wait to be synced: the flusher does that, and the answer waits for it."""
     brokers = Brokers(3)
     (group,) = brokers.create(1)
-    led = brokers.services[1].leadership.of(group)
+    led = brokers.contexts[1].leadership.of(group)
     assert led is not None
     assert led.broker is not None
     leader = brokers.sim.nodes[led.broker].ref(replica_address(group, led.broker))
@@ -586,7 +586,7 @@ def test_replicas_go_on_and_are_still_removed_after_the_actor_that_makes_them_fa
     brokers = Brokers(1)
     groups = brokers.create(3)
     before = actor_of(brokers, 1)
-    del before._services  # the next thing that it does fails
+    del before.context  # the next thing that it does fails
     brokers.sim.run(seconds=10.0)
     assert actor_of(brokers, 1) is not before
     assert brokers.are_in_sync(groups)
@@ -638,7 +638,7 @@ def test_a_replica_that_is_part_of_a_later_move_than_its_broker_knows_of_is_not_
     """Its leader counts it as a voter again: with two voters, no majority would be left without its log."""
     brokers = Brokers(3)
     (group,) = brokers.create(1)
-    partitions = brokers.services[3].metadata.topics[parts_of(group)[0]].partitions
+    partitions = brokers.contexts[3].metadata.topics[parts_of(group)[0]].partitions
     keep_history(brokers.disks[3], group, move=2)
     partitions[0] = evolve(partitions[0], replicas=(1, 2), moves=1, left=(3,))
     brokers.sim.run(seconds=2 * BALANCE_SECONDS)
@@ -652,12 +652,12 @@ def test_a_replica_that_is_part_of_a_later_move_than_its_broker_knows_of_is_not_
 def test_a_replica_found_at_the_start_is_removed_unless_it_is_part_of_a_later_move(move: int, *, is_kept: bool) -> None:
     brokers = Brokers(3)
     brokers.tell_controller(CreateTopic("make it", "many", 1, 2))
-    brokers.until(lambda: all(one.metadata.topic("many") is not None for one in brokers.services.values()))
-    topic = brokers.services[1].metadata.topic("many")
+    brokers.until(lambda: all(one.metadata.topic("many") is not None for one in brokers.contexts.values()))
+    topic = brokers.contexts[1].metadata.topic("many")
     assert topic is not None
     group = group_name("many", 0, topic.id)
     (other,) = set(brokers.numbers) - {*topic.partitions[0].replicas}
-    brokers.until(lambda: brokers.services[other].leadership.is_led(group))
+    brokers.until(lambda: brokers.contexts[other].leadership.is_led(group))
     brokers.kill(other)
     brokers.disks[other].make_directory(f"{DATA}/{group}")
     keep_history(brokers.disks[other], group, move)

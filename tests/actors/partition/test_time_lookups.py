@@ -38,7 +38,7 @@ def ask(brokers: Brokers, group: str, message: object) -> Future[Any]:
 
 
 def leader_of(brokers: Brokers, group: str) -> int:
-    led = brokers.services[1].leadership.of(group)
+    led = brokers.contexts[1].leadership.of(group)
     return 0 if led is None or led.broker is None else led.broker
 
 
@@ -113,7 +113,7 @@ def test_a_leader_that_is_replaced_meanwhile_says_so(held: list[Callable[[], Non
         held.pop()()
         brokers.until(lambda: bool(held) or asked[1].done)
     assert [one.get().error for one in asked] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
-    assert brokers.services[leader].lookups._under_way is None
+    assert brokers.contexts[leader].lookups._under_way is None
 
 
 def test_a_leader_that_leads_again_in_another_epoch_lets_the_client_ask_again(held: list[Callable[[], None]]) -> None:
@@ -128,7 +128,7 @@ def test_a_leader_that_leads_again_in_another_epoch_lets_the_client_ask_again(he
 
 def test_a_replica_that_ends_lets_others_begin(held: list[Callable[[], None]]) -> None:
     brokers, (first, second) = filled(partitions=2)
-    lookups = brokers.services[1].lookups
+    lookups = brokers.contexts[1].lookups
     asked = []
     for group in (first, second):
         asked.append(ask(brokers, group, FindOffset(LATE, read_committed=False)))

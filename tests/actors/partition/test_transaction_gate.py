@@ -42,7 +42,7 @@ class Gate:
         self.gate.park(request, Admitted(check_batches(data), -1), reply)
         return reply
 
-    def _append(self, _request: Any, _admitted: Any, _guard: int, reply: Future[AppendResult]) -> None:
+    def _append(self, _request: Any, _admitted: Any, reply: Future[AppendResult], _guard: int) -> None:
         self.appended.append(reply)
 
 

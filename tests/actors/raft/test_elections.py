@@ -159,14 +159,14 @@ def test_leaders_come_back_on_a_machine_that_is_slower_than_elections_are_tried_
     """With all elections at once, each would be tried again before its answers were looked at, without end."""
     brokers = Brokers(3)
     groups = brokers.create(PARTITIONS)
-    for one in brokers.services.values():
+    for one in brokers.contexts.values():
         one.elections._at_once = AT_ONCE_HERE
     asked = count_requests(monkeypatch)
     brokers.kill(1)
-    del brokers.services[1]
+    del brokers.contexts[1]
 
     def are_led() -> bool:
-        return all(one.leadership.is_led(group) for one in brokers.services.values() for group in groups)
+        return all(one.leadership.is_led(group) for one in brokers.contexts.values() for group in groups)
 
     brokers.until(lambda: not are_led())
     killed_at, most = brokers.sim.clock.now(), 0

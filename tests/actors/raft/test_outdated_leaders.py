@@ -18,13 +18,13 @@ def leads(brokers: Brokers, group: str, broker: int) -> bool:
 def test_a_leader_without_links_to_its_voters_steps_down_when_others_know_its_successor() -> None:
     brokers = Brokers(4)
     brokers.tell_controller(CreateTopic("make it", "many", 1, 3))
-    brokers.until(lambda: all(one.metadata.topic("many") is not None for one in brokers.services.values()))
-    topic = brokers.services[1].metadata.topic("many")
+    brokers.until(lambda: all(one.metadata.topic("many") is not None for one in brokers.contexts.values()))
+    topic = brokers.contexts[1].metadata.topic("many")
     assert topic is not None
     group, voters = group_name("many", 0, topic.id), topic.partitions[0].replicas
     brokers.until(
         lambda: all(
-            (led := one.leadership.of(group)) is not None and len(led.in_sync) == 3 for one in brokers.services.values()
+            (led := one.leadership.of(group)) is not None and len(led.in_sync) == 3 for one in brokers.contexts.values()
         )
     )
     (first,) = [broker for broker in voters if leads(brokers, group, broker)]

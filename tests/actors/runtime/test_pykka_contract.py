@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import threading
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
@@ -17,7 +18,9 @@ from pykka._envelope import Envelope
 from actors.runtime import Actor, Address, Future, Node, Ref, Scheduler, SystemClock
 from actors.runtime.loop.trio_loop import run_scheduler
 from actors.runtime.mailbox import Mailbox
+from actors.runtime.pykka_hooks import HookedActor
 from tests.actors.runtime.probes import PATIENCE_SECONDS
+from tests.test_tree import ROOT, ROOTS, named
 
 HOOKS = {
     "_create_actor_inbox": [],
@@ -41,6 +44,26 @@ def test_pykka_is_the_minor_version_whose_private_hooks_are_known() -> None:
 def test_pykka_has_the_hook_in_the_expected_shape_and_the_actor_replaces_or_inherits_it(name: str) -> None:
     assert list(inspect.signature(getattr(pykka.Actor, name)).parameters) == HOOKS[name]
     assert list(inspect.signature(getattr(Actor, name)).parameters) == HOOKS[name]
+
+
+def test_one_module_alone_uses_private_names_of_pykka() -> None:
+    classes = (pykka.Actor, pykka.ActorRef, pykka.Future)
+    private = {name for owner in classes for name in (*dir(owner), *owner.__annotations__) if re.match("_[a-z]", name)}
+    private = private - {"_stop"} | {"_actor_weakref", "_ActorStop", "_envelope import"}
+    assert {"_actor_ref", "_get_hook", "_start_actor_loop"} <= private
+    uses = re.compile(rf"\bpykka\._|\b({'|'.join(private)})\b")
+    found = {named(path) for root in ROOTS for path in (ROOT / root).rglob("*.py") if uses.search(path.read_text())}
+    assert found == {"actors/runtime/pykka_hooks.py"}
+
+
+def test_no_actor_but_the_hooked_one_replaces_a_private_hook() -> None:
+    """`_stop`, too, which is a name of many things that are no actors."""
+    own = [cls for cls in _subclasses(HookedActor) if cls.__module__.partition(".")[0] in ROOTS]
+    assert {(cls, name) for cls in own for name in (*HOOKS, "_handle_failure") if name in vars(cls)} == set()
+
+
+def _subclasses(cls: type[Any]) -> set[type[Any]]:
+    return {inner for sub in cls.__subclasses__() for inner in (sub, *_subclasses(sub))}
 
 
 def test_pykkas_init_makes_the_inbox_the_stop_flag_and_the_ref_that_ours_builds_upon() -> None:

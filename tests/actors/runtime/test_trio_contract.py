@@ -1,19 +1,21 @@
-"""What the runtime takes from trio beyond its public interface."""
+"""What the runtime takes from trio.lowlevel and from the inside of trio."""
 
 from __future__ import annotations
 
+import re
 import selectors
 import socket
 
 import trio
 import trio.testing
 
-from actors.runtime.loop import readers
+from actors.runtime.loop.low_level import descriptor_of_trio
+from tests.test_tree import ROOT, named
 
 
 async def test_the_descriptor_that_trio_waits_with_is_ready_when_a_task_of_trio_is_due() -> None:
     """Without it everything works, and every message wakes a task."""
-    descriptor = readers._descriptor_of_trio()
+    descriptor = descriptor_of_trio()
     assert descriptor is not None
     watch = selectors.DefaultSelector()
     watch.register(descriptor, selectors.EVENT_READ)
@@ -46,3 +48,13 @@ async def test_trio_says_when_it_is_about_to_sleep_and_for_how_long() -> None:
     assert max(sleeps.timeouts) == 0
     await trio.sleep(0.01)
     assert 0 < max(sleeps.timeouts) <= 0.01
+
+
+def test_one_module_alone_uses_what_is_private_or_low_level_in_trio() -> None:
+    """Waiting for a socket aside: `wait_readable` and `wait_writable`."""
+    found = {
+        named(path)
+        for path in (ROOT / "actors").rglob("*.py")
+        if re.search(r"\btrio\._|\btrio\.lowlevel\.(?!wait_(read|writ)able)|trio\.lowlevel import", path.read_text())
+    }
+    assert found == {"actors/runtime/loop/low_level.py"}

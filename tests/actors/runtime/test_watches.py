@@ -7,7 +7,7 @@ import pytest
 
 from actors.runtime import Address, PeerDown, PeerUp, Terminated
 from actors.runtime.simulation import Simulation
-from actors.runtime.watches import Watches
+from actors.runtime.supervision import Watches
 from tests.actors.runtime.probes import Events, Fail, Note, Probe, Restarted, World
 
 

@@ -127,7 +127,7 @@ class Invariants:
         member = actor.member
         node, log = member.node, member.log
         broker = actor.address.broker
-        group = self._in_generation(actor.group, broker, node.generation)
+        group = self._in_generation(actor.raft_group, broker, node.generation)
         seen = self.seen.get((group, broker))
         if actor.actor_inbox.closed:
             if seen is not None and seen.actor is actor:
@@ -156,7 +156,7 @@ class Invariants:
             seen.watermark = node.watermark
             self._advanced(group, broker, seen, log)
         if cut and self.on_cut is not None:
-            self.on_cut(actor.group, broker)
+            self.on_cut(actor.raft_group, broker)
         self._compare_disk(group, broker, seen, log)
         self._compare_recovery_point(group, broker, seen, log)
         self._compare_membership(group, broker, seen)

@@ -139,15 +139,15 @@ class KafkaClient(Actor):
     def paused(self) -> bool:
         return self._held is not None
 
-    def _handle_receive(self, message: Any) -> Any:
+    def receive(self, message: Any) -> Any:
         if self._held is None:
-            return super()._handle_receive(message)
+            return super().receive(message)
         if type(message) is not Resume:
             self._held.append(message)
             return None
         held, self._held = self._held, None
         for one in held:
-            self._handle_receive(one)
+            self.receive(one)
         return None
 
     # -- what comes ----------------------------------------------------------------------------------------------

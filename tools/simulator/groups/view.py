@@ -140,26 +140,26 @@ class GroupView:
         """This actor has handled a message."""
         if type(actor) is GroupCoordinator:
             self._look_at_coordinator(actor)
-        if type(actor) is not Replica or not actor.group.startswith(_PREFIX):
+        if type(actor) is not Replica or not actor.raft_group.startswith(_PREFIX):
             return
-        if not actor.is_open or actor.member.node.watermark <= self._applied.get(actor.group, 0):
+        if not actor.is_open or actor.member.node.watermark <= self._applied.get(actor.raft_group, 0):
             return
         member = actor.member
-        offset, end = self._applied.get(actor.group, 0), member.node.watermark
+        offset, end = self._applied.get(actor.raft_group, 0), member.node.watermark
         while offset < end:
             batches = parse_batches(member.log.read(offset, READ_BYTES, up_to=end).read())
             for position, header in zip(batches.positions, batches.headers, strict=True):
                 if header.base_offset >= offset and not header.is_control and not header.is_transactional:
-                    self._reads_from = actor.group
+                    self._reads_from = actor.raft_group
                     self._apply(
                         [(one.key or b"", one.value) for one in records(batches.data, position, limit=RECORD_BYTES_MAX)]
                     )
                 offset = header.next_offset
             if not batches.headers:
                 return  # this log begins later: another replica has what is missing
-            self._applied[actor.group] = offset
+            self._applied[actor.raft_group] = offset
             if self.on_commit is not None:
-                self.on_commit(actor.group)
+                self.on_commit(actor.raft_group)
 
     def _look_at_coordinator(self, actor: GroupCoordinator) -> None:
         """Once it has loaded, and before it has decided anything, it knows exactly what is committed.

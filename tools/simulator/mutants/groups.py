@@ -68,7 +68,7 @@ def _land_in_any_case(self: Coordinator, life: int, flight: Any, future: Future[
 def _lead_as_before(self: Coordinator, replica: Address, epoch: int) -> None:
     self._replica, self._epoch = replica, epoch
     if self._machine is None or not self._ready:
-        self._forget(ErrorCode.NOT_COORDINATOR)
+        self._forget()
         self._load()
 
 
@@ -76,7 +76,7 @@ def _follow_as_before(self: Coordinator, message: LeadershipChanged) -> None:
     if message.epoch < 0:
         self._epoch = -1
     elif message.epoch > self._epoch:
-        _lead_as_before(self, replica_address(message.group, self.node.broker), message.epoch)
+        _lead_as_before(self, replica_address(message.raft_group, self.node.broker), message.epoch)
 
 
 # -- offsets ---------------------------------------------------------------------------------------------------------

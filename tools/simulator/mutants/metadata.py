@@ -91,7 +91,7 @@ def _begin_anew_in_memory(self: Controller, snapshot: bytes) -> None:
 
 
 def _begin_anew_without_word(self: Controller, snapshot: bytes) -> None:
-    checkpoint.write_snapshot(self._services.handles.filesystem, self._snapshots.path, snapshot)
+    checkpoint.write_snapshot(self.context.handles.filesystem, self._snapshots.path, snapshot)
     self.metadata.restore(snapshot)
 
 
@@ -182,7 +182,7 @@ def _check_move_hastily(self: Replica, _message: _CheckMove) -> None:
     self._checks_move = self.leads and self._is_moving
     if not self._checks_move:
         return
-    move = self._services.metadata.topics[self._topic_id].partitions[self._number].moves
+    move = self.context.metadata.topics[self._topic_id].partitions[self._number].moves
     done = EndMove("", self._topic_id, self._number, move, self._member.node.membership.brokers)
     self.send(Address("controller", "", self.node.broker), done)
     self.after(0.05, _CheckMove())
@@ -193,7 +193,7 @@ def _replicas_only(self: PartitionState) -> tuple[int, ...]:
 
 
 def _announced_last(self: Leadership, group: str, broker: int, epoch: int, in_sync: tuple[int, ...]) -> None:
-    self._groups[group] = Led(broker, epoch, in_sync)
+    self._raft_groups[group] = Led(broker, epoch, in_sync)
 
 
 _NAMED_IN: tuple[object, ...] = (

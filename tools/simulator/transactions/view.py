@@ -125,13 +125,13 @@ class TransactionView:
         if topic is None or not (topic.name in _TOPICS or topic.name.startswith(PASSING)):
             return
         place = (topic.name, number)
-        if topic.name not in _TOPICS and not self._is_there(place, actor.group):
+        if topic.name not in _TOPICS and not self._is_there(place, actor.raft_group):
             return
         end = actor.member.node.watermark
-        if end > self._applied.get(actor.group, 0):
-            self._read_on(actor.group, place, actor.member.log, end)
+        if end > self._applied.get(actor.raft_group, 0):
+            self._read_on(actor.raft_group, place, actor.member.log, end)
         if topic.name == TOPIC or topic.name not in _TOPICS:
-            self._compare(place, actor.group, actor.address.broker, actor.member.log)
+            self._compare(place, actor.raft_group, actor.address.broker, actor.member.log)
 
     def _is_there(self, place: Place, group: str) -> bool:
         """Is this group of the newest topic of its name? What a broker still does in an older one is not looked at."""

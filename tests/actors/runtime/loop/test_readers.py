@@ -21,7 +21,7 @@ from tests.actors.runtime.probes import PATIENCE_SECONDS
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways: where trio's descriptor can be had, and where it cannot."""
     if request.param == "woken by trio":
-        monkeypatch.setattr(readers, "_descriptor_of_trio", lambda: None)
+        monkeypatch.setattr(readers, "descriptor_of_trio", lambda: None)
     return str(request.param)
 
 
