@@ -290,10 +290,7 @@ class SimulatedConsumer(KafkaClient):
         self.ask_coordinator(OFFSET_FETCH, request, version, told)
 
     def _position_told(self, number: int, owned: OwnedPartition, offset: int, asked_at: float) -> None:
-        clients = self.services.clients
-        since = asked_at - clients.stale_s
-        if since >= clients.calm_since():
-            self.view.fetched(self.group, number, offset, since)
+        self.view.fetched(self.group, number, offset, asked_at)
         if self.owned.get(number) is owned and owned.position is None:
             owned.position = max(offset, 0)
             owned.committed = offset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import log.machines.group.consumer.group
 import log.machines.group.consumer.reconciliation
@@ -14,7 +15,7 @@ from actors.partition.replica import Replica
 from actors.runtime import Address, Future
 from log.machines.coordination import Effects, Moment
 from log.machines.group.classic.group import ClassicGroup, ClassicState
-from log.machines.group.classic.members import ClassicMembers
+from log.machines.group.classic.members import ClassicMember, ClassicMembers
 from log.machines.group.consumer.epochs import ConsumerEpochs
 from log.machines.group.consumer.group import ConsumerGroup
 from log.machines.group.consumer.member import ConsumerMember
@@ -25,7 +26,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.group_records import OffsetCommitKey
 from protocol.messages.sync_group import SyncGroupRequest
 from tools.simulator.mutants.mutant import Mutant
-from tools.simulator.settings.groups import CONSUMER, COOPERATIVE, EAGER
+from tools.simulator.settings.groups import CONSUMER, COOPERATIVE, EAGER, LEFT_BEHIND
 
 _DEATHS = ("kill", "kill-all", "isolate", "reconnect", "usurp", "transfer")
 _CLASSIC = (EAGER, COOPERATIVE)
@@ -146,6 +147,13 @@ def _know_statics_by_any_id(self: ClassicMembers, member_id: str, instance_id: s
     return ErrorCode.NONE if error == ErrorCode.FENCED_INSTANCE_ID else error
 
 
+def _static_of_any_id(self: ClassicMembers, member_id: str) -> ClassicMember:
+    """The member, or the static member that has its instance id now: a member id begins with it."""
+    if member_id not in self._members:
+        member_id = self._statics[member_id[: -len(f"-{UUID(int=0)}")]]
+    return self._members[member_id]
+
+
 # -- new groups --------------------------------------------------------------------------------------------------------
 
 
@@ -196,7 +204,7 @@ GROUP_MUTANTS: dict[str, Mutant] = {
     ),
     "stale-generation-commits": Mutant(
         "a member commits for a generation that is over", ClassicGroup, "refuses_commit", _refuse_strangers_only,
-        faults=_DEATHS, groups=_CLASSIC, writers=1,
+        faults=(), groups=(LEFT_BEHIND, LEFT_BEHIND), writers=1,
     ),
     "first-offset-replayed": Mutant(
         "after a failover the first offset that was ever committed counts", GroupMachine, "_replay_offset",
@@ -217,7 +225,8 @@ GROUP_MUTANTS: dict[str, Mutant] = {
     ),
     "statics-not-fenced": Mutant(
         "the instance id alone lets a client speak for a static member", ClassicMembers, "refusal",
-        _know_statics_by_any_id, faults=_DEATHS, groups=_CLASSIC, writers=1,
+        _know_statics_by_any_id, also=((ClassicMembers, "__getitem__", _static_of_any_id),), faults=(),
+        groups=_CLASSIC, writers=1,
     ),
     "released-too-early": Mutant(
         "a member of a new group gets what another has not released", ConsumerState, "is_free", lambda *_args: True,

@@ -209,7 +209,15 @@ LOG_MUTANTS: dict[str, Mutant] = {
         _append_without_producers,
         faults=("kill", "reconnect", "transfer"),
     ),
-    "torn-tail-kept": Mutant("recovery checks no batch", recovery._Scan, "_take", _take_torn, faults=("power",)),
+    "torn-tail-kept": Mutant(
+        "recovery checks no batch",
+        recovery._Scan,
+        "_take",
+        _take_torn,
+        faults=("power", "slow-sync"),
+        partitions=3,
+        writers=8,
+    ),
     "epochs-from-batches": Mutant(
         "the epoch cache is rebuilt from batches alone",
         recovery,

@@ -31,7 +31,8 @@ class Mutant:
     groups: tuple[str, ...] = ()
     """Which kinds of consumer groups there are."""
     writers: int | None = None
-    transactions: bool = False
+    transactions: bool | str = False
+    """CLASSIC: only those of classic clients."""
     unreplicated: int = 0
     pipelined: bool = False
 

@@ -35,6 +35,8 @@ from log.segment.transaction_index import AbortedTransaction
 from protocol.error_codes import ErrorCode
 from tools.simulator.mutants.groups import _answer_at_once
 from tools.simulator.mutants.mutant import Mutant
+from tools.simulator.settings.groups import COOPERATIVE, EAGER
+from tools.simulator.settings.transactions import CLASSIC
 
 _LATE = ("late-request",)
 _VOUCHING = ("late-vouching",)
@@ -300,7 +302,8 @@ TRANSACTION_MUTANTS = {
     ),
     "marker-of-an-old-coordinator": Mutant(
         "a marker of a coordinator that another has followed ends what that one let begin",
-        ProducerStates, "check_marker", _mark_for_older_coordinator, faults=_FAULTS, transactions=True, writers=1,
+        ProducerStates, "check_marker", _mark_for_older_coordinator, faults=("transfer",), transactions=CLASSIC,
+        writers=1,
     ),
     "late-marker": Mutant(
         "a marker that comes late ends the next transaction",
@@ -378,7 +381,7 @@ TRANSACTION_MUTANTS = {
     ),
     "classic-offsets-not-verified": Mutant(
         "offsets of a classic client are let in unasked: those that come late are pending for ever",
-        group_coordinator, "ask_to_vouch", _trust_whoever_added, faults=_LATE, transactions=True, writers=1,
+        group_coordinator, "ask_to_vouch", _trust_whoever_added, faults=_LATE, transactions=CLASSIC, writers=1,
     ),
     "refused-offsets-kept": Mutant(
         "offsets are kept whatever the transaction's coordinator says: those that come late are pending for ever",
@@ -393,8 +396,8 @@ TRANSACTION_MUTANTS = {
         MarkerGuards, "refusal", _never_refuse, faults=_VOUCHING, transactions=True, writers=1,
     ),
     "confirmed-by-itself": Mutant(
-        "a coordinator tells what it knows while its replica leads as far as that can tell: offsets go back",
-        Replica, "_confirm", _confirmed_by_itself, faults=("old-word",), transactions=True, writers=1,
+        "a replica refuses a good append, and a coordinator tells old offsets, while it leads as far as it can tell",
+        Replica, "_confirm", _confirmed_by_itself, faults=("old-word",), groups=(EAGER, COOPERATIVE), writers=1,
     ),
     "unstable-offsets-told": Mutant(
         "a group's offsets are told while it is undecided whether others count: records are copied twice",
