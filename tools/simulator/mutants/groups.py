@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -180,76 +181,71 @@ def _keep_target(self: ConsumerEpochs) -> None:
 _update_target = ConsumerEpochs.update_target
 
 
+_of_classic = partial(Mutant, faults=_DEATHS, groups=_CLASSIC, writers=1)
+_of_new = partial(Mutant, groups=(CONSUMER,), writers=1, partitions=3)
+
 GROUP_MUTANTS: dict[str, Mutant] = {
-    "answered-before-commit": Mutant(
+    "answered-before-commit": _of_classic(
         "a coordinator answers before what it decided is committed", Coordinator, "_decided", _answer_at_once,
-        faults=_DEATHS, groups=_CLASSIC, writers=1,
     ),
-    "loaded-uncertain": Mutant(
+    "loaded-uncertain": _of_classic(
         "a coordinator loads up to the watermark that it knows, while more may be committed", Replica, "_handlers",
-        {**Replica._handlers, FindOffset: _find_uncertain_end}, faults=_DEATHS, groups=_CLASSIC, writers=1,
+        {**Replica._handlers, FindOffset: _find_uncertain_end},
     ),
-    "lost-append-counts": Mutant(
+    "lost-append-counts": _of_classic(
         "a coordinator answers as if an append had worked that failed", Coordinator, "_landed", _land_in_any_case,
-        faults=_DEATHS, groups=_CLASSIC, writers=1,
     ),
-    "state-kept-across-leaders": Mutant(
+    "state-kept-across-leaders": _of_classic(
         "a coordinator that leads again goes on with what it knew", Coordinator, "_lead", _lead_as_before,
         also=((GroupCoordinator, "_handlers", {**GroupCoordinator._handlers, LeadershipChanged: _follow_as_before}),),
-        faults=("transfer",), groups=_CLASSIC, writers=1,
+        faults=("transfer",),
     ),
-    "any-commit-taken": Mutant(
+    "any-commit-taken": _of_classic(
         "any member may commit", ClassicGroup, "refuses_commit", lambda *_args, **_of: ErrorCode.NONE,
-        faults=_DEATHS, groups=_CLASSIC, writers=1,
     ),
     "stale-generation-commits": Mutant(
         "a member commits for a generation that is over", ClassicGroup, "refuses_commit", _refuse_strangers_only,
         faults=(), groups=(LEFT_BEHIND, LEFT_BEHIND), writers=1,
     ),
-    "first-offset-replayed": Mutant(
+    "first-offset-replayed": _of_classic(
         "after a failover the first offset that was ever committed counts", GroupMachine, "_replay_offset",
-        _replay_first_offset, faults=_DEATHS, groups=_CLASSIC, writers=1,
+        _replay_first_offset,
     ),
-    "sessions-never-end": Mutant(
-        "a silent member stays in its group", ClassicGroup, "_session_over", _never_over,
-        faults=(), groups=_CLASSIC, writers=1,
+    "sessions-never-end": _of_classic(
+        "a silent member stays in its group", ClassicGroup, "_session_over", _never_over, faults=(),
     ),
-    "generation-not-counted": Mutant(
+    "generation-not-counted": _of_classic(
         "a rebalance does not begin a generation", ClassicGroup, "_complete_join", _complete_join_in_place,
-        faults=_DEATHS, groups=_CLASSIC, writers=1,
     ),
-    "assignment-told-early": Mutant(
+    "assignment-told-early": _of_classic(
         "followers are told what they had before their leader has assigned", ClassicGroup, "sync",
         _sync_with_what_is_there, also=((ClassicGroup, "_complete_join", _keep_assignments),),
-        faults=_DEATHS, groups=_CLASSIC, writers=1,
     ),
-    "statics-not-fenced": Mutant(
+    "statics-not-fenced": _of_classic(
         "the instance id alone lets a client speak for a static member", ClassicMembers, "refusal",
         _know_statics_by_any_id, also=((ClassicMembers, "__getitem__", _static_of_any_id),), faults=(),
-        groups=_CLASSIC, writers=1,
     ),
-    "released-too-early": Mutant(
+    "released-too-early": _of_new(
         "a member of a new group gets what another has not released", ConsumerState, "is_free", lambda *_args: True,
-        faults=_DEATHS, groups=(CONSUMER,), writers=1, partitions=3,
+        faults=_DEATHS,
     ),
-    "revocation-not-awaited": Mutant(
+    "revocation-not-awaited": _of_new(
         "what a member of a new group shall give up counts as given up", log.machines.group.consumer.reconciliation,
-        "_still_has", lambda *_args: False, faults=_DEATHS, groups=(CONSUMER,), writers=1, partitions=3,
+        "_still_has", lambda *_args: False, faults=_DEATHS,
     ),
-    "stale-epoch-commits": Mutant(
+    "stale-epoch-commits": _of_new(
         "a member of a new group commits with an epoch that is over", log.machines.group.consumer.group,
-        "_refuses_epoch", lambda *_args: ErrorCode.NONE, faults=_DEATHS, groups=(CONSUMER,), writers=1, partitions=3,
+        "_refuses_epoch", lambda *_args: ErrorCode.NONE, faults=_DEATHS,
     ),
-    "new-sessions-never-end": Mutant(
-        "a silent member stays in its new group", ConsumerGroup, "begin_session", _no_session,
-        faults=(), groups=(CONSUMER,), writers=1, partitions=3,
+    "new-sessions-never-end": _of_new(
+        "a silent member stays in its new group", ConsumerGroup, "begin_session", _no_session, faults=(),
     ),
-    "epoch-not-counted": Mutant(
+    "epoch-not-counted": _of_new(
         "the epoch of a new group does not grow when members come and go", ConsumerEpochs, "begin", _no_new_epoch,
-        faults=(), groups=(CONSUMER,), writers=1, partitions=3,
+        faults=(),
     ),
-    "target-kept": Mutant(
+    "target-kept": _of_new(
         "a member that joins a new group later gets no partitions", ConsumerEpochs, "update_target", _keep_target,
-        faults=(), groups=(CONSUMER,), writers=1, partitions=3,
+        faults=(),
     ),
 }  # fmt: skip

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 from tools.simulator.settings.faults import FAULTS
+
+_PLANTED = ("why", "target", "name", "replacement", "also")
 
 
 @frozen(slots=True)
@@ -43,11 +45,4 @@ class Mutant:
     @property
     def how(self) -> dict[str, Any]:
         """What a seed's settings are to be, apart from its own."""
-        return {
-            "faults": self.faults, "brokers": self.brokers, "replication_factor": self.replication_factor,
-            "min_insync_replicas": self.min_insync_replicas, "partitions": self.partitions,
-            "admins": self.admins, "seconds": self.seconds,
-            "snapshot_bytes": self.snapshot_bytes, "events_max": self.events_max,
-            "groups": self.groups, "writers": self.writers, "transactions": self.transactions,
-            "unreplicated": self.unreplicated, "pipelined": self.pipelined,
-        }  # fmt: skip
+        return asdict(self, recurse=False, filter=lambda field, _: field.name not in _PLANTED)
