@@ -19,14 +19,13 @@ from log.machines.group.classic.group import ClassicGroup, ClassicState
 from log.machines.group.classic.members import ClassicMember, ClassicMembers
 from log.machines.group.consumer.epochs import ConsumerEpochs
 from log.machines.group.consumer.group import ConsumerGroup
-from log.machines.group.consumer.member import ConsumerMember
 from log.machines.group.consumer.state import ConsumerState
 from log.machines.group.machine import GroupMachine
 from log.raft.leader import Leader
 from protocol.error_codes import ErrorCode
 from protocol.messages.group_records import OffsetCommitKey
 from protocol.messages.sync_group import SyncGroupRequest
-from tools.simulator.mutants.mutant import Mutant
+from tools.simulator.mutants.mutant import Mutant, always
 from tools.simulator.settings.groups import CONSUMER, COOPERATIVE, EAGER, LEFT_BEHIND
 
 _DEATHS = ("kill", "kill-all", "isolate", "reconnect", "usurp", "transfer")
@@ -101,10 +100,6 @@ def _replay_first_offset(self: GroupMachine, key: OffsetCommitKey, value: Any, p
 # -- classic groups ----------------------------------------------------------------------------------------------------
 
 
-def _never_over(self: ClassicGroup, member_id: str, moment: Moment) -> None:
-    """A silent member stays."""
-
-
 _complete_join = ClassicGroup._complete_join
 
 
@@ -113,14 +108,6 @@ def _complete_join_in_place(self: ClassicGroup, moment: Moment) -> None:
     _complete_join(self, moment)
     if self.generation > before > 0:
         self.generation = before
-
-
-_refuses_sync = ClassicGroup._refuses_sync
-
-
-def _refuse_no_generation(self: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
-    error = _refuses_sync(self, request)
-    return ErrorCode.NONE if error == ErrorCode.ILLEGAL_GENERATION and self.state != ClassicState.PREPARING else error
 
 
 def _keep_assignments(self: ClassicGroup, moment: Moment) -> None:
@@ -156,10 +143,6 @@ def _static_of_any_id(self: ClassicMembers, member_id: str) -> ClassicMember:
 
 
 # -- new groups --------------------------------------------------------------------------------------------------------
-
-
-def _no_session(self: ConsumerGroup, member: ConsumerMember, moment: Moment) -> None:
-    """A silent member stays."""
 
 
 def _no_new_epoch(self: ConsumerEpochs, cause: str, moment: Moment) -> None:
@@ -200,9 +183,7 @@ GROUP_MUTANTS: dict[str, Mutant] = {
         also=((GroupCoordinator, "_handlers", {**GroupCoordinator._handlers, LeadershipChanged: _follow_as_before}),),
         faults=("transfer",),
     ),
-    "any-commit-taken": _of_classic(
-        "any member may commit", ClassicGroup, "refuses_commit", lambda *_args, **_of: ErrorCode.NONE,
-    ),
+    "any-commit-taken": _of_classic("any member may commit", ClassicGroup, "refuses_commit", always(ErrorCode.NONE)),
     "stale-generation-commits": Mutant(
         "a member commits for a generation that is over", ClassicGroup, "refuses_commit", _refuse_strangers_only,
         faults=(), groups=(LEFT_BEHIND, LEFT_BEHIND), writers=1,
@@ -212,7 +193,7 @@ GROUP_MUTANTS: dict[str, Mutant] = {
         _replay_first_offset,
     ),
     "sessions-never-end": _of_classic(
-        "a silent member stays in its group", ClassicGroup, "_session_over", _never_over, faults=(),
+        "a silent member stays in its group", ClassicGroup, "_session_over", always(None), faults=(),
     ),
     "generation-not-counted": _of_classic(
         "a rebalance does not begin a generation", ClassicGroup, "_complete_join", _complete_join_in_place,
@@ -226,19 +207,19 @@ GROUP_MUTANTS: dict[str, Mutant] = {
         _know_statics_by_any_id, also=((ClassicMembers, "__getitem__", _static_of_any_id),), faults=(),
     ),
     "released-too-early": _of_new(
-        "a member of a new group gets what another has not released", ConsumerState, "is_free", lambda *_args: True,
+        "a member of a new group gets what another has not released", ConsumerState, "is_free", always(True),
         faults=_DEATHS,
     ),
     "revocation-not-awaited": _of_new(
         "what a member of a new group shall give up counts as given up", log.machines.group.consumer.reconciliation,
-        "_still_has", lambda *_args: False, faults=_DEATHS,
+        "_still_has", always(False), faults=_DEATHS,
     ),
     "stale-epoch-commits": _of_new(
         "a member of a new group commits with an epoch that is over", log.machines.group.consumer.group,
-        "_refuses_epoch", lambda *_args: ErrorCode.NONE, faults=_DEATHS,
+        "_refuses_epoch", always(ErrorCode.NONE), faults=_DEATHS,
     ),
     "new-sessions-never-end": _of_new(
-        "a silent member stays in its new group", ConsumerGroup, "begin_session", _no_session, faults=(),
+        "a silent member stays in its new group", ConsumerGroup, "begin_session", always(None), faults=(),
     ),
     "epoch-not-counted": _of_new(
         "the epoch of a new group does not grow when members come and go", ConsumerEpochs, "begin", _no_new_epoch,

@@ -23,7 +23,7 @@ from log.segment.producer_state import Producer, ProducerStates, WrittenBatch
 from log.segment.segment import Segment
 from protocol.error_codes import ErrorCode
 from protocol.records.batches import BatchHeader, RecordBatches, read_header
-from tools.simulator.mutants.mutant import Mutant
+from tools.simulator.mutants.mutant import Mutant, always
 
 
 def _answer_at_once(
@@ -63,10 +63,6 @@ def _take_torn(self: recovery._Scan, data: memoryview, at: int, position: int) -
         self._epochs.assign(header.leader_epoch, header.base_offset)
     self.end_offset = header.next_offset
     return None
-
-
-def _check_nothing(_self: Refusals, _group: str, _header: BatchHeader, _now: float, _producers: ProducerStates) -> None:
-    pass
 
 
 _read_checkpoints = recovery._read_checkpoints
@@ -110,10 +106,6 @@ _batches_from = recovery._batches_from
 
 def _batches_after(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
     return ((at, header) for at, header in _batches_from(segment, offset) if header.base_offset != offset)
-
-
-def _write_nothing_again(_segments: list[Segment], _flushed_offset: int) -> None:
-    pass
 
 
 def _remove_no_snapshots_above(self: SavedState, unwanted: Callable[[int], bool]) -> None:
@@ -217,7 +209,7 @@ LOG_MUTANTS: dict[str, Mutant] = {
         faults=("kill", "kill-all"),
     ),
     "failed-sync-forgotten": Mutant(
-        "what a failed sync left in the page cache passes for durable", opening, "_write_again", _write_nothing_again,
+        "what a failed sync left in the page cache passes for durable", opening, "_write_again", always(None),
         faults=("sync-error", "power-all", "power"),
     ),
     "snapshots-not-rolled-back": Mutant(
@@ -234,7 +226,7 @@ LOG_MUTANTS: dict[str, Mutant] = {
     ),
     "refused-batch-overtaken": Mutant(
         "what a producer sent behind a batch that was refused for now is out of order, or takes its place", Refusals,
-        "check", _check_nothing, brokers=None, pipelined=True,
+        "check", always(None), brokers=None, pipelined=True,
     ),
     "dedupe-last-batch-only": Mutant(
         "only a producer's last batch is known again", ProducerStates, "check", _check_last_batch,

@@ -35,7 +35,7 @@ from log.raft.membership import Membership, MembershipHistory
 from log.raft.ready import LeaderBatch
 from log.recovery import checkpoint
 from log.replica.member import MEMBERSHIP_FILE, Member
-from tools.simulator.mutants.mutant import Mutant
+from tools.simulator.mutants.mutant import Mutant, always
 
 _SNAPSHOT_BYTES = 1000
 _DEATHS = ("kill", "kill-all", "isolate", "reconnect", "usurp")
@@ -74,10 +74,6 @@ def _is_certain_at_once(self: Controller) -> bool:
 
 def _end_of_log(_self: Replay, member: Member) -> int:
     return member.log.end_offset
-
-
-def _answer_to_nothing(_self: Metadata, _request_id: str) -> None:
-    return None
 
 
 def _save_no_snapshot(self: SnapshotSchedule, log: PartitionLog) -> None:
@@ -144,19 +140,11 @@ def _reconcile_in_a_row(self: Leader, now: float) -> None:
         _reconcile(self, now)
 
 
-def _has_heard_enough(_self: Leader) -> bool:
-    return False
-
-
 # -- topics and moves ------------------------------------------------------------------------------------------------
 
 
 def _group_name_for_all(topic: str, number: int, _topic_id: str) -> str:
     return f"{topic}-{number}.any"
-
-
-def _is_complete_always(_self: Replay, _member: Member) -> bool:
-    return True
 
 
 def _plan_any_voters(metadata: Metadata, request: Request, about: Circumstances) -> Plan:
@@ -224,9 +212,7 @@ METADATA_MUTANTS: dict[str, Mutant] = {
     "applied-uncommitted": _of_operations(
         "a broker applies its log to the end", Replay, "_applicable_end", _end_of_log, faults=_DEATHS,
     ),
-    "done-twice": _of_operations(
-        "an operation that is repeated is done again", Metadata, "answer_to", _answer_to_nothing,
-    ),
+    "done-twice": _of_operations("an operation that is repeated is done again", Metadata, "answer_to", always(None)),
     "cut-without-snapshot": _of_snapshots(
         "the metadata log is cut, and no snapshot takes its place", SnapshotSchedule, "save", _save_no_snapshot,
         faults=("kill",),
@@ -258,8 +244,8 @@ METADATA_MUTANTS: dict[str, Mutant] = {
         _reconcile_in_a_row, faults=("usurp", "transfer", "kill", "empty"),
     ),
     "later-move-undone": Mutant(
-        "a leader that has not heard of the last move goes by an earlier one", Leader, "_has_heard_less",
-        _has_heard_enough, faults=("move-ended", "late-word"), brokers=4, replication_factor=3, admins=1,
+        "a leader that has not heard of the last move goes by an earlier one", Leader, "_has_heard_less", always(False),
+        faults=("move-ended", "late-word"), brokers=4, replication_factor=3, admins=1,
     ),
     "name-used-again": _of_operations(
         "another topic of the same name finds the first one's files", actors.partition.hosting, "group_name",
@@ -267,7 +253,7 @@ METADATA_MUTANTS: dict[str, Mutant] = {
         faults=("kill", "isolate"),
     ),
     "strays-removed-too-early": _of_snapshots(
-        "what the metadata does not want yet is removed", Replay, "is_complete", _is_complete_always,
+        "what the metadata does not want yet is removed", Replay, "is_complete", always(True),
         faults=("kill", "kill-all"),
     ),
     "move-ended-by-others": _of_moves(

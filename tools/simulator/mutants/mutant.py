@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from attrs import asdict, frozen
 
 from tools.simulator.settings.faults import FAULTS
+
+
+def always(value: object) -> Callable[..., Any]:
+    """A function that ignores its arguments and gives this value, to stand in the place of another."""
+    return lambda *_args, **_of: value
+
 
 _PLANTED = ("why", "target", "name", "replacement", "also")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 
 from attrs import evolve
@@ -30,7 +29,7 @@ from log.recovery import losses
 from log.replica.member import Member
 from log.replica.vote_journal import VoteJournal
 from protocol.records.batches import RecordBatches, parse_batches
-from tools.simulator.mutants.mutant import Mutant
+from tools.simulator.mutants.mutant import Mutant, always
 
 
 def _commit_alone(self: Leader) -> None:
@@ -43,14 +42,6 @@ def _commit_any_term(self: Leader) -> None:
     held = sorted((self._held_by(voter) for voter in membership.voters), reverse=True)
     self.certain = True
     self.state.commit(held[membership.majority - 1])
-
-
-def _has_quorum_always(_self: Leader, _now: float) -> bool:
-    return True
-
-
-def _no_deadline(_self: Leader) -> None:
-    return None
 
 
 def _advance_unverified(self: Follower) -> None:
@@ -79,23 +70,11 @@ def _meets_anywhere(self: Follower, prev_end: int, _prev_epoch: int) -> bool:
     return prev_end <= self.state.log.end_offset
 
 
-def _flushed_already(_self: Follower) -> int:
-    return 1 << 62
-
-
 def _send_before_saved(self: Member, ready: Ready) -> None:
     self.outbox += ready.messages
 
 
 _get = VoteJournal.get
-
-
-def _doubt_nothing(_self: VoteJournal, _partitions: set[str]) -> None:
-    pass
-
-
-def _note_no_era(_self: VoteJournal, _votes: Mapping[str, Vote]) -> None:
-    pass
 
 
 def _forget_vote(self: VoteJournal, partition: str) -> Vote:
@@ -108,10 +87,6 @@ def _forget_term(_self: VoteJournal, _partition: str) -> Vote:
 
 def _has_any_directory(self: Membership, broker: int, _directory: str) -> bool:
     return broker in self.brokers
-
-
-def _not_marked(_files: object, _directory: str) -> bool:
-    return False
 
 
 _become = RaftNode._become
@@ -224,8 +199,8 @@ RAFT_MUTANTS: dict[str, Mutant] = {
     "commit-without-majority": Mutant("a leader commits what it alone has", Leader, "commit", _commit_alone),
     "commit-older-term": Mutant("an older term's batch is committed by counting", Leader, "commit", _commit_any_term),
     "serve-without-quorum": Mutant(
-        "a leader answers for ever", Leader, "has_quorum", _has_quorum_always,
-        also=((Leader, "next_deadline", _no_deadline),), faults=("isolate", "transfer"),
+        "a leader answers for ever", Leader, "has_quorum", always(True),
+        also=((Leader, "next_deadline", always(None)),), faults=("isolate", "transfer"),
     ),
     "watermark-unverified": Mutant(
         "a follower's watermark goes beyond what it verified", Follower, "advance", _advance_unverified,
@@ -244,18 +219,18 @@ RAFT_MUTANTS: dict[str, Mutant] = {
     "no-epoch-check": Mutant(
         "logs meet wherever both have something", Follower, "_meets", _meets_anywhere, faults=("usurp",),
     ),
-    "acknowledge-unflushed": Mutant("a follower does not wait for its disk", Follower, "_flushed", _flushed_already),
+    "acknowledge-unflushed": Mutant("a follower does not wait for its disk", Follower, "_flushed", always(1 << 62)),
     "vote-told-before-saved": Mutant("a vote is told before it is on disk", Member, "_send", _send_before_saved),
     "led-before-saved": Mutant(
         "a single voter leads before its vote is on disk", Candidate, "_ask", _ask_and_lead, unreplicated=1,
     ),
     "lost-votes-trusted": Mutant(
         "a broker whose vote journal is lost takes itself for one that has never voted", VoteJournal, "_doubt",
-        _doubt_nothing, faults=("lost-votes", "sniper"),
+        always(None), faults=("lost-votes", "sniper"),
     ),
     "era-not-noted": Mutant(
         "a broker that loses its vote journal goes on where it has voted before, after others had lost theirs",
-        VoteJournal, "_note_era", _note_no_era, faults=("lost-votes", "sniper"),
+        VoteJournal, "_note_era", always(None), faults=("lost-votes", "sniper"),
     ),
     "vote-forgotten": Mutant(
         "a restart forgets the vote", VoteJournal, "get", _forget_vote, faults=("sniper", "kill-all"), brokers=5,
@@ -266,7 +241,7 @@ RAFT_MUTANTS: dict[str, Mutant] = {
         "an emptied broker is still a voter", Membership, "has", _has_any_directory, faults=("empty", "sniper", "cut"),
     ),
     "lost-data-votes": Mutant(
-        "a replica that lost data votes as before", losses, "is_marked", _not_marked, faults=("power",), partitions=3,
+        "a replica that lost data votes as before", losses, "is_marked", always(False), faults=("power",), partitions=3,
     ),
     "recovered-too-early": Mutant(
         "a replica that lost data counts again before it was brought anything", Leader, "on_answer",

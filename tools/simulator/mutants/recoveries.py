@@ -7,14 +7,10 @@ from functools import partial
 from actors.raft.raft_actor import RaftActor
 from actors.raft.spec import ReplicaSpec
 from log.raft.membership import Voter
-from tools.simulator.mutants.mutant import Mutant
+from tools.simulator.mutants.mutant import Mutant, always
 from tools.simulator.topics.recoveries import KIND
 
 _FAULTS = (KIND, "kill", "transfer")
-
-
-def _drop_log(_self: ReplicaSpec, _replica: Voter, _generation: int) -> bool:
-    return False
 
 
 _begin_generation = RaftActor.begin_generation
@@ -30,7 +26,7 @@ _of_recoveries = partial(Mutant, faults=_FAULTS, brokers=4, replication_factor=3
 RECOVERY_MUTANTS = {
     "survivor-drops-log": _of_recoveries(
         "the survivors of a recovery drop what they have, as replicas that were given up do", ReplicaSpec, "keeps_log",
-        _drop_log,
+        always(False),
     ),
     "given-up-goes-on": _of_recoveries(
         "a replica that was given up stays in its old generation", RaftActor, "begin_generation", _begin_as_survivor,

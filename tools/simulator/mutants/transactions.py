@@ -11,18 +11,15 @@ from attrs import evolve
 from actors.coordination import groups as group_coordinator
 from actors.coordination.coordinator import Coordinator
 from actors.coordination.transactions import TransactionCoordinator, _Send
-from actors.messages.replica import AppendMarker, LeadershipAnswer, ReadSlice, SliceRead
+from actors.messages.replica import LeadershipAnswer, ReadSlice, SliceRead
 from actors.partition import transaction_gate
 from actors.partition.replica import Replica
 from actors.partition.transaction_gate import TransactionGate
-from actors.raft.leadership import Leadership
-from actors.runtime import Future
 from actors.serving.kafka.handlers import write_txn_markers
 from log.machines.coordination import Effects, Moment
 from log.machines.group.machine import GroupMachine
 from log.machines.group.offsets.marker_guards import MarkerGuards
 from log.machines.group.offsets.requests import OffsetRequests
-from log.machines.metadata.metadata import Metadata
 from log.machines.transaction import ending
 from log.machines.transaction.effects import Markers, TransactionEffects
 from log.machines.transaction.machine import TransactionMachine
@@ -35,7 +32,7 @@ from log.segment.segment import Segment
 from log.segment.transaction_index import AbortedTransaction
 from protocol.error_codes import ErrorCode
 from tools.simulator.mutants.groups import _answer_at_once
-from tools.simulator.mutants.mutant import Mutant
+from tools.simulator.mutants.mutant import Mutant, always
 from tools.simulator.settings.groups import COOPERATIVE, EAGER
 from tools.simulator.settings.transactions import CLASSIC
 
@@ -129,10 +126,6 @@ def _read_slice_with_those_that_began_here(self: Replica, request: ReadSlice) ->
     return evolve(told, aborted=[one for one in told.aborted if one.first_offset >= request.offset])
 
 
-def _never_wait(_self: TransactionGate, _header: Any) -> bool:
-    return False
-
-
 _ask_to_vouch = transaction_gate.ask_to_vouch
 
 
@@ -147,14 +140,6 @@ def _trust_whoever_added(*question: Any, adds: bool) -> None:
 def _ask_and_trust(*question: Any, adds: bool) -> None:
     then = question[-1]
     _ask_to_vouch(*(*question[:-1], lambda _error: then(ErrorCode.NONE)), adds=adds)
-
-
-def _let_wait_on(_self: TransactionGate, _marker: AppendMarker) -> None:
-    pass
-
-
-def _never_refuse(_self: MarkerGuards, _guard: int, _producer_id: int, _epoch: int) -> ErrorCode:
-    return ErrorCode.NONE
 
 
 # -- coordinators --------------------------------------------------------------------------------------------------
@@ -254,24 +239,8 @@ def _confirmed_by_itself(self: Replica, leader_epoch: int, _then: object) -> Lea
     return LeadershipAnswer(ErrorCode.NONE if objection is None else objection.error)
 
 
-def _any_epoch(_metadata: Metadata, _leadership: Leadership, _topic_name: str) -> int:
-    return (1 << 31) - 1
-
-
-def _give_up_fenced(_self: TransactionCoordinator, _one: _Send, _epoch: int, _future: Future[Any]) -> None:
-    pass
-
-
 def _look_for_ever(self: TransactionCoordinator, one: _Send) -> None:
     self._again(one)
-
-
-def _is_of_this(_self: OffsetRequests, _name: str, _topic_id: str) -> bool:
-    return False
-
-
-def _keep_all_offsets(_self: OffsetRequests) -> None:
-    pass
 
 
 _of_transactions = partial(Mutant, transactions=True, writers=1)
@@ -283,15 +252,15 @@ TRANSACTION_MUTANTS = {
     ),
     "old-offsets-count": _of_transactions(
         "offsets of a deleted topic count for the next topic of its name", OffsetRequests, "_is_of_another",
-        _is_of_this, also=((OffsetRequests, "metadata_changed", _keep_all_offsets),), faults=_PASSING, seconds=3.0,
+        always(False), also=((OffsetRequests, "metadata_changed", always(None)),), faults=_PASSING, seconds=3.0,
     ),
     "forged-marker-written": _of_transactions(
         "a marker of a coordinator epoch that no coordinator has is written", write_txn_markers, "highest_epoch",
-        _any_epoch, faults=_FORGED,
+        always((1 << 31) - 1), faults=_FORGED,
     ),
     "fenced-coordinator-gives-up": _of_transactions(
         "a coordinator whose marker is fenced gives up, though it leads", TransactionCoordinator, "_confirmed",
-        _give_up_fenced, faults=_FORGED,
+        always(None), faults=_FORGED,
     ),
     "dedupe-forgotten": _of_transactions(
         "a new leader has forgotten what was written: a retry is written twice", Replica, "on_leads",
@@ -326,7 +295,7 @@ TRANSACTION_MUTANTS = {
         {**Replica._handlers, ReadSlice: _read_slice_with_those_that_began_here}, faults=(),
     ),
     "not-verified": _of_transactions(
-        "no leader asks whether a partition is in the transaction", TransactionGate, "must_wait", _never_wait,
+        "no leader asks whether a partition is in the transaction", TransactionGate, "must_wait", always(False),
         faults=(),
     ),
     "any-partition-verified": _of_transactions(
@@ -384,11 +353,11 @@ TRANSACTION_MUTANTS = {
     ),
     "parked-outlives-marker": _of_transactions(
         "a batch that waits to be vouched for goes on waiting when a marker ends its transaction", TransactionGate,
-        "ended", _let_wait_on, faults=_VOUCHING,
+        "ended", always(None), faults=_VOUCHING,
     ),
     "offsets-outlive-marker": _of_transactions(
         "offsets count as vouched for though a marker has ended their transaction since", MarkerGuards, "refusal",
-        _never_refuse, faults=_VOUCHING,
+        always(ErrorCode.NONE), faults=_VOUCHING,
     ),
     "confirmed-by-itself": Mutant(
         "a replica refuses a good append, and a coordinator tells old offsets, while it leads as far as it can tell",
