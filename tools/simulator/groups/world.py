@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import actors.control.internal_topics
 from actors.cluster_file.facts import TopicWanted
 from actors.messages.coordinator import GROUPS_TOPIC
-from actors.messages.replica import group_name
 from actors.runtime import Address, Node
 from tools.simulator.clients.client import ClientServices, Finish
 from tools.simulator.cluster.cluster import SimulatedCluster
@@ -50,13 +49,10 @@ class GroupWorld:
         """Is the topic of the coordinators there, and led, where it shall be before its first use?"""
         if not self.settings.made_before:
             return True
-        metadata = cluster.metadata()
-        topic = None if metadata is None else metadata.topic(GROUPS_TOPIC)
-        if topic is not None:
-            groups = [group_name(topic.name, number, topic.id) for number in range(len(topic.partitions))]
-            return all(cluster.leader(group) is not None for group in groups)
-        cluster.ask_for_topic(GROUPS_TOPIC, "the simulator's")
-        return False
+        groups = cluster.groups_of(GROUPS_TOPIC)
+        if not groups:
+            cluster.ask_for_internal_topic(GROUPS_TOPIC, "the simulator's")
+        return bool(groups) and cluster.are_led(groups)
 
     def start(self, nodes: Sequence[Node], clients: ClientServices, topic: str, topic_id: bytes) -> None:
         """Start the members."""
