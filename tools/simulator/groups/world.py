@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
-import actors.control.internal_topics
 from actors.cluster_file.facts import TopicWanted
 from actors.messages.coordinator import GROUPS_TOPIC
 from actors.runtime import Address, Node
@@ -30,17 +28,6 @@ class GroupWorld:
         self.members: list[SimulatedConsumer] = []
         self._seed = seed
         view.holders = self._holders
-
-    @contextmanager
-    def small_segments(self) -> Iterator[None]:
-        """While this lasts, __consumer_offsets is made with segments of the run's size."""
-        configs = actors.control.internal_topics.CONFIGS
-        small = ("segment.bytes", str(self.settings.segment_bytes))
-        actors.control.internal_topics.CONFIGS = tuple(small if one[0] == small[0] else one for one in configs)
-        try:
-            yield
-        finally:
-            actors.control.internal_topics.CONFIGS = configs
 
     def internal_topics(self, replication_factor: int) -> tuple[TopicWanted, ...]:
         return (TopicWanted(GROUPS_TOPIC, self.settings.offsets_partitions, replication_factor),)

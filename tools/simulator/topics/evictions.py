@@ -18,8 +18,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -35,6 +33,7 @@ from tools.simulator.clients.client import ClientServices, Finish, SimulatedClie
 from tools.simulator.cluster.cluster import SimulatedCluster
 from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.record.report import Violation
+from tools.simulator.settings.replacing import Patch
 
 KIND = "evictions"
 TOPIC = "e"
@@ -83,16 +82,10 @@ class Evictions:
         """By group and producer id: which single replicas have forgotten at some time."""
         self._client: PasserBy | None = None
 
-    @contextmanager
-    def bounded(self) -> Iterator[None]:
-        """While this lasts, the bound on producers is small, unless time counts."""
-        before = log.segment.producer_state.PRODUCERS_MAX
-        if not self.by_time:
-            log.segment.producer_state.PRODUCERS_MAX = WRITERS + self._cluster.settings.pipelined
-        try:
-            yield
-        finally:
-            log.segment.producer_state.PRODUCERS_MAX = before
+    def bound(self) -> list[Patch]:
+        """A small bound on producers, unless time counts."""
+        small = WRITERS + self._cluster.settings.pipelined
+        return [] if self.by_time else [(log.segment.producer_state, "PRODUCERS_MAX", small)]
 
     @property
     def producers_max(self) -> int:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-import actors.control.internal_topics
 from actors.cluster_file.facts import TopicWanted
 from actors.messages.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from actors.runtime import Actor, Address, Node
@@ -43,17 +41,6 @@ class TransactionWorld:
         self.delays = Delays()
         self.passing: PassingTopics | None = None
         self._seed = seed
-
-    @contextmanager
-    def small_segments(self) -> Iterator[None]:
-        """While this lasts, the coordinators' topics are made with segments of the run's size."""
-        configs = actors.control.internal_topics.CONFIGS
-        small = ("segment.bytes", str(self.settings.segment_bytes))
-        actors.control.internal_topics.CONFIGS = tuple(small if one[0] == small[0] else one for one in configs)
-        try:
-            yield
-        finally:
-            actors.control.internal_topics.CONFIGS = configs
 
     def topics(self, replication_factor: int) -> tuple[TopicWanted, ...]:
         return (TopicWanted(TOPIC, self.settings.partitions, replication_factor),)
