@@ -26,6 +26,7 @@ from actors.messages.replica import ALL
 from actors.runtime import AnyRef
 from log.machines.metadata.plans import CreateTopic, DeleteTopic
 from log.recovery.checkpoint import CLEAN, METADATA
+from tools.bench.replication import innermost
 from tools.bench.replication.brokers import (
     BROKERS,
     KB,
@@ -80,17 +81,12 @@ def run(rounds: int, *, quick: bool) -> None:
             try:
                 measured = trio.run(_measure, partitions, QUICK_BEFORE_SECONDS if quick else BEFORE_SECONDS)
             except* Stuck as stuck:
-                sys.exit(f"control: {_first(stuck)}")
+                sys.exit(f"control: {innermost(stuck)}")
             for row in measured:
                 rows[row.name] = row.better(rows.get(row.name))
             bar.advance(task)
     head = ("measure", "Barnabas", "bare files", "aim", "reached")
     table(f"{partitions:,} partitions × {len(BROKERS)} replicas", head, [row.line for row in rows.values()])
-
-
-def _first(error: BaseException) -> BaseException:
-    """What is inside of groups of errors."""
-    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 @frozen(slots=True)

@@ -43,9 +43,6 @@ def consume(one: Contestant, count: int) -> Rate:
                     raise NothingCame(f"{one.name}: {taken} of {count} records within a minute")
             if taken == before:
                 raise NothingCame(f"{one.name} has no records")
-        seconds = perf_counter() - begun
-        after = one.cpu_seconds()
-        used = None if cpu is None or after is None else (after - cpu) / taken * 1e6
-        return Rate(taken / seconds, size / seconds, used)
+        return Rate.since(begun, one, cpu, taken, size)
     finally:
         consumer.close()
