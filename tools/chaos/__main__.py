@@ -24,7 +24,7 @@ from tools.chaos.faults import Faults, FaultsAndCuts
 from tools.chaos.recorder import Recorder
 from tools.chaos.rounds import PARTITIONS, Outcome, Round, judge, leader_finder
 from tools.chaos.table import Table
-from tools.checker.anomalies import EXPLAINED
+from tools.checker.anomalies import summary
 from tools.checker.history import OK, UNKNOWN
 
 ROUND_SECONDS_MAX = 300.0
@@ -140,12 +140,10 @@ def _tell(number: int, outcome: Outcome) -> None:
         print(f"  PROBLEM {problem}")
     if len(outcome.problems) > SHOWN_MAX:
         print(f"  and {len(outcome.problems) - SHOWN_MAX} more problems")
-    for kind, count in Counter(anomaly.kind for anomaly in outcome.anomalies).items():
-        print(f"  ANOMALY {kind.value}: {count} ({EXPLAINED[kind]})")
-        found = [anomaly for anomaly in outcome.anomalies if anomaly.kind is kind]
-        for anomaly in found[:SHOWN_MAX]:
-            for line in str(anomaly).splitlines():
-                print(f"    {line[:LINE_MAX]}")
+    for summed, shown in summary(outcome.anomalies, SHOWN_MAX):
+        print(f"  ANOMALY {summed}")
+        for line in (line for anomaly in shown for line in str(anomaly).splitlines()):
+            print(f"    {line[:LINE_MAX]}")
     sys.stdout.flush()
 
 

@@ -93,6 +93,17 @@ class Client(threading.Thread):
         for commit in self.committing:
             self.recorder.add(self.workload, attrs.evolve(commit, end=self.recorder.now))
 
+    def without_errors(self, messages: Iterable[Message]) -> list[Message]:
+        """The records among these messages. Errors are counted; the end of a partition is none."""
+        good: list[Message] = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                good.append(message)
+            elif error.code() != KafkaError._PARTITION_EOF:
+                self.told("consume", error)
+        return good
+
     def told(self, what: str, error: KafkaError) -> None:
         self.recorder.error(self.workload, f"{what}: {error.name()}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tools.chaos.client import Client, Setting, error_of, record_polls
 from tools.checker.history import Poll
@@ -36,14 +36,9 @@ class FinalReader(Client):
         until = self.recorder.now + PATIENCE_SECONDS
         while any(at[place] < end for place, end in ends.items()) and self.recorder.now < until:
             began = self.recorder.now
-            good: list[Message] = []
-            for message in consumer.consume(BATCH_MAX, POLL_SECONDS):
-                error = message.error()
-                if error is None:
-                    good.append(message)
-                    self.values[message.topic() or ""].append((message.value() or b"").decode())
-                elif error.code() != KafkaError._PARTITION_EOF:
-                    self.told("consume", error)
+            good = self.without_errors(consumer.consume(BATCH_MAX, POLL_SECONDS))
+            for message in good:
+                self.values[message.topic() or ""].append((message.value() or b"").decode())
             record_polls(self, self.name, lambda *_: "1", good, began, isolation=self.isolation, fresh=fresh)
             for one in consumer.position([TopicPartition(*place) for place in ends]):
                 at[one.topic, one.partition] = max(at[one.topic, one.partition], one.offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import attrs
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tools.chaos.client import Client, Setting, error_of, record_polls
 from tools.chaos.subscription import Place, Subscription
@@ -33,19 +33,9 @@ class Reader(Client):
         fresh: set[str] = set()
         while not self.ending.is_set():
             began = self.recorder.now
-            good = self._without_errors(consumer.consume(BATCH_MAX, POLL_SECONDS))
+            good = self.without_errors(consumer.consume(BATCH_MAX, POLL_SECONDS))
             record_polls(self, self.name, lambda *_: "1", good, began, isolation=self.isolation, fresh=fresh)
         consumer.close()
-
-    def _without_errors(self, messages: list[Message]) -> list[Message]:
-        good: list[Message] = []
-        for message in messages:
-            error = message.error()
-            if error is None:
-                good.append(message)
-            else:
-                self.told("consume", error)
-        return good
 
 
 class Member(Client):

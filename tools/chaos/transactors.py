@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from confluent_kafka import KafkaError, KafkaException
 
 from tools.chaos.client import CALL_SECONDS, Client, Setting, error_of, give_up, repeatedly, send
@@ -61,21 +63,18 @@ class TransactionalClient(Client):
 
     def commit(self, name: str, producer: Producer, transaction: str) -> KafkaError | None:
         """None if it is committed."""
-        began = self.recorder.now
-        error = repeatedly(self, "commit", lambda: producer.commit_transaction(CALL_SECONDS))
-        outcome = OK if error is None else UNKNOWN
-        ended = TransactionEnded(name, transaction, True, outcome, began, self.recorder.now)
-        self.recorder.add(self.workload, ended)
-        return error
+        return self._end(name, transaction, producer.commit_transaction, commit=True)
 
     def abort(self, name: str, producer: Producer, transaction: str) -> bool:
         """False if the producer is no good any more."""
+        return self._end(name, transaction, producer.abort_transaction, commit=False) is None
+
+    def _end(self, name: str, transaction: str, call: Callable[[float], object], *, commit: bool) -> KafkaError | None:
         began = self.recorder.now
-        error = repeatedly(self, "abort", lambda: producer.abort_transaction(CALL_SECONDS))
+        error = repeatedly(self, "commit" if commit else "abort", lambda: call(CALL_SECONDS))
         outcome = OK if error is None else UNKNOWN
-        ended = TransactionEnded(name, transaction, False, outcome, began, self.recorder.now)
-        self.recorder.add(self.workload, ended)
-        return error is None
+        self.recorder.add(self.workload, TransactionEnded(name, transaction, commit, outcome, began, self.recorder.now))
+        return error
 
 
 class Transactor(TransactionalClient):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
@@ -56,3 +58,10 @@ class Anomaly:
 
     def __str__(self) -> str:
         return "\n    ".join([f"{self.kind.value}: {self.text}", *(str(one) for one in self.operations)])
+
+
+def summary(anomalies: Sequence[Anomaly], shown_max: int | None) -> Iterator[tuple[str, list[Anomaly]]]:
+    """For each kind: a line that counts and explains it, and its first anomalies; all of them without a maximum."""
+    for kind, count in Counter(anomaly.kind for anomaly in anomalies).items():
+        found = [anomaly for anomaly in anomalies if anomaly.kind is kind]
+        yield f"{kind.value}: {count} ({EXPLAINED[kind]})", found[:shown_max]
