@@ -88,16 +88,18 @@ def test_a_planted_bug_breaks_its_promise(promise: str) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", FOUND_TOO_RARELY)
 def test_a_planted_bug_that_was_found_too_rarely_is_found_soon(name: str) -> None:
-    catch = hunt(name, range(FOUND_SOON_WITHIN), surely=True)
-    assert catch.seed is not None, f"{name} was not found within {catch.seeds_tried} seeds"
-    assert not any(mistake in catch.text for mistake in MISTAKES), f"{name} does not fit any more: {catch.text}"
+    assert_found(name, FOUND_SOON_WITHIN)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_bug_is_found(name: str) -> None:
-    catch = hunt(name, range(FOUND_WITHIN_LONG), surely=True)
+    assert_found(name, FOUND_WITHIN_LONG)
+
+
+def assert_found(name: str, seeds: int) -> None:
+    catch = hunt(name, range(seeds), surely=True)
     assert catch.seed is not None, f"{name} was not found within {catch.seeds_tried} seeds"
     assert not any(mistake in catch.text for mistake in MISTAKES), f"{name} does not fit any more: {catch.text}"
 
