@@ -1,8 +1,8 @@
 """`python -m tools.bench groups`: rebalances of 2, 10 and 100 members, commits a second, a thousand idle groups.
 
-Members beat every 0.1 s, so that a figure tells how long a rebalance takes, and not how long nobody asked. The mock
-knows classic groups alone here, waits three seconds for a group's first members whatever happens, and now and then
-forgets one: what it does not do in time is told as such.
+Members send a heartbeat every 0.1 s, so that a figure is the time of a rebalance and not the time between heartbeats.
+The mock serves only classic groups here, always waits three seconds for the first members of a group, and sometimes
+forgets a member: a rebalance that does not end in time is shown as trouble.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _contestants(members: tuple[int, ...]) -> Iterator[list[Contestant]]:
 
 @frozen(slots=True)
 class Rebalances:
-    """Seconds until everybody has what it shall have."""
+    """Seconds until every member has its partitions."""
 
     formed: float
     joined: float

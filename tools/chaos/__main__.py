@@ -28,7 +28,7 @@ from tools.checker.anomalies import summary
 from tools.checker.history import OK, UNKNOWN
 
 ROUND_SECONDS_MAX = 300.0
-"""What a round records is read into memory as a whole to be checked."""
+"""The history of a round is read into memory as a whole to be checked."""
 RATE = 60.0
 SHOWN_MAX = 10
 LINE_MAX = 300
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--cluster",
         action="store_true",
-        help="those are ours, on this machine: kill and stop them. Their links are not cut: from outside nobody can",
+        help="the brokers are ours, on this machine: kill and stop them; their links cannot be cut from outside",
     )
     parser.add_argument("--minutes", type=float, default=5.0, help="how long; 5 if not given")
     parser.add_argument("--rate", type=float, default=RATE, help=f"records per second and producer; {RATE:g}")
@@ -122,7 +122,7 @@ def _round(target: Target, seed: str, number: int, rate: float, seconds: float, 
 
 
 def _keep(history: Path, file: Path, number: int) -> None:
-    """Each round in a file of its own, for each has a clock and values of its own."""
+    """Keep each round in a file of its own: each has a clock and values of its own."""
     file = file if number == 1 else file.with_stem(f"{file.stem}-{number}")
     shutil.copy(history, file)
     print(f"  its history: {file}, judged again by: python -m tools.checker {file}")
@@ -135,7 +135,7 @@ def _tell(number: int, outcome: Outcome) -> None:
             f"  {workload}: {operation} {counted[OK]}" + (f", unknown {counted[UNKNOWN]}" if counted[UNKNOWN] else "")
         )
     if outcome.errors:
-        print(f"  errors told: {_counted(outcome.errors)}")
+        print(f"  errors: {_counted(outcome.errors)}")
     for problem in outcome.problems[:SHOWN_MAX]:
         print(f"  PROBLEM {problem}")
     if len(outcome.problems) > SHOWN_MAX:

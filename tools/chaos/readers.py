@@ -1,4 +1,4 @@
-"""Consumers: assigned ones, members of groups, and one who asks how far groups are."""
+"""Consumers: assigned ones, members of consumer groups, and a reader of committed offsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING = -1
 
 
 class Reader(Client):
-    """Reads every topic from its beginning, and follows."""
+    """Reads every topic from its beginning, and continues with new records."""
 
     workload = "read"
 
@@ -39,7 +39,7 @@ class Reader(Client):
 
 
 class Member(Client):
-    """Of a group that reads one topic, and commits after every poll. Now and then it leaves, and comes back."""
+    """A member of a consumer group that reads one topic. It commits after every poll, and sometimes rejoins."""
 
     def __init__(self, name: str, setting: Setting, protocol: str) -> None:
         super().__init__(name, setting)

@@ -1,6 +1,6 @@
 """What clients did and saw. Every operation ran from `begin` to `end`, by one clock, in seconds.
 
-An outcome is `ok`, `failed` (surely nothing came of it) or `unknown`. Values are unique: a value is one send.
+An outcome is `ok`, `failed` (it surely had no effect) or `unknown`. Values are unique: a value is one send.
 """
 
 from __future__ import annotations
@@ -75,16 +75,16 @@ class Poll:
     next_position: int = -1
     isolation: str = READ_COMMITTED
     transaction: str | None = None
-    """The transaction that what was read goes into."""
+    """The transaction that writes the results of these records."""
 
     @property
     def first(self) -> int:
-        """From which offset on it looked."""
+        """The first offset that the poll covers."""
         return self.position if self.position >= 0 or not self.records else self.records[0][0]
 
     @property
     def after(self) -> int:
-        """Up to which offset it looked."""
+        """The end of the offsets that the poll covers."""
         return self.next_position if self.next_position >= 0 or not self.records else self.records[-1][0] + 1
 
 
@@ -117,7 +117,7 @@ class OffsetRead:
 
 @frozen(slots=True)
 class Joined:
-    """A member was told of its generation. In classic groups a new generation ends the one before for all members."""
+    """A member learned its generation. In classic groups a new generation ends the one before for all members."""
 
     group: str
     member: str
@@ -149,7 +149,7 @@ class Deleted:
 
 @frozen(slots=True)
 class Settled:
-    """Everything healed, and then readers had time to read everything: what no reader saw until here stays unseen."""
+    """Everything healed, and then readers had time to read everything: a record that no reader saw by now is unseen."""
 
     begin: float
     end: float
@@ -173,7 +173,7 @@ OPERATIONS: dict[str, type[Operation]] = {
     "deleted": Deleted,
     "settled": Settled,
 }
-"""By the name that a file gives them."""
+"""By the name of the operation in a file."""
 
 History = Sequence[Operation]
-"""In any order."""
+"""The operations, in any order."""

@@ -1,4 +1,4 @@
-"""What a thousand partitions with three replicas each cost when nobody uses them."""
+"""The cost of a thousand partitions with three replicas each while no client uses them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class NothingCame(Exception):
 
 
 def consume(one: Contestant, count: int) -> Rate:
-    """Read `count` records; where there are fewer, again from the beginning."""
+    """Read `count` records; where the cluster has fewer, read again from the beginning."""
     consumer = Consumer({
         **one.conf, "group.id": "bench", "enable.auto.commit": False, "auto.offset.reset": "earliest",
         "fetch.wait.max.ms": 100, "queued.min.messages": 1_000_000, "queued.max.messages.kbytes": 256 << 10,

@@ -1,4 +1,4 @@
-"""Who is measured: our clusters, librdkafka's mock, and whatever else listens on a port."""
+"""The clusters that are measured: ours, librdkafka's mock, and any other that listens on a port."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Topic:
 
 
 FEW = Topic("t", 4)
-"""The one that every contestant has, since the bare prototype has no other."""
+"""The topic that every contestant has."""
 MANY = Topic("many", 12)
 
 
@@ -86,18 +86,18 @@ def mock_address(stack: ExitStack, topic: str) -> str:
 
 
 def _make_topic(one: Contestant, topic: Topic) -> None:
-    """Where the topic is missing, and topics can be made."""
+    """Make the topic where it is missing and topics can be made."""
     if one.has(topic):
         return
     for future in AdminClient(one.conf).create_topics([NewTopic(topic.name, topic.partitions, 1)]).values():
         try:
             future.result(_MADE_SECONDS)
-        except KafkaException:  # it is there, or topics cannot be made: its partitions are what they are
+        except KafkaException:  # the topic exists, or topics cannot be made: it is measured as it is
             return
 
 
 def _who_listens(address: str) -> tuple[int, ...]:
-    """The process that listens there, with its children; nobody, if that is on another machine or not for us to see."""
+    """The process that listens there, with its children; none if it is on another machine or may not be seen."""
     port = int(address.rpartition(":")[2])
     try:
         listening = [one for one in psutil.net_connections("tcp") if one.status == psutil.CONN_LISTEN]

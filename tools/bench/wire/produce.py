@@ -25,7 +25,7 @@ class Rate:
 
     @classmethod
     def since(cls, begun: float, one: Contestant, cpu_seconds: float | None, count: int, size: int) -> Rate:
-        """So many records of so many bytes together since `begun`, when its processes had used so much."""
+        """The rate since `begun`, when the processes of the contestant had used `cpu_seconds`; `size` is in bytes."""
         seconds, after = perf_counter() - begun, one.cpu_seconds()
         used = None if cpu_seconds is None or after is None else (after - cpu_seconds) / count * 1e6
         return cls(count / seconds, size / seconds, used)
@@ -38,7 +38,7 @@ def least_cpu(rates: Sequence[Rate]) -> str:
 
 
 class NotDelivered(Exception):
-    """A cluster refused records, or kept them waiting."""
+    """A cluster refused records, or did not acknowledge them in time."""
 
 
 class BatchingProducer:
