@@ -187,7 +187,7 @@ class World(SimulatedCluster):
             if leader is None:
                 return f"{group} has no leader"
             if leader not in self.keepers(group):
-                return f"{group} is led by broker {leader}, which shall not keep it"
+                return f"{group} is led by broker {leader}, which is not to keep a replica"
             replica = self.replica(group, leader)
             assert replica is not None
             node, log = replica.member.node, replica.member.log

@@ -245,7 +245,7 @@ class Writer(SimulatedClient):
         return result.error in _NEVER and not self.services.was_followed(group, result.leader_epoch, self.now)
 
     def _needs_nobody(self, operation: WriteOperation, result: AppendResult) -> bool:
-        """A single voter has enough replicas, whichever other brokers are gone."""
+        """A single voter has enough replicas, even if all other brokers are gone."""
         alone = self.services.votes_alone(operation.group, operation.broker, operation.invoked_at)
         return result.error in _TOO_FEW and alone and self.services.min_insync_replicas == 1
 

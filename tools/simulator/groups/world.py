@@ -33,7 +33,7 @@ class GroupWorld:
         return (TopicWanted(GROUPS_TOPIC, self.settings.offsets_partitions, replication_factor),)
 
     def is_ready(self, cluster: SimulatedCluster) -> bool:
-        """Is the topic of the coordinators there, and led, where it shall be before its first use?"""
+        """Is the topic of the coordinators there and led, if the run makes it before its first use?"""
         if not self.settings.made_before:
             return True
         groups = cluster.groups_of(GROUPS_TOPIC)

@@ -211,8 +211,8 @@ GROUP_MUTANTS: dict[str, Mutant] = {
         faults=_DEATHS,
     ),
     "revocation-not-awaited": _of_new(
-        "what a member of a new group shall give up counts as given up", log.machines.group.consumer.reconciliation,
-        "_still_has", always(False), faults=_DEATHS,
+        "a partition that a member of a new group has to give up counts as given up",
+        log.machines.group.consumer.reconciliation, "_still_has", always(False), faults=_DEATHS,
     ),
     "stale-epoch-commits": _of_new(
         "a member of a new group commits with an epoch that is over", log.machines.group.consumer.group,

@@ -257,7 +257,7 @@ METADATA_MUTANTS: dict[str, Mutant] = {
         faults=("kill", "kill-all"),
     ),
     "move-ended-by-others": _of_moves(
-        "a move ends, whichever brokers vote", actors.control.operations, "plan", _plan_any_voters,
+        "a move ends before its brokers vote", actors.control.operations, "plan", _plan_any_voters,
         also=((Replica, "_handlers", {**Replica._handlers, _CheckMove: _check_move_hastily}),),
         faults=("isolate", "kill"),
     ),

@@ -255,7 +255,7 @@ RAFT_MUTANTS: dict[str, Mutant] = {
         "a pre-vote that comes late counts as a vote", Election, "on_vote_answer", _count_late_pre_votes,
     ),
     "longest-log-wins": Mutant(
-        "votes go to the longer log, whatever its epoch", RaftNode, "_would_grant", _would_grant_longest,
+        "votes go to the longer log, with any epoch", RaftNode, "_would_grant", _would_grant_longest,
         faults=("usurp",),
     ),
     "forced-vote-unchecked": Mutant(

@@ -348,7 +348,7 @@ TRANSACTION_MUTANTS = {
         "ask_to_vouch", _trust_whoever_added, faults=_LATE, transactions=CLASSIC, writers=1,
     ),
     "refused-offsets-kept": _of_transactions(
-        "offsets are kept whatever the transaction's coordinator says: those that come late are pending for ever",
+        "offsets are kept though the transaction's coordinator refuses: those that come late are pending for ever",
         group_coordinator, "ask_to_vouch", _ask_and_trust, faults=_LATE,
     ),
     "parked-outlives-marker": _of_transactions(

@@ -65,7 +65,7 @@ def _kind_of(group_kind: str, number: int, rng: random.Random) -> str:
 
 
 def choose_groups(seed: int, kinds: tuple[str, ...] | None) -> ConsumerGroupSettings | None:
-    """Those of a seed: of these kinds, if any are named, else of whatever kinds it has, if it has any."""
+    """The groups of a seed, if it has any; of these kinds, if any are named."""
     rng = random.Random(f"groups {seed}")
     has_groups = rng.random() < SHARE
     chosen = [rng.choice(KINDS[:3]) for _ in range(rng.choice((1, 1, 2)))]

@@ -8,7 +8,7 @@ producer.id.expiration.ms had passed for them.
 
 - All replicas know the same producers, those that follow from the log alone (`producer_model.py`); of those with a
   transaction open none is forgotten. Where time counts, a replica knows no more than these.
-- What a producer sends that was forgotten is taken, whatever its sequence is.
+- A batch of a forgotten producer is accepted with any sequence.
 - What it sends once more is known as long as the partition knows the producer, and is written again only after that.
 
 All that draws from generators of its own: a seed without it is the run that it was before there were any.

@@ -157,7 +157,7 @@ class Recoveries:
         faults.later(self._rng.choice((0.05, 0.5, 1.5)), lambda: self._order(faults))
 
     def _order(self, faults: FaultPlan) -> None:
-        """An administrator does it, again and again until it is done: whatever is asked may get lost."""
+        """An administrator asks for it again and again until it is done: requests may get lost."""
         cluster = self._cluster
         if self.is_done:
             return
@@ -259,7 +259,7 @@ class Recoveries:
             node, log = replica.member.node, replica.member.log
             if (node.generation, sorted(node.membership.brokers)) != (self.generation, keepers) or not node.eligible:
                 text = f"{node.membership} in generation {node.generation}, eligible: {node.eligible}"
-                return f"{group}: broker {broker} takes {text}, and {keepers} in {self.generation} shall vote"
+                return f"{group}: broker {broker} takes {text}, and {keepers} in {self.generation} are to vote"
             if log.end_offset < end or leading.member.node.watermark != end:
                 return f"{group}: broker {broker} has {log.end_offset} of {end}"
         for client in self._clients:

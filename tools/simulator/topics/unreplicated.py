@@ -1,8 +1,8 @@
 """A topic with one replica of each partition, beside those that have more: its clients, its moves, what it promises.
 
 What is acknowledged there survives every kill, and with flush.messages=1 every loss of power: so no fault takes from a
-disk what is on that disk alone (faults/losses.py). A single voter needs no other broker, and serves whichever others
-are gone. A move makes such a Raft group one of two voters for a while, the smallest group with several replicas.
+disk what is on that disk alone (faults/losses.py). A single voter needs no other broker, and serves clients even if all
+others are gone. A move makes such a Raft group one of two voters for a while, the smallest group with several replicas.
 
 All that draws from generators of its own: a seed without such partitions is the run that it was before there were any.
 """
@@ -60,7 +60,7 @@ class Unreplicated:
     # -- moves -------------------------------------------------------------------------------------------------
 
     def move_about(self, faults: FaultPlan) -> None:
-        """Another broker shall have a partition, again and again."""
+        """Move a partition to another broker, again and again."""
 
         def plan() -> None:
             faults.later(self._rng.expovariate(1 / self._moves_s), move)

@@ -180,7 +180,7 @@ class ScriptedClient(KafkaClient):
         return self.services.clients.batches(data or b"", self.address, broker)
 
     def at_coordinator(self, kind: int, key: str, api: Api, message: object, version: int) -> Script:
-        """The coordinator's response, or None. Where it works is looked up anew after it did not answer."""
+        """The coordinator's response, or None. It is looked up again after it did not answer."""
         if kind not in self._coordinators:
             request = FindCoordinatorRequest(coordinator_keys=[key], key_type=kind)
             found = yield AskBroker(self.anybody(), "anybody", FIND_COORDINATOR, request, 4)
@@ -207,7 +207,7 @@ class IdentifiedClient(ScriptedClient):
         self.gone = False
         """For good?"""
         self.producer = ""
-        """Its name in the history: another one each time that it begins anew."""
+        """Its name in the history: another one for each life."""
         self.producer_id, self.epoch = -1, -1
         self._began = 0
 
@@ -220,7 +220,7 @@ class IdentifiedClient(ScriptedClient):
         raise NotImplementedError
 
     def vanish(self) -> NoReturn:
-        """Die in the middle of whatever it does; and come back after a while, perhaps."""
+        """Die in the middle of its work; perhaps come back after a while."""
         self.view.note(f"{self.address} vanishes")
         self.end_life(silently=self.rng.random() < 0.5)
         self._coordinators.clear()

@@ -131,7 +131,9 @@ class TransactionWorld:
             if place in self.view.incarnations:
                 continue  # it may be gone; what is left of such topics has to become stable
             for producer_id, (first, epoch) in partition.open.items():
-                text = f"that of {(producer_id, epoch)} is open in {place} since {first}, and nobody will end it"
+                text = (
+                    f"that of {(producer_id, epoch)} is open in {place} since {first}, and no coordinator will end it"
+                )
                 self.view.violate("no transaction hangs", text)
 
     def check(self, cluster: SimulatedCluster) -> None:
