@@ -15,7 +15,9 @@ from tools.simulator.mutants.catalog import MUTANTS, SUBJECTS, planted
 FOUND_WITHIN = 24
 """Seeds that `make test` tries. A bug of the table below breaks its promise in a third of all seeds, or in more."""
 FOUND_SOON_WITHIN = 10
-FOUND_TOO_RARELY = ("lost-data-votes", "truncate-to-leader", "two-controllers")
+FOUND_TOO_RARELY = (
+    "lost-data-votes", "stale-generation-commits", "torn-tail-kept", "truncate-to-leader", "two-controllers",
+)  # fmt: skip
 """Bugs that 40 seeds did not find once: a check was missing, or the settings of the bug seldom reached its moment."""
 FOUND_WITHIN_LONG = 500
 """Seeds that `make test-long` tries: some bugs need many coincidences."""
@@ -43,6 +45,7 @@ BREAKS = {
     "aborted read (G1a)": "aborted-before-untold",
     "aborted transactions are known": "aborted-forgotten",
     "acks=all is held by min.insync.replicas": "answered-by-isr-size",
+    "an answer is for the member that asked": "statics-not-fenced",
     "an answer tells what is committed": "answered-before-commit",
     "an epoch never goes down": "term-forgotten",
     "an operation is done once": "done-twice",
@@ -85,16 +88,18 @@ def test_a_planted_bug_breaks_its_promise(promise: str) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", FOUND_TOO_RARELY)
 def test_a_planted_bug_that_was_found_too_rarely_is_found_soon(name: str) -> None:
-    catch = hunt(name, range(FOUND_SOON_WITHIN), surely=True)
-    assert catch.seed is not None, f"{name} was not found within {catch.seeds_tried} seeds"
-    assert not any(mistake in catch.text for mistake in MISTAKES), f"{name} does not fit any more: {catch.text}"
+    assert_found(name, FOUND_SOON_WITHIN)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_bug_is_found(name: str) -> None:
-    catch = hunt(name, range(FOUND_WITHIN_LONG), surely=True)
+    assert_found(name, FOUND_WITHIN_LONG)
+
+
+def assert_found(name: str, seeds: int) -> None:
+    catch = hunt(name, range(seeds), surely=True)
     assert catch.seed is not None, f"{name} was not found within {catch.seeds_tried} seeds"
     assert not any(mistake in catch.text for mistake in MISTAKES), f"{name} does not fit any more: {catch.text}"
 

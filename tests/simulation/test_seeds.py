@@ -33,6 +33,12 @@ from tools.simulator.world import World
 NEWER = ("passing-topics", "recovery", "evictions")
 """Faults that there were not when the seeds below broke a promise."""
 
+_TRACED = """
+from tools.simulator.run import run
+from tools.simulator.settings.seed import choose
+run(choose({}, writers=1, seconds=1.5), show=True)
+"""
+
 
 def check(seed: int, **how: object) -> SeedOutcome:
     outcome = run_seed(seed, how)
@@ -155,19 +161,27 @@ def test_without_faults_everything_is_acknowledged_but_what_a_client_gave_up_on(
     assert not outcome.faults
 
 
-def test_the_same_seed_gives_the_same_trace_in_every_process() -> None:
-    traces = set()
-    for hash_seed in ("1", "2"):
-        command = [sys.executable, "-m", "tools.simulator", "--seed", "3", "--seconds", "1.5", "--trace"]
-        done = subprocess.run(
-            command,
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-m", "tools.simulator", "--seed", "3", "--seconds", "1.5", "--trace"],
+        ["-c", _TRACED.format('3, groups=("eager", "cooperative", "consumer")')],
+        ["-c", _TRACED.format("4, groups=(), transactions=True")],
+    ],
+    ids=["plain", "groups", "transactions"],
+)
+def test_the_same_seed_gives_the_same_trace_in_every_process(arguments: list[str]) -> None:
+    traces = {
+        subprocess.run(
+            [sys.executable, *arguments],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,
             text=True,
             timeout=60,
             check=True,
-        )
-        traces.add(done.stdout)
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
     assert len(traces) == 1
     assert traces.pop().count("\n") > 1000
 

@@ -14,5 +14,6 @@ groups        rebalances, commits, idle groups
 transactions  transactions a second, and what they cost
 wire          clients and clusters that are measured beside each other
 spark         rows a second into Spark
+processes     processor time and memory of brokers' processes
 report        rows, the best of several rounds, and the table they make
 """

@@ -46,7 +46,7 @@ FRAME_BYTES = 35  # what a Ping takes on a link
 
 @frozen(slots=True)
 class Count:
-    """So many hops are left."""
+    """How many hops are left."""
 
     left: int
 
@@ -231,7 +231,7 @@ async def _cross_tell(echo: AnyRef) -> float:
 
 
 async def _raw_tell(raw: trio.SocketStream) -> float:
-    """One send per message; the echo comes back too, in whatever pieces."""
+    """One send per message; the echo is received too, in pieces of any size."""
     start = perf_counter()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_receive_exactly, raw, RAW_TELLS * FRAME_BYTES)
@@ -263,7 +263,7 @@ async def _pipelined(echo: AnyRef) -> float:
         batches.append([echo.ask(Ping(number), block=False) for number in range(sent, sent + BATCH)])
         await trio.lowlevel.checkpoint()
         if len(batches) == WINDOW // BATCH:
-            await batches.popleft()[-1]  # answers come in order: the last one is here, so all are
+            await batches.popleft()[-1]  # answers arrive in order: after the last one, all have arrived
     for batch in batches:
         await batch[-1]
     return PIPELINED_ASKS / (perf_counter() - start)

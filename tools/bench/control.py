@@ -26,6 +26,7 @@ from actors.messages.replica import ALL
 from actors.runtime import AnyRef
 from log.machines.metadata.plans import CreateTopic, DeleteTopic
 from log.recovery.checkpoint import CLEAN, METADATA
+from tools.bench.replication import innermost
 from tools.bench.replication.brokers import (
     BROKERS,
     KB,
@@ -71,7 +72,7 @@ class Appends:
 
 
 def run(rounds: int, *, quick: bool) -> None:
-    """Measure it so many times; the table has the best, as others can only make it worse."""
+    """Measure so many rounds; the table shows the best, because other load on the machine only makes a round worse."""
     partitions = QUICK_PARTITIONS if quick else PARTITIONS
     rows: dict[str, Row] = {}
     with progress() as bar:
@@ -80,7 +81,7 @@ def run(rounds: int, *, quick: bool) -> None:
             try:
                 measured = trio.run(_measure, partitions, QUICK_BEFORE_SECONDS if quick else BEFORE_SECONDS)
             except* Stuck as stuck:
-                sys.exit(f"control: {_first(stuck)}")
+                sys.exit(f"control: {innermost(stuck)}")
             for row in measured:
                 rows[row.name] = row.better(rows.get(row.name))
             bar.advance(task)
@@ -88,14 +89,9 @@ def run(rounds: int, *, quick: bool) -> None:
     table(f"{partitions:,} partitions × {len(BROKERS)} replicas", head, [row.line for row in rows.values()])
 
 
-def _first(error: BaseException) -> BaseException:
-    """What is inside of groups of errors."""
-    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
-
-
 @frozen(slots=True)
 class Row:
-    """One figure of Barnabas, with what bare files take for the same and what it should be, if there is that."""
+    """One figure of Barnabas; beside it the same with bare files, and the aim, where they exist."""
 
     name: str
     ours: float
@@ -128,7 +124,7 @@ async def _measure(partitions: int, before_seconds: float) -> list[Row]:
             during = appends.since(start)
             files = _files_of_a_log(brokers.data_dir)
 
-            other = max(broker for broker in BROKERS if broker != leaders[group])  # appends go on where they are
+            other = max(broker for broker in BROKERS if broker != leaders[group])  # not the leader of the appends
             ended_s, unclean = await _end(brokers, other)
             await brokers.restart(other)
 
@@ -167,7 +163,7 @@ def _quantiles(when: str, times: list[float]) -> list[Row]:
 
 @asynccontextmanager
 async def _appending(leader: AnyRef) -> AsyncIterator[Appends]:
-    """Append 1 KB after the other, answered when all replicas have it, as long as this is entered."""
+    """Append batches of 1 KB with acks=all, one after the other, while this context is entered."""
     appends, batch = Appends(), batch_of(KB)
 
     async def work() -> None:
@@ -234,11 +230,11 @@ def _files_of_a_log(data_dir: Path) -> Files:
     return {path.name: path.read_bytes() for path in sorted(_directories(data_dir)[0].iterdir())}
 
 
-# -- the same files, by nobody in particular ---------------------------------------------------------------------------
+# -- the same files without a broker ---------------------------------------------------------------------------------
 
 
 def _bare(directory: Path, partitions: int, files: Files) -> tuple[float, float]:
-    """Make them, then delete them, in as many processes as there are brokers. Gives the seconds that both took."""
+    """Make the files, then delete them, in one process per broker. Gives the seconds of each."""
     homes = [directory / f"{broker}" for broker in BROKERS]
     for home in homes:
         home.mkdir(parents=True)

@@ -8,7 +8,7 @@ from tools.bench.report import figure, progress, table
 from tools.bench.wire.cold import cold_rates
 from tools.bench.wire.consume import consume
 from tools.bench.wire.contestants import MOCK, contestants
-from tools.bench.wire.produce import Rate, produce
+from tools.bench.wire.produce import Rate, least_cpu, produce
 
 SIZES = {100: 1_000_000, 1000: 200_000}
 QUICK_SHARE = 0.01
@@ -33,10 +33,9 @@ def run(*, rounds: int, against: Sequence[str], quick: bool) -> None:
                         bar.advance(task)
             best = {name: max(made, key=lambda rate: rate.records_per_s) for name, made in rates.items()}
             for name, rate in best.items():
-                cpu = "unknown" if rate.cpu_s_per_million is None else f"{rate.cpu_s_per_million:.2f}"
                 ratio = rate.records_per_s / best[MOCK].records_per_s
                 lines.append((name, str(size), figure(rate.records_per_s), figure(rate.bytes_per_s / 1e6),
-                              f"{ratio:.2f}", cpu))  # fmt: skip
+                              f"{ratio:.2f}", least_cpu([rate])))  # fmt: skip
         cold = [cold_rates(batches) for _ in range(times)]
     head = ("cluster", "record bytes", "records/s", "MB/s", "of the mock's", "CPU s per million")
     table("fetch by confluent-kafka, the best round of each", head, lines)

@@ -1,13 +1,12 @@
 """`python -m tools.bench groups`: rebalances of 2, 10 and 100 members, commits a second, a thousand idle groups.
 
-Members beat every 0.1 s, so that a figure tells how long a rebalance takes, and not how long nobody asked. The mock
-knows classic groups alone here, waits three seconds for a group's first members whatever happens, and now and then
-forgets one: what it does not do in time is told as such.
+Members send a heartbeat every 0.1 s, so that a figure is the time of a rebalance and not the time between heartbeats.
+The mock serves only classic groups here, always waits three seconds for the first members of a group, and sometimes
+forgets a member: a rebalance that does not end in time is shown as trouble.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import uuid
@@ -15,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from attrs import frozen
-from confluent_kafka import Producer
 
 from actors.cluster_file.config import KafkaConfig
-from actors.harness import Cluster
+from tools.bench.processes import cpu_seconds, memory_bytes
 from tools.bench.report import figure, progress, table
+from tools.bench.wire.contestants import MOCK, Topic, mock_address, our_cluster
 from tools.bench.wire.crowd import Crowd, Stuck
 from tools.client.errors import ClientError
 from tools.client.group_offsets import Committed
@@ -32,7 +31,6 @@ HEARTBEAT_SECONDS, IDLE_HEARTBEAT_SECONDS = 0.1, 3.0
 COMMITS, QUICK_COMMITS, COMMITS_AT_ONCE = 20_000, 2_000, 100
 IDLE_GROUPS, QUICK_IDLE_GROUPS, IDLE_LANES = 1_000, 100, 20
 IDLE_SECONDS, QUICK_IDLE_SECONDS = 10.0, 3.0
-_TICKS = os.sysconf("SC_CLK_TCK")
 _START_SECONDS = 20.0
 
 
@@ -62,16 +60,11 @@ def _contestants(members: tuple[int, ...]) -> Iterator[list[Contestant]]:
     with ExitStack() as stack:
         found = []
         for count in (1, 3):
-            cluster = stack.enter_context(Cluster(count, processes=True, config=config))
-            cluster.admin.create_topic(TOPIC, PARTITIONS, count)
-            name = f"ours, {count} process{'es' if count > 1 else ''}"
+            name, cluster = our_cluster(stack, count, config, [Topic(TOPIC, PARTITIONS)])
             pids = tuple(cluster.pids.values())
             found.append(Contestant(name, cluster.bootstrap, TOPIC, PARTITIONS, ("classic", "consumer"), members, pids))
-        keeper = Producer({"test.mock.num.brokers": 1})  # the mock lives as long as this
-        stack.callback(keeper.flush, 1)
-        mock = keeper.list_topics(MOCK_TOPIC, timeout=_START_SECONDS).brokers[1]
-        bootstrap = f"{mock.host}:{mock.port}"
-        found.append(Contestant("mock", bootstrap, MOCK_TOPIC, MOCK_PARTITIONS, ("classic",), MOCK_MEMBERS))
+        mock = mock_address(stack, MOCK_TOPIC)
+        found.append(Contestant(MOCK, mock, MOCK_TOPIC, MOCK_PARTITIONS, ("classic",), MOCK_MEMBERS))
         yield found
 
 
@@ -80,7 +73,7 @@ def _contestants(members: tuple[int, ...]) -> Iterator[list[Contestant]]:
 
 @frozen(slots=True)
 class Rebalances:
-    """Seconds until everybody has what it shall have."""
+    """Seconds until every member has its partitions."""
 
     formed: float
     joined: float
@@ -184,31 +177,17 @@ def _show_idle(found: Sequence[Contestant], groups: int, seconds: float) -> None
 
 
 def _idle(one: Contestant, groups: int, seconds: float) -> tuple[str, ...]:
-    before_mb, before_cpu = _memory_mb(one.pids), _cpu_percent(one.pids, seconds)
+    before, before_cpu = memory_bytes(one.pids), _cpu_percent(one.pids, seconds)
     run_id = uuid.uuid4().hex
     with Crowd(one.bootstrap, "classic", one.topic, IDLE_HEARTBEAT_SECONDS) as crowd:
         for number in range(groups):
             crowd.join(f"idle-{run_id}-{number}", lane=f"lane-{number % IDLE_LANES}")
         crowd.wait_until_in()
-        cpu, memory = _cpu_percent(one.pids, seconds), _memory_mb(one.pids)
-    return figure(before_cpu), figure(cpu), figure(memory), figure((memory - before_mb) * 1024 / groups)
+        cpu, memory = _cpu_percent(one.pids, seconds), memory_bytes(one.pids)
+    return figure(before_cpu), figure(cpu), figure(memory / 1e6), figure((memory - before) / 1e3 / groups)
 
 
 def _cpu_percent(pids: Sequence[int], seconds: float) -> float:
-    start, began = sum(map(_cpu_seconds, pids)), time.perf_counter()
+    start, began = cpu_seconds(pids), time.perf_counter()
     time.sleep(seconds)
-    return 100 * (sum(map(_cpu_seconds, pids)) - start) / (time.perf_counter() - began)
-
-
-def _cpu_seconds(pid: int) -> float:
-    with open(f"/proc/{pid}/stat", "rb") as stat:
-        fields = stat.read().rpartition(b")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def _memory_mb(pids: Sequence[int]) -> float:
-    total = 0
-    for pid in pids:
-        with open(f"/proc/{pid}/statm", "rb") as statm:
-            total += int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return total / 1e6
+    return 100 * (cpu_seconds(pids) - start) / (time.perf_counter() - began)

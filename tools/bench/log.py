@@ -212,7 +212,7 @@ class LogBench:
         return COMPACTED_RECORDS / seconds
 
     def decode_and_build(self) -> float:
-        """What any compaction must do at least: read every record once and write every batch anew."""
+        """The least that any compaction does: read every record once and write every batch again."""
         batches = _keyed_batches()
         start = perf_counter()
         for batch in batches:
@@ -253,7 +253,7 @@ class LogBench:
         return log
 
     def _lookup_log(self, record_count: int) -> PartitionLog:
-        """A log of so many records, made once: sealed segments, as most of a large log is."""
+        """A log of so many records in sealed segments, as most of a large log is; it is made once."""
         if record_count not in self._lookup_logs:
             batch = build_batch([Record(n, n, b"k", b"v" * 20, ()) for n in range(RECORDS_PER_BATCH)])
             batches: RecordBatches = check_batches(batch)

@@ -44,7 +44,7 @@ class Echo(Actor):
 
 
 def raw_echo(sock: socket.socket) -> None:
-    """Send back what comes."""
+    """Send back the received bytes."""
 
     async def main() -> None:
         async with trio.SocketStream(trio.socket.from_stdlib_socket(sock)) as stream:

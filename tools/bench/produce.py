@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tools.bench.report import figure, progress, table
 from tools.bench.wire.contestants import MANY, MOCK, Contestant, contestants
-from tools.bench.wire.produce import Rate, produce
+from tools.bench.wire.produce import Rate, least_cpu, produce
 
 SIZES = {100: 1_000_000, 1000: 200_000}
 OURS, OURS_REPLICATED = "ours, 1 process", "ours, 3 processes"
@@ -42,7 +42,7 @@ def run(*, rounds: int, against: Sequence[str], quick: bool) -> None:
     lines = [_line(one, size, rates, against) for size in SIZES for one in found]
     table("produce, acks=all, the best round of each", head, lines)
     head = ("cluster", "records/s", "CPU s per million")
-    cpu = [(name, figure(_best(made).records_per_s), _cpu(made)) for name, made in small.items()]
+    cpu = [(name, figure(_best(made).records_per_s), least_cpu(made)) for name, made in small.items()]
     table(f"records of 100 bytes in batches of 16 KB, {MANY.partitions} partitions", head, cpu)
 
 
@@ -57,12 +57,7 @@ def _line(one: Contestant, size: int, rates: Rates, against: Sequence[str]) -> t
     if aim is None and against:
         aim, ratio = AIM_OF_OTHERS.get((one.name, size)), ratios[1]
     return (
-        one.name, str(size), figure(rate.records_per_s), figure(rate.bytes_per_s / 1e6), _cpu(rates[one.name, size]),
-        *(f"{ratio:.2f}" for ratio in ratios),
+        one.name, str(size), figure(rate.records_per_s), figure(rate.bytes_per_s / 1e6),
+        least_cpu(rates[one.name, size]), *(f"{ratio:.2f}" for ratio in ratios),
         "" if aim is None else f"{aim:.1f}", "" if aim is None else "yes" if ratio >= aim else "no",
     )  # fmt: skip
-
-
-def _cpu(rates: Sequence[Rate]) -> str:
-    used = [rate.cpu_s_per_million for rate in rates if rate.cpu_s_per_million is not None]
-    return f"{min(used):.2f}" if used else "unknown"

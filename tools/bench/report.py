@@ -51,7 +51,7 @@ class Row:
 async def measure(pairs: Sequence[Pair], rounds: int) -> list[Row]:
     """Measure every pair, side by side, round after round, and keep the best of each side.
 
-    The best, because whatever else this machine does can only make a round worse.
+    The best, because other load on this machine only makes a round worse.
     """
     figures: list[tuple[list[float], list[float]]] = [([], []) for _ in pairs]
     with progress() as bar:

@@ -7,18 +7,18 @@
 Time is cut into rounds, each with topics of its own. A round is recorded, read in full when everything has healed, and
 checked; then it is forgotten, so a run may last as long as it likes.
 
-rounds        topics, clients, faults, the end of all that, and what it came to
+rounds        topics, clients, faults, the end of a round, and its outcome
 client        a thread with a Kafka client, and what errors mean
-producers     plain and idempotent ones
-transactors   transactional ones, that commit, abort, dawdle and are replaced
+producers     plain and idempotent producers
+transactors   transactional producers, which commit, abort, dawdle and are replaced
 transformers  from topic to topic, exactly once
-readers       assigned consumers, members of groups, a reader of offsets
-final_read    everything, when all is over
+readers       assigned consumers, members of consumer groups, a reader of offsets
+final_read    reads every partition in full at the end
 exactly_once  every input has one output
-librdkafka    what librdkafka does wrong, heard or worked around
-subscription  a member of a group, record by record
+librdkafka    bugs of librdkafka, detected or worked around
+subscription  a member of a consumer group, record by record
 faults        brokers that are killed, stopped and cut off
-brokers       those of ours that are started by somebody else
+brokers       brokers of ours that were started outside of this process
 recorder      the history, in a file of tools.checker's kind, and counts
-table         how it stands, in a terminal or a pipe
+table         the present counts, in a terminal or a pipe
 """

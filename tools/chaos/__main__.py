@@ -24,11 +24,11 @@ from tools.chaos.faults import Faults, FaultsAndCuts
 from tools.chaos.recorder import Recorder
 from tools.chaos.rounds import PARTITIONS, Outcome, Round, judge, leader_finder
 from tools.chaos.table import Table
-from tools.checker.anomalies import EXPLAINED
+from tools.checker.anomalies import summary
 from tools.checker.history import OK, UNKNOWN
 
 ROUND_SECONDS_MAX = 300.0
-"""What a round records is read into memory as a whole to be checked."""
+"""The history of a round is read into memory as a whole to be checked."""
 RATE = 60.0
 SHOWN_MAX = 10
 LINE_MAX = 300
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--cluster",
         action="store_true",
-        help="those are ours, on this machine: kill and stop them. Their links are not cut: from outside nobody can",
+        help="the brokers are ours, on this machine: kill and stop them; their links cannot be cut from outside",
     )
     parser.add_argument("--minutes", type=float, default=5.0, help="how long; 5 if not given")
     parser.add_argument("--rate", type=float, default=RATE, help=f"records per second and producer; {RATE:g}")
@@ -122,7 +122,7 @@ def _round(target: Target, seed: str, number: int, rate: float, seconds: float, 
 
 
 def _keep(history: Path, file: Path, number: int) -> None:
-    """Each round in a file of its own, for each has a clock and values of its own."""
+    """Keep each round in a file of its own: each has a clock and values of its own."""
     file = file if number == 1 else file.with_stem(f"{file.stem}-{number}")
     shutil.copy(history, file)
     print(f"  its history: {file}, judged again by: python -m tools.checker {file}")
@@ -135,17 +135,15 @@ def _tell(number: int, outcome: Outcome) -> None:
             f"  {workload}: {operation} {counted[OK]}" + (f", unknown {counted[UNKNOWN]}" if counted[UNKNOWN] else "")
         )
     if outcome.errors:
-        print(f"  errors told: {_counted(outcome.errors)}")
+        print(f"  errors: {_counted(outcome.errors)}")
     for problem in outcome.problems[:SHOWN_MAX]:
         print(f"  PROBLEM {problem}")
     if len(outcome.problems) > SHOWN_MAX:
         print(f"  and {len(outcome.problems) - SHOWN_MAX} more problems")
-    for kind, count in Counter(anomaly.kind for anomaly in outcome.anomalies).items():
-        print(f"  ANOMALY {kind.value}: {count} ({EXPLAINED[kind]})")
-        found = [anomaly for anomaly in outcome.anomalies if anomaly.kind is kind]
-        for anomaly in found[:SHOWN_MAX]:
-            for line in str(anomaly).splitlines():
-                print(f"    {line[:LINE_MAX]}")
+    for summed, shown in summary(outcome.anomalies, SHOWN_MAX):
+        print(f"  ANOMALY {summed}")
+        for line in (line for anomaly in shown for line in str(anomaly).splitlines()):
+            print(f"    {line[:LINE_MAX]}")
     sys.stdout.flush()
 
 

@@ -1,4 +1,4 @@
-"""Brokers of ours that somebody else has started on this machine. Their launcher starts again what is killed."""
+"""Brokers of ours that another process has started on this machine. Their launcher restarts killed brokers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ PAUSE_SECONDS = 0.1
 
 
 class NotOurs(Exception):
-    """One line about brokers that cannot be harmed."""
+    """These brokers cannot be killed or stopped; the message says why in one line."""
 
 
 class RunningBrokers:
-    """Found by what their ports say of themselves."""
+    """The processes of these brokers, found by the status that their ports give."""
 
     def __init__(self, bootstrap: str) -> None:
         self._ports: dict[int, str] = {}
@@ -43,7 +43,7 @@ class RunningBrokers:
             os.kill(self.pids.pop(broker), signal.SIGKILL)
 
     def restart(self, broker: int) -> None:
-        """Wait until its launcher has done it."""
+        """Wait until the launcher has restarted it."""
         until = time.monotonic() + BACK_SECONDS
         while time.monotonic() < until:
             try:

@@ -1,7 +1,7 @@
-"""A thread with a Kafka client, and what errors mean.
+"""A thread with a Kafka client, and the meaning of its errors.
 
-Nothing but an acknowledgement is sure: librdkafka sends again by itself, so a refusal may be that of a second attempt
-whose first came through. All else is recorded as unknown.
+Only an acknowledgement is sure: librdkafka retries by itself, so a refusal may be that of a second attempt whose first
+attempt was written. Every other outcome is recorded as unknown.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _QUIET = logging.getLogger("tools.chaos.librdkafka")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 CALL_SECONDS = 20.0
-"""For one call of a client; it is made again if it may be."""
+"""The timeout of one call of a client; a retriable call is made again."""
 ATTEMPTS_MAX = 5
-"""Then a client gives up its producer, and begins anew."""
+"""After so many failed calls a client gives up its producer and makes a new one."""
 
 
 @frozen(slots=True)
@@ -38,7 +38,7 @@ class Setting:
     recorder: Recorder
     seed: str
     name: str
-    """Of the round: topics, groups and transactional ids begin with it."""
+    """The name of the round: topics, groups and transactional ids begin with it."""
     partitions: int
     rate: float
     """Records per second and producer."""
@@ -50,7 +50,7 @@ class Setting:
         return [(self.topic(name), number) for name in names for number in range(self.partitions)]
 
     def config(self, **more: Any) -> dict[str, Any]:
-        """For librdkafka, which says what it is concerned about on stderr unless told not to."""
+        """The settings of a librdkafka client. Without a logger librdkafka writes to stderr."""
         base = {
             "bootstrap.servers": self.bootstrap, "log_level": 0, "logger": _QUIET, "reconnect.backoff.max.ms": 500,
             "topic.metadata.refresh.interval.ms": 5000, "socket.timeout.ms": 6000,
@@ -59,7 +59,7 @@ class Setting:
 
 
 class Client(threading.Thread):
-    """Works until told to end; what it fails with is kept for whoever asks."""
+    """Works until `end` is called; `failure` keeps the exception that ended it."""
 
     workload = ""
 
@@ -70,7 +70,7 @@ class Client(threading.Thread):
         self.ending = threading.Event()
         self.failure: Exception | None = None
         self.outstanding: dict[str, Send] = {}
-        """By value, sends of which nothing was heard yet, as they are told if nothing ever is."""
+        """By value: sends without an outcome yet, as they are recorded if no outcome follows."""
         self.committing: list[OffsetCommit] = []
         """The same of offsets."""
 
@@ -87,11 +87,22 @@ class Client(threading.Thread):
         self.ending.set()
 
     def record_outstanding(self) -> None:
-        """It hangs, so it does not tell any more what became of its sends and offsets."""
+        """Record the sends and offsets of a client that hangs as unknown."""
         for send in list(self.outstanding.values()):
             self.recorder.add(self.workload, attrs.evolve(send, end=self.recorder.now))
         for commit in self.committing:
             self.recorder.add(self.workload, attrs.evolve(commit, end=self.recorder.now))
+
+    def without_errors(self, messages: Iterable[Message]) -> list[Message]:
+        """The records among these messages. Errors are counted; the end of a partition is no error."""
+        good: list[Message] = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                good.append(message)
+            elif error.code() != KafkaError._PARTITION_EOF:
+                self.told("consume", error)
+        return good
 
     def told(self, what: str, error: KafkaError) -> None:
         self.recorder.error(self.workload, f"{what}: {error.name()}")
@@ -103,7 +114,7 @@ def error_of(exception: KafkaException) -> KafkaError:
 
 
 def repeatedly(client: Client, what: str, call: Callable[[], object]) -> KafkaError | None:
-    """Make a call of a transactional producer until it is done, or the error is one that stays."""
+    """Make a call of a transactional producer until it succeeds or fails with an error that is not retriable."""
     for _ in range(ATTEMPTS_MAX):
         try:
             call()
@@ -126,7 +137,7 @@ def send(
     kind: str,
     transaction: str | None = None,
 ) -> None:
-    """Raises KafkaException if the producer is no good any more."""
+    """Send a record. Raises KafkaException if the producer cannot be used any more."""
     topic, number = place
     recorder, workload = client.recorder, client.workload
 
@@ -157,18 +168,18 @@ def send(
 
 
 def offset_of(message: Message) -> int:
-    """Where it was written; -1 if librdkafka knows only that it was, since what it sent after it was acknowledged."""
+    """The offset of the record; -1 if librdkafka knows only that it was written, from a later acknowledgement."""
     offset = message.offset()
     return -1 if offset is None else offset
 
 
 def give_up(client: Client, producer: Producer) -> None:
-    """Nothing of it shall come to pass any more; every delivery is reported."""
+    """Drop what the producer has not sent, and wait until every delivery is reported."""
     producer.purge()
     for _ in range(ATTEMPTS_MAX):
         try:
             producer.flush(CALL_SECONDS)
-        except KafkaException as exception:  # it says once more why it is no good any more, before it goes on
+        except KafkaException as exception:  # it raises its fatal error once more before it continues
             client.told("flush", error_of(exception))
         else:
             return
@@ -185,7 +196,10 @@ def record_polls(
     transaction: str | None = None,
     fresh: set[str] | None = None,
 ) -> dict[tuple[str, int], int]:
-    """Tell what was read. Gives the next offset of each partition. `fresh`: read from 0 on, and not seen before."""
+    """Record what was read. Gives the next offset of each partition.
+
+    `fresh` has the partitions that were read before, of a consumer that begins at 0 everywhere.
+    """
     found: dict[tuple[str, int], list[tuple[int, str]]] = {}
     for message in messages:
         place = (message.topic() or "", message.partition() or 0)

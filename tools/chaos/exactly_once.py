@@ -13,7 +13,7 @@ def source_of(output: str) -> str:
 
 
 def check_exactly_once(inputs: Iterable[str], outputs: Iterable[str]) -> Iterator[str]:
-    """A line for each input that was not processed, or twice, or that was none."""
+    """A line for each input that was not processed or processed twice, and for each output without an input."""
     wanted, counted = set(inputs), Counter(map(source_of, outputs))
     for value, count in counted.items():
         if value not in wanted:

@@ -13,7 +13,7 @@ Fault = Callable[[], None]
 
 
 class Brokers(Protocol):
-    """What may be done to them. actors.harness.Cluster is this."""
+    """Brokers that can be killed and stopped, as actors.harness.Cluster is."""
 
     @property
     def brokers(self) -> Sequence[int]: ...
@@ -31,7 +31,7 @@ class Brokers(Protocol):
 
 
 class Linked(Brokers, Protocol):
-    """Those whose links can be cut, too."""
+    """Brokers whose links can be cut, too."""
 
     def cut(self, one: int, other: int, /) -> None: ...
 
@@ -39,7 +39,7 @@ class Linked(Brokers, Protocol):
 
 
 class Faults:
-    """Kills and stops. `aim` names a broker that has much to lose, or None if nobody knows one."""
+    """Kills and stops. `aim` names a broker that leads a partition, or None if none is known."""
 
     def __init__(self, brokers: Brokers, seed: str, aim: Callable[[], int | None]) -> None:
         self._brokers, self._aim = brokers, aim
@@ -49,7 +49,7 @@ class Faults:
         """What is wrong at the moment."""
 
     def all(self) -> tuple[tuple[Fault, int], ...]:
-        """Each with its weight."""
+        """Every fault with its weight."""
         return (
             (self.kill_one, 5), (self.kill_two, 2), (self.kill_all, 1),
             (self.stop_shortly, 3), (self.stop_for_long, 3), (self.stop_two, 1),
@@ -66,7 +66,7 @@ class Faults:
             self.sleep(0.5, 3.0)
 
     def mend(self) -> None:
-        """Whatever was going on: everybody lives and runs."""
+        """Restart every dead broker, and resume every stopped one."""
         for broker in self._brokers.brokers:
             if broker in self._brokers.alive:
                 self._brokers.resume(broker)
@@ -87,7 +87,7 @@ class Faults:
             self.sleep(0.05, 2.5)
 
     def stop_for_long(self) -> None:
-        """Longer than the silence after which links are given up: others lead then."""
+        """Longer than the silence after which links are given up, so that others are elected."""
         with self._stopped(self.shuffled()[0]):
             self.sleep(3.2, 6.0)
 
@@ -100,7 +100,7 @@ class Faults:
         time.sleep(self.rng.uniform(low, high))
 
     def shuffled(self) -> list[int]:
-        """The brokers in any order, but often with one in front that has more to lose."""
+        """The brokers in any order, but often with a leader in front."""
         brokers = self.rng.sample(self._brokers.brokers, len(self._brokers.brokers))
         aimed = self._aim() if self.rng.random() < 0.6 else None
         return brokers if aimed is None else [aimed, *(broker for broker in brokers if broker != aimed)]
@@ -125,7 +125,7 @@ class Faults:
 
 
 class FaultsAndCuts(Faults):
-    """Of brokers whose links can be cut. Nobody is stopped meanwhile: the harness waits until links are as told."""
+    """Also cuts links. No broker is stopped meanwhile: the harness waits until the links are as wanted."""
 
     def __init__(self, brokers: Linked, seed: str, aim: Callable[[], int | None]) -> None:
         super().__init__(brokers, seed, aim)
@@ -153,7 +153,7 @@ class FaultsAndCuts(Faults):
         self._linked.heal()
 
     def isolate_and_stop(self) -> None:
-        """It wakes alone, after the others have gone on."""
+        """The broker resumes while it is isolated, after the others have elected leaders."""
         one, *others = self.shuffled()
         self._cut(*((one, other) for other in others))
         with self._stopped(one):

@@ -1,8 +1,8 @@
-"""Everything that is there, when all is over: from the beginning of each partition to its end."""
+"""Reads each partition from its beginning to its end when a round is over."""
 
 from __future__ import annotations
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tools.chaos.client import Client, Setting, error_of, record_polls
 from tools.checker.history import Poll
@@ -24,7 +24,7 @@ class FinalReader(Client):
         self.isolation, self._places = isolation, setting.places(*topics)
         self.values: dict[str, list[str]] = {setting.topic(topic): [] for topic in topics}
         self.unreached: dict[str, tuple[int, int]] = {}
-        """Partitions whose end was not reached: how far it came, and where the end is."""
+        """Partitions whose end was not reached: the last position, and the end."""
 
     def work(self) -> None:
         config = self.setting.config(group_id=self.name, auto_offset_reset="error", isolation_level=self.isolation)
@@ -36,14 +36,9 @@ class FinalReader(Client):
         until = self.recorder.now + PATIENCE_SECONDS
         while any(at[place] < end for place, end in ends.items()) and self.recorder.now < until:
             began = self.recorder.now
-            good: list[Message] = []
-            for message in consumer.consume(BATCH_MAX, POLL_SECONDS):
-                error = message.error()
-                if error is None:
-                    good.append(message)
-                    self.values[message.topic() or ""].append((message.value() or b"").decode())
-                elif error.code() != KafkaError._PARTITION_EOF:
-                    self.told("consume", error)
+            good = self.without_errors(consumer.consume(BATCH_MAX, POLL_SECONDS))
+            for message in good:
+                self.values[message.topic() or ""].append((message.value() or b"").decode())
             record_polls(self, self.name, lambda *_: "1", good, began, isolation=self.isolation, fresh=fresh)
             for one in consumer.position([TopicPartition(*place) for place in ends]):
                 at[one.topic, one.partition] = max(at[one.topic, one.partition], one.offset)
@@ -52,14 +47,14 @@ class FinalReader(Client):
         consumer.close()
 
     def _looked_to(self, at: dict[tuple[str, int], int]) -> None:
-        """Up to here it has seen everything there is to see, though the last of it were markers."""
+        """Record that the reader has seen everything up to here, though the last batches may be markers."""
         now = self.recorder.now
         for (topic, number), end in at.items():
             poll = Poll(self.name, "1", f"{topic}-{number}", (), now, now, -1, end, self.isolation)
             self.recorder.add(self.workload, poll)
 
     def _ends(self) -> dict[tuple[str, int], int]:
-        """High watermarks, whatever the isolation."""
+        """The high watermarks, for both isolation levels."""
         uncommitted = Consumer(self.setting.config(group_id=self.name, isolation_level="read_uncommitted"))
         ends: dict[tuple[str, int], int] = {}
         while len(ends) < len(self._places):

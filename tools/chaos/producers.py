@@ -16,7 +16,7 @@ FLUSH_SECONDS = 90.0
 
 
 class Sender(Client):
-    """Sends to the partitions of one topic at its rate, whatever becomes of it."""
+    """Sends to the partitions of one topic at its rate, whether sends succeed or not."""
 
     def __init__(self, name: str, setting: Setting, kind: str) -> None:
         super().__init__(name, setting)
@@ -30,7 +30,7 @@ class Sender(Client):
             self._live(f"{self.name}.{lives}")
 
     def _live(self, name: str) -> None:
-        """Until it is told to end, or its producer is no good any more."""
+        """Until `end` is called, or the producer cannot be used any more."""
         producer = Producer(
             self.setting.config(
                 enable_idempotence=self.kind == IDEMPOTENT, acks="all", linger_ms=5,
@@ -56,6 +56,6 @@ class Sender(Client):
         assert not left, f"{left} records were neither delivered nor given up"
 
     def _renumbered(self) -> None:
-        self.recorder.error(self.workload, "numbered anew")
+        self.recorder.error(self.workload, "new sequence numbers")
         for value, made in self.outstanding.items():
             self.outstanding[value] = attrs.evolve(made, kind=PLAIN)

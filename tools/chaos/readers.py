@@ -1,11 +1,11 @@
-"""Consumers: assigned ones, members of groups, and one who asks how far groups are."""
+"""Consumers: assigned ones, members of consumer groups, and a reader of committed offsets."""
 
 from __future__ import annotations
 
 from functools import partial
 
 import attrs
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tools.chaos.client import Client, Setting, error_of, record_polls
 from tools.chaos.subscription import Place, Subscription
@@ -18,7 +18,7 @@ NOTHING = -1
 
 
 class Reader(Client):
-    """Reads every topic from its beginning, and follows."""
+    """Reads every topic from its beginning, and continues with new records."""
 
     workload = "read"
 
@@ -33,23 +33,13 @@ class Reader(Client):
         fresh: set[str] = set()
         while not self.ending.is_set():
             began = self.recorder.now
-            good = self._without_errors(consumer.consume(BATCH_MAX, POLL_SECONDS))
+            good = self.without_errors(consumer.consume(BATCH_MAX, POLL_SECONDS))
             record_polls(self, self.name, lambda *_: "1", good, began, isolation=self.isolation, fresh=fresh)
         consumer.close()
 
-    def _without_errors(self, messages: list[Message]) -> list[Message]:
-        good: list[Message] = []
-        for message in messages:
-            error = message.error()
-            if error is None:
-                good.append(message)
-            else:
-                self.told("consume", error)
-        return good
-
 
 class Member(Client):
-    """Of a group that reads one topic, and commits after every poll. Now and then it leaves, and comes back."""
+    """A member of a consumer group that reads one topic. It commits after every poll, and sometimes rejoins."""
 
     def __init__(self, name: str, setting: Setting, protocol: str) -> None:
         super().__init__(name, setting)

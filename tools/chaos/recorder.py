@@ -1,4 +1,4 @@
-"""What clients did and saw: on disk as tools.checker reads it, in memory as counts alone."""
+"""The history of a round: on disk as tools.checker reads it, in memory only as counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.checker.files import line
 from tools.checker.history import OK, Operation, Poll
 
 ERRORS_MAX = 200
-"""Kinds of errors that are counted apart."""
+"""How many kinds of errors are counted."""
 
 
 class Recorder:

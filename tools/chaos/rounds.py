@@ -1,4 +1,4 @@
-"""A round: topics, clients, faults, the end of all that, and what it came to."""
+"""A round: topics, clients, faults, its end, and its outcome."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ ASK_SECONDS = 10.0
 
 @define(slots=True)
 class Outcome:
-    """Of one round."""
+    """The outcome of one round."""
 
     operations: int
     counts: dict[tuple[str, str], Counter[str]]
     errors: Counter[str]
     anomalies: list[Anomaly] = field(factory=list)
     problems: list[str] = field(factory=list)
-    """What no history tells: clients that fail or do not finish, work that is not done once."""
+    """Problems that no history shows: clients that fail or do not finish, work that is not done exactly once."""
 
 
 @define(slots=True)
@@ -120,7 +120,7 @@ def judge(outcome: Outcome, history: Path) -> None:
 
 
 def _clients(setting: Setting) -> tuple[list[Client], list[Client]]:
-    """Those who bring records, and those who take them."""
+    """The clients that end before everything is processed, and those that end afterwards."""
     producers: list[Client] = [
         Sender("plain", setting, PLAIN),
         *(Sender(f"idempotent{number}", setting, IDEMPOTENT) for number in range(2)),
@@ -152,13 +152,13 @@ def _topics(admin: AdminClient, setting: Setting) -> Iterator[None]:
 
 
 def leader_finder(bootstrap: str, choose: Callable[[Sequence[int]], int]) -> Callable[[], int | None]:
-    """Who leads any one partition, coordinators' ones too; None if nobody can tell."""
+    """Finds the leader of some partition, of coordinators' topics too; None if no broker answers."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
     def find() -> int | None:
         try:
             topics = admin.list_topics(timeout=1.0).topics
-        except KafkaException:  # no broker answers: anybody may be next
+        except KafkaException:  # no broker answers: any broker may be the next victim
             return None
         leaders = [one.leader for topic in topics.values() for one in topic.partitions.values() if one.leader > 0]
         return choose(leaders) if leaders else None

@@ -1,12 +1,12 @@
-"""A member of a group, record by record.
+"""A member of a consumer group, record by record.
 
-librdkafka says of its calls for many records at once that they may lose some of them, or give some that were taken
-away, when a rebalance comes at that moment. So records are asked for one at a time here, and those that are not yet
-given out when their partition is taken away are left to whoever has it next.
+librdkafka documents that its calls for many records at once may lose some records, or return records of revoked
+partitions, if a rebalance happens meanwhile. So records are polled one at a time here, and records that were not yet
+returned when their partition was revoked are left to its next owner.
 
-A rebalance that librdkafka tells of while it closes a consumer can wait for an answer that never comes (librdkafka,
-issue 4041), and confluent-kafka holds Python's lock meanwhile: everything stands still. So partitions are given back
-before the consumer is closed.
+A rebalance callback while a consumer is being closed can wait for an answer that never arrives (librdkafka, issue
+4041), and confluent-kafka holds Python's lock meanwhile: the process stands still. So partitions are given back before
+the consumer is closed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Subscription:
         self.consumer.subscribe(topics, on_assign=self._assigned, on_revoke=self._taken, on_lost=self._taken)
 
     def poll(self, count_max: int, seconds: float, told: Callable[[KafkaError], None]) -> list[Message]:
-        """What there is, after waiting for the first. The errors among it are told, and not given."""
+        """The records that have arrived, after waiting for the first. Errors are reported to `told` and left out."""
         message = self.consumer.poll(seconds)
         while message is not None:
             error = message.error()
@@ -45,14 +45,14 @@ class Subscription:
         return found
 
     def assignment(self, topic: str, number: int) -> str:
-        """In which one of its partition a record was read that was just given."""
+        """The assignment of the partition in which a record of the last poll was read."""
         return f"{self._assignments.get((topic, number), 0)}"
 
     def close(self) -> None:
         self.consumer.unsubscribe()
         until = time.monotonic() + GIVING_BACK_SECONDS
         while self._held and time.monotonic() < until:
-            self.consumer.poll(0.1)  # what it may give now is left to others
+            self.consumer.poll(0.1)  # records of this poll are left to the next owner
         self.consumer.close()
 
     def _assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:

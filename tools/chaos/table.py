@@ -1,4 +1,4 @@
-"""How it stands: a table that changes in a terminal, a line now and then in a pipe."""
+"""The present counts: a table that changes in a terminal, a line from time to time in a pipe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Counts = dict[tuple[str, str], Counter[str]]
 
 
 class Table:
-    """`counts` and `state` are asked for again and again, from a thread of its own."""
+    """Shows `counts` and `state` repeatedly, from a thread of its own."""
 
     def __init__(self, counts: Callable[[], Counts], state: Callable[[], str]) -> None:
         self._counts, self._state = counts, state

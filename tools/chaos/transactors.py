@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from confluent_kafka import KafkaError, KafkaException
 
 from tools.chaos.client import CALL_SECONDS, Client, Setting, error_of, give_up, repeatedly, send
@@ -21,14 +23,14 @@ RECORDS_MAX = 20
 
 
 class TransactionalClient(Client):
-    """Whoever has a transactional id, and what may be done with it."""
+    """A client with a transactional id, and the steps of a transaction."""
 
     def __init__(self, name: str, setting: Setting) -> None:
         super().__init__(name, setting)
         self.lives = self.transactions = self.sent = 0
 
-    def begin_anew(self) -> tuple[str, Producer]:
-        """A new producer under this client's id: all that came before are fenced."""
+    def new_producer(self) -> tuple[str, Producer]:
+        """A new producer under this client's id: all earlier ones are fenced."""
         while True:
             self.lives += 1
             name = f"{self.name}.{self.lives}"
@@ -60,22 +62,19 @@ class TransactionalClient(Client):
         send(self, producer, name, place, f"{name}-{self.sent}{source}", TRANSACTIONAL, transaction)
 
     def commit(self, name: str, producer: Producer, transaction: str) -> KafkaError | None:
-        """None if it is committed."""
-        began = self.recorder.now
-        error = repeatedly(self, "commit", lambda: producer.commit_transaction(CALL_SECONDS))
-        outcome = OK if error is None else UNKNOWN
-        ended = TransactionEnded(name, transaction, True, outcome, began, self.recorder.now)
-        self.recorder.add(self.workload, ended)
-        return error
+        """Gives the error, or None if the transaction is committed."""
+        return self._end(name, transaction, producer.commit_transaction, commit=True)
 
     def abort(self, name: str, producer: Producer, transaction: str) -> bool:
-        """False if the producer is no good any more."""
+        """False if the producer cannot be used any more."""
+        return self._end(name, transaction, producer.abort_transaction, commit=False) is None
+
+    def _end(self, name: str, transaction: str, call: Callable[[float], object], *, commit: bool) -> KafkaError | None:
         began = self.recorder.now
-        error = repeatedly(self, "abort", lambda: producer.abort_transaction(CALL_SECONDS))
+        error = repeatedly(self, "commit" if commit else "abort", lambda: call(CALL_SECONDS))
         outcome = OK if error is None else UNKNOWN
-        ended = TransactionEnded(name, transaction, False, outcome, began, self.recorder.now)
-        self.recorder.add(self.workload, ended)
-        return error is None
+        self.recorder.add(self.workload, TransactionEnded(name, transaction, commit, outcome, began, self.recorder.now))
+        return error
 
 
 class Transactor(TransactionalClient):
@@ -84,7 +83,7 @@ class Transactor(TransactionalClient):
     workload = TRANSACTIONAL
 
     def work(self) -> None:
-        name, producer = self.begin_anew()
+        name, producer = self.new_producer()
         while not self.ending.is_set():
             try:
                 good = self._one(name, producer)
@@ -93,9 +92,9 @@ class Transactor(TransactionalClient):
                 good = False
             if not good:
                 give_up(self, producer)
-                name, producer = self.begin_anew()
+                name, producer = self.new_producer()
         give_up(self, producer)
-        self.begin_anew()  # so that nothing of it is open
+        self.new_producer()  # so that it leaves no open transaction
 
     def _one(self, name: str, producer: Producer) -> bool:
         transaction = self.begin_transaction(name, producer)
@@ -117,8 +116,8 @@ class Transactor(TransactionalClient):
         return error is None or (error.txn_requires_abort() and self.abort(name, producer, transaction))
 
     def _is_replaced(self, name: str, producer: Producer, transaction: str) -> bool:
-        """A successor begins, and this one does not know it. What it does from here on must come to nothing."""
-        _, successor = self.begin_anew()
+        """A successor fences this producer, which does not know it: nothing it does afterwards may be committed."""
+        _, successor = self.new_producer()
         try:
             self.send_in(name, producer, self.rng.choice(self.setting.places("in")), transaction)
             self.commit(name, producer, transaction)

@@ -31,8 +31,8 @@ class Transformer(TransactionalClient):
             self._live()
 
     def _live(self) -> None:
-        """Until it is told to end, or something is no good any more."""
-        name, producer = self.begin_anew()
+        """Until `end` is called, or the producer cannot be used any more."""
+        name, producer = self.new_producer()
         config = self.setting.config(
             group_id=self.group, auto_offset_reset="earliest", enable_auto_commit=False,
             isolation_level="read_committed", session_timeout_ms=6000, heartbeat_interval_ms=500,
@@ -82,4 +82,4 @@ class Transformer(TransactionalClient):
             error = self.commit(name, producer, transaction)
         if error is not None and error.txn_requires_abort():
             self.abort(name, producer, transaction)
-        return error is None  # else what was read is read again, by whoever has the partitions then
+        return error is None  # else the records are read again, by the next owner of the partitions

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from pathlib import Path
 
-from tools.checker.anomalies import EXPLAINED
+from tools.checker.anomalies import summary
 from tools.checker.check import check
 from tools.checker.files import NoHistory, read
 
@@ -25,11 +24,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     anomalies = check(history)
-    counts = Counter(anomaly.kind for anomaly in anomalies)
-    for kind, count in counts.items():
-        print(f"{kind.value}: {count} ({EXPLAINED[kind]})")
-        found = [anomaly for anomaly in anomalies if anomaly.kind is kind]
-        for anomaly in found if given.all else found[:SHOWN_MAX]:
+    for line, shown in summary(anomalies, None if given.all else SHOWN_MAX):
+        print(line)
+        for anomaly in shown:
             print(f"  {anomaly}")
     verdict = "clean" if not anomalies else f"{len(anomalies)} anomalies"
     print(f"{len(history)} operations: {verdict}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
@@ -29,14 +31,14 @@ class AnomalyKind(enum.Enum):
 
 
 EXPLAINED = {
-    AnomalyKind.LOST_WRITE: "acknowledged, what came later was read, this was not",
+    AnomalyKind.LOST_WRITE: "acknowledged; later records were read, this one was not",
     AnomalyKind.UNSEEN: "acknowledged, and still unread after everything healed",
     AnomalyKind.DUPLICATE: "one idempotent send at two offsets",
     AnomalyKind.INCONSISTENT_OFFSETS: "one offset showed two different records",
     AnomalyKind.REFUSED_WRITE: "a send that surely failed is there",
-    AnomalyKind.INVENTED_RECORD: "nobody sent it",
+    AnomalyKind.INVENTED_RECORD: "no client sent it",
     AnomalyKind.ABORTED_READ: "a reader of committed records saw a record or offset of an aborted transaction",
-    AnomalyKind.PRECOMMITTED_READ: "a reader of committed records saw it before anybody asked to commit",
+    AnomalyKind.PRECOMMITTED_READ: "a reader of committed records saw it before its producer asked to commit",
     AnomalyKind.TORN_TRANSACTION: "a part of a transaction is visible and the rest never",
     AnomalyKind.CIRCULAR: "transactions that each read what the other wrote",
     AnomalyKind.POLL_SKIP: "within one assignment a consumer jumped over a record",
@@ -56,3 +58,10 @@ class Anomaly:
 
     def __str__(self) -> str:
         return "\n    ".join([f"{self.kind.value}: {self.text}", *(str(one) for one in self.operations)])
+
+
+def summary(anomalies: Sequence[Anomaly], shown_max: int | None) -> Iterator[tuple[str, list[Anomaly]]]:
+    """For each kind: a line that counts and explains it, and its first anomalies; all of them without a maximum."""
+    for kind, count in Counter(anomaly.kind for anomaly in anomalies).items():
+        found = [anomaly for anomaly in anomalies if anomaly.kind is kind]
+        yield f"{kind.value}: {count} ({EXPLAINED[kind]})", found[:shown_max]

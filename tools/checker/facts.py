@@ -182,7 +182,7 @@ class Facts:
                 partition.covered_committed.add(first, after)
 
     def transactional_ids(self) -> dict[str, str]:
-        """Of producers."""
+        """The transactional id of each producer."""
         return {init.producer: init.transactional_id for init in self.of(Init)}
 
     def in_order(self) -> Iterable[list[TransactionFacts]]:

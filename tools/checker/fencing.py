@@ -45,7 +45,7 @@ def _producers(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _soonest(inits: list[Init]) -> list[tuple[Init, ...]]:
-    """From each on, and for none that is left: the two that ended first, of two producers."""
+    """For each place the two operations that ended first among it and all later ones, of two different producers."""
     made: list[tuple[Init, ...]] = [()]
     for init in reversed(inits):
         first: dict[str, Init] = {}

@@ -16,7 +16,7 @@ _FIELDS = {cls: tuple(field.name for field in attrs.fields(cls)) for cls in _NAM
 
 
 class NoHistory(Exception):
-    """The file is none, or a line of it is no operation. One line of text for its author."""
+    """The file cannot be read, or a line of it is no operation. The message is one line."""
 
 
 def write(path: Path, operations: Iterable[Operation]) -> None:

@@ -1,12 +1,11 @@
 """What clients did and saw. Every operation ran from `begin` to `end`, by one clock, in seconds.
 
-An outcome is `ok`, `failed` (surely nothing came of it) or `unknown`. Values are unique: a value is one send.
+An outcome is `ok`, `failed` (it surely had no effect) or `unknown`. Values are unique: a value is one send.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from attrs import frozen
 
@@ -14,21 +13,8 @@ OK, FAILED, UNKNOWN = "ok", "failed", "unknown"
 OUTCOMES = (OK, FAILED, UNKNOWN)
 PLAIN, IDEMPOTENT, TRANSACTIONAL = "plain", "idempotent", "transactional"
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
-T = TypeVar("T", bound=type)
-
-OPERATIONS: dict[str, type] = {}
-"""By the name that a file gives them."""
 
 
-def _named(name: str) -> Callable[[T], T]:
-    def register(cls: T) -> T:
-        OPERATIONS[name] = cls
-        return cls
-
-    return register
-
-
-@_named("send")
 @frozen(slots=True)
 class Send:
     """A record. `producer` is one running client: the next one with the same transactional id is another."""
@@ -44,7 +30,6 @@ class Send:
     transaction: str | None = None
 
 
-@_named("init")
 @frozen(slots=True)
 class Init:
     """A transactional producer began: all others with this id are fenced."""
@@ -56,7 +41,6 @@ class Init:
     end: float
 
 
-@_named("begin")
 @frozen(slots=True)
 class TransactionBegun:
     producer: str
@@ -65,7 +49,6 @@ class TransactionBegun:
     end: float
 
 
-@_named("end")
 @frozen(slots=True)
 class TransactionEnded:
     """An attempt to commit or to abort. There may be several."""
@@ -78,7 +61,6 @@ class TransactionEnded:
     end: float
 
 
-@_named("poll")
 @frozen(slots=True)
 class Poll:
     """What a consumer read of one partition, going from `position` to `next_position` (-1 if unknown)."""
@@ -93,20 +75,19 @@ class Poll:
     next_position: int = -1
     isolation: str = READ_COMMITTED
     transaction: str | None = None
-    """The transaction that what was read goes into."""
+    """The transaction that writes the results of these records."""
 
     @property
     def first(self) -> int:
-        """From which offset on it looked."""
+        """The first offset that the poll covers."""
         return self.position if self.position >= 0 or not self.records else self.records[0][0]
 
     @property
     def after(self) -> int:
-        """Up to which offset it looked."""
+        """The end of the offsets that the poll covers."""
         return self.next_position if self.next_position >= 0 or not self.records else self.records[-1][0] + 1
 
 
-@_named("offset_commit")
 @frozen(slots=True)
 class OffsetCommit:
     """How far a group has read; in a transaction, that holds if the transaction commits."""
@@ -122,7 +103,6 @@ class OffsetCommit:
     transaction: str | None = None
 
 
-@_named("offset_read")
 @frozen(slots=True)
 class OffsetRead:
     """A committed offset as a client read it; -1 if there was none. `stable`: open transactions were waited for."""
@@ -135,10 +115,9 @@ class OffsetRead:
     stable: bool = True
 
 
-@_named("joined")
 @frozen(slots=True)
 class Joined:
-    """A member was told of its generation. In classic groups a new generation ends the one before for all members."""
+    """A member learned its generation. In classic groups a new generation ends the one before for all members."""
 
     group: str
     member: str
@@ -148,7 +127,6 @@ class Joined:
     classic: bool = True
 
 
-@_named("expelled")
 @frozen(slots=True)
 class Expelled:
     """A member left, or is known to be expelled."""
@@ -159,7 +137,6 @@ class Expelled:
     end: float
 
 
-@_named("deleted")
 @frozen(slots=True)
 class Deleted:
     """Records below an offset were deleted: no reader has to see them any more."""
@@ -170,10 +147,9 @@ class Deleted:
     end: float
 
 
-@_named("settled")
 @frozen(slots=True)
 class Settled:
-    """Everything healed, and then readers had time to read everything: what no reader saw until here stays unseen."""
+    """Everything healed, and then readers had time to read everything: a record that no reader saw by now is unseen."""
 
     begin: float
     end: float
@@ -184,5 +160,20 @@ Operation = (
     | Deleted | Settled
 )  # fmt: skip
 
+OPERATIONS: dict[str, type[Operation]] = {
+    "send": Send,
+    "init": Init,
+    "begin": TransactionBegun,
+    "end": TransactionEnded,
+    "poll": Poll,
+    "offset_commit": OffsetCommit,
+    "offset_read": OffsetRead,
+    "joined": Joined,
+    "expelled": Expelled,
+    "deleted": Deleted,
+    "settled": Settled,
+}
+"""By the name of the operation in a file."""
+
 History = Sequence[Operation]
-"""In any order."""
+"""The operations, in any order."""

@@ -1,6 +1,6 @@
 """Groups that lose their progress: a committed offset is a register, and every read of it must find a write.
 
-What a read may find: a write that had begun, and that no other write came after which had surely ended before the read.
+A read may find any write that had begun, unless a later write had surely ended before the read.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _check(facts: Facts, commits: list[OffsetCommit], reads: list[OffsetRead]) -
 
 
 def _write(facts: Facts, commit: OffsetCommit) -> _Write | None:
-    """As which write it counts, or none."""
+    """The write that this commit stands for; None if it never counts."""
     if commit.outcome == FAILED:
         return None
     if commit.transaction is None:

@@ -26,7 +26,7 @@ def check_polls(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _start(poll: Poll, before: Poll | None) -> int:
-    """From which offset on it must have seen everything. One that found nothing may not know where it began."""
+    """The first offset that it must have seen. A poll without records may not know its position."""
     if before is None:
         return poll.first if poll.first >= 0 else poll.after
     return min(before.after, poll.first) if poll.first >= 0 else before.after

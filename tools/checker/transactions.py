@@ -62,7 +62,7 @@ def _wrong_to_see(one: TransactionFacts, poll: Poll) -> AnomalyKind | None:
 
 
 def _torn(facts: Facts, lingering: Lingering) -> Iterator[Anomaly]:
-    """All of its records, or none. A reader past a record of a transaction knows the transaction's end there."""
+    """All records of a transaction are visible, or none. A reader behind a record knows its transaction's outcome."""
     for one in facts.transactions.values():
         if one.fate not in (Fate.COMMITTED, Fate.UNKNOWN):
             continue
@@ -89,7 +89,7 @@ def _torn(facts: Facts, lingering: Lingering) -> Iterator[Anomaly]:
 
 
 def _circles(facts: Facts) -> Iterator[Anomaly]:
-    """The reads between transactions as a graph; transactions on no cycle are removed, until none is left to remove."""
+    """The reads between transactions as a graph, from which transactions on no cycle are removed."""
     readers: dict[str, set[str]] = defaultdict(set)
     writers: dict[str, set[str]] = defaultdict(set)
     example: dict[tuple[str, str], Poll] = {}

@@ -17,7 +17,7 @@ def check_writes(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _places(facts: Facts) -> Iterator[Anomaly]:
-    """Every record that was read: is it one, is it where it belongs, is it there once?"""
+    """Every record that was read: was it sent, is it in its partition, is it there once?"""
     told: set[tuple[str, int, str]] = set()
     for poll in facts.of(Poll):
         read = facts.partitions[poll.partition].read

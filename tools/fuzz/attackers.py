@@ -19,7 +19,7 @@ LARGE_SECONDS = 2.0
 _LARGE = 0.1
 """How often a request is valid and has very many elements."""
 _BURSTS = (1, 1, 1, 1, 1, 1, 1, 3, 30, 300)
-"""How many requests come at once: most are damaged, but some of a large one are begun together."""
+"""How many requests are sent at a time. Most are damaged; large ones may be begun together."""
 _RESET = struct.pack("ii", 1, 0)
 _KEPT_SENDS = 200
 _SHOWN_BYTES = 60
@@ -27,7 +27,7 @@ _SHOWN_SENDS = 3
 
 
 class Attacker(threading.Thread):
-    """Until it is told to end, or until nobody listens any more."""
+    """Sends garbage until `end` is called or the broker no longer listens."""
 
     def __init__(self, number: int, seed: str, victim: Victim, topic_ids: tuple[bytes, ...]) -> None:
         super().__init__(name=f"attacker {number}", daemon=True)
@@ -42,7 +42,7 @@ class Attacker(threading.Thread):
         """What was sent last: when, how it begins, and how many bytes it has."""
 
     def sent_before(self, moment: float) -> list[str]:
-        """What was sent last before this time."""
+        """The last requests that were sent before this time."""
         sends = [one for one in list(self._sends) if one[0] <= moment][-_SHOWN_SENDS:]
         return [f"{at - moment:+.3f} s: {size} bytes: {begins.hex()}" for at, begins, size in sends]
 
@@ -53,7 +53,7 @@ class Attacker(threading.Thread):
         try:
             while not self._ending.is_set():
                 self._attack()
-        except OSError as error:  # only where nobody listens: what a connection meets is its own
+        except OSError as error:  # only where no broker listens: an error on a connection is handled there
             self.failure = error
 
     def _attack(self) -> None:
@@ -93,7 +93,7 @@ class Attacker(threading.Thread):
         client.sendall(data)
 
     def _take_answer(self, client: socket.socket) -> None:
-        """If it comes at once."""
+        """Read the answer if it arrives at once."""
         with suppress(TimeoutError):
             self.counts["bytes answered"] += len(client.recv(1 << 16))
 

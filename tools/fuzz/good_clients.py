@@ -1,4 +1,4 @@
-"""Clients that do nothing wrong, and want to notice nothing of what others do."""
+"""Well-behaved clients, which must notice nothing of the attack."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class GoodClient(threading.Thread):
                     self._write(b"%d" % self.count)
                     self._read(b"%d" % self.count)
                     self.count += 1
-        except Exception as error:  # noqa: BLE001  whatever it is, it must not be
+        except Exception as error:  # noqa: BLE001  every failure of a good client counts
             self.failure, self.failed_at = error, time.time()
 
     def _write(self, value: bytes) -> None:

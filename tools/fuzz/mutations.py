@@ -11,7 +11,7 @@ _WHOLE = (-1, -(1 << 31), (1 << 31) - 1, 1 << 20, 1 << 16, 0)
 
 
 def mutated(rng: random.Random, frame: bytes) -> bytes:
-    """The frame with something wrong with it. Its size still fits, but where that is what is wrong."""
+    """The frame with some damage. Its size field still fits, unless the size is the damage."""
     return rng.choice(_MUTATIONS)(rng, bytearray(frame))
 
 
@@ -56,7 +56,7 @@ def _noise(rng: random.Random, frame: bytearray) -> bytes:
 
 
 def _cut_off(rng: random.Random, frame: bytearray) -> bytes:
-    """Its size promises more than ever comes."""
+    """The size field promises more bytes than are sent."""
     return bytes(frame[: rng.randrange(1, len(frame))])
 
 
@@ -72,7 +72,7 @@ _MUTATIONS: tuple[Callable[[random.Random, bytearray], bytes], ...] = (
 
 
 def mutated_line(rng: random.Random, line: bytes) -> bytes:
-    """A line of JSON that is none, or says something else. It still begins as JSON does."""
+    """A line of JSON that is damaged, or has another meaning. It still begins as JSON does."""
     damaged = bytearray(line)
     match rng.randrange(5):
         case 0:

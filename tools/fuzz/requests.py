@@ -39,7 +39,7 @@ _LIKELY: dict[str, tuple[Any, ...]] = {
     "records": ([{"value": "x"}], [{}], [{"key": "k", "value": None}]),
     "timeout_ms": (0, 1, 10, -1),
 }
-"""What a client might give, by the names of fields."""
+"""Values that a client might send, by the names of fields."""
 
 
 def _has_array(api: Api) -> bool:
@@ -51,7 +51,7 @@ _WITH_ARRAYS = [api for api in SERVED if _has_array(api)]
 
 
 class Requests:
-    """By seed. What would change the cluster for good is only asked whether it might be done."""
+    """Makes requests by seed. Changes of the cluster are only validated, never done."""
 
     def __init__(self, rng: random.Random, topic_ids: tuple[bytes, ...] = ()) -> None:
         self._rng = rng
@@ -93,7 +93,7 @@ class Requests:
         return orjson.dumps(request) + b"\n"
 
     def batch(self) -> bytes:
-        """A record batch; now and then one that is wrong inside, with the right checksum all the same."""
+        """A record batch; sometimes one that is damaged inside and has the right checksum."""
         rng = self._rng
         kept = [
             Record(number, rng.choice((0, 1, 1_700_000_000_000)), rng.choice((None, b"", b"key")), rng.randbytes(9), ())

@@ -1,4 +1,4 @@
-"""One run, and what it came to."""
+"""One run, and its outcome."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tools.fuzz.victim import SOCKETS, Victim
 
 BROKERS, GOOD_CLIENTS, ATTACKERS = 3, 3, 4
 MEMORY_BYTES_MAX = 160 << 20
-"""By how much the brokers' memory together may have grown since a third of the time was over: caches fill up."""
+"""How much the memory of all brokers may grow after the first third of the time, in which caches fill."""
 SOCKETS_MAX = 1
-"""By how many more sockets they may have in the end: our own, to ask how they are."""
+"""How many more sockets they may have at the end: the one that asks for their status."""
 _SETTLE_SECONDS = 45.0  # a connection that is closed while an answer is due is kept for 30
 
 
@@ -77,13 +77,13 @@ def run(seed: str, seconds: float) -> Outcome:
 
 
 def _topic(victim: Victim, name: str, partitions: int) -> bytes:
-    """Its id."""
+    """Make the topic. Gives its id."""
     made = {"op": "create_topic", "name": name, "partitions": partitions, "replication_factor": BROKERS}
     return urlsafe_b64decode(victim.ask(made | {"configs": {"retention.ms": "-1"}})["topic_id"] + "==")
 
 
 def _leaders_of(victim: Victim, topic: str) -> list[int]:
-    """Once there are some, and they are those that will stay."""
+    """The leaders, once every partition is led by its preferred replica."""
     while True:
         (found,) = (one for one in victim.ask({"op": "topics"})["topics"] if one["name"] == topic)
         leaders = [partition["leader"] for partition in found["partitions"]]
@@ -93,7 +93,7 @@ def _leaders_of(victim: Victim, topic: str) -> list[int]:
 
 
 def _settled(victim: Victim, before: Counter[str]) -> Counter[str]:
-    """What it has open once connections whose clients are gone have gone too."""
+    """The open descriptors once the connections of the attackers are closed."""
     deadline = time.monotonic() + _SETTLE_SECONDS
     while True:
         found = victim.descriptors if victim.is_the_same else Counter[str]()
@@ -103,8 +103,8 @@ def _settled(victim: Victim, before: Counter[str]) -> Counter[str]:
 
 
 def leaked(before: Counter[str], after: Counter[str]) -> Counter[str]:
-    """What is open more often than it should be. Logs that were not there before (the coordinators' topics are made
-    when they are first asked for) may have each of their files open, once."""
+    """Descriptors that are open more often than allowed. Logs that did not exist before (the coordinators' topics are
+    made on first use) may have each of their files open once."""
     allowed = {SOCKETS: before[SOCKETS] + SOCKETS_MAX}
     return Counter({name: count for name, count in after.items() if count > allowed.get(name, max(before[name], 1))})
 
@@ -129,7 +129,7 @@ def _problems(
 
 
 def _circumstances(victim: Victim, good: GoodClient, attackers: list[Attacker]) -> str:
-    """What the brokers logged around the time at which a good client failed, and what had been sent to them."""
+    """The log lines of the brokers around the failure of a good client, and the garbage sent before it."""
     at = time.strftime("%H:%M:%S", time.gmtime(good.failed_at))
     load = " ".join(f"{one:.1f}" for one in os.getloadavg())
     lines = [

@@ -1,4 +1,4 @@
-"""The cluster that is attacked: started as a user starts it, and looked at from outside."""
+"""The attacked cluster: started as a user starts it, and observed from outside."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ id = 3
 port = 0
 """
 HELD_MS_MAX = 50
-"""Of processor time, in one turn of a broker."""
+"""The most processor time of one turn of a broker."""
 WAITED_MS_MAX = 1000
-"""Of wall time. A turn that waits for a disk uses no processor; a shorter one may only have waited for a processor."""
+"""The most wall time of one turn: one that waits for a disk uses no processor time. A shorter turn may only have waited
+for a processor."""
 _WRONG = re.compile(r"^Traceback|\bCRITICAL\b|\bERROR\b", re.MULTILINE)
 _HELD = re.compile(r"^.*held the loop for (\d+) ms, (\d+) of processor time.*$", re.MULTILINE)
 _ABOUT_CLIENTS = re.compile(r" (?:connection|request): ")
@@ -81,25 +82,25 @@ class Victim:
         self._process.stdout.close()
 
     def ask(self, request: dict[str, Any], address: Address | None = None) -> Any:
-        """Of any broker, if no address is given."""
+        """Ask the broker at this address, else the first one."""
         target = address or self.addresses[0]
         with socket.create_connection(target, timeout=START_SECONDS) as client, client.makefile("rwb", 0) as line:
             line.write(json.dumps(request).encode() + b"\n")
             return json.loads(line.readline())
 
     def begin(self) -> None:
-        """From now on turns that are long count: a broker that starts has much to do, and no clients."""
+        """Count long turns from now on: a broker that starts has much work and no clients."""
         self._begun = len(self.log_text)
 
     @property
     def memory_bytes(self) -> int:
-        """Of all brokers."""
+        """The resident memory of all brokers."""
         pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.pids)
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     @property
     def descriptors(self) -> Counter[str]:
-        """What they have open. Sockets have one name in common: each is another, and which is nobody's business."""
+        """The open descriptors of all brokers, by name. All sockets count under one name."""
         found: Counter[str] = Counter()
         for pid in self.pids:
             for number in os.listdir(f"/proc/{pid}/fd"):
@@ -115,7 +116,7 @@ class Victim:
 
     @property
     def complaints(self) -> list[str]:
-        """What its log has that it should not have, each with a few lines of what follows."""
+        """Errors and long turns in the log, each error with a few lines that follow it."""
         text = self.log_text
         wrong = ["\n".join(text[found.start() :].splitlines()[:30]) for found in _WRONG.finditer(text)]
         return wrong + [

@@ -1,6 +1,6 @@
 """The largest valid request of each API: as many elements as one request may have, or as many bytes.
 
-Requests that differ in kind are there several times: of known and unknown things, of one thing very often and of many.
+Some APIs have several cases: known and unknown names, one name very often and many names.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _BYTES = 7 << 20
 
 @frozen
 class Place:
-    """What the cluster has."""
+    """The topics of the cluster."""
 
     large: str
     large_id: bytes
@@ -76,7 +76,7 @@ class Place:
 
 
 class Answered:
-    """What earlier answers said, for requests that need it."""
+    """Facts of earlier answers, for requests that need them."""
 
     def __init__(self) -> None:
         self.member = ""
@@ -86,7 +86,7 @@ class Answered:
 
 @frozen
 class Case:
-    """`request` makes it, of what earlier answers said. `taken` looks at the answer."""
+    """`request` makes the request from facts of earlier answers. `taken` keeps the facts of its answer."""
 
     name: str
     request: Callable[[Answered], Any]
@@ -153,7 +153,7 @@ def _reads(place: Place) -> Iterator[Case]:
 
 
 def _spread(place: Place, count: int = MANY) -> list[int]:
-    """Every partition of the large topic, and those behind them, which there are not."""
+    """Every partition of the large topic, and numbers behind them that do not exist."""
     return list(range(max(count, place.partitions)))
 
 

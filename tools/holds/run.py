@@ -25,16 +25,16 @@ ANSWER_SECONDS = 120.0
 START_SECONDS = 300.0
 _LARGE = "large"
 _AFTER_SECONDS = 0.3
-"""What a request leaves to do is measured with it."""
+"""Work that a request leaves behind is measured with it."""
 
 
 @frozen
 class Row:
-    """What one request did to the loop of the broker that was held longest."""
+    """How long one request held the loop of the broker that it held longest."""
 
     name: str
     seconds: float
-    """Until it was answered."""
+    """The time until the answer."""
     hold: Hold
 
     @property
@@ -95,7 +95,7 @@ def measured(brokers: int, partitions: int, topics: int, only: str = "") -> Iter
 
 
 def _make_topics(client: Client, wanted: dict[str, int]) -> None:
-    """Make these, and wait until all their partitions are led."""
+    """Make these topics, and wait until all their partitions are led."""
     made = [CreatableTopic(name=name, num_partitions=count, replication_factor=1) for name, count in wanted.items()]
     client.ask(CreateTopicsRequest(topics=made, timeout_ms=int(ANSWER_SECONDS * 1000)))
     deadline = time.monotonic() + START_SECONDS
@@ -131,7 +131,7 @@ def _address(cluster: Cluster, broker: int) -> tuple[str, int]:
 
 
 def _until_coordinated(client: Client, key: str, kind: int) -> None:
-    """The internal topic is made by the first request that needs it."""
+    """Wait for the coordinator of this key: the internal topic is made by the first request that needs it."""
     deadline = time.monotonic() + ANSWER_SECONDS
     while time.monotonic() < deadline:
         (found,) = client.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])).coordinators

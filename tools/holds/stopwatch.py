@@ -25,7 +25,7 @@ STOPWATCH = ExtraActor("tools.holds.stopwatch:Stopwatch", "stopwatch")
 @wire(0x7B00)
 @frozen(slots=True)
 class TellHolds:
-    """Asked of a stopwatch: what took longest since this was last asked?"""
+    """Ask a stopwatch for the longest step since the last such question."""
 
 
 @wire(0x7B01)
@@ -49,7 +49,7 @@ class Longest:
         self.what = ""
 
     def note(self, processor: float, wall: float, what: str, *, may_contain: float = 0.0) -> None:
-        """A step that may contain a turn, which was noted already, must be longer than that by `may_contain`."""
+        """A step that may contain a turn that was already noted must be longer than the turn by `may_contain`."""
         if processor > self.processor + may_contain:
             self.processor, self.what = processor, what
         self.wall = max(self.wall, wall)

@@ -6,9 +6,9 @@ import gc
 import logging
 import traceback
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
+import actors.control.internal_topics
 import actors.control.metadata_snapshots
 from log.disk.memory_filesystem import SimulatedCrash
 from tools.simulator.cluster.failures import FailureWatch
@@ -19,6 +19,7 @@ from tools.simulator.faults.schedule import Schedule
 from tools.simulator.groups.faults import GroupFaults
 from tools.simulator.mutants.catalog import planted
 from tools.simulator.record.report import SeedOutcome, TraceKeeper, Violation, relevant
+from tools.simulator.settings.replacing import Patch, replaced
 from tools.simulator.settings.seed import Settings, choose
 from tools.simulator.transactions.faults import TransactionFaults
 from tools.simulator.world import World
@@ -41,30 +42,17 @@ def run(settings: Settings, *, show: bool = False) -> SeedOutcome:
     logger.setLevel(logging.ERROR)
     logger.propagate = False
     logger.addHandler(watch)
-    snapshot_bytes, actors.control.metadata_snapshots.SNAPSHOT_LOG_BYTES = (
-        actors.control.metadata_snapshots.SNAPSHOT_LOG_BYTES, settings.snapshot_bytes,
-    )  # fmt: skip
     try:
         faults = FaultPlan(world)
-        coordinated = world.consumers or world.transactions
-        evictions = world.evictions
-        with (
-            nullcontext() if coordinated is None else coordinated.small_segments(),
-            nullcontext() if evictions is None else evictions.bounded(),
-        ):
+        with replaced(_small_sizes(world)):
             events = _run(world, faults, settings)
     finally:
-        actors.control.metadata_snapshots.SNAPSHOT_LOG_BYTES = snapshot_bytes
         logger.removeHandler(watch)
         logger.setLevel(level)
         logger.propagate = propagate
-    faults.counts.update(world.damaged_votes.counts)
-    if world.passing is not None:
-        faults.counts.update(world.passing.counts)
-    if world.recoveries is not None:
-        faults.counts.update(world.recoveries.counts)
-    if evictions is not None:
-        faults.counts.update(evictions.counts)
+    for part in (world.damaged_votes, world.passing, world.recoveries, world.evictions):
+        if part is not None:
+            faults.counts.update(part.counts)
     if world.sim.lost:
         faults.counts["drop"] = world.sim.lost
     violations = world.history.violations
@@ -75,6 +63,20 @@ def run(settings: Settings, *, show: bool = False) -> SeedOutcome:
         sum(1 for operation in operations if operation.outcome == "ok"), len(world.invariants.leaders), trace.digest,
         dict(faults.counts), [] if violation is None else relevant(trace.lines, violation.group),
     )  # fmt: skip
+
+
+def _small_sizes(world: World) -> list[Patch]:
+    """Sizes of production that a run could not reach."""
+    patches: list[Patch] = [
+        (actors.control.metadata_snapshots, "SNAPSHOT_LOG_BYTES", world.settings.snapshot_bytes),
+        *([] if world.evictions is None else world.evictions.bound()),
+    ]
+    coordinated = world.consumers or world.transactions
+    if coordinated is not None:
+        small = ("segment.bytes", str(coordinated.settings.segment_bytes))
+        configs = tuple(small if one[0] == small[0] else one for one in actors.control.internal_topics.CONFIGS)
+        patches.append((actors.control.internal_topics, "CONFIGS", configs))
+    return patches
 
 
 def run_seed(seed: int, how: dict[str, Any]) -> SeedOutcome:

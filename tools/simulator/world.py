@@ -93,14 +93,10 @@ class World(SimulatedCluster):
 
     def form(self) -> bool:
         """Start clients once every broker knows the topic that they write to, and all of it has leaders."""
-        if any(one.context.metadata.topic(TOPIC) is None for one in self.controllers()):
+        if not self.is_known(TOPIC):
             return False
-        metadata = self.metadata()
-        topic = None if metadata is None else metadata.topic(TOPIC)
-        if topic is None:
-            return False
-        self.groups = tuple(group_name(TOPIC, number, topic.id) for number in range(len(topic.partitions)))
-        if any(self.leader(group) is None for group in self.groups):
+        self.groups = tuple(self.groups_of(TOPIC))
+        if not self.are_led(self.groups):
             return False
         if self.consumers is not None and not self.consumers.is_ready(self):
             return False
@@ -191,7 +187,7 @@ class World(SimulatedCluster):
             if leader is None:
                 return f"{group} has no leader"
             if leader not in self.keepers(group):
-                return f"{group} is led by broker {leader}, which shall not keep it"
+                return f"{group} is led by broker {leader}, which is not to keep a replica"
             replica = self.replica(group, leader)
             assert replica is not None
             node, log = replica.member.node, replica.member.log

@@ -38,11 +38,11 @@ def test_every_send_of_a_fenced_producer_is_told(tmp_path: Path) -> None:
     with Cluster(1) as cluster, Recorder(history) as recorder:
         cluster.admin.create_topic("round-in", partitions=3)
         client = Transactor("t", Setting(cluster.bootstrap, recorder, "1", "round", 3, 1.0))
-        name, zombie = client.begin_anew()
+        name, zombie = client.new_producer()
         transaction = client.begin_transaction(name, zombie)
         client.send_in(name, zombie, ("round-in", 0), transaction)
         assert zombie.flush(CALL_SECONDS) == 0
-        client.begin_anew()
+        client.new_producer()
         with pytest.raises(KafkaException):
             _send_until_it_knows(client, name, zombie, transaction)
         give_up(client, zombie)

@@ -195,7 +195,7 @@ def test_what_is_wrong_is_printed_and_the_exit_code_says_so(tmp_path: Path, caps
     write(path, [Poll("c", "1", "a-0", ((0, "x"),), 1, 2)])
     assert main([str(path)]) == 1
     out = capsys.readouterr().out
-    assert "invented record: 1 (nobody sent it)" in out
+    assert "invented record: 1 (no client sent it)" in out
     assert "Poll(consumer='c'" in out
 
 

@@ -71,12 +71,12 @@ def run(rounds: int, only: tuple[str, ...], *, quick: bool) -> None:
         try:
             trio.run(importlib.import_module(f"tools.bench.replication.{part}").run, scale)
         except* Stuck as stuck:
-            sys.exit(f"{part}: {_first(stuck)}")
+            sys.exit(f"{part}: {innermost(stuck)}")
 
 
-def _first(error: BaseException) -> BaseException:
-    """What is inside of groups of errors: each nursery on the way adds one."""
-    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+def innermost(error: BaseException) -> BaseException:
+    """The error inside of groups of errors: each nursery on the way adds one group."""
+    return innermost(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _parts(text: str) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ _BATCH_OVERHEAD_BYTES = 80
 
 
 class Stuck(Exception):
-    """The cluster did not do in time what a measurement waits for."""
+    """The cluster did not reach in time the state that a measurement waits for."""
 
 
 class Brokers:
@@ -165,7 +165,7 @@ async def running(topics: Sequence[TopicConfig], *, min_insync_replicas: int = 1
 
 @contextmanager
 def within(seconds: float, aim: str) -> Iterator[None]:
-    """What is done in here must be done in time."""
+    """The work of this context must be done in time, or Stuck is raised."""
     try:
         with trio.fail_after(seconds):
             yield
@@ -186,7 +186,7 @@ def must_be_taken(result: AppendResult) -> None:
 
 
 def batch_of(size: int) -> Payload:
-    """One record of random bytes, of now: retention would take an old one away while it is measured."""
+    """One record of random bytes with the present time: retention would delete an older one during the measurement."""
     value = os.urandom(size - _BATCH_OVERHEAD_BYTES)
     return Payload(memoryview(build_batch([Record(0, int(time() * 1000), None, value, ())])))
 

@@ -40,7 +40,7 @@ AIM_P50_MS, AIM_P99_MS = 100, 500
 
 @frozen(slots=True)
 class Times:
-    """What took how long, and how many terms each gap used up: more than one if votes were split or late."""
+    """How long each step took, and how many terms each gap used: more than one if votes were split or late."""
 
     start_s: list[float] = Factory(list)
     gap_ms: list[float] = Factory(list)
@@ -117,7 +117,7 @@ async def _kill(brokers: Brokers, victim: int, groups: Sequence[str], batch: Pay
 
 
 async def _mend(brokers: Brokers, victim: int, homes: dict[str, int], times: Times) -> None:
-    """Start the killed broker again, have it catch up, and give it back what it led."""
+    """Start the killed broker again, wait until it has caught up, and give it back the partitions that it led."""
     killed = perf_counter()
     await brokers.restart(victim)
     await brokers.leaders(homes, in_sync=len(BROKERS))

@@ -1,4 +1,4 @@
-"""What a thousand partitions with three replicas each cost when nobody uses them."""
+"""The cost of a thousand partitions with three replicas each while no client uses them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import psutil
 import trio
 
 from actors.cluster_file.config import TopicConfig
+from tools.bench.processes import cpu_seconds, memory_bytes
 from tools.bench.replication import Scale
 from tools.bench.replication.brokers import BROKERS, Brokers, running
 from tools.bench.report import progress, table
@@ -31,9 +32,9 @@ async def run(scale: Scale) -> None:
             started_s = perf_counter() - started
             await trio.sleep(SETTLE_SECONDS)
             bar.update(task, description=f"watching {PARTITIONS:,} partitions at rest", advance=1)
-            full, before = _sizes(brokers), _cpu_seconds(brokers)
+            full, before = _sizes(brokers), _cpu(brokers)
             await trio.sleep(scale.idle_seconds)
-            after = _cpu_seconds(brokers)
+            after = _cpu(brokers)
             stopping = perf_counter()
         stopped_s = perf_counter() - stopping
     lines = []
@@ -42,15 +43,8 @@ async def run(scale: Scale) -> None:
         kilobytes = (full[broker][0] - empty[broker][0]) / PARTITIONS / 1e3
         descriptors = full[broker][1] - empty[broker][1]
         reached = cpu <= AIM_CPU and kilobytes <= AIM_KB and descriptors <= AIM_DESCRIPTORS
-        lines.append(
-            (
-                f"{broker}",
-                f"{cpu:.1%}",
-                f"{kilobytes:.1f}",
-                f"{descriptors / PARTITIONS:.3f}",
-                "yes" if reached else "no",
-            )
-        )
+        figures = (f"{cpu:.1%}", f"{kilobytes:.1f}", f"{descriptors / PARTITIONS:.3f}")
+        lines.append((f"{broker}", *figures, "yes" if reached else "no"))
     head = ("broker", "CPU of one core", "KB per replica", "descriptors per replica", "reached")
     aims = f"aim: {AIM_CPU:.0%}, {AIM_KB} KB, {AIM_DESCRIPTORS} descriptors"
     table(f"{PARTITIONS:,} idle partitions × {len(BROKERS)} replicas ({aims})", head, lines)
@@ -59,10 +53,8 @@ async def run(scale: Scale) -> None:
 
 def _sizes(brokers: Brokers) -> dict[int, tuple[int, int]]:
     """Memory in bytes and open descriptors of each broker's process."""
-    processes = {broker: psutil.Process(pid) for broker, pid in brokers.pids.items()}
-    return {broker: (process.memory_info().rss, process.num_fds()) for broker, process in processes.items()}
+    return {broker: (memory_bytes([pid]), psutil.Process(pid).num_fds()) for broker, pid in brokers.pids.items()}
 
 
-def _cpu_seconds(brokers: Brokers) -> dict[int, float]:
-    times = {broker: psutil.Process(pid).cpu_times() for broker, pid in brokers.pids.items()}
-    return {broker: used.user + used.system for broker, used in times.items()}
+def _cpu(brokers: Brokers) -> dict[int, float]:
+    return {broker: cpu_seconds([pid]) for broker, pid in brokers.pids.items()}

@@ -80,7 +80,7 @@ async def run(scale: Scale) -> None:
 
 
 async def _measure(cases: Sequence[Case], rounds: int) -> list[tuple[str, ...]]:
-    """Round after round, all ways of a case side by side; the best of each, as others can only make it worse."""
+    """All ways of a case beside each other in every round; the best of each, because other load only makes it worse."""
     best = {case.name: [(float("inf"), float("inf"), 0.0)] * len(case.ways) for case in cases}
     with progress() as bar:
         task = bar.add_task("appending", total=rounds * len(cases))

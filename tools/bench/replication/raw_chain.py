@@ -1,7 +1,7 @@
 """The least that a replicated append must do: processes that write the bytes and send them on, and nothing else.
 
 A leader process writes each batch and sends it to its followers, which write it too and answer with one byte. The
-client's byte comes at once (acks 1), or with the answer of the first follower (acks all: with it, a majority of three).
+client's byte is sent at once (acks 1), or after the first follower's answer (acks all: a majority of three).
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ async def _follow(leader: trio.SocketStream) -> None:
 
 
 async def _written(stream: trio.SocketStream, fd: int) -> AsyncIterator[memoryview]:
-    """Every batch that comes in, once it is written; it is there until the next one is asked for."""
+    """Every received batch, once it is written; it is valid until the next one is asked for."""
     buffer, start, end, position = memoryview(bytearray(_BUFFER_BYTES)), 0, 0, 0
     while received := await stream.socket.recv_into(buffer[end:]):
         end += received

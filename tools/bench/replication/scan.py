@@ -1,8 +1,8 @@
-"""Somebody reads a large partition from disk while another one, led by the same broker, takes appends.
+"""A client reads a large partition from disk while another partition, led by the same broker, takes appends.
 
 Both clients share this process and its link to that broker, so an append's answer may stand behind a megabyte of the
-scan: what is measured is the broker and the link. A scan of what is in memory anyway tells how much of it is the link's
-share and not the disk's. A plain read of the same file, as cold or warm, stands beside each scan.
+scan: the figure is of the broker and of the link. A scan of data in the page cache shows how much of it is the share of
+the link and not of the disk. A plain read of the same file, as cold or warm, stands beside each scan.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ READ_BYTES = MB
 
 @frozen(slots=True)
 class Times:
-    """What was seen in all rounds. MB per second of the scan and of a plain read; none if nobody scanned."""
+    """The figures of all rounds. The rates are MB per second of the scan and of a plain read; empty without a scan."""
 
     append_us: list[float] = Factory(list)
     scan_rates: list[float] = Factory(list)
@@ -72,7 +72,7 @@ async def run(scale: Scale) -> None:
     if hasattr(os, "posix_fadvise"):
         lines.append(_line("beside a cold scan", cold))
     else:
-        print("this system cannot be told to forget a file: every scan was one in memory")
+        print("this system cannot drop a file from the page cache: every scan was of data in memory")
     head = ("1 KB, RF 3, acks=all", "appends", "p50 µs", "p99 µs", "max µs", "scan MB/s", "plain read MB/s")
     size = f"{scale.scanned_bytes // MB} MB in reads of {READ_BYTES // MB} MB"
     table(f"Appends beside a scan of {size} on the same leader; rounds: {scale.rounds}", head, lines)
@@ -115,7 +115,7 @@ async def _scan(leader: AnyRef) -> float:
 
 
 async def _preferred_leader(brokers: Brokers) -> int:
-    """Who shall lead both partitions: nobody else would lead them for long."""
+    """The preferred leader of both partitions: another leader would hand over to it soon."""
     (topic,) = (await brokers.describe_cluster())["topics"]
     preferred = {topic["partitions"][number]["replicas"][0] for number in (0, PARTITIONS - 1)}
     if len(preferred) != 1:
@@ -124,13 +124,13 @@ async def _preferred_leader(brokers: Brokers) -> int:
 
 
 async def _epochs(brokers: Brokers) -> dict[str, int]:
-    """Every election makes a higher one."""
+    """The leader epochs: every election raises one."""
     facts = await brokers.describe((SCANNED, APPENDED))
     return {group: max(facts[group, broker].leader_epoch for broker in BROKERS) for group in (SCANNED, APPENDED)}
 
 
 def _drop_from_cache(files: list[Path]) -> None:
-    """Have the kernel forget these files, as far as it knows how to; only what is on disk can be forgotten."""
+    """Drop these files from the page cache where the system can; only synced pages can be dropped."""
     for file in files:
         fd = os.open(file, os.O_RDONLY)
         try:

@@ -36,7 +36,7 @@ _CONNECTOR_CLASS = "org/apache/spark/sql/kafka010/KafkaSourceProvider.class"
 
 
 class NoConnector(ValueError):
-    """What was given as the stock connector is not it."""
+    """The given jars are not the stock connector."""
 
 
 def run(*, rounds: int, connector_jar: str | None, records: float, sink: int | None) -> None:
@@ -114,7 +114,7 @@ def _measure(rounds: int, connector: dict[str, str], records: float) -> None:
 
 
 def connector_conf(connector_jar: str | None) -> dict[str, str]:
-    """What lets Spark find the stock connector."""
+    """The settings with which Spark finds the stock connector."""
     if connector_jar is None:
         return {}
     if connector_jar == "maven":
@@ -150,7 +150,7 @@ def _scans(
 
 
 def scan_lines(best: Mapping[str, float], size: int) -> list[tuple[str, ...]]:
-    """What the best rates mean: of the ceiling, against the aim, and against the stock connector if it was there."""
+    """The best rates beside the ceiling, the aim, and the stock connector if it was measured."""
     lines: list[tuple[str, ...]] = []
     for name, rate in best.items():
         ratio = rate / best["ceiling"]

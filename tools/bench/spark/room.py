@@ -10,7 +10,7 @@ _BATCHES = 1.2  # what lies on disk beside keys and values
 
 
 class NoRoom(Exception):
-    """The disk has not the room for what is asked; the message says for how much it has."""
+    """The disk has too little room for the wanted records; the message says how many fit."""
 
 
 def must_fit(option: str, asked: float, bytes_for_one: float, least: float) -> None:

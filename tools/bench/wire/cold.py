@@ -80,7 +80,7 @@ def _fill(sock: socket.socket, batches: int) -> None:
 
 
 def _evict(path: Path) -> None:
-    """Out of the page cache, so that the next reader has to wait for the disk."""
+    """Drop the file from the page cache, so that the next reader has to wait for the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -92,7 +92,7 @@ def _evict(path: Path) -> None:
 def _read_through_broker(sock: socket.socket, batches: int) -> float:
     """Fetch everything, and give the seconds.
 
-    All batches are of one size, so how many came is seen from the size of an answer.
+    All batches have one size, so the size of an answer says how many batches it holds.
     """
     client, taken = ClientConnection("bench"), 0
     begun = perf_counter()
@@ -138,7 +138,7 @@ def _exactly(sock: socket.socket, size: int) -> bytes:
 
 
 def _drop(sock: socket.socket, size: int) -> None:
-    """Read so many bytes and look at none of them."""
+    """Receive so many bytes and ignore them."""
     buffer = memoryview(bytearray(_READ_BYTES))
     while size:
         count = sock.recv_into(buffer[: min(size, len(buffer))])

@@ -18,7 +18,7 @@ class NothingCame(Exception):
 
 
 def consume(one: Contestant, count: int) -> Rate:
-    """Read `count` records; where there are fewer, again from the beginning."""
+    """Read `count` records; where the cluster has fewer, read again from the beginning."""
     consumer = Consumer({
         **one.conf, "group.id": "bench", "enable.auto.commit": False, "auto.offset.reset": "earliest",
         "fetch.wait.max.ms": 100, "queued.min.messages": 1_000_000, "queued.max.messages.kbytes": 256 << 10,
@@ -43,9 +43,6 @@ def consume(one: Contestant, count: int) -> Rate:
                     raise NothingCame(f"{one.name}: {taken} of {count} records within a minute")
             if taken == before:
                 raise NothingCame(f"{one.name} has no records")
-        seconds = perf_counter() - begun
-        after = one.cpu_seconds()
-        used = None if cpu is None or after is None else (after - cpu) / taken * 1e6
-        return Rate(taken / seconds, size / seconds, used)
+        return Rate.since(begun, one, cpu, taken, size)
     finally:
         consumer.close()

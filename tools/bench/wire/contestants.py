@@ -1,8 +1,8 @@
-"""Who is measured: our clusters, librdkafka's mock, and whatever else listens on a port."""
+"""The clusters that are measured: ours, librdkafka's mock, and any other that listens on a port."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
+from tools.bench.processes import cpu_seconds
 
 MOCK = "mock"
 _MADE_SECONDS = 20.0
@@ -30,7 +31,7 @@ class Topic:
 
 
 FEW = Topic("t", 4)
-"""The one that every contestant has, since the bare prototype has no other."""
+"""The topic that every contestant has."""
 MANY = Topic("many", 12)
 
 
@@ -44,7 +45,7 @@ class Contestant:
 
     def cpu_seconds(self) -> float | None:
         """What its processes have used so far, if they can be seen."""
-        return sum(map(_cpu_seconds, self.pids)) if self.pids else None
+        return cpu_seconds(self.pids) if self.pids else None
 
     def has(self, topic: Topic) -> bool:
         """Is this topic there, with all its partitions?"""
@@ -56,11 +57,11 @@ class Contestant:
 def contestants(against: Sequence[str], *, brokers: Sequence[int] = (1, 3)) -> Iterator[list[Contestant]]:
     """Our clusters of so many processes with so many replicas, the mock, and those on other ports."""
     with ExitStack() as stack:
-        found = [_ours(stack, count) for count in brokers]
-        keeper = Producer({"test.mock.num.brokers": 1})  # the mock lives as long as this
-        stack.callback(keeper.flush, 1)
-        mock = keeper.list_topics(FEW.name, timeout=_MADE_SECONDS).brokers[1]
-        found.append(Contestant(MOCK, {"bootstrap.servers": f"{mock.host}:{mock.port}"}))
+        found = []
+        for count in brokers:
+            name, cluster = our_cluster(stack, count, KafkaConfig(min_insync_replicas=min(count, 2)), (FEW, MANY))
+            found.append(Contestant(name, {"bootstrap.servers": cluster.bootstrap}, tuple(cluster.pids.values())))
+        found.append(Contestant(MOCK, {"bootstrap.servers": mock_address(stack, FEW.name)}))
         found += [Contestant(address, {"bootstrap.servers": address}, _who_listens(address)) for address in against]
         for one in found:
             for topic in (FEW, MANY):
@@ -68,27 +69,35 @@ def contestants(against: Sequence[str], *, brokers: Sequence[int] = (1, 3)) -> I
         yield found
 
 
-def _ours(stack: ExitStack, count: int) -> Contestant:
-    cluster = stack.enter_context(Cluster(count, processes=True, config=KafkaConfig(min_insync_replicas=min(count, 2))))
-    for topic in (FEW, MANY):
+def our_cluster(stack: ExitStack, count: int, config: KafkaConfig, topics: Iterable[Topic]) -> tuple[str, Cluster]:
+    """A cluster of so many processes, with as many replicas of these topics, and its name in tables."""
+    cluster = stack.enter_context(Cluster(count, processes=True, config=config))
+    for topic in topics:
         cluster.admin.create_topic(topic.name, topic.partitions, count)
-    name = f"ours, {count} process{'es' if count > 1 else ''}"
-    return Contestant(name, {"bootstrap.servers": cluster.bootstrap}, tuple(cluster.pids.values()))
+    return f"ours, {count} process{'es' if count > 1 else ''}", cluster
+
+
+def mock_address(stack: ExitStack, topic: str) -> str:
+    """Where librdkafka's mock listens, once it has this topic."""
+    keeper = Producer({"test.mock.num.brokers": 1})  # the mock lives as long as this
+    stack.callback(keeper.flush, 1)
+    mock = keeper.list_topics(topic, timeout=_MADE_SECONDS).brokers[1]
+    return f"{mock.host}:{mock.port}"
 
 
 def _make_topic(one: Contestant, topic: Topic) -> None:
-    """Where the topic is missing, and topics can be made."""
+    """Make the topic where it is missing and topics can be made."""
     if one.has(topic):
         return
     for future in AdminClient(one.conf).create_topics([NewTopic(topic.name, topic.partitions, 1)]).values():
         try:
             future.result(_MADE_SECONDS)
-        except KafkaException:  # it is there, or topics cannot be made: its partitions are what they are
+        except KafkaException:  # the topic exists, or topics cannot be made: it is measured as it is
             return
 
 
 def _who_listens(address: str) -> tuple[int, ...]:
-    """The process that listens there, with its children; nobody, if that is on another machine or not for us to see."""
+    """The process that listens there, with its children; none if it is on another machine or may not be seen."""
     port = int(address.rpartition(":")[2])
     try:
         listening = [one for one in psutil.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
@@ -98,8 +107,3 @@ def _who_listens(address: str) -> tuple[int, ...]:
     return tuple(
         one.pid for pid in sorted(pids) for one in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True))
     )
-
-
-def _cpu_seconds(pid: int) -> float:
-    used = psutil.Process(pid).cpu_times()
-    return used.user + used.system

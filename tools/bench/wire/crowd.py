@@ -1,4 +1,4 @@
-"""Many members of groups on one thread: our client's memberships, without fetching, with users that obey at once."""
+"""Many members of groups on one thread: our client's memberships, without fetching, whose users act at once."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tools.client.reading.subscriber import PROTOCOLS
 
 SECONDS = 60.0
 _SPOKEN_BY_THE_MOCK = {JOIN_GROUP: 5, SYNC_GROUP: 3, HEARTBEAT: 3, LEAVE_GROUP: 1}
-"""It announces later ones than it reads."""
+"""The mock announces later versions than it can read."""
 
 
 class Stuck(Exception):
-    """A group did not do in time what is waited for."""
+    """A group did not reach in time the state that is waited for."""
 
 
 class _Coordinator(Coordinator):
@@ -66,7 +66,7 @@ class Crowd:
         self._cluster.close()
 
     def join(self, group_id: str, *, lane: str | None = None) -> None:
-        """A member more. Each has a connection of its own, unless it is told to share one."""
+        """Add a member. It has a connection of its own, unless `lane` names a shared one."""
         settings = GroupSettings(group_id, heartbeat_interval=self._heartbeat_interval)
         membership = self._make(settings, self._subscription)
         coordinator = _Coordinator(self._cluster, group_id)
@@ -78,7 +78,7 @@ class Crowd:
         session.start(self._subscription)
 
     def leave(self) -> None:
-        """The last one leaves."""
+        """The member that joined last leaves."""
         with self._changed:
             session, _ = self._members.pop()
         left = threading.Event()
@@ -86,7 +86,7 @@ class Crowd:
         left.wait(SECONDS)
 
     def wait_until_shared(self, partitions: int) -> None:
-        """So many partitions are had in all, everybody has some, and nobody has anything left to do."""
+        """Until the members own so many partitions together, evenly, and no member has work left."""
         self._wait(lambda: self._is_shared(partitions), "shared")
 
     def wait_until_in(self) -> None:

@@ -1,6 +1,6 @@
-"""What librdkafka does wrong, heard or worked around.
+"""Bugs of librdkafka, detected or worked around.
 
-fatal_errors  a producer from which every fatal error is heard
-renumbering   the mistake that writes messages twice, heard
-punctual      calls that never end, ended
+fatal_errors  a producer that reports every fatal error
+renumbering   detects the bug that writes messages twice
+punctual      a timeout for calls that may never end
 """

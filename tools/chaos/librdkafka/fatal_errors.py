@@ -1,10 +1,10 @@
-"""confluent-kafka's producer, from which every fatal error is heard.
+"""confluent-kafka's producer, which reports every fatal error.
 
-When librdkafka is fenced, confluent-kafka raises that inside of whatever serves callbacks, and then goes on to call
-back with the exception still set. The first call that anybody makes there runs into it, as a SystemError; and where
-somebody gets over that, such as a logger, the call that served returns nothing and has nothing to raise.
+When librdkafka is fenced, confluent-kafka sets that exception inside of the call that serves callbacks, and runs the
+next callbacks with the exception still set. The first Python call in such a callback fails with a SystemError; and if
+the callback swallows it, as a logger does, the call that serves callbacks returns NULL without an exception.
 
-    raised_before(call)     at the beginning of a callback: what to raise at its end
+    raised_before(call)     at the beginning of a callback: the exception to raise at its end
     Producer                raises KafkaException for a SystemError, too
 """
 
@@ -24,7 +24,7 @@ _NOTHING_RAISED = ("without setting an exception", "without exception set")
 
 
 def raised_before(call: Callable[[], object]) -> KafkaException | None:
-    """What was raised just before we were called back, if this call of no importance runs into it."""
+    """The exception that was set before this callback, found by a call that does nothing else."""
     try:
         call()
     except SystemError as error:

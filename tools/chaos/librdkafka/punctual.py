@@ -1,7 +1,7 @@
-"""A call that ends in time, though librdkafka may not keep to the time that it was given.
+"""A call that ends in time, though librdkafka may exceed the timeout that it was given.
 
 `send_offsets_to_transaction` waits for ever where librdkafka remembers a group's coordinator at a broker that it has
-dropped meanwhile (librdkafka, issues 5456 and 5511). Whoever made that call goes on without its producer.
+dropped meanwhile (librdkafka, issues 5456 and 5511). The caller then gives up the producer.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class ClusterInvariants:
                 continue
             partition = topic.partitions[number]
             if not set(voters.brokers) <= set(partition.replicas):
-                text = f"move {partition.moves} ended; {partition.replicas} shall vote, and {voters.brokers} do"
+                text = f"move {partition.moves} ended; {partition.replicas} are to vote, and {voters.brokers} vote"
                 self._report(Violation("a move ends when it is done", group_name(topic.name, number, topic_id), text))
 
     def _look_at_leadership(self, broker: int, leadership: Leadership) -> None:

@@ -238,17 +238,17 @@ class Invariants:
             text = f"broker {broker} told in {node.term} that it votes for {told}, and came back with {node.vote}"
             self._violate("a vote that was told is remembered", group, text)
         expected, found = self._expected.pop((group, broker, node.directory), None), (log.end_offset, log.epochs.latest)
-        # It left, so what it had is gone, and came back; or its disk is damaged, and it knows.
-        anew = not node.membership.voters or (self._damaged(broker) and not node.eligible)
-        if expected is not None and expected != found and not anew:
+        # It left, so its log is gone, and came back; or its disk is damaged, and the replica knows that.
+        starts_empty = not node.membership.voters or (self._damaged(broker) and not node.eligible)
+        if expected is not None and expected != found and not starts_empty:
             text = f"broker {broker} ended at (offset, epoch) {expected} and came back with {found}"
             self._violate("a kill loses nothing", group, text)
         synced = self._synced.pop((group, broker, node.directory), None)
-        if synced is not None and not _has(log, *synced) and not anew:
+        if synced is not None and not _has(log, *synced) and not starts_empty:
             text = f"broker {broker} had (offset, epoch) {synced} on disk and came back with {found}"
             self._violate("what is synced survives", group, text)
         acknowledged = self._acknowledged.pop((group, broker, node.directory), None)
-        if acknowledged is not None and node.eligible and not _has(log, *acknowledged) and not anew:
+        if acknowledged is not None and node.eligible and not _has(log, *acknowledged) and not starts_empty:
             text = f"broker {broker} had (offset, epoch) {acknowledged}, came back with {found} and counts"
             self._violate("a replica that lost acknowledged records is ineligible", group, text)
         seen = Seen(actor, log, node.directory, node.term, 0, log.generation, False, log.log_start_offset, 0,
@@ -335,7 +335,7 @@ class Invariants:
         while offset < seen.watermark:
             data = log.read(offset, 1 << 20, up_to=seen.watermark).read()
             if not data and _is_compacted(group) and log.end_offset > seen.watermark:
-                break  # compacted by a leader that knew a higher watermark before it was started anew
+                break  # compacted by a leader that knew a higher watermark before it was restarted
             if not data:
                 text = f"broker {broker} has nothing at {offset} below {seen.watermark}"
                 self._violate("a watermark covers what is there", group, text)
@@ -507,7 +507,7 @@ class Invariants:
             self._violate("the membership changes once at a time", group, text)
 
     def forget(self, *, keep: str) -> None:
-        """Of every group but one, committed records may be gone; votes, memberships and what was synced may not."""
+        """Raft groups but one may lose committed records; votes, memberships and synced records may not be lost."""
         self._kept = keep
         of_groups: tuple[dict[str, Any], ...] = (
             self.committed, self._found, self.values, self._sequences, self.committed_end, self._committed_by,
@@ -549,7 +549,7 @@ class Invariants:
         return any(self._holds(log, group, end, log.flushed_offset if flushes else log.end_offset) for log in logs)
 
     def holders(self, group: str, end: int) -> int:
-        """How many brokers have, or had before they were started anew, everything up to there."""
+        """How many brokers have, or had before they were restarted, everything up to there."""
         group = self.newest(group)
         voters = {Voter(broker, seen.directory) for (name, broker), seen in self.seen.items() if name == group}
         voters |= {voter for name, voter in self._past if name == group}

@@ -12,11 +12,12 @@ import pykka
 from attrs import frozen
 
 from actors.messages.replica import AppendRecords, AppendResult, ReadRecords, ReadResult, replica_address
-from actors.runtime import Actor, Future, Payload, RemoteFailure, handles
+from actors.runtime import Actor, Address, Future, Payload, RemoteFailure, handles
 from log.segment.producer_state import BATCHES_KEPT
 from protocol.error_codes import ErrorCode
 from protocol.errors import ProtocolError
 from protocol.records.batches import Record, RecordBatches, build_batch, check_batches, records
+from protocol.schema.declaration import Buffer
 from tools.simulator.record.history import IDEMPOTENT, ONE, History, WriteOperation
 
 ASK_SECONDS = 2.0
@@ -55,6 +56,31 @@ class ClientServices:
     """Has this broker been its partition's only voter since that time?"""
     is_given_up: Callable[[int], bool] = lambda _epoch: False
     """Is a leader of this epoch one of a generation that an operator has given up, which does not know it yet?"""
+
+    def batches(self, data: Buffer, reader: Address, broker: int, group: str = "") -> RecordBatches | None:
+        """What a broker gave to a reader; None if it is damaged, as only a damaged disk may give it."""
+        try:
+            return check_batches(bytes(data))
+        except ProtocolError as error:
+            if not self.damaged(broker):
+                self.history.violate("damaged read", group, f"{reader} from broker {broker}: {error}")
+            return None
+
+    def note_read(self, group: str, at: int, batches: RecordBatches, reader: Address, promise: str) -> int:
+        """Note what a reader at this position was given, and check that it continues there. Gives its next position."""
+        for number, (place, header) in enumerate(zip(batches.positions, batches.headers, strict=True)):
+            if header.base_offset > at or header.next_offset <= at or (number and header.base_offset != at):
+                text = f"{reader} at {at} was given {header.base_offset}..{header.next_offset}"
+                self.history.violate(promise, group, text)
+                return at
+            if not self.committed(group, header.next_offset):
+                text = f"{reader} was given {header.base_offset}, which is not committed"
+                self.history.violate("read of uncommitted", group, text)
+            if not header.is_control:
+                for record in records(batches.data, place, limit=_RECORDS_BYTES_MAX):
+                    self.history.saw(group, record.offset, record.value or b"", reader.name)
+            at = header.next_offset
+        return at
 
 
 @frozen(slots=True)
@@ -219,7 +245,7 @@ class Writer(SimulatedClient):
         return result.error in _NEVER and not self.services.was_followed(group, result.leader_epoch, self.now)
 
     def _needs_nobody(self, operation: WriteOperation, result: AppendResult) -> bool:
-        """A single voter has enough replicas, whichever other brokers are gone."""
+        """A single voter has enough replicas, even if all other brokers are gone."""
         alone = self.services.votes_alone(operation.group, operation.broker, operation.invoked_at)
         return result.error in _TOO_FEW and alone and self.services.min_insync_replicas == 1
 
@@ -316,34 +342,11 @@ class PartitionReader(SimulatedClient):
 
     def _take(self, group: str, broker: int, asked_at: float, result: ReadResult) -> None:
         self._check_fresh(group, broker, asked_at, result)
-        try:
-            batches = check_batches(result.batches)
-        except ProtocolError as error:
-            if not self.services.damaged(broker):
-                self.history.violate("damaged read", group, f"{self.address} from broker {broker}: {error}")
+        batches, at = self.services.batches(result.batches, self.address, broker, group), self.positions[group]
+        if batches is None:
             self.look_elsewhere(group)
-            return
-        self._take_batches(group, batches)
-
-    def _take_batches(self, group: str, batches: RecordBatches) -> None:
-        for number, (position, header) in enumerate(zip(batches.positions, batches.headers, strict=True)):
-            at = self.positions[group]
-            if header.base_offset > at or header.next_offset <= at or (number and header.base_offset != at):
-                self.history.violate(
-                    "poll order", group,
-                    f"{self.address} at {at} was given {header.base_offset}..{header.next_offset}",
-                )  # fmt: skip
-                return
-            if not self.services.committed(group, header.next_offset):
-                self.history.violate(
-                    "read of uncommitted",
-                    group,
-                    f"{self.address} was given {header.base_offset}, which is not committed",
-                )
-            if not header.is_control:
-                for record in records(batches.data, position, limit=_RECORDS_BYTES_MAX):
-                    self.history.saw(group, record.offset, record.value or b"", self.address.name)
-            self.positions[group] = header.next_offset
+        else:
+            self.positions[group] = self.services.note_read(group, at, batches, self.address, "poll order")
 
     def _check_fresh(self, group: str, broker: int, asked_at: float, result: ReadResult) -> None:
         """A leader may answer for a while after it has lost its quorum, not for ever."""

@@ -47,7 +47,7 @@ class _Batch:
     operation: WriteOperation
     sequence: int
     result: AppendResult | None = None
-    """The answer of this round; None if there is none, whatever became of it."""
+    """The answer of this round; None if the outcome is unknown."""
     is_sent: bool = False
     was_lost: bool = False
     """Was it once not answered? Then it need not have arrived where it was sent."""
@@ -192,8 +192,8 @@ class PipelinedWriter(Writer):
     def _is_given_up(self, batch: _Batch) -> bool:
         """Was it lost on its way to a leader that did not know us, and that may have taken what came behind it?
 
-        There is no place for it any more. Other clients would number it anew. While a batch before it is still to be
-        sent again, this one is only out of order because of that one.
+        There is no place for it any more. Other clients would give it a new sequence. While a batch before it is still
+        to be sent again, this one is only out of order because of that one.
         """
         at = self._batches.index(batch)
         is_next = all(one.is_acknowledged or self._is_given_up(one) for one in self._batches[:at])

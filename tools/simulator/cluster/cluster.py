@@ -18,6 +18,7 @@ from actors.runtime.simulation import ProcessClock, SeededScheduler, Simulation
 from log.disk.memory_filesystem import MemoryFilesystem
 from log.machines.metadata.metadata import Metadata
 from log.machines.metadata.placement import controllers
+from log.machines.metadata.plans import CreateTopic
 from log.raft.membership import Voter
 from tools.simulator.checks.invariants import Invariants
 from tools.simulator.checks.turns import Turns
@@ -126,6 +127,20 @@ class SimulatedCluster:
         known = [replica.context.metadata for replica in self.controllers()]
         return max(known, key=lambda metadata: metadata.applied, default=None)
 
+    def groups_of(self, name: str) -> list[str]:
+        """The partitions of this topic, by the newest metadata; none if it does not exist."""
+        metadata = self.metadata()
+        topic = None if metadata is None else metadata.topic(name)
+        return [] if topic is None else [group_name(name, number, topic.id) for number in range(len(topic.partitions))]
+
+    def are_led(self, groups: Iterable[str]) -> bool:
+        return all(self.leader(group) is not None for group in groups)
+
+    def is_known(self, name: str) -> bool:
+        """Does every living broker know this topic?"""
+        controllers = self.controllers()
+        return bool(controllers) and all(one.context.metadata.topic(name) is not None for one in controllers)
+
     def keepers(self, group: str) -> tuple[int, ...]:
         """The brokers that are to keep a replica; none while no living broker knows of the partition."""
         metadata = self.metadata()
@@ -156,14 +171,15 @@ class SimulatedCluster:
         self.note(f"violation {violation.promise}: {violation.text}")
         self.history.violations.append(violation)
 
-    def ask_for_topic(self, name: str, request_id: str) -> None:
-        """Have an internal topic made; called until it is there."""
-        if self.now >= self._ask_at.get(request_id, 0.0):
-            self._ask_at[request_id] = self.now + _ASK_AGAIN_SECONDS
+    def ask_for_internal_topic(self, name: str, request_id: str) -> None:
+        self.ask_for_topic(making_of(self.facts, name, request_id))
+
+    def ask_for_topic(self, request: CreateTopic) -> None:
+        """Have a topic made. A request may be lost, so this is called until the topic is there."""
+        if self.now >= self._ask_at.get(request.request_id, 0.0):
+            self._ask_at[request.request_id] = self.now + _ASK_AGAIN_SECONDS
             broker = min(self.living)
-            self.sim.nodes[broker].tell_local(
-                Address("controller", "", broker), making_of(self.facts, name, request_id)
-            )
+            self.sim.nodes[broker].tell_local(Address("controller", "", broker), request)
 
     # -- life and death ----------------------------------------------------------------------------------------
 

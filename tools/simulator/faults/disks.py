@@ -19,7 +19,7 @@ _AHEAD_SECONDS_MAX = 40_000.0
 
 
 def crash(faults: FaultPlan, broker: int) -> bool:
-    """The process dies in the middle of whatever it does with its disk."""
+    """The process dies in the middle of an operation on its disk."""
     disk = faults.cluster.brokers[broker].disk
     disk.crash_at = disk.operations + faults.rng.choice((0, 1, 2, 5, 10, 30))
     disk.crash_share = faults.rng.choice((0.0, 0.5, 1.0))
@@ -51,7 +51,7 @@ def sync_error(faults: FaultPlan, broker: int) -> bool:
     """One sync fails, of a log or of the votes; what it was for is never written.
 
     A process that dies before it has noted the failure leaves a log whose next sync succeeds and writes nothing. Such a
-    log is written anew where syncs are asked for. Elsewhere that would cost more than it is worth: no sync fails there.
+    log is written again where syncs are asked for. Elsewhere that would cost too much: no sync fails there.
     """
     group = faults.rng.choice((None, faults.rng.choice(faults.cluster.all_groups)))
     if group not in (None, METADATA) and not faults.cluster.settings.asks_for_syncs:
@@ -124,7 +124,7 @@ def retention(faults: FaultPlan, broker: int) -> bool:
 
 
 def clock(faults: FaultPlan, broker: int) -> bool:
-    """The calendar jumps, by less than a day in all: after that producers are forgotten, as they shall be."""
+    """The calendar jumps, by less than a day in all: after that producers expire, as they should."""
     seconds = faults.rng.choice((-20_000.0, -5.0, 5.0, 3600.0, 20_000.0))
     calendar = faults.cluster.calendar(broker)
     if abs(calendar.wall() + seconds - faults.cluster.sim.clock.wall()) > _AHEAD_SECONDS_MAX:

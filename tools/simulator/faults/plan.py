@@ -12,7 +12,7 @@ from tools.simulator.settings.layout import CLIENT_NODES
 
 
 class FaultPlan:
-    """Given to whatever does something to the cluster."""
+    """Given to every fault."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster

@@ -100,6 +100,9 @@ class ClassicConsumer(SimulatedConsumer):
         elif error != ErrorCode.NONE:
             self._begin_anew(response.error_code)
         else:
+            if self.member_id not in ("", response.member_id):
+                text = f"{self.address} joined as {self.member_id} and was answered as {response.member_id}"
+                self.services.clients.history.violate("an answer is for the member that asked", "", text)
             self.member_id, self.epoch = response.member_id, response.generation_id
             assignments = self._assign(response) if response.leader == self.member_id else {}
             self._send_sync(assignments)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from actors.messages.coordinator import GROUPS_TOPIC
-from actors.messages.replica import TransferLeadership, group_name
+from actors.messages.replica import TransferLeadership
 from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.faults.schedule import KINDS
 from tools.simulator.settings.layout import address_of
@@ -94,8 +94,5 @@ class GroupFaults:
             self._cluster.sim.nodes[broker].tell_local(address_of(group, broker), TransferLeadership(to))
 
     def _a_partition(self) -> str | None:
-        metadata = self._cluster.metadata()
-        topic = None if metadata is None else metadata.topic(GROUPS_TOPIC)
-        if topic is None or not topic.partitions:
-            return None
-        return group_name(topic.name, self._rng.randrange(len(topic.partitions)), topic.id)
+        groups = self._cluster.groups_of(GROUPS_TOPIC)
+        return self._rng.choice(groups) if groups else None

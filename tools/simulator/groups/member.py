@@ -17,7 +17,6 @@ from attrs import define, frozen
 from actors.runtime import handles
 from protocol.apis import FETCH, FIND_COORDINATOR, METADATA, OFFSET_COMMIT, OFFSET_FETCH, Api
 from protocol.error_codes import ErrorCode
-from protocol.errors import ProtocolError
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -34,7 +33,6 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from protocol.records.batches import RecordBatches, check_batches, records
 from tools.simulator.clients.client import ClientServices, Finish
 from tools.simulator.clients.kafka_client import KafkaClient
 from tools.simulator.groups.view import CommitRequest, GroupView
@@ -290,10 +288,7 @@ class SimulatedConsumer(KafkaClient):
         self.ask_coordinator(OFFSET_FETCH, request, version, told)
 
     def _position_told(self, number: int, owned: OwnedPartition, offset: int, asked_at: float) -> None:
-        clients = self.services.clients
-        since = asked_at - clients.stale_s
-        if since >= clients.calm_since():
-            self.view.fetched(self.group, number, offset, since)
+        self.view.fetched(self.group, number, offset, asked_at)
         if self.owned.get(number) is owned and owned.position is None:
             owned.position = max(offset, 0)
             owned.committed = offset
@@ -358,34 +353,12 @@ class SimulatedConsumer(KafkaClient):
         elif answer.error_code != ErrorCode.NONE:
             self._leaders.pop(number, None)
         elif answer.records:
-            try:
-                batches = check_batches(bytes(answer.records))
-            except ProtocolError as error:
-                if not self.services.clients.damaged(leader):
-                    history.violate("damaged read", group, f"{self.address} from broker {leader}: {error}")
+            clients = self.services.clients
+            batches = clients.batches(answer.records, self.address, leader, group)
+            if batches is None:
                 self._leaders.pop(number, None)
             else:
-                self._take_records(group, owned, batches)
-
-    def _take_records(self, group: str, owned: OwnedPartition, batches: RecordBatches) -> None:
-        clients = self.services.clients
-        for at, (place, header) in enumerate(zip(batches.positions, batches.headers, strict=True)):
-            position = owned.position or 0
-            if (
-                header.base_offset > position
-                or header.next_offset <= position
-                or (at and header.base_offset != position)
-            ):
-                text = f"{self.address} at {position} was given {header.base_offset}..{header.next_offset}"
-                clients.history.violate("poll skip", group, text)
-                return
-            if not clients.committed(group, header.next_offset):
-                text = f"{self.address} was given {header.base_offset}, which is not committed"
-                clients.history.violate("read of uncommitted", group, text)
-            if not header.is_control:
-                for record in records(batches.data, place, limit=_RECORDS_BYTES_MAX):
-                    clients.history.saw(group, record.offset, record.value or b"", self.address.name)
-            owned.position = header.next_offset
+                owned.position = clients.note_read(group, owned.position, batches, self.address, "poll skip")
 
     def _find_leaders(self) -> None:
         if self._asks_metadata:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
-import actors.control.internal_topics
 from actors.cluster_file.facts import TopicWanted
 from actors.messages.coordinator import GROUPS_TOPIC
-from actors.messages.replica import group_name
 from actors.runtime import Address, Node
 from tools.simulator.clients.client import ClientServices, Finish
 from tools.simulator.cluster.cluster import SimulatedCluster
@@ -32,31 +29,17 @@ class GroupWorld:
         self._seed = seed
         view.holders = self._holders
 
-    @contextmanager
-    def small_segments(self) -> Iterator[None]:
-        """While this lasts, __consumer_offsets is made with segments of the run's size."""
-        configs = actors.control.internal_topics.CONFIGS
-        small = ("segment.bytes", str(self.settings.segment_bytes))
-        actors.control.internal_topics.CONFIGS = tuple(small if one[0] == small[0] else one for one in configs)
-        try:
-            yield
-        finally:
-            actors.control.internal_topics.CONFIGS = configs
-
     def internal_topics(self, replication_factor: int) -> tuple[TopicWanted, ...]:
         return (TopicWanted(GROUPS_TOPIC, self.settings.offsets_partitions, replication_factor),)
 
     def is_ready(self, cluster: SimulatedCluster) -> bool:
-        """Is the topic of the coordinators there, and led, where it shall be before its first use?"""
+        """Is the topic of the coordinators there and led, if the run makes it before its first use?"""
         if not self.settings.made_before:
             return True
-        metadata = cluster.metadata()
-        topic = None if metadata is None else metadata.topic(GROUPS_TOPIC)
-        if topic is not None:
-            groups = [group_name(topic.name, number, topic.id) for number in range(len(topic.partitions))]
-            return all(cluster.leader(group) is not None for group in groups)
-        cluster.ask_for_topic(GROUPS_TOPIC, "the simulator's")
-        return False
+        groups = cluster.groups_of(GROUPS_TOPIC)
+        if not groups:
+            cluster.ask_for_internal_topic(GROUPS_TOPIC, "the simulator's")
+        return bool(groups) and cluster.are_led(groups)
 
     def start(self, nodes: Sequence[Node], clients: ClientServices, topic: str, topic_id: bytes) -> None:
         """Start the members."""

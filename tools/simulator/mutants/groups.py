@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 import log.machines.group.consumer.group
 import log.machines.group.consumer.reconciliation
@@ -14,18 +16,17 @@ from actors.partition.replica import Replica
 from actors.runtime import Address, Future
 from log.machines.coordination import Effects, Moment
 from log.machines.group.classic.group import ClassicGroup, ClassicState
-from log.machines.group.classic.members import ClassicMembers
+from log.machines.group.classic.members import ClassicMember, ClassicMembers
 from log.machines.group.consumer.epochs import ConsumerEpochs
 from log.machines.group.consumer.group import ConsumerGroup
-from log.machines.group.consumer.member import ConsumerMember
 from log.machines.group.consumer.state import ConsumerState
 from log.machines.group.machine import GroupMachine
 from log.raft.leader import Leader
 from protocol.error_codes import ErrorCode
 from protocol.messages.group_records import OffsetCommitKey
 from protocol.messages.sync_group import SyncGroupRequest
-from tools.simulator.mutants.mutant import Mutant
-from tools.simulator.settings.groups import CONSUMER, COOPERATIVE, EAGER
+from tools.simulator.mutants.mutant import Mutant, always
+from tools.simulator.settings.groups import CONSUMER, COOPERATIVE, EAGER, LEFT_BEHIND
 
 _DEATHS = ("kill", "kill-all", "isolate", "reconnect", "usurp", "transfer")
 _CLASSIC = (EAGER, COOPERATIVE)
@@ -99,10 +100,6 @@ def _replay_first_offset(self: GroupMachine, key: OffsetCommitKey, value: Any, p
 # -- classic groups ----------------------------------------------------------------------------------------------------
 
 
-def _never_over(self: ClassicGroup, member_id: str, moment: Moment) -> None:
-    """A silent member stays."""
-
-
 _complete_join = ClassicGroup._complete_join
 
 
@@ -111,14 +108,6 @@ def _complete_join_in_place(self: ClassicGroup, moment: Moment) -> None:
     _complete_join(self, moment)
     if self.generation > before > 0:
         self.generation = before
-
-
-_refuses_sync = ClassicGroup._refuses_sync
-
-
-def _refuse_no_generation(self: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
-    error = _refuses_sync(self, request)
-    return ErrorCode.NONE if error == ErrorCode.ILLEGAL_GENERATION and self.state != ClassicState.PREPARING else error
 
 
 def _keep_assignments(self: ClassicGroup, moment: Moment) -> None:
@@ -146,11 +135,14 @@ def _know_statics_by_any_id(self: ClassicMembers, member_id: str, instance_id: s
     return ErrorCode.NONE if error == ErrorCode.FENCED_INSTANCE_ID else error
 
 
+def _static_of_any_id(self: ClassicMembers, member_id: str) -> ClassicMember:
+    """The member, or the static member that has its instance id now: a member id begins with it."""
+    if member_id not in self._members:
+        member_id = self._statics[member_id[: -len(f"-{UUID(int=0)}")]]
+    return self._members[member_id]
+
+
 # -- new groups --------------------------------------------------------------------------------------------------------
-
-
-def _no_session(self: ConsumerGroup, member: ConsumerMember, moment: Moment) -> None:
-    """A silent member stays."""
 
 
 def _no_new_epoch(self: ConsumerEpochs, cause: str, moment: Moment) -> None:
@@ -172,75 +164,69 @@ def _keep_target(self: ConsumerEpochs) -> None:
 _update_target = ConsumerEpochs.update_target
 
 
+_of_classic = partial(Mutant, faults=_DEATHS, groups=_CLASSIC, writers=1)
+_of_new = partial(Mutant, groups=(CONSUMER,), writers=1, partitions=3)
+
 GROUP_MUTANTS: dict[str, Mutant] = {
-    "answered-before-commit": Mutant(
+    "answered-before-commit": _of_classic(
         "a coordinator answers before what it decided is committed", Coordinator, "_decided", _answer_at_once,
-        faults=_DEATHS, groups=_CLASSIC, writers=1,
     ),
-    "loaded-uncertain": Mutant(
+    "loaded-uncertain": _of_classic(
         "a coordinator loads up to the watermark that it knows, while more may be committed", Replica, "_handlers",
-        {**Replica._handlers, FindOffset: _find_uncertain_end}, faults=_DEATHS, groups=_CLASSIC, writers=1,
+        {**Replica._handlers, FindOffset: _find_uncertain_end},
     ),
-    "lost-append-counts": Mutant(
+    "lost-append-counts": _of_classic(
         "a coordinator answers as if an append had worked that failed", Coordinator, "_landed", _land_in_any_case,
-        faults=_DEATHS, groups=_CLASSIC, writers=1,
     ),
-    "state-kept-across-leaders": Mutant(
+    "state-kept-across-leaders": _of_classic(
         "a coordinator that leads again goes on with what it knew", Coordinator, "_lead", _lead_as_before,
         also=((GroupCoordinator, "_handlers", {**GroupCoordinator._handlers, LeadershipChanged: _follow_as_before}),),
-        faults=("transfer",), groups=_CLASSIC, writers=1,
+        faults=("transfer",),
     ),
-    "any-commit-taken": Mutant(
-        "any member may commit", ClassicGroup, "refuses_commit", lambda *_args, **_of: ErrorCode.NONE,
-        faults=_DEATHS, groups=_CLASSIC, writers=1,
-    ),
+    "any-commit-taken": _of_classic("any member may commit", ClassicGroup, "refuses_commit", always(ErrorCode.NONE)),
     "stale-generation-commits": Mutant(
         "a member commits for a generation that is over", ClassicGroup, "refuses_commit", _refuse_strangers_only,
-        faults=_DEATHS, groups=_CLASSIC, writers=1,
+        faults=(), groups=(LEFT_BEHIND, LEFT_BEHIND), writers=1,
     ),
-    "first-offset-replayed": Mutant(
+    "first-offset-replayed": _of_classic(
         "after a failover the first offset that was ever committed counts", GroupMachine, "_replay_offset",
-        _replay_first_offset, faults=_DEATHS, groups=_CLASSIC, writers=1,
+        _replay_first_offset,
     ),
-    "sessions-never-end": Mutant(
-        "a silent member stays in its group", ClassicGroup, "_session_over", _never_over,
-        faults=(), groups=_CLASSIC, writers=1,
+    "sessions-never-end": _of_classic(
+        "a silent member stays in its group", ClassicGroup, "_session_over", always(None), faults=(),
     ),
-    "generation-not-counted": Mutant(
+    "generation-not-counted": _of_classic(
         "a rebalance does not begin a generation", ClassicGroup, "_complete_join", _complete_join_in_place,
-        faults=_DEATHS, groups=_CLASSIC, writers=1,
     ),
-    "assignment-told-early": Mutant(
+    "assignment-told-early": _of_classic(
         "followers are told what they had before their leader has assigned", ClassicGroup, "sync",
         _sync_with_what_is_there, also=((ClassicGroup, "_complete_join", _keep_assignments),),
-        faults=_DEATHS, groups=_CLASSIC, writers=1,
     ),
-    "statics-not-fenced": Mutant(
+    "statics-not-fenced": _of_classic(
         "the instance id alone lets a client speak for a static member", ClassicMembers, "refusal",
-        _know_statics_by_any_id, faults=_DEATHS, groups=_CLASSIC, writers=1,
+        _know_statics_by_any_id, also=((ClassicMembers, "__getitem__", _static_of_any_id),), faults=(),
     ),
-    "released-too-early": Mutant(
-        "a member of a new group gets what another has not released", ConsumerState, "is_free", lambda *_args: True,
-        faults=_DEATHS, groups=(CONSUMER,), writers=1, partitions=3,
+    "released-too-early": _of_new(
+        "a member of a new group gets what another has not released", ConsumerState, "is_free", always(True),
+        faults=_DEATHS,
     ),
-    "revocation-not-awaited": Mutant(
-        "what a member of a new group shall give up counts as given up", log.machines.group.consumer.reconciliation,
-        "_still_has", lambda *_args: False, faults=_DEATHS, groups=(CONSUMER,), writers=1, partitions=3,
+    "revocation-not-awaited": _of_new(
+        "a partition that a member of a new group has to give up counts as given up",
+        log.machines.group.consumer.reconciliation, "_still_has", always(False), faults=_DEATHS,
     ),
-    "stale-epoch-commits": Mutant(
+    "stale-epoch-commits": _of_new(
         "a member of a new group commits with an epoch that is over", log.machines.group.consumer.group,
-        "_refuses_epoch", lambda *_args: ErrorCode.NONE, faults=_DEATHS, groups=(CONSUMER,), writers=1, partitions=3,
+        "_refuses_epoch", always(ErrorCode.NONE), faults=_DEATHS,
     ),
-    "new-sessions-never-end": Mutant(
-        "a silent member stays in its new group", ConsumerGroup, "begin_session", _no_session,
-        faults=(), groups=(CONSUMER,), writers=1, partitions=3,
+    "new-sessions-never-end": _of_new(
+        "a silent member stays in its new group", ConsumerGroup, "begin_session", always(None), faults=(),
     ),
-    "epoch-not-counted": Mutant(
+    "epoch-not-counted": _of_new(
         "the epoch of a new group does not grow when members come and go", ConsumerEpochs, "begin", _no_new_epoch,
-        faults=(), groups=(CONSUMER,), writers=1, partitions=3,
+        faults=(),
     ),
-    "target-kept": Mutant(
+    "target-kept": _of_new(
         "a member that joins a new group later gets no partitions", ConsumerEpochs, "update_target", _keep_target,
-        faults=(), groups=(CONSUMER,), writers=1, partitions=3,
+        faults=(),
     ),
 }  # fmt: skip

@@ -24,7 +24,7 @@ from log.segment.producer_state import Producer, ProducerStates, WrittenBatch
 from log.segment.segment import Segment
 from protocol.error_codes import ErrorCode
 from protocol.records.batches import BatchHeader, RecordBatches, read_header
-from tools.simulator.mutants.mutant import Mutant
+from tools.simulator.mutants.mutant import Mutant, always
 
 
 def _answer_at_once(
@@ -64,10 +64,6 @@ def _take_torn(self: recovery._Scan, data: memoryview, at: int, position: int) -
         self._epochs.assign(header.leader_epoch, header.base_offset)
     self.end_offset = header.next_offset
     return None
-
-
-def _check_nothing(_self: Refusals, _group: str, _header: BatchHeader, _now: float, _producers: ProducerStates) -> None:
-    pass
 
 
 _read_checkpoints = recovery._read_checkpoints
@@ -111,10 +107,6 @@ _batches_from = recovery._batches_from
 
 def _batches_after(segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
     return ((at, header) for at, header in _batches_from(segment, offset) if header.base_offset != offset)
-
-
-def _write_nothing_again(_segments: list[Segment], _flushed_offset: int) -> None:
-    pass
 
 
 def _remove_no_snapshots_above(self: SavedState, unwanted: Callable[[int], bool]) -> None:
@@ -167,129 +159,77 @@ def _entry_where_it_was(self: ProducerStates, producer_id: int, epoch: int) -> P
 
 LOG_MUTANTS: dict[str, Mutant] = {
     "open-producer-forgotten": Mutant(
-        "where there are too many producers, one with an open transaction is forgotten, too",
-        ProducerStates,
-        "_keep_last",
-        _keep_last_of_all,
-        faults=("evictions",),
-        transactions=True,
-        writers=1,
-        seconds=2.0,
+        "where there are too many producers, one with an open transaction is forgotten, too", ProducerStates,
+        "_keep_last", _keep_last_of_all, faults=("evictions",), transactions=True, writers=1, seconds=2.0,
     ),
     "first-producer-forgotten": Mutant(
         "where there are too many producers, the one that came first is forgotten, however lately it wrote",
-        ProducerStates,
-        "_entry",
-        _entry_where_it_was,
-        faults=("evictions",),
-        writers=1,
-        seconds=2.0,
+        ProducerStates, "_entry", _entry_where_it_was, faults=("evictions",), writers=1, seconds=2.0,
     ),
     "ack-before-followers": Mutant(
-        "acks=all waits for no follower", Replica, "_answer_later", _answer_at_once, faults=("usurp",)
+        "acks=all waits for no follower", Replica, "_answer_later", _answer_at_once, faults=("usurp",),
     ),
     "answered-by-isr-size": Mutant(
-        "acks=all counts the in-sync replicas, not those that hold the record",
-        AppendQueue,
-        "verdict",
-        _verdict_by_isr,
-        faults=("silent", "one-way", "slow"),
-        min_insync_replicas=3,
+        "acks=all counts the in-sync replicas, not those that hold the record", AppendQueue, "verdict", _verdict_by_isr,
+        faults=("silent", "one-way", "slow"), min_insync_replicas=3,
     ),
     "duplicate-answered-early": Mutant(
-        "a retry is answered before its batch is committed",
-        Replica,
-        "_already_here",
-        _already_here_and_safe,
+        "a retry is answered before its batch is committed", Replica, "_already_here", _already_here_and_safe,
         faults=("usurp",),
     ),
     "producers-not-followed": Mutant(
-        "followers do not keep the producers' table",
-        PartitionLog,
-        "append_stamped",
-        _append_without_producers,
+        "followers do not keep the producers' table", PartitionLog, "append_stamped", _append_without_producers,
         faults=("kill", "reconnect", "transfer"),
     ),
-    "torn-tail-kept": Mutant("recovery checks no batch", recovery._Scan, "_take", _take_torn, faults=("power",)),
+    "torn-tail-kept": Mutant(
+        "recovery checks no batch", recovery._Scan, "_take", _take_torn, faults=("power", "slow-sync"), partitions=3,
+        writers=8,
+    ),
     "epochs-from-batches": Mutant(
-        "the epoch cache is rebuilt from batches alone",
-        recovery,
-        "_read_checkpoints",
-        _read_no_epochs,
+        "the epoch cache is rebuilt from batches alone", recovery, "_read_checkpoints", _read_no_epochs,
         faults=("retention", "kill"),
     ),
     "waiting-appends-kept": Mutant(
-        "an append waits on through another leader's term, and is answered by what came in its place",
-        Replica,
-        "refuse_waiting",
-        _refuse_after_disk_error,
-        faults=("usurp",),
+        "an append waits on through another leader's term, and is answered by what came in its place", Replica,
+        "refuse_waiting", _refuse_after_disk_error, faults=("usurp",),
     ),
     "producers-not-rolled-back": Mutant(
-        "truncation leaves the producers' table as it was",
-        PartitionLog,
-        "_truncate",
-        _truncate_keeping_producers,
+        "truncation leaves the producers' table as it was", PartitionLog, "_truncate", _truncate_keeping_producers,
         faults=("usurp",),
     ),
     "restart-without-producers": Mutant(
-        "a replica that begins at its leader's log start knows no producers",
-        Member,
-        "_snapshot_message",
-        _snapshot_without_producers,
-        faults=("retention", "empty", "kill", "reconnect", "transfer"),
+        "a replica that begins at its leader's log start knows no producers", Member, "_snapshot_message",
+        _snapshot_without_producers, faults=("retention", "empty", "kill", "reconnect", "transfer"),
     ),
     "restart-without-epochs": Mutant(
-        "a replica that begins at its leader's log start knows no epochs",
-        Member,
-        "_snapshot_message",
-        _snapshot_without_epochs,
-        faults=("retention", "empty", "kill", "isolate"),
+        "a replica that begins at its leader's log start knows no epochs", Member, "_snapshot_message",
+        _snapshot_without_epochs, faults=("retention", "empty", "kill", "isolate"),
     ),
     "replay-off-by-one": Mutant(
-        "the batch right behind a producers' snapshot is not replayed",
-        recovery,
-        "_batches_from",
-        _batches_after,
+        "the batch right behind a producers' snapshot is not replayed", recovery, "_batches_from", _batches_after,
         faults=("kill", "kill-all"),
     ),
     "failed-sync-forgotten": Mutant(
-        "what a failed sync left in the page cache passes for durable",
-        opening,
-        "_write_again",
-        _write_nothing_again,
+        "what a failed sync left in the page cache passes for durable", opening, "_write_again", always(None),
         faults=("sync-error", "power-all", "power"),
     ),
     "snapshots-not-rolled-back": Mutant(
-        "truncation leaves snapshots of the producers' table that hold what was cut",
-        SavedState,
-        "remove_snapshots",
-        _remove_no_snapshots_above,
-        faults=("usurp", "cut-again"),
+        "truncation leaves snapshots of the producers' table that hold what was cut", SavedState, "remove_snapshots",
+        _remove_no_snapshots_above, faults=("usurp", "cut-again"),
     ),
     "recovery-point-ahead": Mutant(
-        "the recovery point is where the log ends, synced or not",
-        PartitionLog,
-        "_offsets",
-        property(_offsets_ahead),
+        "the recovery point is where the log ends, synced or not", PartitionLog, "_offsets", property(_offsets_ahead),
         faults=("clean", "power"),
     ),
     "flush-of-a-cut-log": Mutant(
-        "a sync that began before the log was cut counts for what came after",
-        PartitionLog,
-        "end_flush",
-        _end_any_flush,
-        faults=("usurp", "slow-sync"),
+        "a sync that began before the log was cut counts for what came after", PartitionLog, "end_flush",
+        _end_any_flush, faults=("usurp", "slow-sync"),
     ),
     "refused-batch-overtaken": Mutant(
-        "what a producer sent behind a batch that was refused for now is out of order, or takes its place",
-        Refusals,
-        "check",
-        _check_nothing,
-        brokers=None,
-        pipelined=True,
+        "what a producer sent behind a batch that was refused for now is out of order, or takes its place", Refusals,
+        "check", always(None), brokers=None, pipelined=True,
     ),
     "dedupe-last-batch-only": Mutant(
-        "only a producer's last batch is known again", ProducerStates, "check", _check_last_batch
+        "only a producer's last batch is known again", ProducerStates, "check", _check_last_batch,
     ),
-}
+}  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from attrs import evolve
 
 import actors.control.description
@@ -33,7 +35,7 @@ from log.raft.membership import Membership, MembershipHistory
 from log.raft.ready import LeaderBatch
 from log.recovery import checkpoint
 from log.replica.member import MEMBERSHIP_FILE, Member
-from tools.simulator.mutants.mutant import Mutant
+from tools.simulator.mutants.mutant import Mutant, always
 
 _SNAPSHOT_BYTES = 1000
 _DEATHS = ("kill", "kill-all", "isolate", "reconnect", "usurp")
@@ -72,10 +74,6 @@ def _is_certain_at_once(self: Controller) -> bool:
 
 def _end_of_log(_self: Replay, member: Member) -> int:
     return member.log.end_offset
-
-
-def _answer_to_nothing(_self: Metadata, _request_id: str) -> None:
-    return None
 
 
 def _save_no_snapshot(self: SnapshotSchedule, log: PartitionLog) -> None:
@@ -142,19 +140,11 @@ def _reconcile_in_a_row(self: Leader, now: float) -> None:
         _reconcile(self, now)
 
 
-def _has_heard_enough(_self: Leader) -> bool:
-    return False
-
-
 # -- topics and moves ------------------------------------------------------------------------------------------------
 
 
 def _group_name_for_all(topic: str, number: int, _topic_id: str) -> str:
     return f"{topic}-{number}.any"
-
-
-def _is_complete_always(_self: Replay, _member: Member) -> bool:
-    return True
 
 
 def _plan_any_voters(metadata: Metadata, request: Request, about: Circumstances) -> Plan:
@@ -202,205 +192,89 @@ _NAMED_IN: tuple[object, ...] = (
     tools.simulator.cluster.cluster, tools.simulator.cluster.settled, tools.simulator.world,
 )  # fmt: skip
 
+_of_snapshots = partial(Mutant, brokers=None, admins=2, snapshot_bytes=_SNAPSHOT_BYTES)
+_of_operations = partial(Mutant, brokers=None, admins=2)
+_of_moves = partial(Mutant, brokers=5, admins=1, replication_factor=3)
+
 METADATA_MUTANTS: dict[str, Mutant] = {
     "two-controllers": Mutant(
-        "two controllers are elected in one epoch",
-        Election,
-        "is_elected",
-        _is_elected_by_half,
-        faults=("cut", "sniper", "transfer"),
-        admins=1,
-        seconds=20.0,
+        "two controllers are elected in one epoch", Election, "is_elected", _is_elected_by_half,
+        faults=("cut", "sniper", "transfer"), admins=1, seconds=20.0,
     ),
-    "answered-when-written": Mutant(
-        "an operation is answered before it is committed",
-        OperationQueue,
-        "_batch",
-        _answer_when_written,
+    "answered-when-written": _of_operations(
+        "an operation is answered before it is committed", OperationQueue, "_batch", _answer_when_written,
         faults=("usurp",),
-        brokers=None,
-        admins=2,
     ),
     "planned-uncertain": Mutant(
-        "a new controller plans before it knows what is committed",
-        Controller,
-        "_is_certain",
-        _is_certain_at_once,
-        faults=("slow", "kill", "sniper", "transfer"),
-        brokers=None,
-        admins=4,
+        "a new controller plans before it knows what is committed", Controller, "_is_certain", _is_certain_at_once,
+        faults=("slow", "kill", "sniper", "transfer"), brokers=None, admins=4,
     ),
-    "applied-uncommitted": Mutant(
-        "a broker applies its log to the end",
-        Replay,
-        "_applicable_end",
-        _end_of_log,
-        faults=_DEATHS,
-        brokers=None,
-        admins=2,
+    "applied-uncommitted": _of_operations(
+        "a broker applies its log to the end", Replay, "_applicable_end", _end_of_log, faults=_DEATHS,
     ),
-    "done-twice": Mutant(
-        "an operation that is repeated is done again",
-        Metadata,
-        "answer_to",
-        _answer_to_nothing,
-        brokers=None,
-        admins=2,
-    ),
-    "cut-without-snapshot": Mutant(
-        "the metadata log is cut, and no snapshot takes its place",
-        SnapshotSchedule,
-        "save",
-        _save_no_snapshot,
+    "done-twice": _of_operations("an operation that is repeated is done again", Metadata, "answer_to", always(None)),
+    "cut-without-snapshot": _of_snapshots(
+        "the metadata log is cut, and no snapshot takes its place", SnapshotSchedule, "save", _save_no_snapshot,
         faults=("kill",),
-        brokers=None,
-        admins=2,
-        snapshot_bytes=_SNAPSHOT_BYTES,
     ),
-    "restart-without-snapshot": Mutant(
-        "a controller that begins anew does not keep with what",
-        Controller,
-        "begin_anew",
-        _begin_anew_in_memory,
+    "restart-without-snapshot": _of_snapshots(
+        "a controller that begins anew does not keep with what", Controller, "begin_anew", _begin_anew_in_memory,
         faults=("empty", "kill"),
-        brokers=None,
-        admins=2,
-        snapshot_bytes=_SNAPSHOT_BYTES,
     ),
-    "restart-untold": Mutant(
-        "a controller that begins anew does not say what changed",
-        Controller,
-        "begin_anew",
-        _begin_anew_without_word,
+    "restart-untold": _of_snapshots(
+        "a controller that begins anew does not say what changed", Controller, "begin_anew", _begin_anew_without_word,
         faults=("isolate", "kill", "empty"),
-        brokers=None,
-        admins=2,
-        snapshot_bytes=_SNAPSHOT_BYTES,
     ),
-    "snapshot-without-answers": Mutant(
-        "a snapshot forgets what was done",
-        Metadata,
-        "restore",
-        _restore_without_answers,
-        faults=_DEATHS,
-        brokers=None,
-        admins=2,
-        snapshot_bytes=_SNAPSHOT_BYTES,
+    "snapshot-without-answers": _of_snapshots(
+        "a snapshot forgets what was done", Metadata, "restore", _restore_without_answers, faults=_DEATHS,
     ),
-    "snapshot-without-producer-ids": Mutant(
-        "a snapshot forgets which producer ids are given out",
-        Metadata,
-        "restore",
-        _restore_without_producer_ids,
+    "snapshot-without-producer-ids": _of_snapshots(
+        "a snapshot forgets which producer ids are given out", Metadata, "restore", _restore_without_producer_ids,
         faults=_DEATHS,
-        brokers=None,
-        admins=2,
-        snapshot_bytes=_SNAPSHOT_BYTES,
     ),
-    "snapshot-without-topic": Mutant(
-        "a snapshot lacks its newest topic",
-        Metadata,
-        "restore",
-        _restore_without_newest_topic,
-        faults=_DEATHS,
-        brokers=None,
-        admins=2,
-        snapshot_bytes=_SNAPSHOT_BYTES,
+    "snapshot-without-topic": _of_snapshots(
+        "a snapshot lacks its newest topic", Metadata, "restore", _restore_without_newest_topic, faults=_DEATHS,
     ),
     "membership-at-once": Mutant(
-        "a leader changes the membership before it has committed anything",
-        Leader,
-        "reconcile",
-        _reconcile_at_once,
-        faults=("usurp", "transfer", "kill", "empty"),
-        brokers=None,
-        admins=1,
+        "a leader changes the membership before it has committed anything", Leader, "reconcile", _reconcile_at_once,
+        faults=("usurp", "transfer", "kill", "empty"), brokers=None, admins=1,
     ),
-    "memberships-in-a-row": Mutant(
-        "a leader changes the membership again before the last change is committed",
-        Leader,
-        "reconcile",
-        _reconcile_in_a_row,
-        faults=("usurp", "transfer", "kill", "empty"),
-        brokers=5,
-        admins=1,
-        replication_factor=3,
+    "memberships-in-a-row": _of_moves(
+        "a leader changes the membership again before the last change is committed", Leader, "reconcile",
+        _reconcile_in_a_row, faults=("usurp", "transfer", "kill", "empty"),
     ),
     "later-move-undone": Mutant(
-        "a leader that has not heard of the last move goes by an earlier one",
-        Leader,
-        "_has_heard_less",
-        _has_heard_enough,
-        faults=("move-ended", "late-word"),
-        brokers=4,
-        replication_factor=3,
-        admins=1,
+        "a leader that has not heard of the last move goes by an earlier one", Leader, "_has_heard_less", always(False),
+        faults=("move-ended", "late-word"), brokers=4, replication_factor=3, admins=1,
     ),
-    "name-used-again": Mutant(
-        "another topic of the same name finds the first one's files",
-        actors.partition.hosting,
-        "group_name",
-        _group_name_for_all,
-        also=tuple((module, "group_name", _group_name_for_all) for module in _NAMED_IN),
+    "name-used-again": _of_operations(
+        "another topic of the same name finds the first one's files", actors.partition.hosting, "group_name",
+        _group_name_for_all, also=tuple((module, "group_name", _group_name_for_all) for module in _NAMED_IN),
         faults=("kill", "isolate"),
-        brokers=None,
-        admins=2,
     ),
-    "strays-removed-too-early": Mutant(
-        "what the metadata does not want yet is removed",
-        Replay,
-        "is_complete",
-        _is_complete_always,
+    "strays-removed-too-early": _of_snapshots(
+        "what the metadata does not want yet is removed", Replay, "is_complete", always(True),
         faults=("kill", "kill-all"),
-        brokers=None,
-        admins=2,
-        snapshot_bytes=_SNAPSHOT_BYTES,
     ),
-    "move-ended-by-others": Mutant(
-        "a move ends, whichever brokers vote",
-        actors.control.operations,
-        "plan",
-        _plan_any_voters,
+    "move-ended-by-others": _of_moves(
+        "a move ends before its brokers vote", actors.control.operations, "plan", _plan_any_voters,
         also=((Replica, "_handlers", {**Replica._handlers, _CheckMove: _check_move_hastily}),),
         faults=("isolate", "kill"),
-        brokers=5,
-        admins=1,
-        replication_factor=3,
     ),
     "earlier-move-ended": Mutant(
-        "a message about an earlier move ends a later one",
-        actors.control.operations,
-        "plan",
-        _plan_any_move,
-        faults=("late-word",),
-        brokers=4,
-        replication_factor=3,
+        "a message about an earlier move ends a later one", actors.control.operations, "plan", _plan_any_move,
+        faults=("late-word",), brokers=4, replication_factor=3,
     ),
     "first-voters-for-ever": Mutant(
-        "a broker that comes back goes by those with whom the metadata group began",
-        Bootstrap,
-        "keep_first_voters",
-        _write_first_voters,
-        faults=("empty", "kill"),
-        brokers=None,
+        "a broker that comes back goes by those with whom the metadata group began", Bootstrap, "keep_first_voters",
+        _write_first_voters, faults=("empty", "kill"), brokers=None,
     ),
-    "files-removed-too-early": Mutant(
-        "a replica is removed before the partition's leader can do without it",
-        PartitionState,
-        "keepers",
-        property(_replicas_only),
-        faults=("isolate", "kill"),
-        brokers=5,
-        admins=1,
-        replication_factor=3,
+    "files-removed-too-early": _of_moves(
+        "a replica is removed before the partition's leader can do without it", PartitionState, "keepers",
+        property(_replicas_only), faults=("isolate", "kill"),
     ),
     "older-epoch-wins": Mutant(
-        "the leader is the broker that announced itself last",
-        Leadership,
-        "announced",
-        _announced_last,
-        faults=("usurp", "clog", "one-way"),
-        brokers=None,
-        admins=1,
+        "the leader is the broker that announced itself last", Leadership, "announced", _announced_last,
+        faults=("usurp", "clog", "one-way"), brokers=None, admins=1,
     ),
-}
+}  # fmt: skip

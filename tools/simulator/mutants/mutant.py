@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 from tools.simulator.settings.faults import FAULTS
+
+
+def always(value: object) -> Callable[..., Any]:
+    """A function that ignores its arguments and gives this value, to stand in the place of another."""
+    return lambda *_args, **_of: value
+
+
+_PLANTED = ("why", "target", "name", "replacement", "also")
 
 
 @frozen(slots=True)
@@ -31,7 +40,8 @@ class Mutant:
     groups: tuple[str, ...] = ()
     """Which kinds of consumer groups there are."""
     writers: int | None = None
-    transactions: bool = False
+    transactions: bool | str = False
+    """CLASSIC: only those of classic clients."""
     unreplicated: int = 0
     pipelined: bool = False
 
@@ -42,11 +52,4 @@ class Mutant:
     @property
     def how(self) -> dict[str, Any]:
         """What a seed's settings are to be, apart from its own."""
-        return {
-            "faults": self.faults, "brokers": self.brokers, "replication_factor": self.replication_factor,
-            "min_insync_replicas": self.min_insync_replicas, "partitions": self.partitions,
-            "admins": self.admins, "seconds": self.seconds,
-            "snapshot_bytes": self.snapshot_bytes, "events_max": self.events_max,
-            "groups": self.groups, "writers": self.writers, "transactions": self.transactions,
-            "unreplicated": self.unreplicated, "pipelined": self.pipelined,
-        }  # fmt: skip
+        return asdict(self, recurse=False, filter=lambda field, _: field.name not in _PLANTED)

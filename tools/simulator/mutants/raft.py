@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 
 from attrs import evolve
@@ -30,7 +29,7 @@ from log.recovery import losses
 from log.replica.member import Member
 from log.replica.vote_journal import VoteJournal
 from protocol.records.batches import RecordBatches, parse_batches
-from tools.simulator.mutants.mutant import Mutant
+from tools.simulator.mutants.mutant import Mutant, always
 
 
 def _commit_alone(self: Leader) -> None:
@@ -43,14 +42,6 @@ def _commit_any_term(self: Leader) -> None:
     held = sorted((self._held_by(voter) for voter in membership.voters), reverse=True)
     self.certain = True
     self.state.commit(held[membership.majority - 1])
-
-
-def _has_quorum_always(_self: Leader, _now: float) -> bool:
-    return True
-
-
-def _no_deadline(_self: Leader) -> None:
-    return None
 
 
 def _advance_unverified(self: Follower) -> None:
@@ -79,23 +70,11 @@ def _meets_anywhere(self: Follower, prev_end: int, _prev_epoch: int) -> bool:
     return prev_end <= self.state.log.end_offset
 
 
-def _flushed_already(_self: Follower) -> int:
-    return 1 << 62
-
-
 def _send_before_saved(self: Member, ready: Ready) -> None:
     self.outbox += ready.messages
 
 
 _get = VoteJournal.get
-
-
-def _doubt_nothing(_self: VoteJournal, _partitions: set[str]) -> None:
-    pass
-
-
-def _note_no_era(_self: VoteJournal, _votes: Mapping[str, Vote]) -> None:
-    pass
 
 
 def _forget_vote(self: VoteJournal, partition: str) -> Vote:
@@ -108,10 +87,6 @@ def _forget_term(_self: VoteJournal, _partition: str) -> Vote:
 
 def _has_any_directory(self: Membership, broker: int, _directory: str) -> bool:
     return broker in self.brokers
-
-
-def _not_marked(_files: object, _directory: str) -> bool:
-    return False
 
 
 _become = RaftNode._become
@@ -224,149 +199,92 @@ RAFT_MUTANTS: dict[str, Mutant] = {
     "commit-without-majority": Mutant("a leader commits what it alone has", Leader, "commit", _commit_alone),
     "commit-older-term": Mutant("an older term's batch is committed by counting", Leader, "commit", _commit_any_term),
     "serve-without-quorum": Mutant(
-        "a leader answers for ever",
-        Leader,
-        "has_quorum",
-        _has_quorum_always,
-        also=((Leader, "next_deadline", _no_deadline),),
-        faults=("isolate", "transfer"),
+        "a leader answers for ever", Leader, "has_quorum", always(True),
+        also=((Leader, "next_deadline", always(None)),), faults=("isolate", "transfer"),
     ),
     "watermark-unverified": Mutant(
-        "a follower's watermark goes beyond what it verified",
-        Follower,
-        "advance",
-        _advance_unverified,
+        "a follower's watermark goes beyond what it verified", Follower, "advance", _advance_unverified,
         faults=("usurp",),
     ),
     "watermark-of-a-stale-leader": Mutant(
-        "a follower believes the watermark of a leader of an older term",
-        RaftNode,
-        "_refuse_old_term",
-        _believe_old_term,
-        faults=("old-word",),
+        "a follower believes the watermark of a leader of an older term", RaftNode, "_refuse_old_term",
+        _believe_old_term, faults=("old-word",),
     ),
     "acknowledge-log-end": Mutant(
-        "a follower acknowledges its log's end", Follower, "_acknowledge", _acknowledge_log_end
+        "a follower acknowledges its log's end", Follower, "_acknowledge", _acknowledge_log_end,
     ),
     "truncate-to-leader": Mutant(
-        "a follower cuts what its leader lacks", Follower, "on_append", _on_append_cut, faults=("clog",)
+        "a follower cuts what its leader lacks", Follower, "on_append", _on_append_cut, faults=("clog",),
     ),
     "no-epoch-check": Mutant(
-        "logs meet wherever both have something", Follower, "_meets", _meets_anywhere, faults=("usurp",)
+        "logs meet wherever both have something", Follower, "_meets", _meets_anywhere, faults=("usurp",),
     ),
-    "acknowledge-unflushed": Mutant("a follower does not wait for its disk", Follower, "_flushed", _flushed_already),
+    "acknowledge-unflushed": Mutant("a follower does not wait for its disk", Follower, "_flushed", always(1 << 62)),
     "vote-told-before-saved": Mutant("a vote is told before it is on disk", Member, "_send", _send_before_saved),
     "led-before-saved": Mutant(
-        "a single voter leads before its vote is on disk", Candidate, "_ask", _ask_and_lead, unreplicated=1
+        "a single voter leads before its vote is on disk", Candidate, "_ask", _ask_and_lead, unreplicated=1,
     ),
     "lost-votes-trusted": Mutant(
-        "a broker whose vote journal is lost takes itself for one that has never voted",
-        VoteJournal,
-        "_doubt",
-        _doubt_nothing,
-        faults=("lost-votes", "sniper"),
+        "a broker whose vote journal is lost takes itself for one that has never voted", VoteJournal, "_doubt",
+        always(None), faults=("lost-votes", "sniper"),
     ),
     "era-not-noted": Mutant(
         "a broker that loses its vote journal goes on where it has voted before, after others had lost theirs",
-        VoteJournal,
-        "_note_era",
-        _note_no_era,
-        faults=("lost-votes", "sniper"),
+        VoteJournal, "_note_era", always(None), faults=("lost-votes", "sniper"),
     ),
     "vote-forgotten": Mutant(
-        "a restart forgets the vote",
-        VoteJournal,
-        "get",
-        _forget_vote,
-        faults=("sniper", "kill-all"),
-        brokers=5,
+        "a restart forgets the vote", VoteJournal, "get", _forget_vote, faults=("sniper", "kill-all"), brokers=5,
         partitions=3,
     ),
     "term-forgotten": Mutant("a restart forgets the term", VoteJournal, "get", _forget_term),
     "any-directory-votes": Mutant(
-        "an emptied broker is still a voter", Membership, "has", _has_any_directory, faults=("empty", "sniper", "cut")
+        "an emptied broker is still a voter", Membership, "has", _has_any_directory, faults=("empty", "sniper", "cut"),
     ),
     "lost-data-votes": Mutant(
-        "a replica that lost data votes as before", losses, "is_marked", _not_marked, faults=("power",), partitions=3
+        "a replica that lost data votes as before", losses, "is_marked", always(False), faults=("power",), partitions=3,
     ),
     "recovered-too-early": Mutant(
-        "a replica that lost data counts again before it was brought anything",
-        Leader,
-        "on_answer",
-        _on_answer_of_anybody,
-        faults=("power",),
+        "a replica that lost data counts again before it was brought anything", Leader, "on_answer",
+        _on_answer_of_anybody, faults=("power",),
     ),
     "verified-across-leaders": Mutant(
-        "what one leader verified counts for the next",
-        RaftNode,
-        "_become",
-        _become_still_verified,
-        faults=("usurp",),
+        "what one leader verified counts for the next", RaftNode, "_become", _become_still_verified, faults=("usurp",),
         brokers=5,
     ),
     "pre-vote-counts": Mutant(
-        "a pre-vote that comes late counts as a vote",
-        Election,
-        "on_vote_answer",
-        _count_late_pre_votes,
+        "a pre-vote that comes late counts as a vote", Election, "on_vote_answer", _count_late_pre_votes,
     ),
     "longest-log-wins": Mutant(
-        "votes go to the longer log, whatever its epoch",
-        RaftNode,
-        "_would_grant",
-        _would_grant_longest,
+        "votes go to the longer log, with any epoch", RaftNode, "_would_grant", _would_grant_longest,
         faults=("usurp",),
     ),
     "forced-vote-unchecked": Mutant(
-        "the target of a transfer is elected with any log",
-        RaftNode,
-        "_would_grant",
-        _would_grant_forced,
+        "the target of a transfer is elected with any log", RaftNode, "_would_grant", _would_grant_forced,
         faults=("transfer", "clog"),
     ),
     "other-vote-saved": Mutant(
-        "an older vote that was saved lets a newer one out", Member, "vote_saved", _any_vote_saved
+        "an older vote that was saved lets a newer one out", Member, "vote_saved", _any_vote_saved,
     ),
     "vote-sync-ignored": Mutant(
-        "a failed sync of votes passes for one that succeeded",
-        VoteJournal,
-        "sync",
-        _sync_votes_or_not,
+        "a failed sync of votes passes for one that succeeded", VoteJournal, "sync", _sync_votes_or_not,
         faults=("sync-error", "sniper", "kill", "isolate"),
     ),
     "window-too-small": Mutant(
-        "a batch larger than the window is never sent again", Leader, "on_read", _on_read_within_window
+        "a batch larger than the window is never sent again", Leader, "on_read", _on_read_within_window,
     ),
     "window-not-freed": Mutant(
-        "the window of a follower that is probed stays as full as it was; a run writes too little to fill it",
-        Progress,
-        "probe_from",
-        _probe_with_bytes_in_flight,
-        faults=("kill", "isolate", "usurp", "drop"),
+        "the window of a follower that is probed stays as full as it was; a run writes too little to fill it", Progress,
+        "probe_from", _probe_with_bytes_in_flight, faults=("kill", "isolate", "usurp", "drop"),
     ),
     "lost-append-not-repeated": Mutant(
-        "a lost append is never repeated",
-        Leader,
-        "tick",
-        _tick_for_quorum,
-        faults=("drop", "kill"),
-        events_max=30_000,
+        "a lost append is never repeated", Leader, "tick", _tick_for_quorum, faults=("drop", "kill"), events_max=30_000,
     ),
     "sole-voter-is-alone": Mutant(
-        "a single voter takes no appends when other brokers are gone",
-        Leader,
-        "_lost_all_others",
-        _lost_all_others,
-        faults=("isolate",),
-        unreplicated=2,
+        "a single voter takes no appends when other brokers are gone", Leader, "_lost_all_others", _lost_all_others,
+        faults=("isolate",), unreplicated=2,
     ),
     "damage-handed-on": Mutant(
-        "a leader does not look at what it reads for a follower",
-        Member,
-        "_read_as_written",
-        _read_anything,
-        faults=("bit-flip", "kill", "isolate"),
-        brokers=4,
-        replication_factor=3,
+        "a leader does not look at what it reads for a follower", Member, "_read_as_written", _read_anything,
+        faults=("bit-flip", "kill", "isolate"), brokers=4, replication_factor=3,
     ),
-}
+}  # fmt: skip

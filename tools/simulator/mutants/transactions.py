@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from attrs import evolve
@@ -10,18 +11,15 @@ from attrs import evolve
 from actors.coordination import groups as group_coordinator
 from actors.coordination.coordinator import Coordinator
 from actors.coordination.transactions import TransactionCoordinator, _Send
-from actors.messages.replica import AppendMarker, LeadershipAnswer, ReadSlice, SliceRead
+from actors.messages.replica import LeadershipAnswer, ReadSlice, SliceRead
 from actors.partition import transaction_gate
 from actors.partition.replica import Replica
 from actors.partition.transaction_gate import TransactionGate
-from actors.raft.leadership import Leadership
-from actors.runtime import Future
 from actors.serving.kafka.handlers import write_txn_markers
 from log.machines.coordination import Effects, Moment
 from log.machines.group.machine import GroupMachine
 from log.machines.group.offsets.marker_guards import MarkerGuards
 from log.machines.group.offsets.requests import OffsetRequests
-from log.machines.metadata.metadata import Metadata
 from log.machines.transaction import ending
 from log.machines.transaction.effects import Markers, TransactionEffects
 from log.machines.transaction.machine import TransactionMachine
@@ -34,7 +32,9 @@ from log.segment.segment import Segment
 from log.segment.transaction_index import AbortedTransaction
 from protocol.error_codes import ErrorCode
 from tools.simulator.mutants.groups import _answer_at_once
-from tools.simulator.mutants.mutant import Mutant
+from tools.simulator.mutants.mutant import Mutant, always
+from tools.simulator.settings.groups import COOPERATIVE, EAGER
+from tools.simulator.settings.transactions import CLASSIC
 
 _LATE = ("late-request",)
 _VOUCHING = ("late-vouching",)
@@ -126,10 +126,6 @@ def _read_slice_with_those_that_began_here(self: Replica, request: ReadSlice) ->
     return evolve(told, aborted=[one for one in told.aborted if one.first_offset >= request.offset])
 
 
-def _never_wait(_self: TransactionGate, _header: Any) -> bool:
-    return False
-
-
 _ask_to_vouch = transaction_gate.ask_to_vouch
 
 
@@ -144,14 +140,6 @@ def _trust_whoever_added(*question: Any, adds: bool) -> None:
 def _ask_and_trust(*question: Any, adds: bool) -> None:
     then = question[-1]
     _ask_to_vouch(*(*question[:-1], lambda _error: then(ErrorCode.NONE)), adds=adds)
-
-
-def _let_wait_on(_self: TransactionGate, _marker: AppendMarker) -> None:
-    pass
-
-
-def _never_refuse(_self: MarkerGuards, _guard: int, _producer_id: int, _epoch: int) -> ErrorCode:
-    return ErrorCode.NONE
 
 
 # -- coordinators --------------------------------------------------------------------------------------------------
@@ -251,153 +239,132 @@ def _confirmed_by_itself(self: Replica, leader_epoch: int, _then: object) -> Lea
     return LeadershipAnswer(ErrorCode.NONE if objection is None else objection.error)
 
 
-def _any_epoch(_metadata: Metadata, _leadership: Leadership, _topic_name: str) -> int:
-    return (1 << 31) - 1
-
-
-def _give_up_fenced(_self: TransactionCoordinator, _one: _Send, _epoch: int, _future: Future[Any]) -> None:
-    pass
-
-
 def _look_for_ever(self: TransactionCoordinator, one: _Send) -> None:
     self._again(one)
 
 
-def _is_of_this(_self: OffsetRequests, _name: str, _topic_id: str) -> bool:
-    return False
-
-
-def _keep_all_offsets(_self: OffsetRequests) -> None:
-    pass
-
+_of_transactions = partial(Mutant, transactions=True, writers=1)
 
 TRANSACTION_MUTANTS = {
-    "gone-topic-not-given-up": Mutant(
+    "gone-topic-not-given-up": _of_transactions(
         "a coordinator goes on looking for a topic that was deleted, and its transaction never ends",
-        TransactionCoordinator, "_look_for", _look_for_ever, faults=_PASSING, transactions=True, writers=1,
-        seconds=3.0,
+        TransactionCoordinator, "_look_for", _look_for_ever, faults=_PASSING, seconds=3.0,
     ),
-    "old-offsets-count": Mutant(
-        "offsets of a deleted topic count for the next topic of its name",
-        OffsetRequests, "_is_of_another", _is_of_this, also=((OffsetRequests, "metadata_changed", _keep_all_offsets),),
-        faults=_PASSING, transactions=True, writers=1, seconds=3.0,
+    "old-offsets-count": _of_transactions(
+        "offsets of a deleted topic count for the next topic of its name", OffsetRequests, "_is_of_another",
+        always(False), also=((OffsetRequests, "metadata_changed", always(None)),), faults=_PASSING, seconds=3.0,
     ),
-    "forged-marker-written": Mutant(
-        "a marker of a coordinator epoch that no coordinator has is written",
-        write_txn_markers, "highest_epoch", _any_epoch, faults=_FORGED, transactions=True, writers=1,
+    "forged-marker-written": _of_transactions(
+        "a marker of a coordinator epoch that no coordinator has is written", write_txn_markers, "highest_epoch",
+        always((1 << 31) - 1), faults=_FORGED,
     ),
-    "fenced-coordinator-gives-up": Mutant(
-        "a coordinator whose marker is fenced gives up, though it leads",
-        TransactionCoordinator, "_confirmed", _give_up_fenced, faults=_FORGED, transactions=True, writers=1,
+    "fenced-coordinator-gives-up": _of_transactions(
+        "a coordinator whose marker is fenced gives up, though it leads", TransactionCoordinator, "_confirmed",
+        always(None), faults=_FORGED,
     ),
-    "dedupe-forgotten": Mutant(
-        "a new leader has forgotten what was written: a retry is written twice",
-        Replica, "on_leads", _lead_without_memory, faults=_FAULTS, transactions=True, writers=1,
+    "dedupe-forgotten": _of_transactions(
+        "a new leader has forgotten what was written: a retry is written twice", Replica, "on_leads",
+        _lead_without_memory, faults=_FAULTS,
     ),
-    "marker-of-any-epoch": Mutant(
-        "a marker of an older epoch ends what a newer one has begun",
-        ProducerStates, "check_marker", _mark_older_epoch, faults=_FAULTS, transactions=True, writers=1,
+    "marker-of-any-epoch": _of_transactions(
+        "a marker of an older epoch ends what a newer one has begun", ProducerStates, "check_marker", _mark_older_epoch,
+        faults=_FAULTS,
     ),
     "marker-of-an-old-coordinator": Mutant(
-        "a marker of a coordinator that another has followed ends what that one let begin",
-        ProducerStates, "check_marker", _mark_for_older_coordinator, faults=_FAULTS, transactions=True, writers=1,
+        "a marker of a coordinator that another has followed ends what that one let begin", ProducerStates,
+        "check_marker", _mark_for_older_coordinator, faults=("transfer",), transactions=CLASSIC, writers=1,
     ),
-    "late-marker": Mutant(
-        "a marker that comes late ends the next transaction",
-        ProducerStates, "check_marker", _mark_next, faults=_FAULTS, transactions=True, writers=1,
+    "late-marker": _of_transactions(
+        "a marker that comes late ends the next transaction", ProducerStates, "check_marker", _mark_next,
+        faults=_FAULTS,
     ),
-    "stable-offset-too-far": Mutant(
-        "the last stable offset is one too far: the first record of an open transaction is shown",
-        PartitionLog, "last_stable_offset", property(_stable_one_too_far), faults=(), transactions=True, writers=1,
+    "stable-offset-too-far": _of_transactions(
+        "the last stable offset is one too far: the first record of an open transaction is shown", PartitionLog,
+        "last_stable_offset", property(_stable_one_too_far), faults=(),
     ),
-    "marker-counts-at-once": Mutant(
-        "a marker counts before it is committed",
-        ProducerStates, "first_undecided_offset", _stable_with_unseen_markers, faults=_FAULTS, transactions=True,
-        writers=1,
+    "marker-counts-at-once": _of_transactions(
+        "a marker counts before it is committed", ProducerStates, "first_undecided_offset", _stable_with_unseen_markers,
+        faults=_FAULTS,
     ),
-    "aborted-forgotten": Mutant(
-        "a replica that restarts has forgotten the aborted transactions",
-        Segment, "transactions", _transactions_of_this_life, faults=("kill", "stop"), transactions=True, writers=1,
+    "aborted-forgotten": _of_transactions(
+        "a replica that restarts has forgotten the aborted transactions", Segment, "transactions",
+        _transactions_of_this_life, faults=("kill", "stop"),
     ),
-    "aborted-before-untold": Mutant(
-        "a reader is not told of aborted transactions that began before what it reads",
-        Replica, "_handlers", {**Replica._handlers, ReadSlice: _read_slice_with_those_that_began_here}, faults=(),
-        transactions=True, writers=1,
+    "aborted-before-untold": _of_transactions(
+        "a reader is not told of aborted transactions that began before what it reads", Replica, "_handlers",
+        {**Replica._handlers, ReadSlice: _read_slice_with_those_that_began_here}, faults=(),
     ),
-    "not-verified": Mutant(
-        "no leader asks whether a partition is in the transaction",
-        TransactionGate, "must_wait", _never_wait, faults=(), transactions=True, writers=1,
+    "not-verified": _of_transactions(
+        "no leader asks whether a partition is in the transaction", TransactionGate, "must_wait", always(False),
+        faults=(),
     ),
-    "any-partition-verified": Mutant(
-        "a coordinator vouches for partitions that are in no transaction",
-        TransactionMachine, "_verify", _vouch_for_anybody, faults=(), transactions=True, writers=1,
+    "any-partition-verified": _of_transactions(
+        "a coordinator vouches for partitions that are in no transaction", TransactionMachine, "_verify",
+        _vouch_for_anybody, faults=(),
     ),
-    "late-end": Mutant(
-        "an EndTxn of the epoch before ends the next transaction",
-        ending, "_end_v2", _end_next_too, faults=(), transactions=True, writers=1,
+    "late-end": _of_transactions(
+        "an EndTxn of the epoch before ends the next transaction", ending, "_end_v2", _end_next_too, faults=(),
     ),
-    "markers-before-prepare": Mutant(
-        "markers are sent before it is committed how the transaction ends",
-        Coordinator, "_decided", _send_markers_at_once, faults=_FAULTS, transactions=True, writers=1,
+    "markers-before-prepare": _of_transactions(
+        "markers are sent before it is committed how the transaction ends", Coordinator, "_decided",
+        _send_markers_at_once, faults=_FAULTS,
     ),
-    "transactions-answered-at-once": Mutant(
-        "a client is told what is not committed yet",
-        Coordinator, "_decided", _answer_at_once, faults=_FAULTS, transactions=True, writers=1,
+    "transactions-answered-at-once": _of_transactions(
+        "a client is told what is not committed yet", Coordinator, "_decided", _answer_at_once, faults=_FAULTS,
     ),
-    "complete-too-early": Mutant(
-        "a transaction counts as complete when its first marker is written",
-        TransactionMachine, "markers_written", _complete_with_first_marker, faults=(), transactions=True, writers=1,
+    "complete-too-early": _of_transactions(
+        "a transaction counts as complete when its first marker is written", TransactionMachine, "markers_written",
+        _complete_with_first_marker, faults=(),
     ),
-    "fence-not-written": Mutant(
-        "the epoch that fences others is not written",
-        TransactionMachine, "_write", _write_but_beginnings, faults=_FAULTS, transactions=True, writers=1,
+    "fence-not-written": _of_transactions(
+        "the epoch that fences others is not written", TransactionMachine, "_write", _write_but_beginnings,
+        faults=_FAULTS,
     ),
-    "nobody-fenced": Mutant(
-        "InitProducerId hands out an epoch that another producer has",
-        ProducerIds, "after", _same_epoch_again, faults=(), transactions=True, writers=1,
+    "nobody-fenced": _of_transactions(
+        "InitProducerId hands out an epoch that another producer has", ProducerIds, "after", _same_epoch_again,
+        faults=(),
     ),
-    "prepared-forgotten": Mutant(
-        "a new coordinator does not go on with markers",
-        TransactionMachine, "loaded", _load_without_prepared, faults=_FAULTS, transactions=True, writers=1,
+    "prepared-forgotten": _of_transactions(
+        "a new coordinator does not go on with markers", TransactionMachine, "loaded", _load_without_prepared,
+        faults=_FAULTS,
     ),
-    "timeouts-forgotten": Mutant(
-        "a new coordinator does not abort what is open for too long",
-        TransactionMachine, "loaded", _load_without_timeouts, faults=_FAULTS, transactions=True, writers=1,
+    "timeouts-forgotten": _of_transactions(
+        "a new coordinator does not abort what is open for too long", TransactionMachine, "loaded",
+        _load_without_timeouts, faults=_FAULTS,
     ),
-    "aborted-offsets-count": Mutant(
-        "offsets of aborted transactions count",
-        GroupMachine, "transaction_ended", _count_aborted_offsets, faults=(), transactions=True, writers=1,
+    "aborted-offsets-count": _of_transactions(
+        "offsets of aborted transactions count", GroupMachine, "transaction_ended", _count_aborted_offsets, faults=(),
     ),
-    "classic-not-verified": Mutant(
+    "classic-not-verified": _of_transactions(
         "a batch of a classic client is let in unasked: one that comes late begins a transaction that never ends",
-        transaction_gate, "ask_to_vouch", _trust_whoever_added, faults=_LATE, transactions=True, writers=1,
+        transaction_gate, "ask_to_vouch", _trust_whoever_added, faults=_LATE,
     ),
-    "refusal-ignored": Mutant(
+    "refusal-ignored": _of_transactions(
         "the coordinator is asked, and what it says does not matter: a late batch begins a transaction that never ends",
-        transaction_gate, "ask_to_vouch", _ask_and_trust, faults=_LATE, transactions=True, writers=1,
+        transaction_gate, "ask_to_vouch", _ask_and_trust, faults=_LATE,
     ),
     "classic-offsets-not-verified": Mutant(
-        "offsets of a classic client are let in unasked: those that come late are pending for ever",
-        group_coordinator, "ask_to_vouch", _trust_whoever_added, faults=_LATE, transactions=True, writers=1,
+        "offsets of a classic client are let in unasked: those that come late are pending for ever", group_coordinator,
+        "ask_to_vouch", _trust_whoever_added, faults=_LATE, transactions=CLASSIC, writers=1,
     ),
-    "refused-offsets-kept": Mutant(
-        "offsets are kept whatever the transaction's coordinator says: those that come late are pending for ever",
-        group_coordinator, "ask_to_vouch", _ask_and_trust, faults=_LATE, transactions=True, writers=1,
+    "refused-offsets-kept": _of_transactions(
+        "offsets are kept though the transaction's coordinator refuses: those that come late are pending for ever",
+        group_coordinator, "ask_to_vouch", _ask_and_trust, faults=_LATE,
     ),
-    "parked-outlives-marker": Mutant(
-        "a batch that waits to be vouched for goes on waiting when a marker ends its transaction",
-        TransactionGate, "ended", _let_wait_on, faults=_VOUCHING, transactions=True, writers=1,
+    "parked-outlives-marker": _of_transactions(
+        "a batch that waits to be vouched for goes on waiting when a marker ends its transaction", TransactionGate,
+        "ended", always(None), faults=_VOUCHING,
     ),
-    "offsets-outlive-marker": Mutant(
-        "offsets count as vouched for though a marker has ended their transaction since",
-        MarkerGuards, "refusal", _never_refuse, faults=_VOUCHING, transactions=True, writers=1,
+    "offsets-outlive-marker": _of_transactions(
+        "offsets count as vouched for though a marker has ended their transaction since", MarkerGuards, "refusal",
+        always(ErrorCode.NONE), faults=_VOUCHING,
     ),
     "confirmed-by-itself": Mutant(
-        "a coordinator tells what it knows while its replica leads as far as that can tell: offsets go back",
-        Replica, "_confirm", _confirmed_by_itself, faults=("old-word",), transactions=True, writers=1,
+        "a replica refuses a good append, and a coordinator tells old offsets, while it leads as far as it can tell",
+        Replica, "_confirm", _confirmed_by_itself, faults=("old-word",), groups=(EAGER, COOPERATIVE), writers=1,
     ),
-    "unstable-offsets-told": Mutant(
+    "unstable-offsets-told": _of_transactions(
         "a group's offsets are told while it is undecided whether others count: records are copied twice",
-        OffsetRequests, "told", _fetched_as_it_is, faults=("slow-marker",), transactions=True, writers=1,
+        OffsetRequests, "told", _fetched_as_it_is, faults=("slow-marker",),
     ),
 }  # fmt: skip

@@ -117,7 +117,7 @@ class History:
             places[value] = offset
             operation = self.by_value.get(value)
             if operation is None or operation.group != group:
-                self.violate("invented record", group, f"nobody wrote {value!r} here, at {offset}", value)
+                self.violate("invented record", group, f"no client wrote {value!r} here, at {offset}", value)
             elif operation.outcome == "failed":
                 self.violate("refused write is there", group, f"{value!r} was refused and is at {offset}", value)
         for offset, value in self.read[group].items():

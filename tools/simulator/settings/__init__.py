@@ -5,5 +5,6 @@ faults        the names of the faults, and in which share of the seeds some of t
 choices       what only some seeds have
 groups        the consumer groups of a seed
 transactions  the transactional clients of a seed
+replacing     constants and functions of production that are others while a run lasts
 layout        names of topics, files and nodes; addresses of replicas
 """

@@ -11,6 +11,9 @@ from log.machines.group.config import GroupConfig
 EAGER, COOPERATIVE, CONSUMER, MIXED = "eager", "cooperative", "consumer", "mixed"
 KINDS = (EAGER, COOPERATIVE, CONSUMER, MIXED)
 """Of groups: classic ones of both kinds, new ones, and such as go over from one protocol to the other and back."""
+LEFT_BEHIND = "left behind"
+"""Cooperative ones, only where they are asked for: a rebalance goes on without a static member that is paused, and the
+member stays in its group."""
 SHARE = 0.5
 """Of the seeds that have groups at all."""
 _DOUBLE_SHARE = 0.5
@@ -54,13 +57,15 @@ class ConsumerGroupSettings:
 
 def _kind_of(group_kind: str, number: int, rng: random.Random) -> str:
     """What a member of such a group speaks. Classic ones have one protocol in common."""
+    if group_kind == LEFT_BEHIND:
+        return COOPERATIVE
     if group_kind != MIXED:
         return group_kind
     return (COOPERATIVE, CONSUMER)[number] if number < 2 else rng.choice((COOPERATIVE, CONSUMER))
 
 
 def choose_groups(seed: int, kinds: tuple[str, ...] | None) -> ConsumerGroupSettings | None:
-    """Those of a seed: of these kinds, if any are named, else of whatever kinds it has, if it has any."""
+    """The groups of a seed, if it has any; of these kinds, if any are named."""
     rng = random.Random(f"groups {seed}")
     has_groups = rng.random() < SHARE
     chosen = [rng.choice(KINDS[:3]) for _ in range(rng.choice((1, 1, 2)))]
@@ -72,11 +77,14 @@ def choose_groups(seed: int, kinds: tuple[str, ...] | None) -> ConsumerGroupSett
         chosen = []
     if not chosen:
         return None
-    session_s = rng.choice((0.5, 0.8, 1.5))
+    session_s = rng.choice((0.5, 0.8, 1.5) if LEFT_BEHIND not in chosen else (2.5,))
     members: list[MemberSettings] = []
     for at, kind in enumerate(chosen):
         for number in range(rng.choice((2, 3, 3))):
-            instance_id = f"g{at}i{number}" if rng.random() < 0.3 else None
+            is_static = rng.random() < 0.3
+            if kind == LEFT_BEHIND:
+                is_static = number == 0
+            instance_id = f"g{at}i{number}" if is_static else None
             speaks = _kind_of(kind, number, rng)
             members.append(MemberSettings(f"g{at}m{number}", f"g{at}", speaks, instance_id, rng.random() < 0.6))
     statics = [member for member in members if member.instance_id is not None]
@@ -94,7 +102,7 @@ def choose_groups(seed: int, kinds: tuple[str, ...] | None) -> ConsumerGroupSett
         offsets_partitions=rng.choice((1, 2)),
         config=config,
         session_s=session_s,
-        rebalance_s=rng.choice((0.5, 1.0, 2.0)),
+        rebalance_s=rng.choice((0.5, 1.0, 2.0) if LEFT_BEHIND not in chosen else (0.5,)),
         heartbeat_s=session_s / 4,
         poll_s=rng.choice((0.05, 0.15)),
         commit_s=rng.choice((0.05, 0.15, 0.3)),

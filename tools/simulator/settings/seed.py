@@ -102,7 +102,7 @@ def choose(
     events_max: int | None = None,
     writers: int | None = None,
     groups: tuple[str, ...] | None = None,
-    transactions: bool | None = None,
+    transactions: bool | str | None = None,
     unreplicated: int | None = None,
     pipelined: bool | None = None,
     minority: bool | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 CLASSIC, NEW = "classic", "v2"
 SHARE = 1 / 3
@@ -49,8 +49,10 @@ class TransactionSettings:
     """The share of copied transactions after which another, with an id of its own, takes over."""
 
 
-def choose_transactions(seed: int, *, wanted: bool | None) -> TransactionSettings | None:
-    """Those of a seed; `wanted`, if it is not left to the seed whether it has any."""
+def choose_transactions(seed: int, *, wanted: bool | str | None) -> TransactionSettings | None:
+    """Those of a seed; `wanted`, if it is not left to the seed whether it has any, or CLASSIC: only classic clients,
+    and among them one that copies.
+    """
     rng = random.Random(f"transactions {seed}")
     has_some = rng.random() < SHARE
     if not (has_some if wanted is None else wanted):
@@ -68,6 +70,10 @@ def choose_transactions(seed: int, *, wanted: bool | None) -> TransactionSetting
             TransactionalMember(f"c{double}", "idc", protocol, timeout_ms, "copies")
             for double in "ab"[: rng.choice((1, 2))]
         ]
+    if wanted == CLASSIC:
+        members = [evolve(one, protocol=CLASSIC) for one in members]
+        if all(one.group is None for one in members):
+            members.append(TransactionalMember("ca", "idc", CLASSIC, 1000, "copies"))
     return TransactionSettings(
         members=tuple(members),
         partitions=rng.choice((1, 2, 3)),

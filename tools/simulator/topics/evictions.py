@@ -8,7 +8,7 @@ producer.id.expiration.ms had passed for them.
 
 - All replicas know the same producers, those that follow from the log alone (`producer_model.py`); of those with a
   transaction open none is forgotten. Where time counts, a replica knows no more than these.
-- What a producer sends that was forgotten is taken, whatever its sequence is.
+- A batch of a forgotten producer is accepted with any sequence.
 - What it sends once more is known as long as the partition knows the producer, and is written again only after that.
 
 All that draws from generators of its own: a seed without it is the run that it was before there were any.
@@ -18,16 +18,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from attrs import define, frozen
 
 import log.segment.producer_state
-from actors.messages.replica import AppendRecords, AppendResult, group_name, replica_address
-from actors.runtime import Address, Future, Payload, handles
+from actors.messages.replica import AppendRecords, AppendResult, replica_address
+from actors.runtime import Future, Payload, handles
 from log.machines.metadata.plans import CreateTopic
 from protocol.error_codes import ErrorCode
 from protocol.records.batches import Record, build_batch
@@ -35,13 +33,14 @@ from tools.simulator.clients.client import ClientServices, Finish, SimulatedClie
 from tools.simulator.cluster.cluster import SimulatedCluster
 from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.record.report import Violation
+from tools.simulator.settings.replacing import Patch
 
 KIND = "evictions"
 TOPIC = "e"
 WRITERS = 2
 """So many idempotent producers write to other topics, beside one with several batches under way in some seeds."""
 _FIRST_PRODUCER_ID = 5_000
-_ASK_AGAIN_SECONDS, _ASK_SECONDS = 1.0, 0.8
+_ASK_SECONDS = 0.8
 _EXPIRE_MS = 200
 _BY_TIME_SHARE = 0.3
 _RETURN_SHARE, _REPEAT_SHARE = 0.35, 0.15
@@ -82,18 +81,11 @@ class Evictions:
         self.expired: set[tuple[str, int]] = set()
         """By group and producer id: which single replicas have forgotten at some time."""
         self._client: PasserBy | None = None
-        self._ask_at = 0.0
 
-    @contextmanager
-    def bounded(self) -> Iterator[None]:
-        """While this lasts, the bound on producers is small, unless time counts."""
-        before = log.segment.producer_state.PRODUCERS_MAX
-        if not self.by_time:
-            log.segment.producer_state.PRODUCERS_MAX = WRITERS + self._cluster.settings.pipelined
-        try:
-            yield
-        finally:
-            log.segment.producer_state.PRODUCERS_MAX = before
+    def bound(self) -> list[Patch]:
+        """A small bound on producers, unless time counts."""
+        small = WRITERS + self._cluster.settings.pipelined
+        return [] if self.by_time else [(log.segment.producer_state, "PRODUCERS_MAX", small)]
 
     @property
     def producers_max(self) -> int:
@@ -102,16 +94,11 @@ class Evictions:
     def is_ready(self) -> bool:
         """Does every broker know the topic, and has its partition a leader?"""
         cluster = self._cluster
-        topics = [one.context.metadata.topic(TOPIC) for one in cluster.controllers()]
-        if not topics or any(topic is None for topic in topics):
-            if cluster.now >= self._ask_at:
-                self._ask_at = cluster.now + _ASK_AGAIN_SECONDS
-                request = CreateTopic("the simulator's evictions", TOPIC, 1, cluster.settings.replication_factor)
-                broker = min(cluster.living)
-                cluster.sim.nodes[broker].tell_local(Address("controller", "", broker), request)
+        if not cluster.is_known(TOPIC):
+            factor = cluster.settings.replication_factor
+            cluster.ask_for_topic(CreateTopic("the simulator's evictions", TOPIC, 1, factor))
             return False
-        topic = next(topic for topic in topics if topic is not None)
-        self.group = group_name(TOPIC, 0, topic.id)
+        (self.group,) = cluster.groups_of(TOPIC)
         return cluster.leader(self.group) is not None
 
     def start(self, client: SimulatedClient) -> None:

@@ -25,7 +25,6 @@ from itertools import combinations
 from attrs import evolve
 
 from actors.cluster_file.facts import GROUP as METADATA
-from actors.messages.replica import group_name
 from actors.runtime import Address, Node
 from log.machines.metadata.placement import controllers, majority
 from log.machines.metadata.plans import CreateTopic, RecoverPartition
@@ -43,7 +42,6 @@ TOPIC = "g"
 BROKERS_MIN = 4
 """Of three, two that are lost would take the metadata with them."""
 _REPLICAS = 3
-_ASK_AGAIN_SECONDS = 1.0
 _WATCH_SECONDS = 0.05
 _LAG_SHARE = 0.7
 _READ_BYTES = 1 << 20
@@ -57,7 +55,6 @@ class Recoveries:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._rng = random.Random(f"recovery {cluster.settings.seed}")
-        self._ask_at = 0.0
         self._orders = 0
         self.group = ""
         """Known once the cluster has formed."""
@@ -86,19 +83,12 @@ class Recoveries:
     def is_ready(self) -> bool:
         """Does every broker know the topic, and has its partition a leader?"""
         cluster = self._cluster
-        topics = [one.context.metadata.topic(TOPIC) for one in cluster.controllers()]
-        if not topics or any(topic is None for topic in topics):
-            if cluster.now >= self._ask_at:
-                self._ask_at = cluster.now + _ASK_AGAIN_SECONDS
-                configs = (("min.insync.replicas", "1"),)
-                request = CreateTopic(
-                    "the simulator's recovered", TOPIC, assignment=(self._first_keepers,), configs=configs
-                )
-                broker = min(cluster.living)
-                cluster.sim.nodes[broker].tell_local(Address("controller", "", broker), request)
+        if not cluster.is_known(TOPIC):
+            assignment, configs = (self._first_keepers,), (("min.insync.replicas", "1"),)
+            request = CreateTopic("the simulator's recovered", TOPIC, assignment=assignment, configs=configs)
+            cluster.ask_for_topic(request)
             return False
-        topic = next(topic for topic in topics if topic is not None)
-        self.group = group_name(TOPIC, 0, topic.id)
+        (self.group,) = cluster.groups_of(TOPIC)
         return cluster.leader(self.group) is not None
 
     def start(self, nodes: Sequence[Node], services: ClientServices) -> list[SimulatedClient]:
@@ -167,7 +157,7 @@ class Recoveries:
         faults.later(self._rng.choice((0.05, 0.5, 1.5)), lambda: self._order(faults))
 
     def _order(self, faults: FaultPlan) -> None:
-        """An administrator does it, again and again until it is done: whatever is asked may get lost."""
+        """An administrator asks for it again and again until it is done: requests may get lost."""
         cluster = self._cluster
         if self.is_done:
             return
@@ -269,7 +259,7 @@ class Recoveries:
             node, log = replica.member.node, replica.member.log
             if (node.generation, sorted(node.membership.brokers)) != (self.generation, keepers) or not node.eligible:
                 text = f"{node.membership} in generation {node.generation}, eligible: {node.eligible}"
-                return f"{group}: broker {broker} takes {text}, and {keepers} in {self.generation} shall vote"
+                return f"{group}: broker {broker} takes {text}, and {keepers} in {self.generation} are to vote"
             if log.end_offset < end or leading.member.node.watermark != end:
                 return f"{group}: broker {broker} has {log.end_offset} of {end}"
         for client in self._clients:

@@ -1,8 +1,8 @@
 """A topic with one replica of each partition, beside those that have more: its clients, its moves, what it promises.
 
 What is acknowledged there survives every kill, and with flush.messages=1 every loss of power: so no fault takes from a
-disk what is on that disk alone (faults/losses.py). A single voter needs no other broker, and serves whichever others
-are gone. A move makes such a Raft group one of two voters for a while, the smallest group with several replicas.
+disk what is on that disk alone (faults/losses.py). A single voter needs no other broker, and serves clients even if all
+others are gone. A move makes such a Raft group one of two voters for a while, the smallest group with several replicas.
 
 All that draws from generators of its own: a seed without such partitions is the run that it was before there were any.
 """
@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from attrs import evolve
 
 from actors.cluster_file.facts import GROUP as METADATA
-from actors.messages.replica import group_name
 from actors.runtime import Address, Node
 from log.machines.metadata.plans import CreateTopic, MoveReplicas
 from tools.simulator.clients.client import ClientServices, PartitionReader, SimulatedClient, Writer
@@ -24,7 +23,6 @@ from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.record.history import ALL, IDEMPOTENT
 
 TOPIC = "u"
-_ASK_AGAIN_SECONDS = 1.0
 _CALL_OFF_SHARE = 0.15
 
 
@@ -38,28 +36,15 @@ class Unreplicated:
         self._seed = seed
         self._rng = random.Random(f"moves of the unreplicated {seed}")
         self._moves_s = self._rng.choice((0.3, 1.0, 3.0))
-        self._ask_at = 0.0
         self._moves = 0
 
     def is_ready(self, cluster: SimulatedCluster) -> bool:
         """Is the topic there, do all brokers know it, and is all of it led?"""
-        if any(one.context.metadata.topic(TOPIC) is None for one in cluster.controllers()):
-            self._make(cluster)
+        if not cluster.is_known(TOPIC):
+            cluster.ask_for_topic(CreateTopic("the simulator's unreplicated", TOPIC, self.partitions, 1))
             return False
-        metadata = cluster.metadata()
-        topic = None if metadata is None else metadata.topic(TOPIC)
-        if topic is None:
-            return False
-        self.groups = tuple(group_name(TOPIC, number, topic.id) for number in range(self.partitions))
-        return all(cluster.leader(group) is not None for group in self.groups)
-
-    def _make(self, cluster: SimulatedCluster) -> None:
-        """Words get lost: ask until it is there. Acks=all needs one replica, whatever min.insync.replicas says."""
-        if cluster.now >= self._ask_at:
-            self._ask_at = cluster.now + _ASK_AGAIN_SECONDS
-            request = CreateTopic("the simulator's unreplicated", TOPIC, self.partitions, 1)
-            broker = min(cluster.living)
-            cluster.sim.nodes[broker].tell_local(Address("controller", "", broker), request)
+        self.groups = tuple(cluster.groups_of(TOPIC))
+        return cluster.are_led(self.groups)
 
     def start(
         self, nodes: Sequence[Node], services: ClientServices, spawn: Callable[..., SimulatedClient]
@@ -75,7 +60,7 @@ class Unreplicated:
     # -- moves -------------------------------------------------------------------------------------------------
 
     def move_about(self, faults: FaultPlan) -> None:
-        """Another broker shall have a partition, again and again."""
+        """Move a partition to another broker, again and again."""
 
         def plan() -> None:
             faults.later(self._rng.expovariate(1 / self._moves_s), move)

@@ -1,6 +1,6 @@
 """Transactions of a run.
 
-client            clients that follow a script, ask coordinators and leaders, and begin anew
+client            clients that follow a script, ask coordinators and leaders, and start again
 transactor        the steps of a transaction
 producer          producers of transactions over several partitions
 copier            consume, transform, produce: exactly once

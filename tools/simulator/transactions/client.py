@@ -15,11 +15,10 @@ from attrs import define, evolve, frozen
 from actors.runtime import handles
 from protocol.apis import FIND_COORDINATOR, INIT_PRODUCER_ID, METADATA, Api
 from protocol.error_codes import ErrorCode
-from protocol.errors import ProtocolError
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.records.batches import RecordBatches, check_batches
+from protocol.records.batches import RecordBatches
 from tools.checker.history import FAILED, OK, UNKNOWN, Init, Operation
 from tools.simulator.clients.client import ClientServices, Finish
 from tools.simulator.clients.kafka_client import KafkaClient
@@ -178,15 +177,10 @@ class ScriptedClient(KafkaClient):
 
     def batches(self, broker: int, data: Any) -> RecordBatches | None:
         """What was fetched; None if a damaged disk gave it."""
-        try:
-            return check_batches(bytes(data or b""))
-        except ProtocolError as error:
-            if not self.services.clients.damaged(broker):
-                self.view.violate("damaged read", f"{self.address} from broker {broker}: {error}")
-            return None
+        return self.services.clients.batches(data or b"", self.address, broker)
 
     def at_coordinator(self, kind: int, key: str, api: Api, message: object, version: int) -> Script:
-        """The coordinator's response, or None. Where it works is looked up anew after it did not answer."""
+        """The coordinator's response, or None. It is looked up again after it did not answer."""
         if kind not in self._coordinators:
             request = FindCoordinatorRequest(coordinator_keys=[key], key_type=kind)
             found = yield AskBroker(self.anybody(), "anybody", FIND_COORDINATOR, request, 4)
@@ -213,7 +207,7 @@ class IdentifiedClient(ScriptedClient):
         self.gone = False
         """For good?"""
         self.producer = ""
-        """Its name in the history: another one each time that it begins anew."""
+        """Its name in the history: another one for each life."""
         self.producer_id, self.epoch = -1, -1
         self._began = 0
 
@@ -226,7 +220,7 @@ class IdentifiedClient(ScriptedClient):
         raise NotImplementedError
 
     def vanish(self) -> NoReturn:
-        """Die in the middle of whatever it does; and come back after a while, perhaps."""
+        """Die in the middle of its work; perhaps come back after a while."""
         self.view.note(f"{self.address} vanishes")
         self.end_life(silently=self.rng.random() < 0.5)
         self._coordinators.clear()

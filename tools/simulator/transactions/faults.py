@@ -27,7 +27,7 @@ from tools.simulator.transactions.late_requests import WRITES, LateRequests
 from tools.simulator.transactions.late_vouching import KIND as LATE_VOUCHING
 from tools.simulator.transactions.late_vouching import LateVouching
 from tools.simulator.transactions.view import PREPARE_ABORT, PREPARE_COMMIT, TOPIC, Place
-from tools.simulator.transactions.world import TransactionWorld, groups_of
+from tools.simulator.transactions.world import TransactionWorld
 
 _LATE_SHARE = 0.3
 _LATE_S = (0.001, 0.05, 0.3, 1.0, 3.0)
@@ -63,13 +63,11 @@ class TransactionFaults(GroupFaults):
 
     def _mark_once_more(self, place: Place, marker: AppendMarker) -> None:
         """Classic markers are told from each other by their coordinators' epochs alone: that is Kafka's own flaw."""
-        metadata, partition = self._cluster.metadata(), self._transactions.view.partitions[place]
+        partition = self._transactions.view.partitions[place]
         is_outdated = partition.coordinators.get(marker.producer_id, -1) > marker.coordinator_epoch
-        if metadata is None or (marker.transaction_version < _BUMPS_EPOCH and not is_outdated):
-            return
-        groups = groups_of(metadata, place[0])
-        if not groups:
-            return  # the brokers that are left have not applied the topic yet
+        groups = self._cluster.groups_of(place[0])
+        if not groups or (marker.transaction_version < _BUMPS_EPOCH and not is_outdated):
+            return  # no groups: the brokers that are left have not applied the topic yet
         group = groups[place[1]]
         leader = self._cluster.leader(group)
         if leader is None:
@@ -103,13 +101,12 @@ class TransactionFaults(GroupFaults):
 
     def _clog_markers(self, transactional_id: str) -> None:
         """From the coordinator to where one marker goes, preferably that of a group's offsets."""
-        metadata = self._cluster.metadata()
-        coordinators = [] if metadata is None else groups_of(metadata, TRANSACTIONS_TOPIC)
+        coordinators = self._cluster.groups_of(TRANSACTIONS_TOPIC)
         places = sorted(self._transactions.view.ids[transactional_id].partitions)
-        if metadata is None or not coordinators or not places:
+        if not coordinators or not places:
             return
         name, number = next((one for one in places if one[0] == GROUPS_TOPIC), self._slow.choice(places))
-        groups = groups_of(metadata, name)
+        groups = self._cluster.groups_of(name)
         sender = self._cluster.leader(coordinators[partition_of(transactional_id, len(coordinators))])
         to = self._cluster.leader(groups[number]) if groups else None
         if sender is not None and to is not None and sender != to:
@@ -117,6 +114,7 @@ class TransactionFaults(GroupFaults):
             clog_way(self._faults, (sender, to), self._slow.choice(_SLOW_S))
 
     def _a_partition(self) -> str | None:
-        metadata = self._cluster.metadata()
-        groups = [] if metadata is None else groups_of(metadata, self._rng.choice(_TOPICS))
+        if self._cluster.metadata() is None:
+            return None
+        groups = self._cluster.groups_of(self._rng.choice(_TOPICS))
         return self._rng.choice(groups) if groups else None

@@ -22,7 +22,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.transactions.view import PREPARE_ABORT, PREPARE_COMMIT, Place
-from tools.simulator.transactions.world import TransactionWorld, groups_of
+from tools.simulator.transactions.world import TransactionWorld
 
 KIND = "forged-marker"
 _SECONDS = 1.0
@@ -101,8 +101,7 @@ class ForgedMarkers:
         return max(terms, default=0)
 
     def _send(self, forged: _Forged) -> None:
-        metadata = self._cluster.metadata()
-        groups = [] if metadata is None else groups_of(metadata, forged.place[0])
+        groups = self._cluster.groups_of(forged.place[0])
         leader = self._cluster.leader(groups[forged.place[1]]) if forged.place[1] < len(groups) else None
         if leader is None or forged.epoch < 0 or forged.coordinator_epoch < 0:
             return

@@ -20,7 +20,6 @@ from tools.simulator.faults.plan import FaultPlan
 from tools.simulator.settings.layout import address_of
 from tools.simulator.transactions.client import AskBroker, IdentifiedClient
 from tools.simulator.transactions.view import COMPLETE_ABORT, COMPLETE_COMMIT
-from tools.simulator.transactions.world import groups_of
 
 KIND = "late-vouching"
 _SHARES = {PRODUCE: 0.05, TXN_OFFSET_COMMIT: 0.5}
@@ -66,8 +65,7 @@ class LateVouching:
             self._faults.later(0.0, lambda: self._release(clog))
 
     def _clog_word(self, client: IdentifiedClient, ask: AskBroker) -> None:
-        metadata = self._cluster.metadata()
-        groups = [] if metadata is None else groups_of(metadata, TRANSACTIONS_TOPIC)
+        groups = self._cluster.groups_of(TRANSACTIONS_TOPIC)
         if not groups:
             return
         group = groups[partition_of(client.member.transactional_id, len(groups))]

@@ -1,6 +1,6 @@
 """Producers whose transactions write to topics that come and go, beside one that stays.
 
-They commit offsets of such topics in their transactions, too. A transaction ends whatever has become of its topics; one
+They commit offsets of such topics in their transactions, too. A transaction ends even if its topics were deleted; one
 of whose requests a topic that is gone was the reason to fail is aborted.
 """
 

@@ -98,11 +98,7 @@ class PassingTopics:
 
     def groups(self, cluster: SimulatedCluster) -> list[str]:
         """The partitions of those topics that are there."""
-        return [
-            group_name(topic.name, number, topic.id)
-            for topic in self._topics(cluster)
-            for number in range(len(topic.partitions))
-        ]
+        return [group for topic in self._topics(cluster) for group in cluster.groups_of(topic.name)]
 
     def _topics(self, cluster: SimulatedCluster) -> list[Topic]:
         metadata = cluster.metadata()

@@ -221,7 +221,7 @@ class TransactionView:
             and (header.producer_id, place) not in self._unended
             and place not in self.incarnations
         ):
-            text = f"{identity} in {place} at {header.base_offset}: nobody will end that"
+            text = f"{identity} in {place} at {header.base_offset}: no coordinator will end that"
             self.violate("what has ended does not begin again", text)
         partition.open.setdefault(header.producer_id, (header.base_offset, header.producer_epoch))
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-import actors.control.internal_topics
 from actors.cluster_file.facts import TopicWanted
 from actors.messages.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC
-from actors.messages.replica import group_name
 from actors.runtime import Actor, Address, Node
 from log.machines.metadata.metadata import Metadata
 from log.machines.metadata.topic_ids import id_bytes
@@ -45,17 +42,6 @@ class TransactionWorld:
         self.passing: PassingTopics | None = None
         self._seed = seed
 
-    @contextmanager
-    def small_segments(self) -> Iterator[None]:
-        """While this lasts, the coordinators' topics are made with segments of the run's size."""
-        configs = actors.control.internal_topics.CONFIGS
-        small = ("segment.bytes", str(self.settings.segment_bytes))
-        actors.control.internal_topics.CONFIGS = tuple(small if one[0] == small[0] else one for one in configs)
-        try:
-            yield
-        finally:
-            actors.control.internal_topics.CONFIGS = configs
-
     def topics(self, replication_factor: int) -> tuple[TopicWanted, ...]:
         return (TopicWanted(TOPIC, self.settings.partitions, replication_factor),)
 
@@ -68,14 +54,11 @@ class TransactionWorld:
 
     def is_ready(self, cluster: SimulatedCluster) -> bool:
         """Are all topics there, and led?"""
-        metadata = cluster.metadata()
-        if metadata is None:
-            return False
+        groups = {name: cluster.groups_of(name) for name in (TOPIC, TRANSACTIONS_TOPIC, GROUPS_TOPIC)}
         for name in (TRANSACTIONS_TOPIC, GROUPS_TOPIC):
-            if metadata.topic(name) is None:
-                cluster.ask_for_topic(name, f"transactions {name}")
-        groups = [groups_of(metadata, name) for name in (TOPIC, TRANSACTIONS_TOPIC, GROUPS_TOPIC)]
-        return all(named and all(cluster.leader(group) is not None for group in named) for named in groups)
+            if not groups[name]:
+                cluster.ask_for_internal_topic(name, f"transactions {name}")
+        return all(named and cluster.are_led(named) for named in groups.values())
 
     def start(
         self, nodes: Sequence[Node], clients: ClientServices, source: str, source_partitions: int, metadata: Metadata
@@ -124,13 +107,11 @@ class TransactionWorld:
         for name, known in sorted(self.view.ids.items()):
             if known.state in _UNSETTLED:
                 return f"the transaction of {name} is still in state {known.state}: {known}"
-        metadata = cluster.metadata()
-        assert metadata is not None
         self._check_nothing_hangs()
         for group in () if self.passing is None else self.passing.groups(cluster):
             if (unstable := _unstable(cluster, group)) is not None:
                 return unstable
-        for number, group in enumerate(groups_of(metadata, TOPIC)):
+        for number, group in enumerate(cluster.groups_of(TOPIC)):
             if (unstable := _unstable(cluster, group)) is not None:
                 return unstable
             leader = cluster.leader(group)
@@ -150,7 +131,9 @@ class TransactionWorld:
             if place in self.view.incarnations:
                 continue  # it may be gone; what is left of such topics has to become stable
             for producer_id, (first, epoch) in partition.open.items():
-                text = f"that of {(producer_id, epoch)} is open in {place} since {first}, and nobody will end it"
+                text = (
+                    f"that of {(producer_id, epoch)} is open in {place} since {first}, and no coordinator will end it"
+                )
                 self.view.violate("no transaction hangs", text)
 
     def check(self, cluster: SimulatedCluster) -> None:
@@ -196,10 +179,3 @@ def _unstable(cluster: SimulatedCluster, group: str) -> str | None:
     if log.end_offset == watermark == log.last_stable_offset:
         return None
     return f"{group}: {log.last_stable_offset} stable, {watermark} of {log.end_offset}"
-
-
-def groups_of(metadata: Metadata, name: str) -> list[str]:
-    topic = metadata.topic(name)
-    if topic is None:
-        return []
-    return [group_name(topic.name, number, topic.id) for number in range(len(topic.partitions))]
