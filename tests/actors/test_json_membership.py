@@ -49,7 +49,7 @@ class Coordinated:
         )
         topics = {TOPIC_ID: SimpleNamespace(name="orders")}
         serving = SimpleNamespace(
-            services=SimpleNamespace(rng=random.Random(1)), metadata=SimpleNamespace(topics=topics)
+            context=SimpleNamespace(rng=random.Random(1)), metadata=SimpleNamespace(topics=topics)
         )
         self.connection = SimpleNamespace(
             now=0.0, serving=serving, later=lambda _seconds, then: self.later.append(then)

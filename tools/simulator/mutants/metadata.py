@@ -182,8 +182,8 @@ def _replicas_only(self: PartitionState) -> tuple[int, ...]:
     return self.replicas
 
 
-def _announced_last(self: Leadership, group: str, broker: int, epoch: int, in_sync: tuple[int, ...]) -> None:
-    self._raft_groups[group] = Led(broker, epoch, in_sync)
+def _announced_last(self: Leadership, raft_group: str, broker: int, epoch: int, in_sync: tuple[int, ...]) -> None:
+    self._raft_groups[raft_group] = Led(broker, epoch, in_sync)
 
 
 _NAMED_IN: tuple[object, ...] = (
