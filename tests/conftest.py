@@ -21,7 +21,7 @@ settings.load_profile("barnabas")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--rewrite-transcripts", action="store_true", help="write tests/log/raft/transcripts anew from what happens"
+        "--rewrite-transcripts", action="store_true", help="write tests/log/raft/transcripts again from what happens"
     )
     parser.addoption("--spark-kills", type=int, default=1, help="how often tests/tools/spark kills a driver")
     parser.addoption("--chaos-seconds", type=float, default=15.0, help="how long tests/chaos lets things go wrong")

@@ -165,7 +165,7 @@ _TOPIC_ROWS = (
     _topic(
         "compression.type",
         Word("compression type", ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")), "producer",
-        "The codec in which batches are kept: producer leaves that to those who send them, uncompressed is none.",
+        "The codec in which batches are kept: producer leaves that to the producer, uncompressed is none.",
         "compression.type",
     ),
     _topic(

@@ -70,7 +70,7 @@ class ReadRecord:
 @wire(0x7105)
 @frozen(slots=True)
 class PeerEvent:
-    """PeerUp or PeerDown as a PeerWatcher was told of it."""
+    """PeerUp or PeerDown as a PeerWatcher heard of it."""
 
     up: bool
     broker: int

@@ -98,7 +98,7 @@ def quiet_sizes(cluster: Cluster) -> dict[str, tuple[int, int]]:
 
 
 def kill_and_check(cluster: Cluster, victim: int) -> None:
-    """One death and rebirth, under load: checks what arrived until then, and that each survivor is told of it once."""
+    """One death and rebirth, under load: checks what arrived until then, and that each survivor hears of it once."""
     everybody_hears_everybody(cluster, messages=100)
     survivors = [broker for broker in cluster.brokers if broker != victim]
     for broker in cluster.brokers:

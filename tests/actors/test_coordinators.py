@@ -1,4 +1,4 @@
-"""Coordinators: they work where their partition is led, know only what is committed, and begin anew when they must."""
+"""Coordinators: they work where their partition is led, know only what is committed, and begin again when they must."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_only_whoever_leads_the_partition_answers(cluster: Cluster) -> None:
 
 
 def test_a_marker_that_comes_late_is_refused_for_good(cluster: Cluster) -> None:
-    """Told anything else, the transaction's coordinator would send it for ever, and the group's begin anew for ever."""
+    """Told anything else, the transaction's coordinator would send it for ever, the group's begin again and again."""
     with Lines(cluster.bootstrap.split(",")[0]) as lines:
         assert "error" not in lines.ask("create_topic", name="orders", partitions=2, replication_factor=3)
         assert "error" not in lines.ask("subscribe", group="kitchen", topics=["orders"])

@@ -1,4 +1,4 @@
-"""A machine that raises: who is told what, and what becomes of its coordinator. On a virtual clock."""
+"""A machine that raises: what each caller is answered, and what becomes of its coordinator. On a virtual clock."""
 
 from __future__ import annotations
 

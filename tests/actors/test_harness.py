@@ -62,7 +62,7 @@ class Deaf(Actor):
 
 
 def events_of(cluster: Cluster, broker: int) -> list[PeerEvent]:
-    """What the broker's watcher was told of other brokers."""
+    """What the broker's watcher heard of other brokers."""
     events = cluster.ask(f"peerwatcher@{broker}", ReadPeerEvents()).events
     return [event for event in events if event.broker != LAUNCHER_ID]
 
@@ -83,7 +83,7 @@ def one_for_many(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @pytest.fixture
 def shared(one_for_many: Cluster) -> Iterator[Cluster]:
-    """For those who mind nothing that others have done to it before; whoever is dead or cut off is there again."""
+    """For those who mind nothing that others have done to it before; dead brokers and cut links are there again."""
     yield one_for_many
     for broker in one_for_many.brokers:
         if broker not in one_for_many.alive:
@@ -277,7 +277,7 @@ def test_a_failing_handler_is_the_askers_to_know_and_its_own_broker_to_restart(
         except pykka.ActorDeadError:
             return False
 
-    wait_until(restarted, lambda: "it was not made anew")
+    wait_until(restarted, lambda: "it was not restarted")
     for broker in shared.brokers:
         assert shared.ask(f"echo@{broker}", say(1)).number == 1
         assert shared.ask(f"failing@{broker}", CountLives()) == (2 if broker == 2 else 1)

@@ -195,7 +195,7 @@ def test_no_partition_is_kept_waiting_by_idle_ones(clients: list[Lines], topic: 
 
 
 def test_what_is_not_assigned_is_not_committed(clients: list[Lines], topic: str, group: str) -> None:
-    """Whoever has it now may have read further."""
+    """The member that has it now may have read further."""
     first, second = Member(clients[0], group, topic), Member(clients[1], group, topic)
     wait_until(lambda: first.owns(2) and second.owns(2), lambda: f"{first.assigned} {second.assigned}")
     (his, mine) = (

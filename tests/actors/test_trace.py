@@ -1,4 +1,4 @@
-"""What the log tells of clients, by its level: who comes and goes, and what each of them asks."""
+"""What the log tells of clients, by its level: which clients come and go, and what each of them asks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cluster(
 
 
 def speak(cluster: Cluster) -> None:
-    """One request in each dialect, and one that is none."""
+    """One request in each dialect, and a line that is no request."""
     with connected(cluster) as lines:
         asked(lines, b'{"op":"status","id":"mine"}')
         asked(lines, b"nonsense")

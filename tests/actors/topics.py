@@ -157,7 +157,7 @@ def write(cluster: Cluster, topic: str, *values: bytes, partition: int = 0) -> i
 
 
 def try_append(cluster: Cluster, topic: str, payload: Payload, *, partition: int = 0) -> AppendResult:
-    """One append at whoever leads the partition, once somebody does."""
+    """One append at the leader of the partition, once there is one."""
     leader = leader_of(cluster, topic, partition)
     address = replica_address(cluster.group(topic, partition), leader)
     result: AppendResult = cluster.ask(address, AppendRecords(ALL, 5000, payload), timeout=10)
@@ -165,7 +165,7 @@ def try_append(cluster: Cluster, topic: str, payload: Payload, *, partition: int
 
 
 def values_of(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes | None]:
-    """Every record of a partition, from whoever leads it: that may change meanwhile."""
+    """Every record of a partition, from its leader, which may change meanwhile."""
     values: list[bytes | None] = []
     read: list[ReadResult] = []
     offset = 0

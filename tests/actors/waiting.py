@@ -15,7 +15,7 @@ def wait_until(
 ) -> None:
     """Return as soon as the condition holds; fail with what stands in its way once the time is over.
 
-    It looks often at first, then seldom: whoever is waited for needs the processor more.
+    It looks often at first, then seldom: the process that is waited for needs the processor more.
     """
     deadline = time.monotonic() + seconds
     pause_s = _LOOK_SECONDS_MIN

@@ -1,7 +1,7 @@
 """Chaos: real processes under `kill -9`, SIGSTOP and broken links, real clients, and no promise broken.
 
 `make chaos` takes five minutes. A run prints its seed; `CHAOS_SEED=… make chaos` makes the same faults again, though
-never at the same instants, nor always to the same broker: processes are real, and whoever leads is aimed at.
+never at the same instants, nor always to the same broker: processes are real, and the leader is aimed at.
 Process kills lose nothing, so any number of brokers may die at once.
 """
 

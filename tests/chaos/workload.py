@@ -84,7 +84,7 @@ class Record:
         return time.monotonic() - self._begun_at
 
     def was_alone(self, read: Read) -> bool:
-        """May whoever answered this have heard of no other broker then?"""
+        """May the broker that answered this have heard of no other broker then?"""
         return any(
             broker == read.broker and since <= read.answered_at and read.asked_at <= until
             for broker, since, until in self.alone

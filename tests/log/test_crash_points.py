@@ -1,4 +1,4 @@
-"""One workload, stopped before, in and after each of its operations on the disk, and each time opened anew."""
+"""One workload, stopped before, in and after each of its operations on the disk, and each time opened again."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ class CompactedLogMachine(LogMachine):
 
 
 class FailingDiskMachine(LogMachine):
-    """Operations fail, too: then the log is opened anew, by the same process, after a kill, or after a power loss."""
+    """Operations fail, too: then the log is opened again, by the same process, after a kill, or after a power loss."""
 
     fate: tuple[str, int]
 

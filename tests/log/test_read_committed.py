@@ -131,7 +131,7 @@ def test_a_reader_sees_every_committed_record_below_the_last_stable_offset_and_n
 
 
 def test_the_last_stable_offset_is_not_below_the_log_start() -> None:
-    """Else a consumer that begins with the latest record is told of one that is deleted, again and again."""
+    """Else a consumer that begins with the latest record hears of one that is deleted, again and again."""
     writer = Writer()
     writer.send(1, 3)
     writer.send(0, 2)

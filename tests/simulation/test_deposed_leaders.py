@@ -51,7 +51,7 @@ def partition_of(world: World) -> PartitionState:
 def test_a_move_does_not_end_because_a_deposed_leader_has_the_voters_that_it_shall_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The partition has gone elsewhere and shall come back; for the leader of an earlier term it never left.
+    """The partition has gone elsewhere and is to come back; for the leader of an earlier term it never left.
 
     What would tell that leader of its successor, through the controller's broker, is still on its way.
     """

@@ -1,9 +1,9 @@
 """The controller's process is killed in the middle of an operation, at every step of it: all of it comes about, once.
 
 An operation is run undisturbed first, and its steps are counted: events from the request until its answer is there,
-every broker knows the same, and has what it shall have and nothing else. Then the same world is run anew for each step,
-with the broker that is the controller killed right after it and started again later. Whoever asked goes on asking with
-the same request id, elsewhere, as any client would.
+every broker knows the same, and has what it should have and nothing else. Then the same world is run again for each
+step, with the broker that is the controller killed right after it and started again later. The operator goes on asking
+with the same request id, elsewhere, as any client would.
 
 The steps that `make test` takes are spread over all of them; `make test-long` takes every single one, in slices that
 several processes can share (`-n 2`).
@@ -201,7 +201,7 @@ def write(world: World, name: str) -> None:
 
 
 def has_all(world: World, name: str) -> bool:
-    """Does every broker that shall keep them have the records?"""
+    """Does every broker that should keep them have the records?"""
     metadata = world.metadata()
     topic = None if metadata is None else metadata.topic(name)
     assert topic is not None
@@ -297,7 +297,7 @@ def check_all(world: World, operator: Operator, request: Request, before: set[st
             if broker in partition.replicas
         }
         kept = {name for name in world.brokers[broker].disk.list(DATA) if "-" in name and name != METADATA}
-        assert kept == here, f"broker {broker} has other directories than it shall have"
+        assert kept == here, f"broker {broker} has other directories than it should have"
     kept_data = [topic.name for topic in metadata.topics.values() if topic.name in (TOPIC, OTHER)]
     until(world, lambda: all(has_all(world, name) for name in kept_data))
     once_more = carry_out(world, operator, request)

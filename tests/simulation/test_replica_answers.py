@@ -184,7 +184,7 @@ def test_what_is_committed_is_refused_at_once_if_too_few_are_in_sync_then() -> N
 
 @pytest.mark.parametrize("known", [True, False])
 def test_what_was_sent_behind_a_batch_that_was_refused_for_now_is_not_out_of_order(known: bool) -> None:
-    """librdkafka would number everything anew that is under way, and write it twice; what is not known yet would begin
+    """librdkafka would number everything again that is under way, and write it twice; what is not known yet would begin
     with the second batch, and the first would never be taken."""
     partition = Partition(min_insync_replicas=3)
     first = 0
@@ -483,7 +483,7 @@ def test_a_leader_that_lost_all_the_others_shows_what_is_committed_and_takes_not
     assert (read.error, read.high_watermark, bool(read.slice)) == (ErrorCode.NONE, 1, True)
     for later in (ReadSlice(2, 1000, False, -1, -1), ReadSlice(1, 1000, False, -1, 2)):
         told = partition.replica.read_slice(later)
-        assert told.error == ErrorCode.NOT_LEADER_OR_FOLLOWER, "who has read more shall not begin anew"
+        assert told.error == ErrorCode.NOT_LEADER_OR_FOLLOWER, "a consumer that has read more does not begin again"
     earliest = partition.replica.find_offset(FindOffset(EARLIEST, False))
     assert earliest is not None
     assert earliest.error == ErrorCode.NONE

@@ -371,7 +371,7 @@ def _end_move(metadata: Metadata, request: EndMove, _about: Circumstances, made:
         text = f"that was move {request.move}; now it is move {partition.moves}"
         raise OperationRefused(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
     if sorted(request.voters) != sorted(partition.replicas):
-        text = f"{sorted(request.voters)} vote; {sorted(partition.replicas)} shall"
+        text = f"{sorted(request.voters)} vote; {sorted(partition.replicas)} are assigned"
         raise OperationRefused(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
     made.records = [MoveEnded(topic.id, request.partition)]
 

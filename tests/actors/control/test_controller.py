@@ -1,4 +1,4 @@
-"""Topics are made, changed and deleted, once and everywhere, whoever dies meanwhile."""
+"""Topics are made, changed and deleted, once and everywhere, whichever broker dies meanwhile."""
 
 from __future__ import annotations
 
@@ -396,7 +396,7 @@ def disk_shows(condition: Callable[[], bool]) -> Callable[[AnswerOf], None]:
 
 @pytest.mark.slow
 def test_no_broker_is_special(leaves_nothing: None, tmp_path: Path) -> None:
-    """Whoever is missing, everything goes on: make, write, move, read, delete."""
+    """Whichever broker is missing, everything goes on: make, write, move, read, delete."""
     with Cluster(3, processes=True, data_dir=tmp_path) as cluster:
         cluster.admin.create_topic("always", 3, 3)
         wait_until_settled(cluster, tmp_path)

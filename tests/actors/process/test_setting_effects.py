@@ -1,6 +1,6 @@
 """Every setting of a cluster file does something: what a broker does with one value of it, it does not with another.
 
-Each effect begins with the facts that a broker is given, so the way from the file to whoever minds the setting is
+Each effect begins with the facts that a broker is given, so the way from the file to the code that uses the setting is
 shown too. Defaults of topics become the settings of their logs, whose effects are tried in
 tests/log/settings/test_effects.py and tests/log/partition/test_admission.py.
 """

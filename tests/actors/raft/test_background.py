@@ -1,4 +1,4 @@
-"""Work in another thread: whoever asked for it is told how it ended."""
+"""Work in another thread: the actor that asked for it hears how it ended."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def electing(node: Node) -> int:
 
 
 def count_requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Who asks for votes, one for each time."""
+    """The groups that ask for votes, one for each time."""
     asked, request_votes = [], Election._request_votes
 
     def request(self: Election, voters: Sequence[Voter]) -> None:

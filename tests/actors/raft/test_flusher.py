@@ -21,7 +21,7 @@ FLUSHER, REPLICA = Address("flusher", "", 1), Address("replica", "t-0", 1)
 
 
 class Asker(Actor):
-    """Whoever asks for a sync."""
+    """An actor that asks for a sync."""
 
     def __init__(self, told: list[object]) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ def test_a_vote_waits_for_few_logs_however_many_are_to_be_synced() -> None:
 
 
 def test_whoever_asked_is_told_though_its_mailbox_is_full() -> None:
-    """Nobody would tell it again: a log would never be synced any more, and nobody be told of a vote."""
+    """Nobody would tell it again: a log would never be synced any more, and no vote be sent."""
     disk = Disk()
     disk.ask(1)
     disk.ask(1, Vote(1, 1))

@@ -22,4 +22,4 @@ def test_a_process_that_slept_is_waking_until_its_peers_had_the_time_to_answer()
     pulse.beat(102.0 + BEAT_SECONDS)
     assert pulse.is_waking(102.0 + WAKING_SECONDS - 0.01)
     pulse.beat(102.0 + WAKING_SECONDS)
-    assert not pulse.is_waking(102.0 + WAKING_SECONDS), "once, whoever answered"
+    assert not pulse.is_waking(102.0 + WAKING_SECONDS), "once, whichever voter answered"

@@ -151,7 +151,7 @@ class Probe(Actor):
 
 
 class Restarted(Probe):
-    """A probe that is made anew when it fails."""
+    """A probe that is restarted when it fails."""
 
     restart = Restart(attempts=3, within_s=10.0, backoff_s=0.1, backoff_max_s=0.3)
 
@@ -223,7 +223,7 @@ def make_node(broker: int, scheduler: Scheduler | None = None) -> Node:
 
 
 def probe_on(node: Node, name: str = "") -> tuple[Address, Events]:
-    """A probe that is told of the node's links."""
+    """A probe that hears of the node's links."""
     events, address = Events(), Address("probe", name, node.broker)
     node.spawn(Probe, events, address=address)
     node.watch_peers(address)

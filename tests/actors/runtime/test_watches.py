@@ -1,4 +1,4 @@
-"""Who is told when an actor or a broker goes away, on one node and over a link."""
+"""Which actors hear when an actor or a broker goes away, on one node and over a link."""
 
 from __future__ import annotations
 

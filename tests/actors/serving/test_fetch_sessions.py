@@ -1,4 +1,4 @@
-"""Fetch sessions without a wire: who is told what, and when a session is over."""
+"""Fetch sessions without a wire: what each fetch is answered, and when a session is over."""
 
 from __future__ import annotations
 

@@ -298,7 +298,7 @@ def test_a_client_that_never_takes_its_answers_is_hung_up_on(impatient: Cluster)
                 return True
             return False
 
-        wait_until(is_hung_up, lambda: "whoever does not read is kept for ever")
+        wait_until(is_hung_up, lambda: "a client that does not read is kept for ever")
     wait_until(lambda: connections(impatient) == 0, lambda: "the connection keeps its actor")
 
 

@@ -710,7 +710,7 @@ def test_a_truncation_syncs_no_segment_itself_and_no_record_is_taken_before_it_i
     follow(filled, batch(), 50, epoch=9)
 
 
-def test_beginning_anew_syncs_nothing_of_what_it_drops(files: MemoryFilesystem, filled: PartitionLog) -> None:
+def test_beginning_again_syncs_nothing_of_what_it_drops(files: MemoryFilesystem, filled: PartitionLog) -> None:
     kept = f"{DIRECTORY}/{filled.active.base_offset:020d}.log"
     files.faults.append(Fault("sync", errno.EIO, kept))
     filled.restart_at(7)

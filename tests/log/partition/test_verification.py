@@ -1,4 +1,4 @@
-"""Who may begin a transaction in a partition, and in which order."""
+"""Which producers may begin a transaction in a partition, and in which order."""
 
 from __future__ import annotations
 

@@ -45,9 +45,9 @@ class Group:
         self.log_config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=200)
         self.brokers = list(range(1, size + 1))
         self.wanted = tuple(self.brokers[:voters])
-        """Who shall vote, as whoever decides that last decided."""
+        """The voters that the controller last decided on."""
         self.told = dict.fromkeys(self.brokers, self.wanted)
-        """Who shall vote, as each broker last heard."""
+        """The same, as each broker last heard."""
         self.minority = len(self.wanted) - (len(self.wanted) // 2 + 1)
         self.generation: Membership | None = None
         self.survivors: list[set[Voter]] = []
@@ -193,7 +193,7 @@ class Group:
         self.check(broker)
 
     def want(self, *wanted: int) -> None:
-        """Others shall vote. Nobody knows yet."""
+        """The controller decides on other voters. No broker knows yet."""
         self.note(f"want {wanted}")
         self.wanted = wanted
 
@@ -277,7 +277,7 @@ class Group:
         return found
 
     def heal(self) -> None:
-        """Everybody lives, is linked, and knows who shall vote."""
+        """Everybody lives, is linked, and knows the wanted voters."""
         for broker in self.brokers:
             if broker not in self.members:
                 self.start(broker)

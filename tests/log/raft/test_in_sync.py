@@ -1,4 +1,4 @@
-"""Who counts as in sync, and whom a leader hands over to."""
+"""Which replicas count as in sync, and to which one a leader hands over."""
 
 from __future__ import annotations
 

@@ -419,7 +419,7 @@ def test_a_damaged_leader_goes_on_if_nobody_else_has_what_it_has() -> None:
 
 
 def a_damaged_leader_that_shall_go() -> Group:
-    """Broker 2 has everything, broker 3 shall stay and has nothing."""
+    """Broker 2 has everything, broker 3 is to stay and has nothing."""
     group = a_group_that_holds_much()
     damage_the_leader(group)
     come_back_empty(group, 3, to=1)

@@ -93,7 +93,7 @@ class SlowGroup:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("save_s", [0.005, 0.3, 0.99, 1.05, 3.0, 10.0])
 def test_disks_that_are_slow_alike_cost_one_election(save_s: float, seed: int) -> None:
-    """Candidates began anew after a second, whether their own votes were on disk or not: nobody was ever elected."""
+    """Candidates began again after a second, their own votes on disk or not: no candidate was ever elected."""
     group = SlowGroup([save_s] * 3, seed)
     group.run(100 * save_s + 10)
     assert group.leader is not None

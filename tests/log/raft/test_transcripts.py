@@ -1,4 +1,4 @@
-"""Scenarios as plain text: commands, and below each what happened. `pytest --rewrite-transcripts` writes them anew.
+"""Scenarios as plain text: commands, and below each what happened. `pytest --rewrite-transcripts` writes them again.
 
 propose 1            commands, one a line; what follows, indented, is what they caused
   1→2 Append(…)

@@ -165,7 +165,7 @@ def test_a_follower_begins_with_the_whole_batch_that_holds_the_leaders_log_start
 
 
 def test_a_log_that_begins_inside_of_a_batch_knows_the_epoch_of_what_came_before_that() -> None:
-    """Who begins with that batch would else vote for anybody, however little of what is committed that one has."""
+    """A replica that begins with that batch would else vote for any candidate, whatever committed batches it lacks."""
     handles, config = Handles(MemoryFilesystem()), LogConfig()
     log = PartitionLog.open("/data/t-0", config, handles)
     batch = build_batch([Record(at, 1, None, b"value", ()) for at in range(3)])

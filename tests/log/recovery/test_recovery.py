@@ -269,11 +269,11 @@ def test_what_a_machine_tore_that_went_down_is_no_loss_where_only_what_is_on_dis
     assert log.cut is not None
     assert not log.cut.is_loss
     assert not losses.is_marked(files, DIRECTORY)
-    assert losses.TORN_FILE not in files.list(DIRECTORY), "it is told of one time, not for ever"
+    assert losses.TORN_FILE not in files.list(DIRECTORY), "it is reported one time, not for ever"
 
 
 def test_a_log_that_ends_before_its_start_ends_with_a_batch() -> None:
-    """Its start may lie inside of one. Whoever brings it that one must not find that it is here already."""
+    """Its start may lie inside of one. The leader that sends that batch must not find that it is here already."""
     files, found = killed()
     log = open_log(files)
     log.high_watermark = log.end_offset
@@ -720,7 +720,7 @@ def test_a_log_that_somebody_else_is_flushing_does_not_say_that_it_was_closed_cl
 
 
 def test_a_sync_that_fails_after_its_log_was_closed_costs_nothing_that_is_synced_later() -> None:
-    """Nobody is told of it: the process stops. The next one's sync would succeed without writing anything."""
+    """No actor hears of it: the process stops. The next one's sync would succeed without writing anything."""
     files = MemoryFilesystem()
     log = open_log(files)
     put(log, batch(2))

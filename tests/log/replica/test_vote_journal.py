@@ -167,7 +167,7 @@ def test_a_doubted_group_goes_on_above_its_votes_and_its_log() -> None:
 
 
 def test_a_broker_that_loses_the_whole_journal_goes_on_above_the_era_in_which_it_voted() -> None:
-    """Whoever made it vote there, and though its log has no batch of that era yet."""
+    """For every group, and though its log has no batch of that era yet."""
     files, _ = written()
     journal = VoteJournal(files, PATH, VOTES)
     told = Vote(TERMS_SKIPPED + 17, 3)

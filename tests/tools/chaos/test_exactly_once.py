@@ -1,4 +1,4 @@
-"""What is told of inputs and outputs that do not belong together."""
+"""What is reported of inputs and outputs that do not belong together."""
 
 from __future__ import annotations
 

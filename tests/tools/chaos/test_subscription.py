@@ -1,4 +1,4 @@
-"""Records that a rebalance overtakes are left to whoever has their partition next."""
+"""Records that a rebalance overtakes are left to the next owner of their partition."""
 
 from __future__ import annotations
 

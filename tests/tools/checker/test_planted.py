@@ -196,7 +196,7 @@ def test_every_anomaly_is_planted_and_explained() -> None:
 
 CLEAN: dict[str, list[Operation]] = {
     "nothing": [],
-    "whoever starts later does not see what was before": [
+    "a reader that starts later does not see what was before": [
         sent("x", 0), sent("y", 1, 2), polled((0, "x"), (1, "y")), polled((1, "y"), consumer="d"), SETTLED,
     ],
     "plain retries may double": [sent("x", 0, kind=PLAIN), polled((0, "x"), (1, "x")), SETTLED],
@@ -212,7 +212,7 @@ CLEAN: dict[str, list[Operation]] = {
         in_transaction("x", 0, "t"), ended("t", 2, commit=False), sent("y", 2, 3, producer="q"),
         polled((2, "y"), first=0, after=3), SETTLED,
     ],
-    "whoever reads uncommitted records sees them": [
+    "a reader of uncommitted records sees them": [
         in_transaction("x", 0, "t"), ended("t", 20, commit=False),
         polled((0, "x"), at=10, isolation=READ_UNCOMMITTED), SETTLED,
     ],
@@ -234,7 +234,7 @@ CLEAN: dict[str, list[Operation]] = {
     "plain sends at the same time may be in any order": [
         sent("x", 1, kind=PLAIN), sent("y", 0, 1.2, kind=PLAIN), polled((0, "y"), (1, "x")), SETTLED,
     ],
-    "a producer that begins anew is fenced no more": [
+    "a producer that begins again is fenced no more": [
         Init("p", "id", OK, 0, 0.5), Init("q", "id", OK, 1, 2), Init("p", "id", OK, 3, 4),
         in_transaction("x", 0, "t", 5), ended("t", 6, commit=True), polled((0, "x")), SETTLED,
     ],

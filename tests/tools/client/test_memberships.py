@@ -230,7 +230,7 @@ def test_heartbeats_are_regular() -> None:
     assert membership.say(12.9) is None
     assert membership.say(13.0) is not None
     membership.unheard(ConnectionLost("gone"), 13.5)
-    assert membership.say(13.5) is not None, "the next coordinator shall not wait for it"
+    assert membership.say(13.5) is not None, "the next coordinator does not wait for it"
 
 
 def test_the_reason_of_a_rebalance_is_told() -> None:

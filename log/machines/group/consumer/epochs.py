@@ -116,7 +116,7 @@ def _difference(before: dict[str, tuple[bytes, int]], after: dict[str, tuple[byt
     changes = [
         f"{name} came" if name not in before
         else f"{name} went" if name not in after
-        else f"{name} was made anew" if before[name][0] != after[name][0]
+        else f"{name} was made again" if before[name][0] != after[name][0]
         else f"{name} has {after[name][1]} partitions"
         for name in sorted(before.keys() | after.keys())
         if before.get(name) != after.get(name)

@@ -1,4 +1,4 @@
-"""Who dials whom, over AF_UNIX paths."""
+"""Which process dials which, over AF_UNIX paths."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class Consumer:
         return ErrorCode(self.coordinator.ask(self.request(**changes)).error_code)
 
     def lose_everything(self) -> None:
-        """It was fenced, or started anew."""
+        """It was fenced, or restarted."""
         self.epoch, self.owned, self._said = 0, frozenset(), None
 
     def leave(self, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:

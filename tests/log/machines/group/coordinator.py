@@ -28,7 +28,7 @@ WALL_MS = 1_700_000_000_000
 
 
 class Coordinator:
-    """Whoever drives a machine, with a log that commits at once."""
+    """The driver of a machine, with a log that commits at once."""
 
     def __init__(self, config: GroupConfig | None = None, world: Cluster | None = None) -> None:
         self.world = world or new_world(orders=4, bills=2)

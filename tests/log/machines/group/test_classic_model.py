@@ -103,7 +103,7 @@ class ClassicGroupModel(RuleBasedStateMachine):
         client = self.clients[name]
         if client.token is None:
             client.joined = None
-            client.owned = set()  # eager: who joins gives up what it has
+            client.owned = set()  # eager: a member that joins gives up what it has
             instance_id = client.instance_id if version >= 5 else None
             if client.instance_id is not None and instance_id is None:
                 version, instance_id = 5, client.instance_id

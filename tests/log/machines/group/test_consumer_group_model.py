@@ -188,7 +188,7 @@ class GroupLife(RuleBasedStateMachine):
 
     @rule()
     def converge(self) -> None:
-        """When all that are alive do what they are told, everybody has what it shall have."""
+        """When all that are alive do what they are told, every member has what it should have."""
         alive = [client for client in self.clients if not client.is_gone]
         for _ in range(3):
             self.one.tick(19)

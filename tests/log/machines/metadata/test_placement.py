@@ -1,4 +1,4 @@
-"""Placement as properties: even, never doubled, and the same whoever asks."""
+"""Placement as properties: even, never doubled, and the same for every broker that asks."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_a_drain_replaces_only_the_broker_that_leaves_and_doubles_none(
         assert set(new) <= set(brokers)
         assert len(set(new) - set(old)) == (leaving in old)
         if old[0] != leaving:
-            assert new[0] == old[0], "who leads goes on leading"
+            assert new[0] == old[0], "the leader goes on leading"
     assert +load.replicas == Counter(itertools.chain(*after))
     assert +load.leaders == Counter(leaders(after))
 
@@ -268,7 +268,7 @@ def test_a_drain_keeps_brokers_as_even_as_they_were_whatever_the_replication_fac
         assert leaving not in new
         assert len(set(new)) == len(new) == len(old)
         if old[0] in new:
-            assert new[0] == old[0], "whoever stays and leads goes on leading"
+            assert new[0] == old[0], "a leader that stays goes on leading"
         else:
             assert load.leaders[new[0]] - min(load.leaders[broker] for broker in new) <= 1
 

@@ -510,9 +510,9 @@ def test_a_move_ends_only_as_it_shall() -> None:
     of = cluster(4, orders=((1, 2, 3),))
     topic = topic_id(of)
     made = of.plan(EndMove, topic, 0, 1, (1, 2))
-    assert (made.error, made.records) == (ErrorCode.NONE, []), "it has ended, whoever says so"
+    assert (made.error, made.records) == (ErrorCode.NONE, []), "it has ended, for every broker that reports it"
     of.ask(MoveReplicas, "orders", 0, (4, 3, 1))
-    refusal = (ErrorCode.REASSIGNMENT_IN_PROGRESS, "[1, 2, 3] vote; [1, 3, 4] shall")
+    refusal = (ErrorCode.REASSIGNMENT_IN_PROGRESS, "[1, 2, 3] vote; [1, 3, 4] are assigned")
     assert of.refusal(EndMove, topic, 0, 1, (3, 1, 2)) == refusal
     unknown = (ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic with id nobody")
     assert of.refusal(EndMove, "nobody", 0, 1, (4, 3, 1)) == unknown

@@ -57,7 +57,7 @@ def test_topics_come_grow_and_go(admin: AdminClient, topic: str) -> None:
     assert (described.name, len(described.partitions)) == (topic, 4)
     one(admin.delete_topics([topic], operation_timeout=10))
     # Any broker may be asked, and each hears of it in its own time, as with Kafka.
-    wait_until(lambda: topic not in admin.list_topics(timeout=10).topics, lambda: "it is still told of")
+    wait_until(lambda: topic not in admin.list_topics(timeout=10).topics, lambda: "it is still listed")
 
 
 def test_an_assignment_of_a_new_topic(admin: AdminClient, client: WireClient, name: str) -> None:

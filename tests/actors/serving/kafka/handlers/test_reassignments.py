@@ -155,7 +155,7 @@ def test_elections_of_no_kind_are_refused(client: WireClient) -> None:
 
 
 def test_nobody_leads_without_a_majority() -> None:
-    """Neither the preferred leader that is away, nor whoever is left of a partition whose majority is."""
+    """Neither the preferred leader that is away, nor the rest of a partition whose majority is away."""
     with Cluster(3, topics=[FIRST], log_level="error") as cluster, WireClient(cluster, 1) as client:
         for name, replicas in (("away", [3, 1, 2]), ("half", [3, 1])):
             cluster.admin.create_topic(name, assignment=[replicas])

@@ -1,4 +1,4 @@
-"""Transactions over the wire, API by API: who is fenced, what is in one, how it ends, and what readers see."""
+"""Transactions over the wire, API by API: fenced producers, what is in one, how it ends, what readers see."""
 
 from __future__ import annotations
 
@@ -534,7 +534,7 @@ def test_a_coordinator_that_dies_between_prepare_and_markers_is_followed_by_one_
         till.init()
         assert till.produce(b"x", version=12) == ErrorCode.NONE
         asked = clients[coordinator]
-        cluster.cut(coordinator, leader)  # whoever has the partition gets no marker from this one
+        cluster.cut(coordinator, leader)  # the leader of the partition gets no marker from this one
         request = EndTxnRequest(
             transactional_id=name, producer_id=till.producer_id, producer_epoch=till.epoch, committed=commit
         )

@@ -479,7 +479,7 @@ def test_member_whose_generation_was_never_written_is_unknown_after_a_failover(k
 
 
 def test_static_member_s_new_id_survives_a_failover_during_a_rebalance(kafka: Coordinator) -> None:
-    """Its client was told of it with the answer to its join. Fenced, it would never come back."""
+    """Its client learned of it from the answer to its join. Fenced, it would never come back."""
     (leader, _), generation = static(kafka, "h1", "h2")
     kafka.join("", instance_id="h3")
     came_back = kafka.join("", instance_id="h2")

@@ -280,7 +280,7 @@ def test_topics_that_grow_come_and_go_begin_an_epoch() -> None:
         "topics changed: orders has 3 partitions",
         "topics changed: bills came",
         "topics changed: orders went",
-        "topics changed: bills was made anew",
+        "topics changed: bills was made again",
     ]
 
 
@@ -391,7 +391,7 @@ def test_only_a_member_of_this_epoch_may_commit_or_fetch_offsets() -> None:
     assert group.refuses_fetch("bob", 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-# -- what is told of it --------------------------------------------------------------------------------------------
+# -- what describes it --------------------------------------------------------------------------------------------
 
 
 def test_a_described_group_tells_what_members_have_and_shall_have() -> None:

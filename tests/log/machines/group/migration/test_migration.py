@@ -409,7 +409,7 @@ def test_who_waits_is_told_to_come_again_when_the_group_goes_over(kafka: Coordin
 
 
 def test_what_a_member_keeps_through_a_rebalance_that_came_to_nothing_goes_over_with_it(kafka: Coordinator) -> None:
-    """Another one leaves before anything was assigned: who was there before still has what it was assigned last."""
+    """Another one leaves before anything was assigned: the earlier member still has what it was assigned last."""
     one, two, new = Old(kafka, "one"), Old(kafka, "two"), New(kafka, "new")
     settle(kafka, one)
     for client in (two, two, two, one, one):
@@ -532,7 +532,7 @@ def test_a_group_goes_back_when_an_administrator_removes_the_last_new_member(kaf
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["step", "step", "step", "fail over", "replace"]))))
 @settings(max_examples=60, deadline=None)
 def test_members_come_in_any_order_and_coordinators_fail(turns: list[tuple[int, str]]) -> None:
-    """Whoever is replaced comes back in the other protocol. No partition ever has two owners, and all settle."""
+    """A member that is replaced comes back in the other protocol. No partition ever has two owners, and all settle."""
     kafka = Coordinator()
     clients: list[Old | New] = [Old(kafka, "old-0"), Old(kafka, "old-1"), New(kafka, "new-0")]
     made = len(clients)

@@ -1,4 +1,4 @@
-"""Committed offsets: who may commit, who sees what, what is forgotten when."""
+"""Committed offsets: which members may commit, what readers see, when offsets are forgotten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log that a leader tells to begin anew, and one whose end is cut: what a crash or a failing disk leaves of it."""
+"""A log that a leader tells to begin again, and one whose end is cut: what a crash or a failing disk leaves of it."""
 
 from __future__ import annotations
 
