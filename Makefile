@@ -75,8 +75,11 @@ clean:  ## remove the virtual environment and every cache
 	find actors log protocol pyspark_barnabas tools tests -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Barnabas needs Python 3.11 or\
+ newer; $(PYTHON) is $$($(PYTHON) --version 2>/dev/null || echo missing). Name another one: make $(MAKECMDGOALS)\
+ PYTHON=python3.12" >&2; exit 1; }
 	@echo "creating .venv with $$($(PYTHON) --version)"
-	@$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
 .venv/installed: pyproject.toml | .venv/bin/python
 	@echo "installing Barnabas into .venv"

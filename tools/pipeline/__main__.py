@@ -28,9 +28,9 @@ class JobFailed(Exception):
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tools.pipeline",
+        prog=f"python -m {__package__}",
         description="Run the job that a TOML file describes; tools/pipeline/job.py shows one.",
-        epilog="example: python -m tools.pipeline orders.toml --master 'local[2]'",
+        epilog=f"example: python -m {__package__} orders.toml --master 'local[2]'",
     )
     parser.add_argument("file", type=Path, metavar="FILE.toml")
     parser.add_argument(

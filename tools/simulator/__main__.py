@@ -111,7 +111,7 @@ def _line(outcome: SeedOutcome) -> str:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tools.simulator", description="A seeded cluster, with faults.")
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description="A seeded cluster, with faults.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=_range, help="A-B: every seed from A to B, on every core")
     parser.add_argument("--fresh", type=int, metavar="N", help="N seeds that were never run before, on every core")
