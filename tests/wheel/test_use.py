@@ -18,7 +18,7 @@ RECORDS = """
 from barnabas import Admin, Cluster, Consumer, Producer
 
 for processes in (False, True):
-    with Cluster(brokers=1, processes=processes) as cluster:
+    with Cluster(brokers=1, processes=processes, log_level="error") as cluster:
         with Admin(cluster.bootstrap) as admin:
             admin.create_topic("orders", partitions=1)
         with Producer(cluster.bootstrap) as producer:
@@ -46,7 +46,10 @@ def test_a_program(python: Path, project: Project) -> None:
 
 
 def test_a_program_that_imports_its_own_packages_first(python: Path, project: Project) -> None:
-    program = OWN + 'from barnabas import Cluster\nwith Cluster(brokers=1, processes=True) as one: print("served")'
+    program = (
+        OWN
+        + 'from barnabas import Cluster\nwith Cluster(brokers=1, processes=True, log_level="error") as one: print("served")'
+    )
     assert project.run_program(python, program) == "served\n"
 
 
