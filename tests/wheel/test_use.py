@@ -29,6 +29,12 @@ for processes in (False, True):
                 pass
         print([record.value for record in records["orders", 0]])
 """
+SERVES = """
+from barnabas import Cluster
+
+with Cluster(brokers=1, processes=True, log_level="error") as cluster:
+    print(len(cluster.alive))
+"""
 CLUSTER_FILE = """
 [cluster]
 name = "cups"
@@ -46,11 +52,7 @@ def test_a_program(python: Path, project: Project) -> None:
 
 
 def test_a_program_that_imports_its_own_packages_first(python: Path, project: Project) -> None:
-    program = (
-        OWN
-        + 'from barnabas import Cluster\nwith Cluster(brokers=1, processes=True, log_level="error") as one: print("served")'
-    )
-    assert project.run_program(python, program) == "served\n"
+    assert project.run_program(python, OWN + SERVES) == "1\n"
 
 
 def test_the_commands(python: Path, project: Project) -> None:
