@@ -6,4 +6,5 @@ administration  commands that look at a running cluster and change it
 records         commands that send and print records
 disk            commands that read the files of a cluster
 output          what the commands share: options, connections, tables, JSON
+tables          tables that fit into a terminal
 """

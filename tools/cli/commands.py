@@ -23,7 +23,8 @@ class Command(NamedTuple):
 
 SECTIONS: dict[str, tuple[Command, ...]] = {
     "topics and records": (
-        Command("topics", ".administration.topics", "list, describe, create, change and delete topics"),
+        Command("topics", ".administration.topics", "list, describe, create, extend and delete topics"),
+        Command("configs", ".administration.configs", "describe and change configs of topics and brokers"),
         Command("produce", ".records.produce", "send lines as records"),
         Command("consume", ".records.consume", "print records as lines"),
     ),

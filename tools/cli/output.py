@@ -1,14 +1,13 @@
 """What the commands share: options, how they connect, and what they print.
 
 They print tables and colours in a terminal, tab-separated text in a pipe, and JSON if asked. rich is imported only for
-a terminal: its import takes longer than everything else that these commands do.
+a progress bar: its import takes longer than everything else that these commands do.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +17,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from tools.cli import tables
 from tools.client import json_client
 from tools.client.addresses import BOOTSTRAP_DEFAULT, Address, addresses
 from tools.client.admin import Admin
@@ -28,10 +28,6 @@ BOOTSTRAP_VARIABLE = "BARNABAS_BOOTSTRAP"
 BOOTSTRAP_HELP = (
     f"brokers to ask, the first that answers; IPv6 as [::1]:9092 (default: {BOOTSTRAP_VARIABLE} or {BOOTSTRAP_DEFAULT})"
 )
-BAD_STYLE = "yellow"
-_PADDING = 3
-"""Between two columns of a table."""
-_LONG_WORD = re.compile(r"(?<!\S)(\S{6})\S{6,}(\S{5})(?!\S)")
 _ADMIN_SECONDS = 15.0
 Row = Sequence[object]
 
@@ -85,9 +81,7 @@ def run_with_client(run: Run, options: argparse.Namespace) -> int:
         with JsonClient(options.bootstrap) as client:
             return run(client, options)
     except json_client.ClientError as error:
-        if options.json and isinstance(error, Refused):
-            print(orjson.dumps(error.answer).decode())
-        return failed(error)
+        return failed(options, error)
 
 
 def run_with_admin(run: RunAdmin, options: argparse.Namespace) -> int:
@@ -96,14 +90,17 @@ def run_with_admin(run: RunAdmin, options: argparse.Namespace) -> int:
         with Admin(options.bootstrap, seconds=_ADMIN_SECONDS, client_id="barnabas-cli") as admin:
             return run(admin, options)
     except ClientError as error:
-        if options.json and isinstance(error, KafkaError):
-            print(orjson.dumps({"error": {"code": error.number, "name": error.name, "message": str(error)}}).decode())
-        return failed(error)
+        return failed(options, error)
 
 
-def failed(error: Exception) -> int:
-    """Print an error in one line; returns the exit code."""
-    print(" ".join(str(error).split()), file=sys.stderr)
+def failed(options: argparse.Namespace, error: Exception) -> int:
+    """Print an error in one line, and as JSON if asked; returns the exit code."""
+    text = " ".join(str(error).split())
+    if options.json:
+        code, name = (error.number, error.name) if isinstance(error, KafkaError) else (None, type(error).__name__)
+        said = error.answer["error"] if isinstance(error, Refused) else {"code": code, "name": name, "message": text}
+        print(orjson.dumps({"error": said}).decode())
+    print(text, file=sys.stderr)
     return 1
 
 
@@ -148,27 +145,17 @@ def table(
         for row in rows:
             print("\t".join(map(_cell, (kind, *row) if kind else row)))
         return
-    from rich import box  # noqa: PLC0415  see the docstring
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        made.add_column(column, overflow="fold")
-    for row in rows:
-        made.add_row(*(Text(_cell(value)) for value in row), style=BAD_STYLE if bad(row) else None)
-    Console(file=sys.stdout).print(made)
+    rows = list(rows)
+    cells = [[_cell(value) for value in row] for row in rows]
+    width = shutil.get_terminal_size().columns
+    for line in tables.table(columns, cells, [bool(bad(row)) for row in rows], width, colours=has_colours()):
+        print(line)
+    print()
 
 
-def fitted(columns: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
-    """Rows whose long words, such as member ids, are shortened in the middle if the terminal is too narrow for them."""
-    if not sys.stdout.isatty():
-        return rows
-    widths = [max(len(_cell(value)) for value in column) for column in zip(columns, *rows, strict=True)]
-    if sum(widths) + _PADDING * len(widths) <= shutil.get_terminal_size().columns:
-        return rows
-    return [[_LONG_WORD.sub(r"\1…\2", _cell(value)) for value in row] for row in rows]
+def has_colours() -> bool:
+    """Is stdout a terminal that shows colours?"""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 def _cell(value: object) -> str:
