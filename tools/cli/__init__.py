@@ -6,5 +6,6 @@ administration  commands that look at a running cluster and change it
 records         commands that send and print records
 disk            commands that read the files of a cluster
 output          what the commands share: options, connections, tables, JSON
+shapes          what each command prints with --json
 tables          tables that fit into a terminal
 """

@@ -7,6 +7,7 @@ a progress bar: its import takes longer than everything else that these commands
 from __future__ import annotations
 
 import argparse
+import base64
 import os
 import shutil
 import sys
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from tools.cli import tables
+from tools.cli import shapes, tables
 from tools.client import json_client
 from tools.client.addresses import BOOTSTRAP_DEFAULT, Address, addresses
 from tools.client.admin import Admin
@@ -51,23 +52,22 @@ def add_action(
     """A command of a command, such as `topics list`. Its `act` is in the options."""
     parser: argparse.ArgumentParser = actions.add_parser(name, help=help_text, description=help_text.capitalize() + ".")
     parser.set_defaults(act=act)
-    _add_example(parser, example)
+    add_example(parser, example)
     _add_connection(parser, bootstrap=argparse.SUPPRESS, json=argparse.SUPPRESS)  # else they replace what came before
     return parser
 
 
 def add_connection_arguments(parser: argparse.ArgumentParser, example: str) -> None:
-    """Add the options of every command that connects to a cluster, and the example at the end of its help.
-
-    `%(prog)s` in the example is the command, as the user called it.
-    """
-    _add_example(parser, example)
+    """Add the options of every command that connects to a cluster, and an example."""
+    add_example(parser, example)
     _add_connection(parser, bootstrap=os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT, json=False)
 
 
-def _add_example(parser: argparse.ArgumentParser, example: str) -> None:
+def add_example(parser: argparse.ArgumentParser, example: str) -> None:
+    """The example at the end of a command's help; `%(prog)s` in it is the command, as the user called it."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"example:\n  {example}"
+    shape = shapes.shape_of(parser.prog)
+    parser.epilog = f"example:\n  {example}" + ("" if shape is None else f"\n\n{shape.help()}")
 
 
 def _add_connection(parser: argparse.ArgumentParser, *, bootstrap: str, json: bool | str) -> None:
@@ -93,15 +93,15 @@ def run_with_admin(run: RunAdmin, options: argparse.Namespace) -> int:
         return failed(options, error)
 
 
-def failed(options: argparse.Namespace, error: Exception) -> int:
+def failed(options: argparse.Namespace, error: Exception, code: int = 1) -> int:
     """Print an error in one line, and as JSON if asked; returns the exit code."""
     text = " ".join(str(error).split())
     if options.json:
-        code, name = (error.number, error.name) if isinstance(error, KafkaError) else (None, type(error).__name__)
-        said = error.answer["error"] if isinstance(error, Refused) else {"code": code, "name": name, "message": text}
+        number, name = (error.number, error.name) if isinstance(error, KafkaError) else (None, type(error).__name__)
+        said = error.answer["error"] if isinstance(error, Refused) else {"code": number, "name": name, "message": text}
         print(orjson.dumps({"error": said}).decode())
     print(text, file=sys.stderr)
-    return 1
+    return code
 
 
 def unknown_topic(name: str) -> Refused:
@@ -254,6 +254,16 @@ def moment(text: str) -> int:
 def assignment(text: str) -> list[list[int]]:
     """`1,2,3/2,3,1`: the brokers of each partition, as an argument's type."""
     return [brokers(one) for one in text.split("/")]
+
+
+def plain_data(data: bytes | None) -> str | dict[str, str] | None:
+    """A key or a value in JSON: UTF-8 as text, other bytes as base64."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
 
 
 def time_of(timestamp_ms: int) -> str:

@@ -9,7 +9,6 @@ colours. An absent key is shown as (no key), a tombstone as (no value), and an e
 from __future__ import annotations
 
 import argparse
-import base64
 import string
 import sys
 from collections.abc import Callable
@@ -182,24 +181,14 @@ def _as_json(where: TopicPartition, record: Record) -> bytes:
         "partition": where.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": _json_text(record.key),
-        "value": _json_text(record.value),
+        "key": output.plain_data(record.key),
+        "value": output.plain_data(record.value),
         "headers": [
-            [name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), _json_text(value)]
+            [name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), output.plain_data(value)]
             for name, value in record.headers
         ],
     }
     return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _json_text(data: bytes | None) -> str | dict[str, str] | None:
-    """UTF-8 as text, other bytes as base64."""
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------

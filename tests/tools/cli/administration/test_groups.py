@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from actors.harness import Cluster
 from tests.actors.waiting import wait_until
 from tests.naming import unique
+from tests.tools.cli.likeness import assert_like
 from tools.cli.administration import offset_plan
 from tools.cli.administration.offset_plan import BadFile, Log, Move, plan, read_offsets
 from tools.cli.root import main
+from tools.cli.shapes import SHAPES
 from tools.client.admin import Admin
 from tools.client.consumer import Consumer
 from tools.client.metadata import TopicPartition
@@ -154,7 +156,9 @@ def test_the_reasons_of_rebalances_are_told(command: Command, topic: str) -> Non
     joined, left = command("groups", "rebalances", name).rows
     assert joined[-1].endswith("joined")
     assert "left" in left[-1]
-    (first, *_) = json.loads(command("groups", "rebalances", name, "--json").out)["rebalances"]
+    answer = json.loads(command("groups", "rebalances", name, "--json").out)
+    assert_like(SHAPES["groups rebalances"].sample, answer)
+    (first, *_) = answer["rebalances"]
     assert len(first["members"]) == 1
 
 
