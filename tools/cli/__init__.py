@@ -2,6 +2,7 @@
 
 root            finds the command that is asked for, and runs it
 commands        the table of all commands
+completion      completion: a script for bash or zsh
 administration  commands that look at a running cluster and change it
 records         commands that send and print records
 disk            commands that read the files of a cluster

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
@@ -127,3 +129,18 @@ def test_a_module_that_is_run_names_itself_so() -> None:
     command = [sys.executable, "-m", "tools.cli", "bench", "--help"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("usage: python -m tools.cli bench ")
+
+
+def test_a_program_without_its_package_says_how_to_install_it(ended: Ending, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> SimpleNamespace:
+        def main(*_: object) -> NoReturn:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+        return SimpleNamespace(main=main)
+
+    monkeypatch.setattr(Command, "load", lambda _: missing("confluent_kafka.admin"))
+    told = "barnabas chaos needs confluent_kafka, which is not installed: pip install 'barnabas[test]'\n"
+    assert ended("chaos") == (1, "", told)
+    monkeypatch.setattr(Command, "load", lambda _: missing("tools.nowhere"))
+    with pytest.raises(ModuleNotFoundError):
+        main(["chaos"])
