@@ -32,10 +32,14 @@ test: .venv/installed-test  ## lint, type-check, check the import layers, run ev
 test-fast: .venv/installed-test  ## the quick tests only, under a minute
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --ignore tests/tools/spark
 
-test-long: .venv/installed-test  ## what takes minutes: many kills, every planted bug, other cases in every run
+test-long: .venv/installed-test  ## what takes minutes: many kills, every planted bug, other cases; all tests of the wheel
 	@$(PIP) install -e '.[test,connect]'
 	@$(BIN)/python -m pytest -q -m long --hypothesis-profile fresh
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --ignore tests/tools/spark --hypothesis-profile fresh
+	@$(BIN)/python -m tools.wheel .cache/wheel
+	@cd .cache/wheel && environment/bin/python -m pytest -q -n 2 --dist worksteal -m "not long and not checkout" \
+		--ignore tests/tools/spark
+	@cd .cache/wheel && environment/bin/python -m pytest -q -m "not long and not checkout" tests/tools/spark
 
 coverage: .venv/installed-test  ## which lines and branches of log/, actors/ and protocol/ no test reaches; takes twice as long
 	@$(BIN)/python -m coverage erase

@@ -12,12 +12,10 @@ import pytest
 from tests.wheel.conftest import ROOT
 from tools.wheel.renaming import RENAMED, UnrenamableImport, modules, renamed
 
-TELL_OF_THE_CHECKOUT = (
-    "tools/cli/", "tests/tools/test_admin_commands.py", "tests/tools/client/test_commands.py",
-    "tools/docs.py", "tests/tools/test_docs.py", "tests/wheel/",
-)  # fmt: skip
+TELL_OF_THE_CHECKOUT = ("tools/docs.py", "tests/tools/test_docs.py", "tests/wheel/")
 """Their strings are for people who have the checkout, and run nothing."""
 _MODULE = re.compile(rf"(?<![\w./-])(?:{'|'.join(RENAMED)})(?:\.[a-z_]\w*)+")
+_IMPORT = re.compile(rb"^\s*import (actors|log|protocol|tools)\b", re.MULTILINE)
 
 
 def test_imports_are_renamed_wherever_they_stand() -> None:
@@ -69,6 +67,13 @@ def test_what_binds_a_name_of_the_top_is_refused(source: str, told: str) -> None
     with pytest.raises(UnrenamableImport) as refused:
         renamed(source.encode(), "x.py")
     assert str(refused.value) == told
+
+
+def test_no_import_of_a_test_binds_a_name_of_the_top() -> None:
+    """`make test-long` renames the tests too."""
+    for path in (ROOT / "tests").rglob("*.py"):
+        if _IMPORT.search(source := path.read_bytes()):
+            renamed(source, str(path))
 
 
 def test_no_string_names_a_module() -> None:

@@ -9,7 +9,7 @@ import pytest
 from actors.harness import Cluster
 from tests.actors.waiting import wait_until
 from tests.simulation.test_power_losses import lose_power, until, world_at_work
-from tools.cli.__main__ import main
+from tools.cli.root import main
 from tools.client.json_client import JsonClient, Refused
 
 

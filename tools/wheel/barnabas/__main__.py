@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tools.cli.__main__ import main
+from tools.cli.root import main
 
 __all__ = ["main"]
 

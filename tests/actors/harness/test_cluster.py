@@ -20,14 +20,16 @@ import pykka
 import pytest
 import trio
 
-from actors import harness
 from actors.broker import broker as broker_module
 from actors.broker.broker import ExtraActor
 from actors.broker.directory_lock import DirectoryInUse
 from actors.broker.identity import DirectoryIdentity
 from actors.cluster_file.config import TopicConfig
-from actors.harness import START_SECONDS, Cluster, HarnessError
+from actors.harness import Cluster, HarnessError
+from actors.harness import cluster as harness
+from actors.harness.cluster import START_SECONDS
 from actors.messages.process import HealLinks
+from actors.process.errors import FormationError
 from actors.runtime import LAUNCHER_ID, Actor, Address, CodecError, RemoteFailure
 from log.raft.node import RaftNode
 from tests.actors.conftest import PLACEMENTS, ClusterFactory, living_children
@@ -47,7 +49,7 @@ from tests.actors.probes import (
 )
 from tests.actors.waiting import wait_until
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TOLD_SECONDS_MAX = 0.9 * START_SECONDS
 SELDOM_WITH_PROCESSES = pytest.mark.parametrize(
     "cluster_factory", ["one process", pytest.param("a process each", marks=pytest.mark.long)], indirect=True
@@ -208,6 +210,14 @@ def test_a_data_directory_in_use_is_refused_with_the_owners_pid(
         with pytest.raises(DirectoryInUse, match=f"pid {os.getpid()}"):
             cluster_factory(brokers=1, data_dir=tmp_path).start()
         assert first.ask("echo@1", say(1)).number == 1
+
+
+def test_a_data_directory_that_cannot_be_made_is_refused_with_the_reason(
+    cluster_factory: ClusterFactory, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FormationError, match=r"file/data cannot be used \(Not a directory\); choose another data_dir"):
+        cluster_factory(brokers=1, data_dir=tmp_path / "file" / "data").start()
 
 
 # -- actors ----------------------------------------------------------------------------------------------------
@@ -482,7 +492,7 @@ def test_a_broker_that_cannot_start_is_told_at_once(
     cluster_factory: ClusterFactory, own_tmp: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.CRITICAL)
-    cluster = cluster_factory(actors=[ExtraActor("tests.actors.test_harness:Deaf", "deaf")])
+    cluster = cluster_factory(actors=[ExtraActor(f"{__name__}:Deaf", "deaf")])
     children, began = living_children(), time.monotonic()
     with pytest.raises(HarnessError, match=r"did not start: broker \d ended"):
         cluster.start()

@@ -1,4 +1,7 @@
-"""`topics recover`: show the surviving replicas of partitions without leader, and let them continue."""
+"""Show the surviving replicas of partitions without leader, and let them continue without the lost ones.
+
+The brokers are running; a stopped cluster that lost its metadata is recovered by `recover-metadata`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import orjson
 from tools.cli import output
 from tools.client.json_client import JsonClient
 
-HELP = "show what is left of partitions without leader, and continue without the lost replicas"
+EXAMPLE = "%(prog)s orders --accept-loss"
 _COLUMNS = (
     "partition", "broker", "votes", "epoch", "log start", "log end", "high watermark", "complete", "generation",
     "problems",
@@ -19,6 +22,17 @@ _COLUMNS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of `recover`, which is short for `topics recover`."""
+    output.add_connection_arguments(parser, EXAMPLE)
+    add_choice(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    return output.run_with_client(recover, options)
+
+
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """Which partitions, and what becomes of them."""
     parser.add_argument("name", metavar="NAME", nargs="?", help="one topic alone (default: all)")
     parser.add_argument(
         "partition", metavar="PARTITION", nargs="?", type=int, help="one partition (default: all without leader)"
@@ -36,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(client: JsonClient, options: argparse.Namespace) -> int:
+def recover(client: JsonClient, options: argparse.Namespace) -> int:
     """Without --accept-loss, change nothing and show the survivors."""
     partitions = list(_partitions(client, options))
     if not partitions:
@@ -49,11 +63,16 @@ def run(client: JsonClient, options: argparse.Namespace) -> int:
     if not options.accept_loss:
         _show(options, found)
         return 0
+    done = []
     for one in found:
         name, number = one["topic"], one["partition"]
         answer = client.call("recover", topic=name, partition=number, survivors=options.survivors)
-        brokers = ", ".join(map(str, answer["survivors"]))
-        output.tell(options, answer, f"{name}-{number} goes on with {brokers} in generation {answer['generation']}")
+        survivors, generation = answer["survivors"], answer["generation"]
+        done.append({"topic": name, "partition": number, "survivors": survivors, "generation": generation})
+        if not options.json:
+            print(f"{name}-{number} goes on with {', '.join(map(str, survivors))} in generation {generation}")
+    if options.json:
+        output.tell(options, {"partitions": done}, "")
     return 0
 
 
