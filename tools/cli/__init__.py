@@ -13,5 +13,6 @@ consume           consume: print records as lines
 group_reader      consume --group: print and commit as a member of a group
 dump_log          dump-log: segments, indexes and small files, checked
 recover_metadata  recover-metadata: a stopped cluster that lost its majority
+operations        up, down: run a cluster
 output            what the commands share: options, connections, tables, JSON
 """
