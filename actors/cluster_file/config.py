@@ -232,6 +232,19 @@ def load(path: Path) -> ClusterConfig:
     return _Reading(path, _parse(path)).cluster()
 
 
+def settings_of(values: Mapping[str, object], brokers: int) -> KafkaConfig:
+    """The settings of [config] for so many brokers, or ConfigError with all that is wrong in them."""
+    reading = _Reading(None, {})
+    settings = reading.settings(dict(values), brokers)
+    if reading.problems:
+        raise ConfigError(*reading.problems)
+    return _kafka_config(settings)
+
+
+def _kafka_config(settings: Table) -> KafkaConfig:
+    return KafkaConfig(**{SETTINGS[name].name: value for name, value in settings.items()})
+
+
 def _parse(path: Path) -> dict[str, Any]:
     def refused(complaint: str) -> ConfigError:
         return ConfigError(problem(path, "", complaint))
@@ -256,7 +269,7 @@ def _parse(path: Path) -> dict[str, Any]:
 class _Reading:
     """One walk over one parsed file, which gathers problems as it goes."""
 
-    def __init__(self, file: Path, document: dict[str, Any]) -> None:
+    def __init__(self, file: Path | None, document: dict[str, Any]) -> None:
         self.file = file
         self.document = document
         self.problems: list[str] = []
@@ -271,7 +284,7 @@ class _Reading:
         topics = self.topics(self.tables("topic"), settings, len(broker_tables))
         if self.problems:
             raise ConfigError(*self.problems)
-        config = KafkaConfig(**{SETTINGS[name].name: value for name, value in settings.items()})
+        config = _kafka_config(settings)
         data_dir = Path(self.resolved(head["data_dir"]))
         given = frozenset(self.table("config")) & SETTINGS.keys()
         return ClusterConfig(head["name"], head["host"], data_dir, config, brokers, topics, self.file, given)
@@ -409,6 +422,7 @@ class _Reading:
 
     def resolved(self, *parts: str) -> str:
         """A path is taken from the file's own directory and through links, so that two names of one place are equal."""
+        assert self.file is not None, "only a file has paths"
         return os.path.realpath(self.file.parent.joinpath(*parts))
 
 

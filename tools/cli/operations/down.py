@@ -16,7 +16,6 @@ from tools.cli import output
 from tools.cli.operations import data_directory
 from tools.cli.operations.data_directory import Given
 
-HELP = "stop the cluster of a data directory, and wait for its end"
 _LOOK_SECONDS = 0.05
 
 

@@ -17,7 +17,6 @@ import orjson
 from tools.cli.operations import data_directory
 from tools.cli.operations.data_directory import PORT, Given
 
-HELP = "start a cluster here, and run it until Ctrl-C"
 _OPTIONS = {"port": "--port", "data_dir": "--data"}
 _KEY = re.compile(r"(?:cluster\.|broker\[\d+\]\.)?(port|data_dir): ")
 LEVELS = ("debug", "info", "warning", "error")

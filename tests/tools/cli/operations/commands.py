@@ -9,6 +9,8 @@ from importlib import import_module
 
 import pytest
 
+from tools.cli import operations
+
 
 class Output:
     """How a command ended, and what it printed."""
@@ -20,7 +22,7 @@ class Output:
 
 def command(name: str, *arguments: object) -> int:
     """Run it, and give its exit code."""
-    module = import_module(f"tools.cli.operations.{name}")
+    module = import_module(f".{name}", operations.__name__)
     parser = argparse.ArgumentParser(prog=f"barnabas {name}", description=module.__doc__)
     module.add_arguments(parser)
     return int(module.run(parser.parse_args([str(one) for one in arguments])))

@@ -20,12 +20,13 @@ import pykka
 import pytest
 import trio
 
-from actors import harness
 from actors.broker.broker import ExtraActor
 from actors.broker.directory_lock import DirectoryInUse
 from actors.broker.identity import DirectoryIdentity
 from actors.cluster_file.config import TopicConfig
-from actors.harness import START_SECONDS, Cluster, HarnessError
+from actors.harness import Cluster, HarnessError
+from actors.harness import cluster as harness
+from actors.harness.cluster import START_SECONDS
 from actors.messages.process import HealLinks
 from actors.process.errors import FormationError
 from actors.runtime import LAUNCHER_ID, Actor, Address, CodecError, RemoteFailure
@@ -47,7 +48,7 @@ from tests.actors.probes import (
 )
 from tests.actors.waiting import wait_until
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TOLD_SECONDS_MAX = 0.9 * START_SECONDS
 SELDOM_WITH_PROCESSES = pytest.mark.parametrize(
     "cluster_factory", ["one process", pytest.param("a process each", marks=pytest.mark.long)], indirect=True
@@ -490,7 +491,7 @@ def test_a_broker_that_cannot_start_is_told_at_once(
     cluster_factory: ClusterFactory, own_tmp: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.CRITICAL)
-    cluster = cluster_factory(actors=[ExtraActor("tests.actors.test_harness:Deaf", "deaf")])
+    cluster = cluster_factory(actors=[ExtraActor(f"{__name__}:Deaf", "deaf")])
     children, began = living_children(), time.monotonic()
     with pytest.raises(HarnessError, match=r"did not start: broker \d ended"):
         cluster.start()

@@ -1,9 +1,4 @@
-"""A cluster inside a test or a script: real ports, real files, real links, no set-up.
-
-    with Cluster(brokers=3) as cluster:
-        producer = Producer({"bootstrap.servers": cluster.bootstrap})
-        cluster.kill(1)
-        cluster.restart(1)
+"""Brokers 1 to N of one cluster, from their start to their end, and what a test does to them.
 
 All brokers run in this process, on a thread of their own. With `processes=True` each has an OS process and `kill` is
 `kill -9`; nothing else changes. Works with any test framework, in plain scripts, and under trio (`async with`).
@@ -18,6 +13,7 @@ import shutil
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import combinations
 from pathlib import Path
@@ -28,6 +24,8 @@ import trio
 from actors.broker.broker import ExtraActor
 from actors.cluster_file.config import BrokerConfig, ClusterConfig, KafkaConfig, TopicConfig
 from actors.control.admin import Admin
+from actors.harness.errors import HarnessError
+from actors.harness.options import kafka_config
 from actors.messages.process import BrokerStatus
 from actors.process.hosts import Host, LocalHost, ProcessHost
 from actors.process.launcher import Launcher, open_launcher
@@ -35,11 +33,9 @@ from actors.runtime import Address, AnyRef, Scheduler
 from actors.runtime.loop.low_level import TrioToken, current_trio_token
 
 START_SECONDS = 30.0
+LEADER_SECONDS = 10.0
+LOOK_SECONDS = 0.01
 _NOT_RUNNING = "this cluster does not run; start it, or use it inside `with`"
-
-
-class HarnessError(Exception):
-    """The harness was used wrongly, or the cluster did not do what was asked in time."""
 
 
 class Cluster:
@@ -53,7 +49,7 @@ class Cluster:
         data_dir: Path | None = None,
         name: str = "harness",
         topics: Iterable[TopicConfig] = (),
-        config: KafkaConfig | None = None,
+        config: KafkaConfig | Mapping[str, object] | None = None,
         actors: Iterable[ExtraActor] = (),
         log_level: str = "warning",
         advertised: Mapping[int, tuple[str, int]] | None = None,
@@ -65,7 +61,7 @@ class Cluster:
         self._name = name
         self._given_data_dir = data_dir
         self._topics = tuple(topics)
-        self._kafka_config = config or KafkaConfig()
+        self._kafka_config = kafka_config(config, brokers)
         self._actors = tuple(actors)
         self._log_level = log_level
         self._advertised = dict(advertised or {})
@@ -150,6 +146,20 @@ class Cluster:
         """The name of a partition's Raft group: its replicas live at `replica/<name>@<broker>`."""
         return self.admin.group(topic, partition)
 
+    def leader(self, topic: str, partition: int) -> int:
+        """The living broker that leads this partition. Waits while a leader is being elected."""
+        deadline = time.monotonic() + LEADER_SECONDS
+        while True:
+            partitions = self.admin.topic(topic)["partitions"]
+            if not 0 <= partition < len(partitions):
+                raise HarnessError(f"topic {topic} has no partition {partition}; it has 0 to {len(partitions) - 1}")
+            leader: int | None = partitions[partition]["leader"]
+            if leader is not None and leader in self.alive:
+                return leader
+            if time.monotonic() >= deadline:
+                raise HarnessError(f"no living broker leads {topic}-{partition} after {LEADER_SECONDS:g} s")
+            time.sleep(LOOK_SECONDS)
+
     # -- its actors ------------------------------------------------------------------------------------------
 
     def ref(self, address: Address | str) -> AnyRef:
@@ -170,6 +180,12 @@ class Cluster:
         self._must_know(broker)
         if broker in self.alive:
             self._call(self._lose, broker, self._running.kill)
+
+    def kill_leader(self, topic: str, partition: int) -> int:
+        """Kill the broker that leads this partition. Gives its id; another replica is elected."""
+        leader = self.leader(topic, partition)
+        self.kill(leader)
+        return leader
 
     def end(self, broker: int) -> None:
         """End a broker cleanly, as SIGTERM does: others lead before it goes. `restart` brings it back."""
