@@ -90,10 +90,10 @@ def run_with_client(run: Run, options: argparse.Namespace) -> int:
         return failed(error)
 
 
-def run_with_admin(run: RunAdmin, options: argparse.Namespace) -> int:
+def run_with_admin(run: RunAdmin, options: argparse.Namespace, seconds: float = _ADMIN_SECONDS) -> int:
     """Run a command of Kafka's protocol; an error is one line on stderr."""
     try:
-        with Admin(options.bootstrap, seconds=_ADMIN_SECONDS, client_id="barnabas-cli") as admin:
+        with Admin(options.bootstrap, seconds=seconds, client_id="barnabas-cli") as admin:
             return run(admin, options)
     except ClientError as error:
         if options.json and isinstance(error, KafkaError):
@@ -146,7 +146,7 @@ def table(
     """Print rows under their columns, the `bad` ones in another colour. In a pipe rows alone, after their `kind`."""
     if not sys.stdout.isatty():
         for row in rows:
-            print("\t".join(map(_cell, (kind, *row) if kind else row)))
+            print("\t".join(map(cell, (kind, *row) if kind else row)))
         return
     from rich import box  # noqa: PLC0415  see the docstring
     from rich.console import Console  # noqa: PLC0415
@@ -157,7 +157,7 @@ def table(
     for column in columns:
         made.add_column(column, overflow="fold")
     for row in rows:
-        made.add_row(*(Text(_cell(value)) for value in row), style=BAD_STYLE if bad(row) else None)
+        made.add_row(*(Text(cell(value)) for value in row), style=BAD_STYLE if bad(row) else None)
     Console(file=sys.stdout).print(made)
 
 
@@ -165,13 +165,14 @@ def fitted(columns: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
     """Rows whose long words, such as member ids, are shortened in the middle if the terminal is too narrow for them."""
     if not sys.stdout.isatty():
         return rows
-    widths = [max(len(_cell(value)) for value in column) for column in zip(columns, *rows, strict=True)]
+    widths = [max(len(cell(value)) for value in column) for column in zip(columns, *rows, strict=True)]
     if sum(widths) + _PADDING * len(widths) <= shutil.get_terminal_size().columns:
         return rows
-    return [[_LONG_WORD.sub(r"\1…\2", _cell(value)) for value in row] for row in rows]
+    return [[_LONG_WORD.sub(r"\1…\2", cell(value)) for value in row] for row in rows]
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """A value, as tables have it."""
     if value is None:
         return "-"
     if isinstance(value, bool):
