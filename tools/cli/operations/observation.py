@@ -78,10 +78,10 @@ def observe(admin: Admin) -> Observation:
     found = Observation(time.monotonic(), cluster.cluster_id, cluster.controller, cluster.brokers, admin.list_topics())
     for broker in sorted(found.brokers):
         led = [where for where, one in found.partitions if one.leader == broker]
-        ends = _noted(found, f"broker {broker}", partial(admin.brokers.ends, broker, led))
+        ends = _noted(found, f"broker {broker}", partial(admin.brokers.offsets, broker, led))
         if ends is None:
             continue  # it does not answer; asking it again would only take time
-        found.ends |= ends
+        found.ends |= {where: one.offset for where, one in ends.items()}
         disks = _noted(found, f"the disks of broker {broker}", partial(admin.brokers.disks, broker))
         if disks is not None:
             found.disks[broker] = disks

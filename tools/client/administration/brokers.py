@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
-from protocol.apis import DESCRIBE_LOG_DIRS, LIST_OFFSETS
+from protocol.apis import API_VERSIONS, DESCRIBE_LOG_DIRS, LIST_OFFSETS
+from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from protocol.messages.list_offsets import ListOffsetsResponse
 from tools.client.administration.questions import Questions
@@ -31,14 +32,22 @@ class BrokerDisks:
 class BrokerQuestions(Questions):
     """Every method waits for its answer, for at most the admin's `seconds`."""
 
-    def ends(self, broker: int, wheres: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The ends of these partitions, as far as this broker leads them."""
+    def offsets(
+        self, broker: int, wheres: Iterable[TopicPartition], at: int = LATEST
+    ) -> dict[TopicPartition, OffsetAt]:
+        """Offsets of these partitions by time, as far as this broker leads them; the ends, if no time is given."""
         self._reach(broker)
-        wanted = [(where, LATEST) for where in wheres]
+        wanted = [(where, at) for where in wheres]
         request = offsets_request(self._cluster.view, wanted, committed=False, seconds=self._seconds)
         response: ListOffsetsResponse = self._call(LIST_OFFSETS, request, broker)
-        told = offsets_told(response)
-        return {where: one.offset for where, one in told.items() if isinstance(one, OffsetAt)}
+        return {where: one for where, one in offsets_told(response).items() if isinstance(one, OffsetAt)}
+
+    def versions(self, broker: int) -> dict[int, tuple[int, int]]:
+        """The first and the last version that a broker advertises, by the key of the API."""
+        self._reach(broker)
+        response: ApiVersionsResponse = self._call(API_VERSIONS, ApiVersionsRequest(), broker)
+        check(response.error_code, f"the versions of broker {broker}")
+        return {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
 
     def disks(self, broker: int) -> BrokerDisks:
         """The replicas of a broker and the room on its disks."""
