@@ -26,6 +26,7 @@ from actors.process.hosts import ProcessHost
 from actors.process.launcher import BrokerGivenUp, Launcher, open_launcher
 from actors.process.preflight import check_machine
 from actors.process.running_file import RunningCluster
+from actors.process.service_manager import READY, STOPPING, notify
 
 STOPPED, FAILED, UNFIT = 0, 1, 2
 
@@ -44,6 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         config = load(options.file)
+        if options.log_format is not None:
+            config = attrs.evolve(config, log_format=options.log_format)
         if options.check:
             check(config)
             partitions = sum(topic.partitions for topic in config.topics)
@@ -73,7 +76,7 @@ def serve(
 ) -> int:
     """Run this cluster until a signal ends it; returns the exit code. `on_ready` is called with the bootstrap."""
     check(config)
-    logs.configure(log_level)
+    logs.configure(log_level, form=config.log_format)
     try:
         return trio.run(_run, config, on_ready, on_stop, log_level, trace)
     except* DirectoryInUse as group:
@@ -108,6 +111,7 @@ async def _run(
                     async for _ in signals:
                         break
                     on_stop()
+                    notify(STOPPING, "the brokers are stopping")
                     nursery.start_soon(_abort_on_next, signals, launcher)
                     await launcher.stop()
                     nursery.cancel_scope.cancel()
@@ -122,6 +126,7 @@ async def _until_ready(
     await launcher.until_ready()
     attrs.evolve(running, bootstrap=launcher.bootstrap).write(config.data_dir)
     on_ready(launcher.bootstrap)
+    notify(READY, f"bootstrap {launcher.bootstrap}")
 
 
 def _announce(bootstrap: str) -> None:
@@ -153,6 +158,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("file", metavar="FILE", type=Path, help="the cluster's file, such as cluster.toml")
     parser.add_argument("--check", action="store_true", help="only check the file and the machine, start nothing")
     parser.add_argument("--log-level", choices=logs.LEVELS, default="info", help="how much to log (default: info)")
+    parser.add_argument(
+        "--log-format", choices=logs.FORMATS,
+        help="of the log lines on stderr (default: log_format of the file's [cluster], or text)",
+    )  # fmt: skip
     parser.add_argument(
         "--trace", metavar="CLIENT_ID", action="append", default=[],
         help="log every request of the Kafka client with this client.id; '*' is every client (also: --log-level debug)",

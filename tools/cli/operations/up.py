@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import attrs
 import orjson
 
 from tools.cli.operations import data_directory
@@ -20,6 +21,7 @@ from tools.cli.operations.data_directory import PORT, Given
 _OPTIONS = {"port": "--port", "data_dir": "--data"}
 _KEY = re.compile(r"(?:cluster\.|broker\[\d+\]\.)?(port|data_dir): ")
 LEVELS = ("debug", "info", "warning", "error")
+FORMATS = ("text", "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the port of the first broker; the others follow (default: {PORT}; 0: free ports, kept from then on)",
     )  # fmt: skip
     parser.add_argument("--log-level", choices=LEVELS, default="warning", help="how much to log (default: warning)")
+    parser.add_argument("--log-format", choices=FORMATS, help="of the log lines on stderr (default: text)")
     parser.add_argument("--json", action="store_true", help="tell in JSON that the cluster is ready")
 
 
@@ -54,6 +57,8 @@ def run(options: argparse.Namespace) -> int:
         return _refuse([f"--port: {options.port} is no port; give 1 to 65535, or 0 for free ones"], UNFIT)
     try:
         config = given.config()
+        if options.log_format is not None:
+            config = attrs.evolve(config, log_format=options.log_format)
 
         def on_ready(bootstrap: str) -> None:
             if options.json:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,21 +18,36 @@ from actors.broker.identity import DirectoryIdentity
 from actors.cluster_file.config import ClusterConfig, KafkaConfig
 from actors.harness import Cluster
 from actors.process.running_file import RunningCluster
+from actors.process.service_manager import VARIABLE
 from tests.tools.cli.operations.commands import told
 
 ROOT = Path(__file__).parents[4]
 PROGRAM = "import sys; from tests.tools.cli.operations.commands import command; sys.exit(command(*sys.argv[1:]))"
 
 
+@pytest.fixture
+def service_manager() -> Iterator[socket.socket]:
+    """Hears what systemd would. Its path must be short."""
+    with (
+        tempfile.TemporaryDirectory(prefix="bt-", dir="/tmp") as directory,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager,
+    ):
+        manager.bind(f"{directory}/notify")
+        manager.settimeout(60)
+        yield manager
+
+
 @pytest.mark.slow
 def test_a_cluster_needs_no_file_and_is_stopped_by_its_directory(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, service_manager: socket.socket, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = tmp_path / "data"
     arguments = ["up", "--brokers", "1", "--port", "0", "--data", str(data)]
+    arguments += ["--log-format", "json", "--log-level", "info"]
     up = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *arguments],
         cwd=ROOT, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, VARIABLE: service_manager.getsockname()},
     )  # fmt: skip
     try:
         assert up.stdout is not None
@@ -36,6 +55,7 @@ def test_a_cluster_needs_no_file_and_is_stopped_by_its_directory(
         bootstrap = ready.split()[-1]
         assert ready == f"ready: bootstrap {bootstrap}\n"
         assert where == f"the data is in {data}; Ctrl-C stops the cluster. In another terminal:\n"
+        assert service_manager.recv(1024) == f"READY=1\nSTATUS=bootstrap {bootstrap}".encode()
         again = told(capsys, "up", "--data", data)
         assert (again.code, again.out) == (2, "")
         assert again.err.startswith(f"--data: {data} is in use by another cluster, pid {up.pid}; ")
@@ -44,9 +64,13 @@ def test_a_cluster_needs_no_file_and_is_stopped_by_its_directory(
         assert down.lines[-2:] == ["stopping, brokers: 0 left", f"stopped; the data is kept in {data}"]
         rest, log = up.communicate(timeout=60)
         assert up.returncode == 0
+        assert service_manager.recv(1024) == b"STOPPING=1\nSTATUS=the brokers are stopping"
         assert f"  barnabas status --bootstrap {bootstrap}\n" in rest or rest == ""
-        assert log.endswith(f"stopping; a second Ctrl-C does not wait\nstopped; the data is kept in {data}\n")
+        told_lines = [line for line in log.splitlines() if not line.startswith("{")]
+        assert told_lines == ["stopping; a second Ctrl-C does not wait", f"stopped; the data is kept in {data}"]
         assert {path.name for path in data.iterdir()} == {"1", "formation"}
+        logged = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+        assert {one.get("broker") for one in logged} == {None, 1}
     finally:
         up.kill()
         up.communicate()
