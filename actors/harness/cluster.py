@@ -22,10 +22,12 @@ from typing import Any, Self
 import trio
 
 from actors.broker.broker import ExtraActor
+from actors.broker.instruments import Instruments
 from actors.cluster_file.config import BrokerConfig, ClusterConfig, KafkaConfig, TopicConfig
 from actors.control.admin import Admin
 from actors.harness.errors import HarnessError
 from actors.harness.options import kafka_config
+from actors.harness.protocol_faults import ProtocolFaults
 from actors.messages.process import BrokerStatus
 from actors.process.hosts import Host, LocalHost, ProcessHost
 from actors.process.launcher import Launcher, open_launcher
@@ -66,6 +68,7 @@ class Cluster:
         self._log_level = log_level
         self._advertised = dict(advertised or {})
         self._cut: set[frozenset[int]] = set()
+        self._protocol_faults = ProtocolFaults()
         self._thread: threading.Thread | None = None
         self._launcher: Launcher | None = None
         self._token: TrioToken | None = None
@@ -220,6 +223,12 @@ class Cluster:
         """Mend every link that was cut, and wait until they stand again."""
         self._call(self._heal)
 
+    @property
+    def faults(self) -> ProtocolFaults:
+        """Faults of Kafka's protocol."""
+        self._must_share_process("protocol faults")
+        return self._protocol_faults
+
     # -- on the cluster's thread -------------------------------------------------------------------------------
 
     def _run(self, started: concurrent.futures.Future[None]) -> None:
@@ -269,7 +278,10 @@ class Cluster:
         await self._end.wait()
 
     def _host(self, scheduler: Scheduler, nursery: trio.Nursery) -> Host:
-        return ProcessHost() if self.processes else LocalHost(scheduler, nursery)
+        return ProcessHost() if self.processes else LocalHost(scheduler, nursery, self._instruments)
+
+    def _instruments(self, _broker: int) -> Instruments:
+        return Instruments(apis=self._protocol_faults)
 
     def _config(self, data_dir: Path) -> ClusterConfig:
         brokers = tuple(
@@ -376,6 +388,10 @@ class Cluster:
         if broker not in self.alive:
             raise HarnessError(f"broker {broker} is dead")
         os.kill(self.pids[broker], number)
+
+    def _must_share_process(self, what: str) -> None:
+        if self.processes:
+            raise HarnessError(f"{what}: only for brokers inside this process; use processes=False")
 
     def _must_know(self, broker: int) -> None:
         if broker not in self.brokers:
