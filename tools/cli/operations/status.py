@@ -91,7 +91,7 @@ def _tell(options: argparse.Namespace, report: Report) -> None:
     for one in _tables(report):
         if one.rows:
             shown = one.rows[:_ROWS_MAX] if sys.stdout.isatty() else one.rows
-            output.table(one.columns, output.fitted(one.columns, shown), kind=one.kind, bad=one.bad)
+            output.table(one.columns, shown, kind=one.kind, bad=one.bad)
             if len(shown) < len(one.rows):
                 print(f"… and {len(one.rows) - len(shown)} more")
 
