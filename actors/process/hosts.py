@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import Protocol
@@ -26,6 +26,7 @@ import trio
 from actors.broker.broker import BrokerSpec, Ending, run_broker
 from actors.broker.directory_lock import DirectoryInUse
 from actors.broker.identity import IdentityError
+from actors.broker.instruments import Instruments
 from actors.process import logs
 from actors.runtime import Scheduler, SystemClock
 from actors.runtime.loop.garbage import collect_garbage
@@ -103,20 +104,21 @@ def _signal_name(number: int) -> str:
 
 
 class LocalHost:
-    """Every broker as a task of this process, on this process's scheduler."""
+    """Every broker as a task of this process, with the scheduler and the instruments that a test gives it."""
 
-    def __init__(self, scheduler: Scheduler, nursery: trio.Nursery) -> None:
-        self._scheduler = scheduler
+    def __init__(self, nursery: trio.Nursery, equip: Callable[[int], tuple[Scheduler, Instruments]]) -> None:
         self._nursery = nursery
+        self._equip = equip
 
     def start(self, spec: BrokerSpec) -> Life:
-        life = _LocalLife(spec, self._scheduler)
+        life = _LocalLife(spec, *self._equip(spec.id))
         self._nursery.start_soon(life.run)
         return life
 
 
 class _LocalLife:
-    def __init__(self, spec: BrokerSpec, scheduler: Scheduler) -> None:
+    def __init__(self, spec: BrokerSpec, scheduler: Scheduler, instruments: Instruments) -> None:
+        self._instruments = instruments
         self.pid = os.getpid()
         self._spec = spec
         self._scheduler = scheduler
@@ -128,12 +130,16 @@ class _LocalLife:
     async def run(self) -> None:
         try:
             with self._scope:
-                await run_broker(self._spec, self._scheduler, self._ending)
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(run_scheduler, self._scheduler)
+                    await run_broker(self._spec, self._scheduler, self._ending, self._instruments)
+                    nursery.cancel_scope.cancel()
             if self._scope.cancelled_caught:
                 self._how = "killed"
-        except Exception as error:  # noqa: BLE001  a broker may fail in any way; the launcher goes on
-            self._how = f"failed: {error!r}"
-            _log_failure(self._spec.id, error)
+        except* Exception as failed:  # noqa: BLE001  a broker may fail in any way; the launcher goes on
+            self._how = f"failed: {failed.exceptions[0]!r}"
+            for error in failed.exceptions:
+                _log_failure(self._spec.id, error)
         finally:
             self._ended.set()
 
@@ -154,7 +160,7 @@ def run_broker_process(spec: BrokerSpec) -> None:
         signal.signal(number, signal.SIG_IGN)
     _allow_descriptors()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    logs.configure(spec.log_level)
+    logs.configure(spec.log_level, form=spec.log_format)
     gc.freeze()  # imported objects stay alive: leave them out of collections
     try:
         trio.run(_run_until_signalled, spec)

@@ -22,6 +22,12 @@ class Command(NamedTuple):
 
 
 SECTIONS: dict[str, tuple[Command, ...]] = {
+    "a cluster": (
+        Command("up", ".operations.up", "start a cluster"),
+        Command("down", ".operations.down", "stop the cluster of a data directory"),
+        Command("status", ".operations.status", "show brokers, leaders, rates and lag"),
+        Command("doctor", ".operations.doctor", "name what is wrong, and what to do"),
+    ),
     "topics and records": (
         Command("topics", ".administration.topics", "list, describe, create, extend and delete topics"),
         Command("configs", ".administration.configs", "describe and change configs of topics and brokers"),

@@ -29,6 +29,7 @@ BOOTSTRAP_VARIABLE = "BARNABAS_BOOTSTRAP"
 BOOTSTRAP_HELP = (
     f"brokers to ask, the first that answers; IPv6 as [::1]:9092 (default: {BOOTSTRAP_VARIABLE} or {BOOTSTRAP_DEFAULT})"
 )
+CLIENT_ID = "barnabas-cli"
 _ADMIN_SECONDS = 15.0
 Row = Sequence[object]
 
@@ -84,12 +85,23 @@ def run_with_client(run: Run, options: argparse.Namespace) -> int:
         return failed(options, error)
 
 
-def run_with_admin(run: RunAdmin, options: argparse.Namespace) -> int:
+def run_with_admin(run: RunAdmin, options: argparse.Namespace, seconds: float = _ADMIN_SECONDS) -> int:
+    """Run a command with an Admin; an error is one line on stderr."""
+
+    def act() -> int:
+        with Admin(options.bootstrap, seconds=seconds, client_id=CLIENT_ID) as admin:
+            return run(admin, options)
+
+    return run_in_kafkas_protocol(act, options)
+
+
+def run_in_kafkas_protocol(run: Callable[[], int], options: argparse.Namespace) -> int:
     """Run a command of Kafka's protocol; an error is one line on stderr."""
     try:
-        with Admin(options.bootstrap, seconds=_ADMIN_SECONDS, client_id="barnabas-cli") as admin:
-            return run(admin, options)
-    except ClientError as error:
+        with JsonClient(options.bootstrap) as client:
+            client.connect()  # if no broker is there, that is told at once; Kafka's clients would try for seconds
+        return run()
+    except (json_client.ClientError, ClientError) as error:
         return failed(options, error)
 
 
@@ -143,10 +155,10 @@ def table(
     """Print rows under their columns, the `bad` ones in another colour. In a pipe rows alone, after their `kind`."""
     if not sys.stdout.isatty():
         for row in rows:
-            print("\t".join(map(_cell, (kind, *row) if kind else row)))
+            print("\t".join(map(cell, (kind, *row) if kind else row)))
         return
     rows = list(rows)
-    cells = [[_cell(value) for value in row] for row in rows]
+    cells = [[cell(value) for value in row] for row in rows]
     width = shutil.get_terminal_size().columns
     for line in tables.table(columns, cells, [bool(bad(row)) for row in rows], width, colours=has_colours()):
         print(line)
@@ -158,7 +170,8 @@ def has_colours() -> bool:
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """A value, as tables have it."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -46,6 +46,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tools.client.addresses import Address
+from tools.client.administration.brokers import BrokerQuestions
 from tools.client.administration.groups import Groups
 from tools.client.administration.transactions import TransactionAdmin
 from tools.client.errors import KafkaError, NotSupported, check
@@ -108,6 +109,7 @@ class Admin:
         self._cluster = Cluster(bootstrap, client_id=client_id, patience=patience)
         self.groups = Groups(self._cluster, seconds)
         self.transactions = TransactionAdmin(self._cluster, seconds)
+        self.brokers = BrokerQuestions(self._cluster, seconds)
 
     def __enter__(self) -> Self:
         return self

@@ -82,9 +82,9 @@ def test_what_ends_a_cluster_is_said_in_one_line(
     def fail(*_: object) -> None:
         raise ExceptionGroup("", [error])
 
-    monkeypatch.setattr(cluster, "load", lambda _file: SimpleNamespace(file="cluster.toml"))
+    monkeypatch.setattr(cluster, "load", lambda _file: SimpleNamespace(file="cluster.toml", log_format="text"))
     monkeypatch.setattr(cluster, "check_machine", lambda _config: [])
-    monkeypatch.setattr(logs, "configure", lambda _level: None)
+    monkeypatch.setattr(logs, "configure", lambda _level, form: None)
     monkeypatch.setattr(trio, "run", fail)
     assert main(["cluster.toml"]) == code
     (line,) = capsys.readouterr().err.splitlines()
