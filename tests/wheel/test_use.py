@@ -87,6 +87,7 @@ except AttributeError as error:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(300)
 def test_type_checkers_know_the_public_names(python: Path, project: Project) -> None:
     file = project.directory / "typed.py"
     file.write_text("import barnabas\nreveal_type(barnabas.Cluster(brokers=3).bootstrap)\nbarnabas.Broker\n")
