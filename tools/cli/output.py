@@ -22,7 +22,7 @@ from tools.cli import shapes, tables
 from tools.client import json_client
 from tools.client.addresses import BOOTSTRAP_DEFAULT, Address, addresses
 from tools.client.admin import Admin
-from tools.client.errors import ClientError, KafkaError
+from tools.client.errors import ClientError, ConnectionLost, KafkaError, TimedOut
 from tools.client.json_client import JsonClient, Refused
 
 BOOTSTRAP_VARIABLE = "BARNABAS_BOOTSTRAP"
@@ -90,12 +90,14 @@ def run_with_admin(run: RunAdmin, options: argparse.Namespace, seconds: float = 
         with Admin(options.bootstrap, seconds=seconds, client_id="barnabas-cli") as admin:
             return run(admin, options)
     except ClientError as error:
-        return failed(options, error)
+        is_alone = isinstance(error, TimedOut) and isinstance(error.__cause__, ConnectionLost)
+        hint = f"; is the cluster running? --bootstrap or {BOOTSTRAP_VARIABLE} says where it is looked for"
+        return failed(options, error, hint=hint if is_alone else "")
 
 
-def failed(options: argparse.Namespace, error: Exception, code: int = 1) -> int:
+def failed(options: argparse.Namespace, error: Exception, code: int = 1, hint: str = "") -> int:
     """Print an error in one line, and as JSON if asked; returns the exit code."""
-    text = " ".join(str(error).split())
+    text = " ".join(str(error).split()) + hint
     if options.json:
         number, name = (error.number, error.name) if isinstance(error, KafkaError) else (None, type(error).__name__)
         said = error.answer["error"] if isinstance(error, Refused) else {"code": number, "name": name, "message": text}

@@ -122,6 +122,7 @@ def test_nobody_there_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatc
     monkeypatch.setattr(status_command, "_ANSWER_SECONDS", 0.2)
     nobody = told(capsys, "status", "--bootstrap", "127.0.0.1:1")
     assert (nobody.code, nobody.out, nobody.err.count("\n")) == (1, "", 1)
+    assert "127.0.0.1:1: Connection refused; is the cluster running? --bootstrap or " in nobody.err
     with pytest.raises(SystemExit):
         command("status", "--seconds", "0")
 
