@@ -22,13 +22,14 @@ from tools.cli import shapes, tables
 from tools.client import json_client
 from tools.client.addresses import BOOTSTRAP_DEFAULT, Address, addresses
 from tools.client.admin import Admin
-from tools.client.errors import ClientError, ConnectionLost, KafkaError, TimedOut
+from tools.client.errors import ClientError, KafkaError
 from tools.client.json_client import JsonClient, Refused
 
 BOOTSTRAP_VARIABLE = "BARNABAS_BOOTSTRAP"
 BOOTSTRAP_HELP = (
     f"brokers to ask, the first that answers; IPv6 as [::1]:9092 (default: {BOOTSTRAP_VARIABLE} or {BOOTSTRAP_DEFAULT})"
 )
+CLIENT_ID = "barnabas-cli"
 _ADMIN_SECONDS = 15.0
 Row = Sequence[object]
 
@@ -85,19 +86,28 @@ def run_with_client(run: Run, options: argparse.Namespace) -> int:
 
 
 def run_with_admin(run: RunAdmin, options: argparse.Namespace, seconds: float = _ADMIN_SECONDS) -> int:
+    """Run a command with an Admin; an error is one line on stderr."""
+
+    def act() -> int:
+        with Admin(options.bootstrap, seconds=seconds, client_id=CLIENT_ID) as admin:
+            return run(admin, options)
+
+    return run_in_kafkas_protocol(act, options)
+
+
+def run_in_kafkas_protocol(run: Callable[[], int], options: argparse.Namespace) -> int:
     """Run a command of Kafka's protocol; an error is one line on stderr."""
     try:
-        with Admin(options.bootstrap, seconds=seconds, client_id="barnabas-cli") as admin:
-            return run(admin, options)
-    except ClientError as error:
-        is_alone = isinstance(error, TimedOut) and isinstance(error.__cause__, ConnectionLost)
-        hint = f"; is the cluster running? --bootstrap or {BOOTSTRAP_VARIABLE} says where it is looked for"
-        return failed(options, error, hint=hint if is_alone else "")
+        with JsonClient(options.bootstrap) as client:
+            client.connect()  # if no broker is there, that is told at once; Kafka's clients would try for seconds
+        return run()
+    except (json_client.ClientError, ClientError) as error:
+        return failed(options, error)
 
 
-def failed(options: argparse.Namespace, error: Exception, code: int = 1, hint: str = "") -> int:
+def failed(options: argparse.Namespace, error: Exception, code: int = 1) -> int:
     """Print an error in one line, and as JSON if asked; returns the exit code."""
-    text = " ".join(str(error).split()) + hint
+    text = " ".join(str(error).split())
     if options.json:
         number, name = (error.number, error.name) if isinstance(error, KafkaError) else (None, type(error).__name__)
         said = error.answer["error"] if isinstance(error, Refused) else {"code": number, "name": name, "message": text}
