@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import random
 import re
 import select
 import shlex
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
@@ -30,11 +31,15 @@ PORTS = ("9092", "9093", "9094")
 HOME = "/home/ada"
 """What pages call the directory in which they are done."""
 SECONDS_MAX = 60.0
+LONG_SECONDS_MAX = 300.0
 STOP_SECONDS_MAX = 30.0
 STAYS = ("make cluster", "python -m actors.cluster cluster.toml", "barnabas up")
 """Commands that keep their terminal. The reader types on in another one."""
-_AS_TYPED = {"make cluster": "python -m actors.cluster cluster.toml"}
-"""`make cluster` does this, once it has installed what is needed."""
+_AS_TYPED = {
+    re.compile(r"^make cluster$"): "python -m actors.cluster cluster.toml",  # which it does, once all is installed
+    re.compile(r"^barnabas up\b(?!.*--(port|file))"): f"barnabas up --port {PORTS[0]}",  # its default
+}
+"""Commands that are typed in another way than pages have them."""
 _DONE = re.compile(r"\n?@@done (\d+)@@\n")
 
 
@@ -43,12 +48,13 @@ class PageFailed(Exception):
 
 
 def free_ports() -> dict[str, str]:
-    """A free port for each of the pages' ports."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in PORTS]
-    ports = [str(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    return dict(zip(PORTS, ports, strict=True))
+    """Free ports in place of the pages' ports; they follow each other, as those do."""
+    while True:
+        first = random.randrange(20_000, 32_000)  # where no system takes the ports of outgoing connections from
+        with ExitStack() as sockets, suppress(OSError):
+            for port in range(first, first + len(PORTS)):
+                sockets.enter_context(socket.create_server(("127.0.0.1", port)))
+            return {page: str(first + number) for number, page in enumerate(PORTS)}
 
 
 def ports_of(cluster: Cluster) -> dict[str, str]:
@@ -56,8 +62,9 @@ def ports_of(cluster: Cluster) -> dict[str, str]:
 
 
 class Terminal:
-    def __init__(self, directory: Path, ports: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, ports: Mapping[str, str], *, long: bool) -> None:
         self._directory = directory
+        self._seconds_max = LONG_SECONDS_MAX if long else SECONDS_MAX
         self._ports = ports
         self._programs = 0
         self._output = ""
@@ -140,7 +147,9 @@ class Terminal:
         command, _, comment = step.command.partition("  #")
         command = command.strip()
         code = re.search(r"exit code (\d+)", comment)
-        return self._with_ports(_AS_TYPED.get(command, command)), int(code[1]) if code else 0
+        for pattern, typed in _AS_TYPED.items():
+            command = pattern.sub(typed, command)
+        return self._with_ports(command), int(code[1]) if code else 0
 
     def _left_running(self, step: Step, command: str) -> list[str]:
         """Start a command that goes on, and wait until it has printed what the page shows."""
@@ -164,13 +173,13 @@ class Terminal:
         return file
 
     def _until_shown(self, step: Step, file: Path, shown: list[str]) -> None:
-        deadline = time.monotonic() + SECONDS_MAX
+        deadline = time.monotonic() + self._seconds_max
         while True:
             lines = self._as_in_page(file.read_text(encoding="utf-8"))
             if is_shown(lines, [*shown, "…"]):
                 return
             if time.monotonic() > deadline:
-                self._fail(step, f"not what the page shows within {SECONDS_MAX:g} s", lines)
+                self._fail(step, f"not what the page shows within {self._seconds_max:g} s", lines)
             select.select([], [], [], 0.01)
 
     def _write(self, name: str, text: str) -> None:
@@ -184,12 +193,12 @@ class Terminal:
 
     def _until_done(self, step: Step) -> re.Match[str]:
         """Read what is printed until the shell says that the command has ended."""
-        deadline = time.monotonic() + SECONDS_MAX
+        deadline = time.monotonic() + self._seconds_max
         while (match := _DONE.search(self._output)) is None:
             ready, _, _ = select.select([self._screen], [], [], max(deadline - time.monotonic(), 0))
             if not ready:
                 os.killpg(self._shell.pid, signal.SIGKILL)
-                self._fail(step, f"no end within {SECONDS_MAX:g} s", self._as_in_page(self._output))
+                self._fail(step, f"no end within {self._seconds_max:g} s", self._as_in_page(self._output))
             self._output += os.read(self._screen, 65_536).decode(errors="replace").replace("\r\n", "\n")
         return match
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from actors.harness import Cluster
 from tests.actors.json_lines import wait_until_registered
 from tests.docs.page import Page, PageError, Step, read
 from tests.docs.shown import is_shown, plain
-from tests.docs.terminal import ROOT, Terminal, free_ports, ports_of
+from tests.docs.terminal import ROOT, PageFailed, Terminal, free_ports, ports_of
 
 PATHS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = {path.relative_to(ROOT).as_posix(): read(path) for path in PATHS if path.parent.name != "design"}
@@ -27,28 +27,25 @@ NOT_RUN = {"README.md": 1, "docs/how-to/clients.md": 1, "docs/how-to/operations.
 
 
 @contextmanager
-def terminal(page: Page, directory: Path) -> Iterator[Terminal]:
-    if not page.needs_cluster:
-        shell = Terminal(directory, free_ports())
-        try:
-            yield shell
-        finally:
-            shell.close()
-        return
+def terminal(page: Page, directory: Path, *, long: bool) -> Iterator[Terminal]:
+    with ExitStack() as stack:
+        ports = ports_of(stack.enter_context(cluster())) if page.needs_cluster else free_ports()
+        yield stack.enter_context(closing(Terminal(directory, ports, long=long)))
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """The cluster of cluster.toml, in this process."""
     config = load(ROOT / "cluster.toml")
     with Cluster(3, config=config.config, topics=config.topics, log_level="error") as cluster:
         wait_until_registered(cluster)
-        shell = Terminal(directory, ports_of(cluster))
-        try:
-            yield shell
-        finally:
-            shell.close()
+        yield cluster
 
 
 def run(page: Page, directory: Path, *, long: bool, rewrite: bool) -> None:
     found: list[tuple[Step, list[str]]] = []
     try:
-        with terminal(page, directory) as shell:
+        with terminal(page, directory, long=long) as shell:
             for step in page.steps(long=long):
                 printed = shell.do(step)
                 if not isinstance(step, Step) or not step.shows:
@@ -80,7 +77,7 @@ def test_what_a_page_shows_is_what_happens(name: str, tmp_path: Path, request: p
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", [name for name, page in PAGES.items() if page.is_long])
 def test_what_a_page_shows_is_what_happens_to_its_long_parts_too(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
@@ -142,6 +139,36 @@ def test_the_rules_of_a_page(tmp_path: Path) -> None:
 def test_a_fence_that_is_neither_run_nor_marked_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PageError, match="neither run"):
         page_of("```sh\nfire\n```\n", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("```console\n$ echo one\ntwo\n```\n", "printed\none"),
+        ("```console\n$ false\n```\n", "exit code 1"),
+        ("```python\nprint(1)\n```\n\n```text\n2\n```\n", "the program printed\n1"),
+        ("```python\nraise SystemExit('no cups')\n```\n", "no cups"),
+        ("```console\n$ echo hello | nc localhost 9092  # exit code 1\nhello\n```\n", "type nc -N HOST PORT"),
+    ],
+)
+def test_a_page_that_says_something_else_fails(text: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises((PageFailed, pytest.fail.Exception), match=told):
+        run(page_of(text, tmp_path), tmp_path, long=False, rewrite=False)
+
+
+def test_a_page_that_is_right(tmp_path: Path) -> None:
+    """With a file, what stays from command to command, an exit code, a job and an interrupt."""
+    text = (
+        "```toml\n# cups.toml\na = 9092\n```\n```console\n$ export CUPS=two\n$ echo $CUPS; false  # exit code 1\ntwo\n"
+        "$ cat cups.toml\n# cups.toml\na = 9092\n$ tail -f cups.toml\n…\na = 9092\n^C\n$ sleep 600 &\n```\n"
+    )
+    run(page_of(text, tmp_path), tmp_path, long=False, rewrite=False)
+
+
+def test_what_was_printed_is_written_into_a_page(tmp_path: Path) -> None:
+    page = page_of("```console\n$ echo one; echo two\n1\n$ echo three\n```\nmore\n", tmp_path)
+    run(page, tmp_path, long=False, rewrite=True)
+    assert page.path.read_text() == "```console\n$ echo one; echo two\none\ntwo\n$ echo three\nthree\n```\nmore\n"
 
 
 @pytest.mark.parametrize(
