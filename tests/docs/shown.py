@@ -1,7 +1,7 @@
 """Is what was printed what a page shows? What differs from run to run is not compared.
 
 These are taken as equal: times and durations, process ids, ids of topics, members and clusters, which broker leads a
-partition in which epoch, which one is the controller and which one logged a line, checksums, and widths of columns.
+partition in which epoch, which one is the controller and which one logged a line, sizes, checksums, widths of columns.
 `…` in a page is any text, and `…` as a line is any lines.
 """
 
@@ -19,6 +19,8 @@ _VARIES = [
     (re.compile(r"^(\s*\d+\s+)\d+\s+\d+(\s+\d(,\d)*\s+\d(,\d)*)"), r"\1LEADER EPOCH\2"),
     (re.compile(r"(:\d{4,5}\s+yes\s+)(yes|no)"), r"\1CONTROLLER"),
     (re.compile(r"\bbroker=\d+"), "BROKER"),
+    (re.compile(r"\bcontroller \d+"), "CONTROLLER"),
+    (re.compile(r"\b\d+(\.\d+)? [kMGT]?B\b"), "SIZE"),
     (re.compile(r"\bcrc: \d+"), "crc"),
     (re.compile(r'"(pid|actors)":\d+'), r'"\1":NUMBER'),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "UUID"),

@@ -30,7 +30,7 @@ PORTS = ("9092", "9093", "9094")
 """The ports of the pages, and of cluster.toml. Each page gets others, in commands, programs and files alike."""
 HOME = "/home/ada"
 """What pages call the directory in which they are done."""
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0
 LONG_SECONDS_MAX = 300.0
 STOP_SECONDS_MAX = 30.0
 STAYS = ("make cluster", "python -m actors.cluster cluster.toml", "barnabas up")

@@ -70,7 +70,7 @@ def rewritten(page: Page, found: list[tuple[Step, list[str]]]) -> None:
     page.path.write_text("\n".join(lines), encoding="utf-8")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", [name for name, page in PAGES.items() if page.is_run])
 def test_what_a_page_shows_is_what_happens(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     run(PAGES[name], tmp_path, long=False, rewrite=request.config.getoption("--rewrite-pages"))

@@ -34,6 +34,7 @@ from actors.serving.doorkeeper import (
     files_for,
     lent_for,
 )
+from actors.serving.kafka import handlers
 from actors.serving.listener import _Edge as Edge
 from actors.serving.request_memory import RequestMemory
 from log.disk.filesystem import Filesystem
@@ -327,7 +328,7 @@ def test_a_connection_on_which_bytes_move_either_way_is_not_idle(way: str) -> No
     serving: Any = SimpleNamespace(node=SimpleNamespace(scheduler=Scheduler(clock)))
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        edge = Edge(serving, ours, 1, RequestMemory(1 << 20, [], clock))
+        edge = Edge(serving, ours, 1, RequestMemory(1 << 20, [], clock), handlers)
         clock.advance_to(5.0)
         assert edge.quiet_seconds(clock.now()) == 5.0
         if way == "read":

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         ) as producer:
             return _produce(producer, options)
     except (ClientError, ValueError) as error:
-        return output.failed(error)
+        return output.failed(options, error)
 
 
 def _produce(producer: Producer, options: argparse.Namespace) -> int:
