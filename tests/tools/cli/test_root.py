@@ -88,6 +88,9 @@ def test_wrong_usage_is_explained(ended: Ending, arguments: tuple[str, ...], tol
     [
         (("brokers",), ENVIRONMENT),
         (("topics", "list"), ENVIRONMENT),
+        (("groups", "list"), ENVIRONMENT),
+        (("consume", "orders"), ENVIRONMENT),
+        (("produce", "orders"), ENVIRONMENT),
         (("--bootstrap", CLOSED, "brokers"), CLOSED),
         (("--bootstrap", CLOSED, "topics", "list"), CLOSED),
         (("topics", "--bootstrap", CLOSED, "list"), CLOSED),
