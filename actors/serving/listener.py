@@ -34,7 +34,7 @@ from actors.serving.request_memory import STALLED_SECONDS, RequestMemory
 from protocol.errors import ProtocolError
 from protocol.framing import Dialect, dialect_of
 from protocol.json.lines import LineCutter
-from protocol.strangers import LOOKED_AT, look_of
+from protocol.strangers import LOOKED_AT, known_look_of, look_of
 
 if TYPE_CHECKING:
     from actors.runtime.ref import Ref
@@ -193,7 +193,7 @@ class _Edge:
                 return "closed by the client"
             if self._serving.node.ending:  # its actors are stopping already, and a new one would not be stopped
                 return "the broker stops"
-            speaks_json = dialect_of(first[0]) is Dialect.JSON_LINES
+            speaks_json = dialect_of(first[0]) is Dialect.JSON_LINES and known_look_of(first) is None
             cutter: Cutter = LineCutter() if speaks_json else FrameCutter()
             address = Address("connection", str(self._number), self._serving.broker)
             kind: type[Connection] = JsonConnection if speaks_json else KafkaConnection
@@ -247,7 +247,7 @@ class _Edge:
                     await trio.sleep(_NO_ROOM_SECONDS)
                 else:
                     await self._in_background(offer)  # others want to be heard too
-        scheduler.turn(lambda: ref.tell(HeardAll()))
+        scheduler.turn(lambda: ref.tell(HeardAll(cutter.unfinished)))
         with trio.move_on_after(LAST_ANSWERS_SECONDS):
             while answers.are_due:
                 await answers.changed.wait()

@@ -112,7 +112,7 @@ class Election(Role):
             return
         if not any(membership.has(answer.voter, answer.directory) for membership in self.electorates()):
             return
-        if answer.granted and answer.membership:
+        if answer.granted and answer.membership and not self._has_overwritten(answer):
             self._ask_more(Membership.decode(answer.membership))
         (self.granted if answer.granted else self.refused).add(answer.voter)
         if answer.granted and answer.eligible:
@@ -124,6 +124,16 @@ class Election(Role):
             state.follow(None, now + state.jitter())
 
     # -- inside ------------------------------------------------------------------------------------------------
+
+    def _has_overwritten(self, answer: VoteAnswer) -> bool:
+        """Did a leader overwrite the membership that this voter names?
+
+        It did if the log of the voter has that membership: the own log lacks it and is not behind, so it ends with a
+        later epoch. The leader of that epoch had everything that was committed, and nothing was committed since in the
+        membership that it overwrote, whose voters may be gone. A replica that is a voter of no membership of its own
+        (RaftNode._is_called_up) needs the votes nevertheless.
+        """
+        return not answer.is_lost and self.state.is_voter
 
     def _ask_more(self, membership: Membership) -> None:
         """The election must be won in this membership, too: ask those of its voters that were not asked yet."""
@@ -164,12 +174,14 @@ class PreCandidate(Election):
     def win(self, now: float) -> None:
         self.state.campaign(now, forced=False, later=self.later)
 
-    def yields_to(self, until: float, *, is_better: bool, is_first_round: bool) -> bool:
-        """Of two pre-candidates one yields. The better one insists in its first round only.
+    def yields_to(self, until: float, *, is_better: bool, insists: bool) -> bool:
+        """Of two pre-candidates one yields. The better one insists for as long as the other one would wait for it.
 
-        With a partial partition the better one may never win, and the other one may need its vote.
+        If it yielded as soon as its first round was over, and messages took longer than a round, all pre-candidates
+        would yield to each other again and again. If it insisted for ever, no replica might be elected: with a partial
+        partition the better one may never win, and the other one may need its vote.
         """
-        if is_better and is_first_round:
+        if insists:
             return False
         if is_better:
             until += self.state.jitter()  # the other one may have yielded at the same moment

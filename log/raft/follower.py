@@ -116,7 +116,7 @@ class Follower(Role):
             patience_s = max(state.config.yield_s, 2 * (now - state.voted_at))
             self.campaign_at = state.campaign_at(now + patience_s, patience=4)
 
-    def yields_to(self, until: float, *, is_better: bool, is_first_round: bool) -> bool:
+    def yields_to(self, until: float, *, is_better: bool, insists: bool) -> bool:
         if self.campaign_at is not None:
             self.campaign_at = max(self.campaign_at, until)
         return True

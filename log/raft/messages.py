@@ -34,7 +34,7 @@ class VoteAnswer:
     """The vote is granted or refused. The vote of an ineligible voter counts only if all voters grant theirs.
 
     An ineligible voter may have acknowledged a later membership than the candidate's before it lost its log. It names
-    that `membership`: the candidate must be elected by its voters, too.
+    that `membership`: the candidate must be elected by its voters, too. `is_lost`: the log of this voter lacks it.
     """
 
     term: int
@@ -44,6 +44,7 @@ class VoteAnswer:
     pre: bool
     eligible: bool
     membership: bytes = b""
+    is_lost: bool = False
 
 
 @frozen(slots=True)

@@ -284,14 +284,18 @@ class RaftNode(RaftState):
         until = now + self.config.yield_s
         if not self.eligible:
             until += self.jitter()  # all voters are needed: two that wait equally long meet again and again
-        is_first_round = self.retry_s == self.config.election_retry_s
-        return self.role.yields_to(until, is_better=mine > other, is_first_round=is_first_round)
+        is_better = mine > other
+        insists = is_better and self.retry_s < self.config.yield_s
+        return self.role.yields_to(until, is_better=is_better, insists=insists)
 
     def _answer_vote(self, request: VoteRequest, *, granted: bool) -> None:
         term = request.term if request.pre and granted else self.term
-        knows_later = not self.eligible and request.membership < self.history.latest_offset
-        membership = self.membership.encode() if knows_later else b""
-        answer = VoteAnswer(term, self.broker, self.directory, granted, request.pre, self.eligible, membership)
+        latest = self.history.latest_offset
+        membership = self.membership.encode() if not self.eligible and request.membership < latest else b""
+        is_lost = bool(membership) and latest >= self.log.end_offset
+        answer = VoteAnswer(
+            term, self.broker, self.directory, granted, request.pre, self.eligible, membership, is_lost
+        )  # fmt: skip
         self.send(request.candidate, answer)
 
     # -- messages of leaders, and of older terms -----------------------------------------------------------------

@@ -126,10 +126,10 @@ class Role(abc.ABC):
     def vote_saved(self, now: float) -> None:
         """The vote is durable, and the messages that waited for that are on their way."""
 
-    def yields_to(self, until: float, *, is_better: bool, is_first_round: bool) -> bool:
+    def yields_to(self, until: float, *, is_better: bool, insists: bool) -> bool:
         """Another candidate asks for a pre-vote: does this replica let it try, and wait itself until `until`?
 
-        `is_better`: this replica is preferred to the candidate. `is_first_round`: its election was not repeated yet.
+        `is_better`: this replica is preferred to the candidate. `insists`: and its election has not taken long yet.
         """
         return True
 

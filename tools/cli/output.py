@@ -7,6 +7,7 @@ a terminal: its import takes longer than everything else that these commands do.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import sys
@@ -23,6 +24,10 @@ from tools.client.admin import Admin
 from tools.client.errors import ClientError, KafkaError
 from tools.client.json_client import JsonClient, Refused
 
+BOOTSTRAP_VARIABLE = "BARNABAS_BOOTSTRAP"
+BOOTSTRAP_HELP = (
+    f"brokers to ask, the first that answers; IPv6 as [::1]:9092 (default: {BOOTSTRAP_VARIABLE} or {BOOTSTRAP_DEFAULT})"
+)
 BAD_STYLE = "yellow"
 _PADDING = 3
 """Between two columns of a table."""
@@ -40,8 +45,7 @@ Parsers = Any  # argparse's own class for subparsers is private
 
 def add_actions(parser: argparse.ArgumentParser, example: str) -> Parsers:
     """Give a command its own commands, such as `topics list`; their parsers are added with `add_action`."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"example:\n  python -m tools.cli {example}"
+    add_connection_arguments(parser, example)
     return parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
 
@@ -51,22 +55,28 @@ def add_action(
     """A command of a command, such as `topics list`. Its `act` is in the options."""
     parser: argparse.ArgumentParser = actions.add_parser(name, help=help_text, description=help_text.capitalize() + ".")
     parser.set_defaults(act=act)
-    add_connection_arguments(parser, example)
+    _add_example(parser, example)
+    _add_connection(parser, bootstrap=argparse.SUPPRESS, json=argparse.SUPPRESS)  # else they replace what came before
     return parser
 
 
 def add_connection_arguments(parser: argparse.ArgumentParser, example: str) -> None:
-    """Add the options of every command that connects to a cluster, and the example at the end of its help."""
+    """Add the options of every command that connects to a cluster, and the example at the end of its help.
+
+    `%(prog)s` in the example is the command, as the user called it.
+    """
+    _add_example(parser, example)
+    _add_connection(parser, bootstrap=os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT, json=False)
+
+
+def _add_example(parser: argparse.ArgumentParser, example: str) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"example:\n  python -m tools.cli {example}"
-    parser.add_argument(
-        "--bootstrap",
-        metavar="HOST:PORT,…",
-        type=_bootstrap,
-        default=BOOTSTRAP_DEFAULT,
-        help=f"brokers to ask, the first that answers (default: {BOOTSTRAP_DEFAULT}); IPv6 as [::1]:9092",
-    )
-    parser.add_argument("--json", action="store_true", help="print the broker's answer as it is")
+    parser.epilog = f"example:\n  {example}"
+
+
+def _add_connection(parser: argparse.ArgumentParser, *, bootstrap: str, json: bool | str) -> None:
+    parser.add_argument("--bootstrap", metavar="HOST:PORT,…", type=_bootstrap, default=bootstrap, help=BOOTSTRAP_HELP)
+    parser.add_argument("--json", action="store_true", default=json, help="print JSON")
 
 
 def run_with_client(run: Run, options: argparse.Namespace) -> int:
@@ -221,7 +231,8 @@ def _bootstrap(text: str) -> list[Address]:
     try:
         return addresses(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        origin = f"{BOOTSTRAP_VARIABLE}: " if text == os.environ.get(BOOTSTRAP_VARIABLE) else ""
+        raise argparse.ArgumentTypeError(f"{origin}{error}") from None
 
 
 def brokers(text: str) -> list[int]:

@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import sys
 import threading
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,18 +27,18 @@ class JobFailed(Exception):
     """A valid job failed; the message says why."""
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None, prog: str = f"python -m {__package__}") -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tools.pipeline",
+        prog=prog,
         description="Run the job that a TOML file describes; tools/pipeline/job.py shows one.",
-        epilog="example: python -m tools.pipeline orders.toml --master 'local[2]'",
+        epilog="example: %(prog)s orders.toml --master 'local[2]'",
     )
     parser.add_argument("file", type=Path, metavar="FILE.toml")
     parser.add_argument(
         "--master", default="local[*]", help="local[*], spark://host:port or sc://host:port (default: %(default)s)"
     )
     parser.add_argument("--check", action="store_true", help="only look for mistakes in the file")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     try:
         job = load(options.file)
         if options.check:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from actors.runtime.errors import FrameError
 from actors.runtime.links.read_buffer import ReadBuffer
 
-LINK_VERSION = 4
+LINK_VERSION = 5
 FRAME_BYTES_MAX = 192 << 20
 _HEADER = struct.Struct(">IBHQHI")
 _SIZE = struct.Struct(">I")

@@ -28,6 +28,7 @@ from actors.harness import Cluster, HarnessError
 from actors.harness import cluster as harness
 from actors.harness.cluster import START_SECONDS
 from actors.messages.process import HealLinks
+from actors.process.errors import FormationError
 from actors.runtime import LAUNCHER_ID, Actor, Address, CodecError, RemoteFailure
 from log.raft.node import RaftNode
 from tests.actors.conftest import PLACEMENTS, ClusterFactory, living_children
@@ -208,6 +209,14 @@ def test_a_data_directory_in_use_is_refused_with_the_owners_pid(
         with pytest.raises(DirectoryInUse, match=f"pid {os.getpid()}"):
             cluster_factory(brokers=1, data_dir=tmp_path).start()
         assert first.ask("echo@1", say(1)).number == 1
+
+
+def test_a_data_directory_that_cannot_be_made_is_refused_with_the_reason(
+    cluster_factory: ClusterFactory, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FormationError, match=r"file/data cannot be used \(Not a directory\); choose another data_dir"):
+        cluster_factory(brokers=1, data_dir=tmp_path / "file" / "data").start()
 
 
 # -- actors ----------------------------------------------------------------------------------------------------

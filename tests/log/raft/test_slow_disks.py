@@ -1,4 +1,4 @@
-"""Elections where votes take long to be on disk: somebody is elected, however long."""
+"""Elections where votes take long to be on disk, or messages to arrive: a leader is elected, however long."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from log.raft.node import RaftNode
 from log.raft.ready import Vote
 from log.replica.member import Member
 
-DELAY_SECONDS = 0.001
-
 
 class SlowGroup:
-    """Members on a clock of their own. Words take a millisecond, votes as long as each one's disk needs."""
+    """Members on a clock of their own. Messages take `delay_s`, votes as long as the disk of each member needs."""
 
-    def __init__(self, save_s: Sequence[float], seed: int) -> None:
+    def __init__(
+        self, save_s: Sequence[float], seed: int, *, delay_s: float = 0.001, config: RaftConfig | None = None
+    ) -> None:
         rng = random.Random(seed)
+        self._delay_s = delay_s
         self._save_s = dict(enumerate(save_s, start=1))
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
@@ -40,7 +41,7 @@ class SlowGroup:
             log = PartitionLog.open("/data/t-0", LogConfig(), Handles(MemoryFilesystem()))
             history = MembershipHistory([(-1, Membership(voters))])
             node = RaftNode(
-                broker, f"dir-{broker}", history, Vote(), log, config=RaftConfig(), rng=rng, now=0.0
+                broker, f"dir-{broker}", history, Vote(), log, config=config or RaftConfig(), rng=rng, now=0.0
             )  # fmt: skip
             self.members[broker] = Member(log, node, lambda: 0)
         for broker, member in self.members.items():
@@ -54,7 +55,7 @@ class SlowGroup:
         return next((one for one in self.members.values() if isinstance(one.node.role, Leader)), None)
 
     def run(self, seconds: float) -> None:
-        """Until somebody leads, or so long."""
+        """Until there is a leader, or so long."""
         while self.leader is None and self._events[0][0] <= seconds:
             self.now, _, act = heapq.heappop(self._events)
             act()
@@ -67,7 +68,7 @@ class SlowGroup:
         member.check_invariants()
         outbox, member.outbox = member.outbox, []
         for to, message in outbox:
-            self._at(self.now + DELAY_SECONDS, lambda to=to, message=message: self._step(to, message))  # type: ignore[misc]
+            self._at(self.now + self._delay_s, lambda to=to, message=message: self._step(to, message))  # type: ignore[misc]
         vote = member.unsaved_vote
         if vote is not None and vote != self._saving[broker]:
             self._saving[broker] = vote
@@ -108,3 +109,16 @@ def test_a_majority_with_quick_disks_does_not_wait_for_the_others(slow_s: float,
     group.run(60.0)
     assert group.leader is not None
     assert group.now < 3 * slow_s + 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.parametrize("delay_s", [0.03, 0.06])
+def test_messages_that_take_longer_than_a_round_cost_a_few_rounds(delay_s: float, size: int, seed: int) -> None:
+    """After its first round each pre-candidate yielded to every other one, and so they all did again and again."""
+    group = SlowGroup(
+        [0.001] * size, seed, delay_s=delay_s, config=RaftConfig(campaign_stagger_s=0.0005, election_retry_s=0.005)
+    )
+    group.run(60.0)
+    assert group.leader is not None
+    assert group.now < 0.6

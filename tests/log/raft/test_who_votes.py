@@ -13,7 +13,7 @@ from log.disk.memory_filesystem import MemoryFilesystem, SimulatedCrash
 from log.partition.partition_log import PartitionLog
 from log.raft.config import RaftConfig
 from log.raft.leader import Leader
-from log.raft.membership import Membership, MembershipHistory
+from log.raft.membership import Membership, MembershipHistory, Voter
 from log.raft.messages import (
     Append,
     BeatAnswer,
@@ -167,6 +167,45 @@ def test_whoever_all_have_elected_after_a_loss_writes_down_again_who_they_are() 
     assert member.node.membership == BOTH
     assert member.node.history.latest_offset == 3
     assert member.node.watermark < 4  # not before the other one has it
+
+
+@pytest.mark.parametrize(("log_end", "is_asked_for"), [(3, False), (2, True)])
+def test_only_a_membership_that_a_voter_has_lost_must_elect_the_candidate_too(
+    log_end: int, *, is_asked_for: bool
+) -> None:
+    """One in the log of the voter, offset 2 of epoch 1, was overwritten by the leader of epoch 2; broker 3 is gone."""
+    voters = Membership(tuple(Voter(broker, f"dir-{broker}") for broker in (1, 2)))
+    overwritten = voters.with_voter(Voter(3, "dir-3"))
+    voter = Member(*replica_of(2, [(-1, voters), (2, overwritten)], epochs=[1] * log_end, eligible=False), lambda: 0)
+    candidate = Member(*replica_of(1, [(-1, voters)], epochs=[1, 2], eligible=True), lambda: 0)
+    candidate.peer_up(2, 0.0)
+    voter.peer_up(1, 0.0)
+    candidate.tick(10.0)
+    while any(member.outbox or member.unsaved_vote for member in (voter, candidate)):
+        for member, other in ((candidate, voter), (voter, candidate)):
+            if member.unsaved_vote is not None:
+                member.vote_saved(member.unsaved_vote, 10.0)
+            outbox, member.outbox = member.outbox, []
+            for broker, message in outbox:
+                if broker == other.node.broker:
+                    other.step(message, 10.0)
+        if isinstance(candidate.node.role, Leader):
+            break
+    assert isinstance(candidate.node.role, Leader) != is_asked_for
+
+
+def replica_of(
+    broker: int, memberships: list[tuple[int, Membership]], *, epochs: list[int], eligible: bool
+) -> tuple[PartitionLog, RaftNode]:
+    """A replica whose log has a batch of each of these epochs."""
+    log = PartitionLog.open("/data/t-0", LogConfig(), Handles(MemoryFilesystem()))
+    for epoch in epochs:
+        log.append(check_batches(build_batch([Record(0, 1, None, b"value", ())])), epoch=epoch, now_ms=0)
+    node = RaftNode(
+        broker, f"dir-{broker}", MembershipHistory(memberships), Vote(2, None), log,
+        config=RaftConfig(), rng=random.Random(1), now=0.0, eligible=eligible,
+    )  # fmt: skip
+    return log, node
 
 
 def test_a_membership_that_never_was_in_the_log_is_forgotten_once_a_leader_has_brought_everything() -> None:

@@ -19,13 +19,12 @@ if TYPE_CHECKING:
     from actors.process.formation import Formation
     from actors.process.metadata_recovery import MetadataCopy
 
-HELP = "show what is left of a stopped cluster's metadata, and continue without lost disks"
 _COLUMNS = ("broker", "directory", "epoch", "log end", "complete", "generation", "voters", "problems")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "example:\n  python -m tools.cli recover-metadata cluster.toml --accept-loss"
+    parser.epilog = "example:\n  %(prog)s cluster.toml --accept-loss"
     parser.add_argument("file", metavar="FILE", type=Path, help="the cluster's file, as cluster.toml")
     parser.add_argument(
         "--survivors",

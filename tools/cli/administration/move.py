@@ -9,12 +9,11 @@ from typing import Any
 from tools.cli import output
 from tools.client.json_client import ClientError, JsonClient
 
-HELP = "move a partition to other brokers"
 _LOOK_SECONDS = 0.2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    output.add_connection_arguments(parser, "move orders 0 2,3,1 --wait\n  python -m tools.cli move orders 0 --cancel")
+    output.add_connection_arguments(parser, "%(prog)s orders 0 2,3,1 --wait\n  %(prog)s orders 0 --cancel")
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument("partition", metavar="PARTITION", type=int)
     where = parser.add_mutually_exclusive_group(required=True)

@@ -26,7 +26,6 @@ from protocol.errors import ProtocolError
 from protocol.records.batches import HEADER, BatchHeader, control_type, read_header, records
 
 T = TypeVar("T")
-HELP = "print and check the files of a log"
 CRC_FROM = 21
 DECOMPRESSED_BYTES_MAX = 256 << 20
 PROGRESS_ABOVE_BYTES = 64 << 20

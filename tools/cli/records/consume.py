@@ -20,13 +20,13 @@ from typing import Any
 import orjson
 
 from protocol.records.record import Record
-from tools.cli import group_reader, output
+from tools.cli import output
+from tools.cli.records import group_reader
 from tools.client.consumer import Consumer
 from tools.client.errors import ClientError
 from tools.client.metadata import TopicPartition
 from tools.client.offsets import EARLIEST, LATEST
 
-HELP = "print records as lines"
 _SECONDS = 8.0
 _POLL_SECONDS = 0.5
 _FIELDS = ("topic", "partition", "offset", "timestamp", "time", "key", "value", "headers")
@@ -39,8 +39,8 @@ Show = Callable[[TopicPartition, Record], bytes]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_connection_arguments(
         parser,
-        "consume orders --from beginning --exit\n"
-        "  python -m tools.cli consume orders --from 2026-01-31T12:00 --format '{partition}:{offset} {key} {value}'",
+        "%(prog)s orders --from beginning --exit\n"
+        "  %(prog)s orders --from 2026-01-31T12:00 --format '{partition}:{offset} {key} {value}'",
     )
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument(

@@ -19,23 +19,21 @@ from tools.client.administration.transactions import OPEN, Hanging
 from tools.client.errors import ClientError
 from tools.client.metadata import TopicPartition
 
-HELP = "list, describe and abort transactions, and find hanging ones"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = output.add_actions(parser, "transactions find-hanging --topic orders")
+    actions = output.add_actions(parser, "%(prog)s find-hanging --topic orders")
     listed = output.add_action(
-        actions, "list", "every transactional id and its state", "transactions list --state Ongoing", _list
+        actions, "list", "every transactional id and its state", "%(prog)s --state Ongoing", _list
     )
     listed.add_argument("--state", dest="states", action="append", default=[], help="only those in it; repeatable")
     describe = output.add_action(
-        actions, "describe", "the producer of a transactional id, and its transaction", "transactions describe till",
+        actions, "describe", "the producer of a transactional id, and its transaction", "%(prog)s till",
         _describe,
     )  # fmt: skip
     describe.add_argument("transactional_id", metavar="ID")
     hanging = output.add_action(
         actions, "find-hanging", "transactions that no coordinator will end, and why",
-        "transactions find-hanging --topic orders", _find_hanging,
+        "%(prog)s --topic orders", _find_hanging,
     )  # fmt: skip
     hanging.add_argument("--topic", dest="topics", action="append", default=[], help="repeatable (default: all)")
     hanging.add_argument(
@@ -46,10 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_abort(actions: output.Parsers) -> None:
-    example = (
-        "transactions abort till-4\n  python -m tools.cli transactions abort --topic orders --partition 0"
-        " --start-offset 17"
-    )
+    example = "%(prog)s till-4\n  %(prog)s --topic orders --partition 0 --start-offset 17"
     abort = output.add_action(
         actions, "abort", "fence a transactional id; or end a hanging transaction in one partition", example, _abort
     )

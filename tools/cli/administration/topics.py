@@ -10,40 +10,34 @@ import argparse
 from typing import Any
 
 from log.settings import unclean
-from tools.cli import output, recovery
+from tools.cli import output
+from tools.cli.administration import recovery
 from tools.client.json_client import JsonClient
-
-HELP = "list, describe, create, change and delete topics"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = output.add_actions(parser, "topics create orders --partitions 6 --replication-factor 3")
-    output.add_action(actions, "list", "every topic and its problems", "topics list", _list)
-    describe = output.add_action(
-        actions, "describe", "a topic's configs and partitions", "topics describe orders", _describe
-    )
+    actions = output.add_actions(parser, "%(prog)s create orders --partitions 6 --replication-factor 3")
+    output.add_action(actions, "list", "every topic and its problems", "%(prog)s", _list)
+    describe = output.add_action(actions, "describe", "a topic's configs and partitions", "%(prog)s orders", _describe)
     describe.add_argument("name", metavar="NAME")
     _add_create(actions)
-    delete = output.add_action(actions, "delete", "delete a topic and its records", "topics delete orders", _delete)
+    delete = output.add_action(actions, "delete", "delete a topic and its records", "%(prog)s orders", _delete)
     delete.add_argument("name", metavar="NAME")
-    more = output.add_action(
-        actions, "add-partitions", "add partitions to a topic", "topics add-partitions orders 12", _more
-    )
+    more = output.add_action(actions, "add-partitions", "add partitions to a topic", "%(prog)s orders 12", _more)
     more.add_argument("name", metavar="NAME")
     more.add_argument("count", metavar="COUNT", type=int, help="the new number of partitions")
     more.add_argument("--assignment", type=output.assignment, help="the brokers of each new partition: 1,2,3/2,3,1")
     more.add_argument("--dry-run", action="store_true", help="only check whether that would work")
-    example = "topics config orders retention.ms=60000 cleanup.policy="
+    example = "%(prog)s orders retention.ms=60000 cleanup.policy="
     change = output.add_action(actions, "config", "set or reset configs of a topic", example, _config)
     change.add_argument("name", metavar="NAME")
     change.add_argument(
         "configs", metavar="KEY=VALUE", nargs="+", type=output.config, help="KEY= resets it to its default"
     )
     change.add_argument("--dry-run", action="store_true", help="only check whether that would work")
-    example = "topics recover orders --accept-loss"
-    recover = output.add_action(actions, "recover", recovery.HELP, example, recovery.run)
-    recovery.add_arguments(recover)
-    elect = output.add_action(actions, "elect", "elect the preferred leaders", "topics elect orders", _elect)
+    text = "show what is left of partitions without leader, and continue without the lost replicas"
+    recovery.add_choice(output.add_action(actions, "recover", text, recovery.EXAMPLE, recovery.recover))
+    elect = output.add_action(actions, "elect", "elect the preferred leaders", "%(prog)s orders", _elect)
     elect.add_argument("name", metavar="NAME", nargs="?", help="one topic alone (default: all)")
 
 
@@ -52,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _add_create(actions: output.Parsers) -> None:
-    example = "topics create orders --partitions 6 --replication-factor 3 --config retention.ms=60000"
+    example = "%(prog)s orders --partitions 6 --replication-factor 3 --config retention.ms=60000"
     parser = output.add_action(actions, "create", "create a topic", example, _create)
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("--partitions", type=int, metavar="N", help="(default: the cluster's num.partitions)")

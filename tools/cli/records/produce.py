@@ -14,14 +14,13 @@ from tools.client.errors import ClientError
 from tools.client.producer import ACKS, CODECS, Producer
 from tools.client.writing.batch import Delivery
 
-HELP = "send lines as records"
 _SECONDS = 15.0
 _OPEN_MAX = 10_000  # deliveries that are not checked yet
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_connection_arguments(
-        parser, "produce orders < orders.txt\n  echo 'table 4:two cups' | python -m tools.cli produce orders --key :"
+        parser, "%(prog)s orders < orders.txt\n  echo 'table 4:two cups' | %(prog)s orders --key :"
     )
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument(

@@ -9,12 +9,11 @@ from typing import Any
 from tools.cli import output
 from tools.client.json_client import ClientError, JsonClient
 
-HELP = "move all replicas away from a broker"
 _LOOK_SECONDS = 0.2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    output.add_connection_arguments(parser, "drain 3 --wait\n  python -m tools.cli drain 3 --undo")
+    output.add_connection_arguments(parser, "%(prog)s 3 --wait\n  %(prog)s 3 --undo")
     parser.add_argument("broker", metavar="BROKER", type=int)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--undo", action="store_true", help="allow new replicas on it again; none is moved back")

@@ -15,7 +15,7 @@ from actors.harness import Cluster
 from actors.messages.controller import DescribeQuorum
 from actors.process.formation import read_formation
 from tests.actors.waiting import wait_until
-from tools.cli.__main__ import main
+from tools.cli.root import main
 from tools.client.json_client import JsonClient
 
 TOPIC = "orders"

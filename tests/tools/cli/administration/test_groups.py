@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from actors.harness import Cluster
 from tests.actors.waiting import wait_until
 from tests.naming import unique
-from tools.cli import offset_plan
-from tools.cli.__main__ import main
-from tools.cli.offset_plan import BadFile, Log, Move, plan, read_offsets
+from tools.cli.administration import offset_plan
+from tools.cli.administration.offset_plan import BadFile, Log, Move, plan, read_offsets
+from tools.cli.root import main
 from tools.client.admin import Admin
 from tools.client.consumer import Consumer
 from tools.client.metadata import TopicPartition

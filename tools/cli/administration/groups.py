@@ -14,8 +14,9 @@ from typing import Any
 from attrs import asdict
 
 from protocol.error_codes import ErrorCode
-from tools.cli import offset_plan, output
-from tools.cli.offset_plan import Log, Move, Wish
+from tools.cli import output
+from tools.cli.administration import offset_plan
+from tools.cli.administration.offset_plan import Log, Move, Wish
 from tools.client.admin import Admin
 from tools.client.administration.groups import DescribedGroup
 from tools.client.errors import ClientError, KafkaError
@@ -23,29 +24,27 @@ from tools.client.json_client import JsonClient
 from tools.client.metadata import Topic, TopicPartition
 from tools.client.offsets import EARLIEST, LATEST
 
-HELP = "list, describe, reset and delete consumer groups"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = output.add_actions(parser, "groups describe billing")
-    output.add_action(actions, "list", "every group, its kind and state", "groups list", _list)
+    actions = output.add_actions(parser, "%(prog)s describe billing")
+    output.add_action(actions, "list", "every group, its kind and state", "%(prog)s", _list)
     describe = output.add_action(
-        actions, "describe", "members, their partitions, committed offsets and lag", "groups describe g", _describe
+        actions, "describe", "members, their partitions, committed offsets and lag", "%(prog)s billing", _describe
     )
     describe.add_argument("group", metavar="GROUP")
     describe.add_argument("--committed", action="store_true", help="ends as readers of committed records see them")
     history = output.add_action(
-        actions, "rebalances", "the group's last rebalances and their causes", "groups rebalances billing", _rebalances
+        actions, "rebalances", "the group's last rebalances and their causes", "%(prog)s billing", _rebalances
     )
     history.add_argument("group", metavar="GROUP")
     _add_reset(actions)
     delete = output.add_action(
-        actions, "delete", "delete groups without members, with their offsets", "groups delete g", _delete
+        actions, "delete", "delete groups without members, with their offsets", "%(prog)s billing", _delete
     )
     delete.add_argument("groups", metavar="GROUP", nargs="+")
     forget = output.add_action(
         actions, "delete-offsets", "delete committed offsets of topics that no member reads",
-        "groups delete-offsets billing orders", _delete_offsets,
+        "%(prog)s billing orders", _delete_offsets,
     )  # fmt: skip
     forget.add_argument("group", metavar="GROUP")
     forget.add_argument("topics", metavar="TOPIC[:PARTITION,…]", type=_topic, nargs="+")
@@ -53,8 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_reset(actions: output.Parsers) -> None:
     example = (
-        "groups reset billing --topic orders --to-time 2026-01-31T12:00\n"
-        "  python -m tools.cli groups reset billing --topic orders:0,3 --shift -100 --execute"
+        "%(prog)s billing --topic orders --to-time 2026-01-31T12:00\n"
+        "  %(prog)s billing --topic orders:0,3 --shift -100 --execute"
     )
     parser = output.add_action(
         actions, "reset", "set the committed offsets of a group without members", example, _reset

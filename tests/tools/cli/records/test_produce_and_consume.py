@@ -1,4 +1,4 @@
-"""`python -m tools.cli produce|consume`: what they send and print, in a pipe and in a terminal, and how they end."""
+"""`barnabas produce|consume`: what they send and print, in a pipe and in a terminal, and how they end."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import pytest
 
 from actors.harness import Cluster
 from tests.naming import unique
-from tools.cli.__main__ import main
+from tools.cli.root import main
 from tools.client.producer import Producer
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 Command = Callable[..., Any]
 
 
@@ -154,7 +154,7 @@ def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
     assert ended.value.code == 0
-    assert f"example:\n  python -m tools.cli {command} " in capsys.readouterr().out
+    assert f"example:\n  barnabas {command} " in capsys.readouterr().out
 
 
 def test_follower_ends_cleanly_on_ctrl_c(bootstrap: str, topic: str) -> None:

@@ -1,4 +1,7 @@
-"""`topics recover`: show the surviving replicas of partitions without leader, and let them continue."""
+"""Show the surviving replicas of partitions without leader, and let them continue without the lost ones.
+
+The brokers are running; a stopped cluster that lost its metadata is recovered by `recover-metadata`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import orjson
 from tools.cli import output
 from tools.client.json_client import JsonClient
 
-HELP = "show what is left of partitions without leader, and continue without the lost replicas"
+EXAMPLE = "%(prog)s orders --accept-loss"
 _COLUMNS = (
     "partition", "broker", "votes", "epoch", "log start", "log end", "high watermark", "complete", "generation",
     "problems",
@@ -19,6 +22,17 @@ _COLUMNS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of `recover`, which is short for `topics recover`."""
+    output.add_connection_arguments(parser, EXAMPLE)
+    add_choice(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    return output.run_with_client(recover, options)
+
+
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """Which partitions, and what becomes of them."""
     parser.add_argument("name", metavar="NAME", nargs="?", help="one topic alone (default: all)")
     parser.add_argument(
         "partition", metavar="PARTITION", nargs="?", type=int, help="one partition (default: all without leader)"
@@ -36,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(client: JsonClient, options: argparse.Namespace) -> int:
+def recover(client: JsonClient, options: argparse.Namespace) -> int:
     """Without --accept-loss, change nothing and show the survivors."""
     partitions = list(_partitions(client, options))
     if not partitions:

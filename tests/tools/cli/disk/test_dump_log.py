@@ -18,9 +18,9 @@ from log.partition.partition_log import PartitionLog
 from protocol.records.batches import ControlType, Record, build_batch
 from protocol.records.compression import Codec
 from tests.log.log_model import batch, marker, offset_for_time, open_log, put, stamped
-from tools.cli.__main__ import main
+from tools.cli.root import main
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100)
 
 

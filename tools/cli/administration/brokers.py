@@ -12,11 +12,9 @@ from tools.cli import output
 from tools.client.addresses import shown
 from tools.client.json_client import JsonClient
 
-HELP = "list the brokers, with their replicas and leaderships"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    output.add_connection_arguments(parser, "brokers --bootstrap 127.0.0.1:9092,127.0.0.1:9093")
+    output.add_connection_arguments(parser, "%(prog)s --bootstrap 127.0.0.1:9092,127.0.0.1:9093")
 
 
 def run(options: argparse.Namespace) -> int:

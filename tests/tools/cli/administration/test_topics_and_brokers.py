@@ -1,4 +1,4 @@
-"""`python -m tools.cli topics|brokers|move|drain`: what they do, what they print where, and how they end."""
+"""`barnabas topics|brokers|move|drain`: what they do, what they print where, and how they end."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ import pytest
 from actors.harness import Cluster
 from tests.actors.waiting import wait_until
 from tests.naming import unique
-from tools.cli.__main__ import main
+from tools.cli.root import main
 from tools.client import json_client
 from tools.client.addresses import addresses, shown
 from tools.client.json_client import JsonClient, NotABroker, Refused, Unreachable
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 Command = Callable[..., "Output"]
 
 
@@ -260,11 +260,11 @@ def test_every_help_has_an_example(arguments: list[str], capsys: pytest.CaptureF
     with pytest.raises(SystemExit) as ended:
         main([*arguments, "--help"])
     assert ended.value.code == 0
-    assert f"example:\n  {' '.join(['python -m tools.cli', *arguments])}" in capsys.readouterr().out
+    assert f"example:\n  {' '.join(['barnabas', *arguments])}" in capsys.readouterr().out
 
 
 def test_a_pipe_does_not_wait_for_rich() -> None:
-    program = "import sys; from tools.cli.__main__ import main; main(['brokers', '--bootstrap', '127.0.0.1:1']); "
+    program = "import sys; from tools.cli.root import main; main(['brokers', '--bootstrap', '127.0.0.1:1']); "
     program += "print([name for name in sys.modules if name.split('.')[0] in ('rich', 'trio')])"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
