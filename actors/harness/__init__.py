@@ -9,6 +9,7 @@ cluster          brokers 1 to N, from their start to their end, and what a test 
 options          Kafka's settings as a plain dict
 protocol_faults  requests that fail, whose answers come late, or that cost the client its connection
 error_answers    the answer to a request that is refused whole
+known_clients    which client is at the other end of each connection
 calendar_clock   the calendar of a cluster, which a test moves
 errors           what a test did wrong, or what the cluster did not do in time
 """

@@ -29,6 +29,7 @@ from actors.cluster_file.config import BrokerConfig, ClusterConfig, KafkaConfig,
 from actors.control.admin import Admin
 from actors.harness.calendar_clock import ClusterClock, ShiftedClock
 from actors.harness.errors import HarnessError
+from actors.harness.known_clients import KnownClients
 from actors.harness.options import kafka_config
 from actors.harness.protocol_faults import ProtocolFaults
 from actors.messages.coordinator import (
@@ -84,6 +85,7 @@ class Cluster:
         self._advertised = dict(advertised or {})
         self._cut: set[frozenset[int]] = set()
         self._protocol_faults = ProtocolFaults()
+        self._clients = KnownClients(self._protocol_faults)
         self._calendar = ShiftedClock()
         self._thread: threading.Thread | None = None
         self._launcher: Launcher | None = None
@@ -153,6 +155,11 @@ class Cluster:
     @property
     def alive(self) -> tuple[int, ...]:
         return tuple(self._running.pids)
+
+    @property
+    def clients(self) -> dict[str, str]:
+        """The client id by the client's `host:port`, of the last connections; none if brokers have a process each."""
+        return self._clients.ids
 
     # -- its topics --------------------------------------------------------------------------------------------
 
@@ -348,7 +355,7 @@ class Cluster:
         return ProcessHost() if self.processes else LocalHost(scheduler, nursery, self._instruments)
 
     def _instruments(self, _broker: int) -> Instruments:
-        return Instruments(apis=self._protocol_faults, calendar=self._calendar)
+        return Instruments(apis=self._clients, calendar=self._calendar)
 
     def _config(self, data_dir: Path) -> ClusterConfig:
         brokers = tuple(

@@ -46,6 +46,9 @@ class SharedBackend:
     def undo_fault(self, number: int) -> None:
         self._ask("undo_fault", number)
 
+    def clients(self) -> dict[str, str]:
+        return dict(self._ask("clients"))
+
     def forget(self, topics: list[str], faults: list[int]) -> None:
         self._ask("forget", topics, faults)
 

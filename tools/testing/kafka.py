@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from actors.harness import Cluster
+    from actors.harness.calendar_clock import ClusterClock
 
 __tracebackhide__ = True  # a test is shown its own line, and what is wrong
 _NAME_CHARACTERS_MAX = 80
@@ -58,6 +59,9 @@ class Backend(Protocol):
 
     def struck(self, number: int) -> int:
         """How many requests have met this fault."""
+
+    def clients(self) -> dict[str, str]:
+        """The client id by the client's `host:port`, as far as it is known."""
 
     def forget(self, topics: list[str], faults: list[int]) -> None:
         """Undo these faults, and delete those of these topics that still exist."""
@@ -200,6 +204,19 @@ class Kafka:
     def heal(self) -> None:
         """Mend all broken links."""
         self.own("heal").heal()
+
+    def expire(self, group: str, member: str) -> None:
+        """End the session of one member of a consumer group: a member id, or a client id that only one member has."""
+        self.own("expire").expire(group, member)
+
+    @property
+    def clock(self) -> ClusterClock:
+        """The calendar: `clock.advance(hours=25)`. Connections and elections stay on real time."""
+        return self.own("clock").clock
+
+    def clients(self) -> dict[str, str]:
+        """The client ids of the last connections by the client's `host:port`, as far as they are known."""
+        return self._backend.clients()
 
     def forget(self) -> None:
         """Delete the topics of this test and undo its faults."""

@@ -53,6 +53,9 @@ class LocalBackend:
     def undo_fault(self, number: int) -> None:
         self._faults[number].undo()
 
+    def clients(self) -> dict[str, str]:
+        return self.cluster.clients
+
     def forget(self, topics: list[str], faults: list[int]) -> None:
         for number in faults:
             self._faults.pop(number).undo()
@@ -71,7 +74,7 @@ class SharedLocalBackend(LocalBackend):
     @property
     def operations(self) -> tuple[Callable[..., object], ...]:
         """What other processes may ask for."""
-        return self.create_topic, self.add_fault, self.struck, self.undo_fault, self.forget
+        return self.create_topic, self.add_fault, self.struck, self.undo_fault, self.clients, self.forget
 
     def add_fault(self, scope: str, kind: str, api: str, options: dict[str, Any]) -> int:
         given = {name: options[name] for name in ("topic", "client_id") if options[name] is not None}

@@ -158,9 +158,15 @@ def _for_test(request: pytest.FixtureRequest, kafka: Kafka) -> Iterator[Kafka]:
 
 def _note_left_open(item: pytest.Item, kafka: Kafka, before: connections.Connections) -> None:
     left = {port: broker for port, broker in connections.to(kafka.bootstrap).items() if port not in before}
-    if left:
-        told = ", ".join(f"port {port} to {broker}" for port, broker in sorted(left.items()))
-        item.stash.setdefault(_left_open, []).append(told)
+    if not left:
+        return
+    ids = kafka.clients()
+    places: dict[str, list[str]] = {}
+    for port, broker in sorted(left.items()):
+        places.setdefault(ids.get(f"127.0.0.1:{port}", "a client"), []).append(f"{port} to {broker}")
+    item.stash.setdefault(_left_open, []).extend(
+        f"{client} (port {', '.join(where)})" for client, where in places.items()
+    )
 
 
 @pytest.hookimpl(wrapper=True)

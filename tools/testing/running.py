@@ -43,6 +43,9 @@ class RunningBackend:
     def undo_fault(self, number: int) -> None:
         raise KafkaFixtureError(f"there is no fault {number}: {self.why_not}")
 
+    def clients(self) -> dict[str, str]:
+        return {}
+
     def forget(self, topics: list[str], faults: list[int]) -> None:  # noqa: ARG002  it takes none
         with _told(), self._admin() as admin:
             for name in topics:

@@ -66,7 +66,7 @@ def test_all_workers_use_one_cluster_which_ends_with_the_session(succeeding: Ses
 
 def test_a_client_that_is_left_open_is_named_once(succeeding: Session) -> None:
     (line,) = succeeding.section(plugin.LEFT_OPEN)
-    assert "test_a_client_that_is_left_open: " in line
+    assert "test_a_client_that_is_left_open: till (port " in line
 
 
 def test_a_refusal_is_one_line(failing: Session) -> None:

@@ -97,9 +97,11 @@ def test_a_fault_of_a_test_that_has_ended(kafka_cluster: Kafka) -> None:
         lambda kafka: kafka.cut(1, 2),
         lambda kafka: kafka.heal(),
         lambda kafka: kafka.restart(1),
+        lambda kafka: kafka.expire("tills", "till"),
+        lambda kafka: kafka.clock.advance(hours=25),
         lambda kafka: kafka.cluster,
     ],
-    ids=["kill", "kill_leader", "pause", "cut", "heal", "restart", "cluster"],
+    ids=["kill", "kill_leader", "pause", "cut", "heal", "restart", "expire", "clock", "cluster"],
 )
 def test_no_test_harms_what_all_share(kafka: Kafka, call: object) -> None:
     assert callable(call)
