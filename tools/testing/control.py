@@ -49,6 +49,12 @@ class SharedBackend:
     def clients(self) -> dict[str, str]:
         return dict(self._ask("clients"))
 
+    def broker_log(self, since: float) -> list[str]:
+        return list(self._ask("broker_log", since))
+
+    def leader_history(self, since: float) -> list[str]:
+        return list(self._ask("leader_history", since))
+
     def forget(self, topics: list[str], faults: list[int]) -> None:
         self._ask("forget", topics, faults)
 

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from actors.harness import Cluster
     from actors.harness.calendar_clock import ClusterClock
+    from actors.harness.protocol_faults import Undoable
 
 __tracebackhide__ = True  # a test is shown its own line, and what is wrong
 _NAME_CHARACTERS_MAX = 80
@@ -63,6 +65,10 @@ class Backend(Protocol):
     def clients(self) -> dict[str, str]:
         """The client id by the client's `host:port`, as far as it is known."""
 
+    def broker_log(self, since: float) -> list[str]: ...
+
+    def leader_history(self, since: float) -> list[str]: ...
+
     def forget(self, topics: list[str], faults: list[int]) -> None:
         """Undo these faults, and delete those of these topics that still exist."""
 
@@ -91,6 +97,7 @@ class Kafka:
         readable = re.sub(r"[^A-Za-z0-9]+", "_", test).strip("_")[:_NAME_CHARACTERS_MAX]
         self._backend = backend
         self._scope = f"{readable}-{token}"
+        self._since = time.time()
         self._topics: list[str] = []
         self._faults: list[int] = []
         self._numbers = itertools.count(1)
@@ -205,6 +212,14 @@ class Kafka:
         """Mend all broken links."""
         self.own("heal").heal()
 
+    def fill_disk(self, broker: int) -> Undoable:
+        """Let a broker's disk be full, until `undo`."""
+        return self.own("fill_disk").fill_disk(broker)
+
+    def slow_disk(self, broker: int, ms: float) -> Undoable:
+        """Let each write and each sync of a broker's disk take so much longer, until `undo`."""
+        return self.own("slow_disk").slow_disk(broker, ms)
+
     def expire(self, group: str, member: str) -> None:
         """End the session of one member of a consumer group: a member id, or a client id that only one member has."""
         self.own("expire").expire(group, member)
@@ -213,6 +228,16 @@ class Kafka:
     def clock(self) -> ClusterClock:
         """The calendar: `clock.advance(hours=25)`. Connections and elections stay on real time."""
         return self.own("clock").clock
+
+    # -- what happened -----------------------------------------------------------------------------------------------
+
+    def broker_log(self) -> list[str]:
+        """The last lines that the brokers have logged since the test began."""
+        return self._backend.broker_log(self._since)
+
+    def leader_history(self) -> list[str]:
+        """Which broker began to lead which partition since the test began."""
+        return self._backend.leader_history(self._since)
 
     def clients(self) -> dict[str, str]:
         """The client ids of the last connections by the client's `host:port`, as far as they are known."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -56,6 +57,13 @@ class LocalBackend:
     def clients(self) -> dict[str, str]:
         return self.cluster.clients
 
+    def broker_log(self, since: float) -> list[str]:
+        beginning = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(since))}.{int(since * 1000) % 1000:03d}Z"
+        return [line for line in self.cluster.broker_log() if line >= beginning]
+
+    def leader_history(self, since: float) -> list[str]:
+        return [str(change) for change in self.cluster.leader_history() if change.at >= since]
+
     def forget(self, topics: list[str], faults: list[int]) -> None:
         for number in faults:
             self._faults.pop(number).undo()
@@ -74,7 +82,10 @@ class SharedLocalBackend(LocalBackend):
     @property
     def operations(self) -> tuple[Callable[..., object], ...]:
         """What other processes may ask for."""
-        return self.create_topic, self.add_fault, self.struck, self.undo_fault, self.clients, self.forget
+        return (
+            self.create_topic, self.add_fault, self.struck, self.undo_fault, self.clients, self.broker_log,
+            self.leader_history, self.forget,
+        )  # fmt: skip
 
     def add_fault(self, scope: str, kind: str, api: str, options: dict[str, Any]) -> int:
         given = {name: options[name] for name in ("topic", "client_id") if options[name] is not None}

@@ -29,10 +29,14 @@ if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
 LEFT_OPEN = "Kafka clients left open"
+BROKER_LOG, LEADERS = "Kafka broker log", "Kafka leaders"
+LINES_MAX = 200
+"""Of each section in the report of a test that failed."""
 _OWNER, _OUTPUT = "kafka_owner", "kafka_shared"
 _shared = pytest.StashKey[SharedBackend]()
 _left_open = pytest.StashKey[list[str]]()
 _failed = pytest.StashKey[bool]()
+_used = pytest.StashKey[list[Kafka]]()
 
 
 # -- the session -------------------------------------------------------------------------------------------------------
@@ -129,6 +133,7 @@ def kafka_cluster_factory(
             count, settings = told.with_arguments(brokers, config)
             cluster = clusters.enter_context(Cluster(count, config=settings, **others))
             kafka = Kafka(LocalBackend(cluster), request.node.name, next(_kafka_tokens))
+            request.node.stash.setdefault(_used, []).append(kafka)
             clusters.callback(lambda: _note_left_open(request.node, kafka, {}))
             return kafka
 
@@ -147,6 +152,7 @@ def kafka_external(request: pytest.FixtureRequest) -> Iterator[Kafka]:
 
 
 def _for_test(request: pytest.FixtureRequest, kafka: Kafka) -> Iterator[Kafka]:
+    request.node.stash.setdefault(_used, []).append(kafka)
     before = connections.to(kafka.bootstrap)
     yield kafka
     _note_left_open(request.node, kafka, before)
@@ -169,14 +175,31 @@ def _note_left_open(item: pytest.Item, kafka: Kafka, before: connections.Connect
     )
 
 
+# -- reports -------------------------------------------------------------------------------------------------------------
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     report = yield
     if report.failed:
         item.stash[_failed] = True  # its traceback keeps its clients
+        if call.when != "teardown":
+            report.sections.extend(_story(item.stash.get(_used, [])))
     elif call.when == "teardown" and (left := item.stash.get(_left_open, [])) and _failed not in item.stash:
         report.sections.append((LEFT_OPEN, "\n".join(left)))
     return report
+
+
+def _story(clusters: list[Kafka]) -> Iterator[tuple[str, str]]:
+    """What happened in these clusters since the test began."""
+    for kafka in clusters:
+        for title, ask in ((BROKER_LOG, kafka.broker_log), (LEADERS, kafka.leader_history)):
+            try:
+                lines = ask()
+            except KafkaFixtureError as error:  # the cluster may be why the test failed
+                lines = [str(error)]
+            if lines:
+                yield title, "\n".join(lines[-LINES_MAX:])
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:

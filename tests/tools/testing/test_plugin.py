@@ -83,6 +83,16 @@ def test_a_refusal_is_one_line(failing: Session) -> None:
     assert "kafka.py:" not in failing.output
 
 
+def test_the_report_of_a_failure_has_the_log_and_the_leaders(failing: Session) -> None:
+    log = [line for line in failing.section(plugin.BROKER_LOG) if "leads test_with_a_cluster_of_its_own-" in line]
+    history = [line for line in failing.section(plugin.LEADERS) if "test_with_a_cluster_of_its_own-" in line]
+    assert len(log) >= 2
+    first, second = (re.search(r"broker (\d) leads", line) for line in history)
+    assert first is not None
+    assert second is not None
+    assert first[1] != second[1]
+
+
 def test_the_cluster_ends_when_its_session_is_killed(directory: Path) -> None:
     with subprocess.Popen(
         command("-s", "styles.py", "-k", "test_plain", "--trace"), cwd=PROJECT, env=environment(directory),
