@@ -29,11 +29,10 @@ class Session:
     """Its temporary files."""
 
     def section(self, title: str) -> list[str]:
-        """The lines below a title in the output."""
-        found = re.search(
-            rf"^[=-]+ {re.escape(title)} [=-]+\n(.*?)(?=^[=-]{{3}}|\Z)", self.output, re.MULTILINE | re.DOTALL
-        )
-        return found[1].splitlines() if found else []
+        """The lines below each title of this text in the output."""
+        pattern = rf"^[=-]+ {re.escape(title)} [=-]+\n(.*?)(?=^[=-]{{3}}|\Z)"
+        texts = re.findall(pattern, self.output, re.MULTILINE | re.DOTALL)
+        return [line for text in texts for line in text.splitlines()]
 
 
 def command(*arguments: str) -> list[str]:
