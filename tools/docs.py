@@ -64,6 +64,7 @@ FILE_KEYS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("name", "barnabas", "text", "The name of the cluster. Processes of another cluster are refused."),
         ("host", "127.0.0.1", "an IP address or a host name", "Where the brokers listen."),
         ("data_dir", "data", "a directory", "Where the brokers keep their directories, relative to the file."),
+        ("log_format", "text", "text, json", "What log lines on stderr are: text, or a JSON object each."),
     ),
     "[[broker]], once for each broker": (
         ("id", "required", "0 to 2³¹−1", "The number of the broker."),
@@ -113,8 +114,8 @@ def configuration() -> str:
         "## Configs of topics",
         "",
         "They are given when a topic is created (`topics create --config NAME=VALUE`) or changed while it is in use",
-        "(`topics config`, AlterConfigs). A topic without a config of its own has the brokers' setting in the last",
-        "column, if the file gives one (the first that it gives counts), and else the default.",
+        "(`configs alter topic`, AlterConfigs). A topic without a config of its own has the brokers' setting in the",
+        "last column, if the file gives one (the first that it gives counts), and else the default.",
         "",
         "| config | default | values | what it does | setting of brokers |",
         "|---|---|---|---|---|",

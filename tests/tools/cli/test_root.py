@@ -6,11 +6,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
-from tools.cli.commands import COMMANDS
+from tools.cli.commands import COMMANDS, Command
 from tools.cli.root import main
 
 ROOT = Path(__file__).parents[3]
@@ -40,12 +43,22 @@ def test_help_lists_every_command_with_what_it_does(ended: Ending) -> None:
     assert max(map(len, out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS.values() if not command.is_program])
 def test_every_command_explains_itself_under_the_name_that_was_called(ended: Ending, name: str) -> None:
     for prog in ("barnabas", "python -m tools.cli"):
         code, out, _ = ended(name, "--help", prog=prog)
         assert code == 0
         assert out.startswith(f"usage: {prog} {name} ")
+
+
+@pytest.mark.slow  # their imports
+@pytest.mark.parametrize("command", [command for command in COMMANDS.values() if command.is_program])
+def test_a_program_explains_itself_under_either_name(ended: Ending, command: Command) -> None:
+    code, out, _ = ended(command.name, "--help")
+    assert code == 0
+    assert out.startswith(f"usage: barnabas {command.name} ")
+    module = command.load()
+    assert signature(module.main).parameters["prog"].default == f"python -m {module.__package__}"
 
 
 def test_version(ended: Ending) -> None:
@@ -75,6 +88,9 @@ def test_wrong_usage_is_explained(ended: Ending, arguments: tuple[str, ...], tol
     [
         (("brokers",), ENVIRONMENT),
         (("topics", "list"), ENVIRONMENT),
+        (("groups", "list"), ENVIRONMENT),
+        (("consume", "orders"), ENVIRONMENT),
+        (("produce", "orders"), ENVIRONMENT),
         (("--bootstrap", CLOSED, "brokers"), CLOSED),
         (("--bootstrap", CLOSED, "topics", "list"), CLOSED),
         (("topics", "--bootstrap", CLOSED, "list"), CLOSED),
@@ -112,9 +128,22 @@ def test_a_start_loads_no_command_but_its_own() -> None:
     assert done.stdout == "['tools.cli.administration.brokers']\n"
 
 
-@pytest.mark.parametrize("name", ["pipeline", "bench", "chaos", "simulator", "cli"])
-def test_modules_that_are_run_name_themselves_so(name: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", f"tools.{name}", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith(f"usage: python -m tools.{name} ")
+def test_a_module_that_is_run_names_itself_so() -> None:
+    command = [sys.executable, "-m", "tools.cli", "bench", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage: python -m tools.cli bench ")
+
+
+def test_a_program_without_its_package_says_how_to_install_it(ended: Ending, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> SimpleNamespace:
+        def main(*_: object) -> NoReturn:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+        return SimpleNamespace(main=main)
+
+    monkeypatch.setattr(Command, "load", lambda _: missing("confluent_kafka.admin"))
+    told = "barnabas chaos needs confluent_kafka, which is not installed: pip install 'barnabas[test]'\n"
+    assert ended("chaos") == (1, "", told)
+    monkeypatch.setattr(Command, "load", lambda _: missing("tools.nowhere"))
+    with pytest.raises(ModuleNotFoundError):
+        main(["chaos"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 import subprocess
@@ -160,6 +161,24 @@ def test_records_that_cannot_be_decoded_are_a_problem(directory: Path, capsys: p
     path.write_bytes(data)
     assert dump(path, "--verify") == 1
     assert f"{path}: byte 0, offset 50: " in capsys.readouterr().err
+
+
+def test_json_has_a_line_for_each_entry_and_a_summary(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dump(directory, "--records", "--json") == 0
+    *entries, summary = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    kinds = {"batch", "record", "offset index", "time index", "transaction", "producer", "epoch"}
+    assert {entry["entry"] for entry in entries} == kinds
+    batches = [entry for entry in entries if entry["entry"] == "batch"]
+    records = [entry for entry in entries if entry["entry"] == "record"]
+    assert (batches[0]["baseOffset"], batches[0]["isTransactional"], batches[0]["CreateTime"]) == (0, True, 1000)
+    last = records[-1]
+    assert (last["key"], last["value"], records[-2]["value"]) == ({"base64": "/w=="}, None, "grüße")
+    assert records[-2]["headers"] == [["trace", "1"]]
+    assert [entry["control"] for entry in records if "control" in entry] == ["ABORT"]
+    assert {**summary, "files": 0} == {
+        "entry": "summary", "files": 0, "batches": len(batches), "records": len(records), "problems": [],
+    }  # fmt: skip
+    assert summary["files"] >= len({entry["file"] for entry in entries})
 
 
 @pytest.mark.parametrize("name", ["nowhere", "nowhere/0.log"])
