@@ -25,7 +25,7 @@ SECTIONS: dict[str, tuple[Command, ...]] = {
     "a cluster": (
         Command("up", ".operations.up", "start a cluster, with or without a cluster file"),
         Command("down", ".operations.down", "stop the cluster of a data directory"),
-        Command("status", ".operations.status", "show brokers, leaders, rates and lag, once or again and again"),
+        Command("status", ".operations.status", "show brokers, leaders, rates and lag"),
         Command("doctor", ".operations.doctor", "name what is wrong with this machine or a cluster"),
     ),
     "topics and records": (
