@@ -65,6 +65,7 @@ FILE_KEYS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("name", "barnabas", "text", "The name of the cluster. Processes of another cluster are refused."),
         ("host", "127.0.0.1", "an IP address or a host name", "Where the brokers listen."),
         ("data_dir", "data", "a directory", "Where the brokers keep their directories, relative to the file."),
+        ("log_format", "text", "text, json", "What log lines on stderr are: text, or a JSON object each."),
     ),
     "[[broker]], once for each broker": (
         ("id", "required", "0 to 2³¹−1", "The number of the broker."),

@@ -622,13 +622,9 @@ def test_a_cluster_of_nobody_is_refused() -> None:
         Cluster(0)
 
 
-def test_only_a_process_can_be_paused(leaves_nothing: None) -> None:
-    with Cluster() as cluster, pytest.raises(HarnessError, match="use processes=True"):
-        cluster.pause(1)
-
-
-def test_the_dead_cannot_be_paused(leaves_nothing: None) -> None:
-    with Cluster(processes=True) as cluster:
+@SELDOM_WITH_PROCESSES
+def test_the_dead_cannot_be_paused(cluster_factory: ClusterFactory) -> None:
+    with cluster_factory() as cluster:
         cluster.kill(1)
         with pytest.raises(HarnessError, match="broker 1 is dead"):
             cluster.pause(1)

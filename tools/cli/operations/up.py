@@ -85,7 +85,8 @@ def _next_steps(options: argparse.Namespace, bootstrap: str, data_dir: Path) -> 
     where = "" if first == f"127.0.0.1:{PORT}" else f" --bootstrap {first}"
     program = options.program
     return [
-        f"the data is in {data_dir}; Ctrl-C stops the cluster. In another terminal:",
+        f"the data is in {data_dir}",
+        "Ctrl-C stops the cluster; in another terminal:",
         f"  {program} topics create orders{where}",
         f"  echo 'two cups' | {program} produce orders{where}",
         f"  {program} consume orders --from beginning --exit{where}",
