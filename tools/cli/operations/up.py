@@ -15,6 +15,7 @@ from pathlib import Path
 import attrs
 import orjson
 
+from tools.cli import output
 from tools.cli.operations import data_directory
 from tools.cli.operations.data_directory import PORT, Given
 
@@ -25,8 +26,7 @@ FORMATS = ("text", "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "example:\n  %(prog)s --brokers 1 --port 19092 --data /tmp/try"
+    output.add_example(parser, "%(prog)s --brokers 1 --port 19092 --data /tmp/try")
     parser.set_defaults(program=parser.prog.rpartition(" ")[0] or parser.prog)
     data_directory.add_arguments(parser)
     parser.add_argument(
