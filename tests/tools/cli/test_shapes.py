@@ -20,7 +20,10 @@ from tools.client.administration.transactions import Hanging, OpenTransaction
 from tools.client.metadata import TopicPartition
 from tools.client.producer import Producer
 
-ELSEWHERE = {"topics recover", "recover", "recover-metadata", "groups rebalances", "transactions find-hanging"}
+ELSEWHERE = {
+    "up", "down", "status", "doctor", "topics recover", "recover", "recover-metadata", "groups rebalances",
+    "transactions find-hanging",
+}  # fmt: skip
 """Where there is something to tell: beside the tests of what they do."""
 
 
