@@ -19,8 +19,7 @@ _LOOK_SECONDS = 0.05
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "example:\n  %(prog)s --data /tmp/try"
+    output.add_example(parser, "%(prog)s --data /tmp/try")
     data_directory.add_arguments(parser)
     parser.add_argument(
         "--seconds", metavar="S", type=float, default=60.0, help="how long to wait for the end (default: %(default)g)"

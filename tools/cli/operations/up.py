@@ -27,8 +27,7 @@ FORMATS = ("text", "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "example:\n  %(prog)s --brokers 1 --port 19092 --data /tmp/try"
+    output.add_example(parser, "%(prog)s --brokers 1 --port 19092 --data /tmp/try")
     parser.set_defaults(program=parser.prog.rpartition(" ")[0] or parser.prog)
     data_directory.add_arguments(parser)
     parser.add_argument(
