@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import psutil
@@ -24,6 +25,7 @@ from actors.harness import Cluster
 from tests.docs.page import Fence, Step
 from tests.docs.shown import is_shown, plain
 from tools.cli import root
+from tools.testing import plugin
 
 ROOT = Path(__file__).parents[2]
 PORTS = ("9092", "9093", "9094")
@@ -61,6 +63,12 @@ def ports_of(cluster: Cluster) -> dict[str, str]:
     return dict(zip(PORTS, [one.rpartition(":")[2] for one in cluster.bootstrap.split(",")], strict=True))
 
 
+def _pytest_options() -> str:
+    """The plugin, where this Python has Barnabas without its entry points."""
+    is_installed = any(one.name == "barnabas" for one in entry_points(group="pytest11"))
+    return "" if is_installed else f"-p {plugin.__name__}"
+
+
 class Terminal:
     def __init__(self, directory: Path, ports: Mapping[str, str], *, long: bool) -> None:
         self._directory = directory
@@ -89,6 +97,7 @@ class Terminal:
                 "HOME": str(directory),
                 "PYTHONPATH": str(ROOT),
                 "PYTHONDONTWRITEBYTECODE": os.environ.get("PYTHONDONTWRITEBYTECODE", ""),
+                "PYTEST_ADDOPTS": _pytest_options(),
                 "BARNABAS_BOOTSTRAP": f"127.0.0.1:{ports[PORTS[0]]}",
                 "TERM": "dumb",
                 "COLUMNS": "120",
