@@ -95,7 +95,9 @@ class Terminal:
             env={
                 "PATH": os.pathsep.join([str(bin_directory), str(Path(sys.executable).parent), os.environ["PATH"]]),
                 "HOME": str(directory),
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": os.pathsep.join(
+                    [str(ROOT), str(ROOT / "tools" / "wheel")]
+                ),  # as an editable install has it
                 "PYTHONDONTWRITEBYTECODE": os.environ.get("PYTHONDONTWRITEBYTECODE", ""),
                 "PYTEST_ADDOPTS": _pytest_options(),
                 "BARNABAS_BOOTSTRAP": f"127.0.0.1:{ports[PORTS[0]]}",
