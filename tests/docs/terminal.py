@@ -64,9 +64,9 @@ def ports_of(cluster: Cluster) -> dict[str, str]:
 
 
 def _pytest_options() -> str:
-    """The plugin, where this Python has Barnabas without its entry points."""
+    """No plugin that warns of what a page does not have; and ours, where Barnabas is here without its entry points."""
     is_installed = any(one.name == "barnabas" for one in entry_points(group="pytest11"))
-    return "" if is_installed else f"-p {plugin.__name__}"
+    return "-p no:asyncio" if is_installed else f"-p no:asyncio -p {plugin.__name__}"
 
 
 class Terminal:
