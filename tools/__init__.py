@@ -14,4 +14,5 @@ fuzz       `python -m tools.fuzz`: garbage at a live cluster
 holds      `python -m tools.holds`: how long a request holds a broker's loop
 bench      `python -m tools.bench NAME`: measurements, each beside the plain thing that does the same
 docs       `python -m tools.docs PAGE`: pages of docs/ that are made from the code
+wheel      how the checkout becomes a wheel with one package, `barnabas`
 """

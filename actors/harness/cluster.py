@@ -93,7 +93,9 @@ class Cluster:
         self._clients = KnownClients(self._protocol_faults)
         self._calendar = ShiftedClock()
         self._schedulers: dict[int, PausableScheduler] = {}
-        self._disks = {broker: BrokerDisk(partial(self._hold, broker)) for broker in self.brokers}
+        self._disks = {
+            broker: BrokerDisk(partial(self._hold, broker), is_temporary=data_dir is None) for broker in self.brokers
+        }
         self._paused: set[int] = set()
         self._history = LeaderHistory()
         self._lines = LogLines(log_level)
