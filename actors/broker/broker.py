@@ -90,6 +90,7 @@ class BrokerSpec:
     facts: ClusterFacts
     extra_actors: tuple[ExtraActor, ...] = ()
     log_level: str = "info"
+    log_format: str = "text"
     trace: tuple[str, ...] = ()
     """Ids of clients whose every request is logged."""
     cut_off: tuple[int, ...] = ()

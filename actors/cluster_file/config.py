@@ -181,6 +181,7 @@ class ClusterConfig:
     topics: tuple[TopicConfig, ...]
     file: Path | None = None  # as the user named it, for messages
     given: frozenset[str] | None = None  # the settings that the file names; None for those that are not the default
+    log_format: str = "text"
 
     @property
     def given_settings(self) -> dict[str, str]:
@@ -198,8 +199,9 @@ _CLUSTER: Rules = {
     "name": text(lambda value: value.strip() != "" and value.isprintable(), "is not a name; give a word to print"),
     "host": text(is_host, "is not a host; give an IP address or a host name, without a port"),
     "data_dir": _DIRECTORY,
+    "log_format": text(lambda value: value in ("text", "json"), 'is not a format of log lines; give "text" or "json"'),
 }
-_CLUSTER_DEFAULTS: Final = {"name": "barnabas", "host": "127.0.0.1", "data_dir": "data"}
+_CLUSTER_DEFAULTS: Final = {"name": "barnabas", "host": "127.0.0.1", "data_dir": "data", "log_format": "text"}
 _CONFIG: Rules = {name: BROKER_SETTINGS[name].kind.complaint for name in SETTINGS}
 _BROKER: Rules = {
     "id": Whole(0, 2**31 - 1).complaint,
@@ -287,7 +289,9 @@ class _Reading:
         config = _kafka_config(settings)
         data_dir = Path(self.resolved(head["data_dir"]))
         given = frozenset(self.table("config")) & SETTINGS.keys()
-        return ClusterConfig(head["name"], head["host"], data_dir, config, brokers, topics, self.file, given)
+        return ClusterConfig(
+            head["name"], head["host"], data_dir, config, brokers, topics, self.file, given, head["log_format"]
+        )
 
     def settings(self, raw: Table, brokers: int) -> Table:
         quoted = {name: value for name, value in raw.items() if name in SETTINGS or not isinstance(value, dict)}

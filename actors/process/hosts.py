@@ -160,7 +160,7 @@ def run_broker_process(spec: BrokerSpec) -> None:
         signal.signal(number, signal.SIG_IGN)
     _allow_descriptors()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    logs.configure(spec.log_level)
+    logs.configure(spec.log_level, form=spec.log_format)
     gc.freeze()  # imported objects stay alive: leave them out of collections
     try:
         trio.run(_run_until_signalled, spec)

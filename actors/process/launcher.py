@@ -294,7 +294,7 @@ async def open_launcher(
             specs = [
                 BrokerSpec(
                     broker.id, config.name, config.host, broker.port, broker.data_dir, socket_dir, facts,
-                    extra_actors, log_level, trace, advertised=broker.advertised,
+                    extra_actors, log_level, config.log_format, trace, advertised=broker.advertised,
                 )
                 for broker in config.brokers
             ]  # fmt: skip

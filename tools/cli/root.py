@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from tools.cli import output
-from tools.cli.commands import COMMANDS, SECTIONS, Command
+from tools.cli.commands import COMMANDS, OPTIONAL, SECTIONS, Command
 from tools.client.addresses import BOOTSTRAP_DEFAULT
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "barnabas") -> int:
     """Run one command; returns the exit code. `prog` is how the user calls this program."""
-    parser = _parser(prog)
+    parser = root_parser(prog)
     options = parser.parse_args(arguments)
     name, *own = options.command
     command = COMMANDS.get(name)
@@ -47,16 +47,23 @@ def command_parser(command: Command, prog: str) -> argparse.ArgumentParser:
 
 
 def _run(command: Command, arguments: list[str], prog: str) -> int:
-    module = command.load()
-    code: int = (
-        module.main(arguments, prog)
-        if command.is_program
-        else module.run(command_parser(command, prog).parse_args(arguments))
-    )
+    if not command.is_program:
+        code: int = command.load().run(command_parser(command, prog).parse_args(arguments))
+        return code
+    try:
+        code = command.load().main(arguments, prog)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in OPTIONAL:
+            raise
+        name = OPTIONAL[package]
+        print(f"{prog} needs {package}, which is not installed: pip install 'barnabas[{name}]'", file=sys.stderr)
+        return 1
     return code
 
 
-def _parser(prog: str) -> argparse.ArgumentParser:
+def root_parser(prog: str) -> argparse.ArgumentParser:
+    """The parser of what stands before the command."""
     width = max(map(len, COMMANDS))
     lines = [f"example:\n  {prog} topics list --bootstrap {BOOTSTRAP_DEFAULT}"]
     for title, section in SECTIONS.items():

@@ -6,11 +6,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
-from tools.cli.commands import COMMANDS
+import actors as brokers
+from tools import cli
+from tools.cli.commands import COMMANDS, Command
 from tools.cli.root import main
 
 ROOT = Path(__file__).parents[3]
@@ -40,12 +45,22 @@ def test_help_lists_every_command_with_what_it_does(ended: Ending) -> None:
     assert max(map(len, out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS.values() if not command.is_program])
 def test_every_command_explains_itself_under_the_name_that_was_called(ended: Ending, name: str) -> None:
-    for prog in ("barnabas", "python -m tools.cli"):
+    for prog in ("barnabas", f"python -m {cli.__name__}"):
         code, out, _ = ended(name, "--help", prog=prog)
         assert code == 0
         assert out.startswith(f"usage: {prog} {name} ")
+
+
+@pytest.mark.slow  # their imports
+@pytest.mark.parametrize("command", [command for command in COMMANDS.values() if command.is_program])
+def test_a_program_explains_itself_under_either_name(ended: Ending, command: Command) -> None:
+    code, out, _ = ended(command.name, "--help")
+    assert code == 0
+    assert out.startswith(f"usage: barnabas {command.name} ")
+    module = command.load()
+    assert signature(module.main).parameters["prog"].default == f"python -m {module.__package__}"
 
 
 def test_version(ended: Ending) -> None:
@@ -75,6 +90,9 @@ def test_wrong_usage_is_explained(ended: Ending, arguments: tuple[str, ...], tol
     [
         (("brokers",), ENVIRONMENT),
         (("topics", "list"), ENVIRONMENT),
+        (("groups", "list"), ENVIRONMENT),
+        (("consume", "orders"), ENVIRONMENT),
+        (("produce", "orders"), ENVIRONMENT),
         (("--bootstrap", CLOSED, "brokers"), CLOSED),
         (("--bootstrap", CLOSED, "topics", "list"), CLOSED),
         (("topics", "--bootstrap", CLOSED, "list"), CLOSED),
@@ -104,17 +122,30 @@ def test_a_wrong_address_is_told_with_where_it_came_from(ended: Ending, monkeypa
 
 def test_a_start_loads_no_command_but_its_own() -> None:
     program = (
-        "import sys; from tools.cli.root import main; main(['--bootstrap', '127.0.0.1:1', 'brokers']);"
-        "print(sorted(name for name in sys.modules if name.split('.')[0] in ('rich', 'trio', 'actors')"
-        " or name.startswith('tools.cli.') and name.count('.') == 3))"
+        f"import sys; from {cli.__name__}.root import main; main(['--bootstrap', '127.0.0.1:1', 'brokers']);"
+        f"print(sorted(name for name in sys.modules if name in ('rich', 'trio', '{brokers.__name__}')"
+        f" or name.startswith('{cli.__name__}.') and name.count('.') == {cli.__name__.count('.') + 2}))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "['tools.cli.administration.brokers']\n"
+    assert done.stdout == f"['{cli.__name__}.administration.brokers']\n"
 
 
-@pytest.mark.parametrize("name", ["pipeline", "bench", "chaos", "simulator", "cli"])
-def test_modules_that_are_run_name_themselves_so(name: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", f"tools.{name}", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith(f"usage: python -m tools.{name} ")
+def test_a_module_that_is_run_names_itself_so() -> None:
+    command = [sys.executable, "-m", cli.__name__, "bench", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"usage: python -m {cli.__name__} bench ")
+
+
+def test_a_program_without_its_package_says_how_to_install_it(ended: Ending, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> SimpleNamespace:
+        def main(*_: object) -> NoReturn:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+        return SimpleNamespace(main=main)
+
+    monkeypatch.setattr(Command, "load", lambda _: missing("confluent_kafka.admin"))
+    told = "barnabas chaos needs confluent_kafka, which is not installed: pip install 'barnabas[test]'\n"
+    assert ended("chaos") == (1, "", told)
+    monkeypatch.setattr(Command, "load", lambda _: missing("tools.nowhere"))
+    with pytest.raises(ModuleNotFoundError):
+        main(["chaos"])

@@ -30,7 +30,7 @@ def _drain(client: JsonClient, options: argparse.Namespace) -> int:
         text = f"broker {options.broker} may have partitions again"
     else:
         text = f"broker {options.broker} drains: {answer['moves']} partitions move away"
-    output.tell(options, answer, text)
+    output.tell(options, {"moves": 0, **answer}, text)
     if options.wait:
         with output.progress(options, f"broker {options.broker}") as show:
             _wait(client, options.broker, show)

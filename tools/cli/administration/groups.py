@@ -165,7 +165,7 @@ def _rebalances(client: JsonClient, options: argparse.Namespace) -> int:
         for one in answer["rebalances"]
     ]  # fmt: skip
     columns = ("began", "took ms", "generation", "members", "slowest", "cause")
-    return output.listing(options, answer, columns, output.fitted(columns, rows))
+    return output.listing(options, answer, columns, rows)
 
 
 # -- change ------------------------------------------------------------------------------------------------------------

@@ -63,11 +63,16 @@ def recover(client: JsonClient, options: argparse.Namespace) -> int:
     if not options.accept_loss:
         _show(options, found)
         return 0
+    done = []
     for one in found:
         name, number = one["topic"], one["partition"]
         answer = client.call("recover", topic=name, partition=number, survivors=options.survivors)
-        brokers = ", ".join(map(str, answer["survivors"]))
-        output.tell(options, answer, f"{name}-{number} goes on with {brokers} in generation {answer['generation']}")
+        survivors, generation = answer["survivors"], answer["generation"]
+        done.append({"topic": name, "partition": number, "survivors": survivors, "generation": generation})
+        if not options.json:
+            print(f"{name}-{number} goes on with {', '.join(map(str, survivors))} in generation {generation}")
+    if options.json:
+        output.tell(options, {"partitions": done}, "")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""List, describe, create, change and delete topics.
+"""List, describe, create, extend and delete topics. `configs` changes their configs.
 
 In a pipe, columns are separated by tabs and have no heading. `list` prints a line per topic: name, partitions,
 replicas, problems. Each line of `describe` begins with its subject: topic, config or partition.
@@ -28,13 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     more.add_argument("count", metavar="COUNT", type=int, help="the new number of partitions")
     more.add_argument("--assignment", type=output.assignment, help="the brokers of each new partition: 1,2,3/2,3,1")
     more.add_argument("--dry-run", action="store_true", help="only check whether that would work")
-    example = "%(prog)s orders retention.ms=60000 cleanup.policy="
-    change = output.add_action(actions, "config", "set or reset configs of a topic", example, _config)
-    change.add_argument("name", metavar="NAME")
-    change.add_argument(
-        "configs", metavar="KEY=VALUE", nargs="+", type=output.config, help="KEY= resets it to its default"
-    )
-    change.add_argument("--dry-run", action="store_true", help="only check whether that would work")
     text = "show what is left of partitions without leader, and continue without the lost replicas"
     recovery.add_choice(output.add_action(actions, "recover", text, recovery.EXAMPLE, recovery.recover))
     elect = output.add_action(actions, "elect", "elect the preferred leaders", "%(prog)s orders", _elect)
@@ -121,14 +114,6 @@ def _more(client: JsonClient, options: argparse.Namespace) -> int:
     )
     has = "would have" if options.dry_run else "has"
     output.tell(options, answer, f"topic {options.name} {has} {answer['partitions']} partitions")
-    return 0
-
-
-def _config(client: JsonClient, options: argparse.Namespace) -> int:
-    changes = {name: value or None for name, value in options.configs}
-    answer = client.call("alter_configs", name=options.name, configs=changes, validate_only=options.dry_run)
-    done = "could be changed" if options.dry_run else "changed"
-    output.tell(options, answer, f"configs of topic {options.name} {done}: {', '.join(changes)}")
     return 0
 
 

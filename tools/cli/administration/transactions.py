@@ -93,14 +93,15 @@ def _find_hanging(admin: Admin, options: argparse.Namespace) -> int:
     ]
     found = admin.transactions.find_hanging(wheres, options.older_than)
     if options.json:
-        output.tell(options, {"hanging": [_plain(one) for one in found]}, "")
+        output.tell(options, {"hanging": [plain(one) for one in found]}, "")
     elif found:
         columns = ("topic", "partition", "start offset", "producer", "epoch", "last written", "transactional id", "why")
         output.table(columns, [_row(one) for one in found], bad=lambda _row: True)
     return 1 if found else 0
 
 
-def _plain(one: Hanging) -> dict[str, Any]:
+def plain(one: Hanging) -> dict[str, Any]:
+    """In JSON."""
     told = asdict(one.transaction, recurse=False)
     topic, partition = told.pop("where")
     return {
@@ -122,7 +123,7 @@ def _abort(admin: Admin, options: argparse.Namespace) -> int:
         before = admin.transactions.describe(options.transactional_id)
         admin.transactions.fence(options.transactional_id)
         done = "aborted" if before.state == OPEN else "fenced; no transaction was open"
-        answer = {"transactional_id": options.transactional_id, "aborted": before.state == OPEN}
+        answer = _aborted(options, aborted=before.state == OPEN)
         output.tell(options, answer, f"{options.transactional_id}: {done}")
         return 0
     if options.transactional_id is not None or None in by_partition:
@@ -132,10 +133,15 @@ def _abort(admin: Admin, options: argparse.Namespace) -> int:
     for one in admin.transactions.open_in([where]):
         if one.start_offset == options.start_offset:
             admin.transactions.abort_hanging(one)
-            answer = {"topic": where.topic, "partition": where.partition, "start_offset": one.start_offset}
+            answer = _aborted(options, aborted=True)
             output.tell(options, answer, f"{where}: the transaction that began at {one.start_offset} is aborted")
             return 0
     raise ClientError(f"{where}: no transaction that is open began at offset {options.start_offset}")
+
+
+def _aborted(options: argparse.Namespace, *, aborted: bool) -> dict[str, Any]:
+    names = ("transactional_id", "topic", "partition", "start_offset")
+    return {**{name: getattr(options, name) for name in names}, "aborted": aborted}
 
 
 def _time(ms: int) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from struct import Struct
 from typing import TypeVar
 
+import orjson
 from attrs import Factory, define
 from crc32c import crc32c
 
@@ -24,6 +25,7 @@ from log.segment.producer_state import ProducerStates
 from log.segment.transaction_index import decode_transactions
 from protocol.errors import ProtocolError
 from protocol.records.batches import HEADER, BatchHeader, control_type, read_header, records
+from tools.cli import output
 
 T = TypeVar("T")
 CRC_FROM = 21
@@ -32,10 +34,15 @@ PROGRESS_ABOVE_BYTES = 64 << 20
 _SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
 
+class NoLog(Exception):
+    """The path names no file of a log."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    output.add_example(parser, "%(prog)s data/1/orders-0 --verify")
     parser.add_argument("path", metavar="PATH", type=Path, help="a partition's directory or one of its files")
     parser.add_argument("--records", action="store_true", help="print the records of each batch too")
+    parser.add_argument("--json", action="store_true", help="print JSON, a line for each entry, and then a summary")
     parser.add_argument(
         "--verify", action="store_true", help="print no batches: decode everything, compare indexes with the log"
     )
@@ -43,7 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Dump PATH; returns the exit code."""
-    dump = Dump(show=not options.verify, show_records=options.records, decode=options.records or options.verify)
+    dump = Dump(
+        show=not options.verify, show_records=options.records, decode=options.records or options.verify,
+        as_json=options.json,
+    )  # fmt: skip
     try:
         paths = _files_of(options.path)
         for path in paths:
@@ -51,17 +61,16 @@ def run(options: argparse.Namespace) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        print(
-            f"{error.filename or options.path}: {error.strerror}; give a log directory or a file of one",
-            file=sys.stderr,
-        )
-        return 2
+        reason = f"{error.filename or options.path}: {error.strerror}; give a log directory or a file of one"
+        return output.failed(options, NoLog(reason), code=2)
     if not paths:
-        print(f"{options.path}: no file of a log is here; give a partition's directory or a .log file", file=sys.stderr)
-        return 2
+        reason = f"{options.path}: no file of a log is here; give a partition's directory or a .log file"
+        return output.failed(options, NoLog(reason), code=2)
     for problem in dump.problems:
         print(problem, file=sys.stderr)
-    print(f"{dump.files} files, {dump.batches} batches, {dump.record_count} records, {len(dump.problems)} problems")
+    counts = {"files": dump.files, "batches": dump.batches, "records": dump.record_count}
+    text = f"{', '.join(f'{count} {name}' for name, count in counts.items())}, {len(dump.problems)} problems"
+    output.tell(options, {"entry": "summary", **counts, "problems": dump.problems}, text)
     return 1 if dump.problems else 0
 
 
@@ -79,6 +88,7 @@ class Dump:
     show: bool
     show_records: bool
     decode: bool
+    as_json: bool = False
     files: int = 0
     batches: int = 0
     record_count: int = 0
@@ -86,7 +96,8 @@ class Dump:
 
     def file(self, path: Path) -> None:
         self.files += 1
-        self._print(f"Dumping {path}")
+        if self.show and not self.as_json:
+            print(f"Dumping {path}")
         match path.suffix:
             case ".log":
                 self._segment(path)
@@ -120,8 +131,7 @@ class Dump:
             if header.leader_epoch < epoch:
                 self._problem(path, f"{where}: leader epoch {header.leader_epoch} after {epoch}")
             next_offset, epoch = max(next_offset, header.next_offset), max(epoch, header.leader_epoch)
-            if self.show:
-                print(_batch_line(header, position, valid=valid))
+            self._entry(path, "batch", _batch_fields(header, position, valid=valid))
             if self.decode and valid:
                 self._records(path, where, header, batch)
 
@@ -155,12 +165,13 @@ class Dump:
             for record in records(batch, limit=DECOMPRESSED_BYTES_MAX):
                 if not self.show_records:
                     continue
-                control = f" control: {control_type(record).name}" if header.is_control else ""
-                headers = " ".join(f"{name}={_text(value)}" for name, value in record.headers)
-                print(
-                    f"| offset: {record.offset} timestamp: {record.timestamp} key: {_text(record.key)} "
-                    f"value: {_text(record.value)} headers: [{headers}]{control}"
-                )
+                text = output.plain_data if self.as_json else _text
+                fields = {
+                    "offset": record.offset, "timestamp": record.timestamp, "key": text(record.key),
+                    "value": text(record.value), "headers": [[name, text(value)] for name, value in record.headers],
+                }  # fmt: skip
+                control = {"control": control_type(record).name} if header.is_control else {}
+                self._entry(path, "record", {**fields, **control}, mark="| ")
         except ProtocolError as error:
             self._problem(path, f"{where}: {error}")
 
@@ -171,8 +182,7 @@ class Dump:
         last_offset = last_position = -1
         for relative, position in self._entries(path, OFFSET_ENTRY):
             offset = base_offset + relative
-            if self.show:
-                print(f"offset: {offset} position: {position}")
+            self._entry(path, "offset index", {"offset": offset, "position": position})
             if relative <= last_offset or position <= last_position:
                 self._problem(path, f"offset {offset}: entries go back")
             elif batches is not None and batches.get(position) is None:
@@ -188,8 +198,7 @@ class Dump:
         last_timestamp = last_offset = -1
         for timestamp, relative in self._entries(path, TIME_ENTRY):
             offset = base_offset + relative
-            if self.show:
-                print(f"timestamp: {timestamp} offset: {offset}")
+            self._entry(path, "time index", {"timestamp": timestamp, "offset": offset})
             if timestamp <= last_timestamp or relative <= last_offset:
                 self._problem(path, f"offset {offset}: entries go back")
             elif timestamps is not None and timestamps.get(offset, -1) != timestamp:
@@ -198,22 +207,24 @@ class Dump:
 
     def _transaction_index(self, path: Path) -> None:
         for entry in self._decoded(path, decode_transactions):
-            self._print(
-                f"producerId: {entry.producer_id} firstOffset: {entry.first_offset} "
-                f"lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}"
-            )
+            fields = {
+                "producerId": entry.producer_id, "firstOffset": entry.first_offset, "lastOffset": entry.last_offset,
+                "lastStableOffset": entry.last_stable_offset,
+            }  # fmt: skip
+            self._entry(path, "transaction", fields)
 
     def _snapshot(self, path: Path) -> None:
         for producer in self._decoded(path, ProducerStates.decode, " (Apache Kafka's own snapshots have another form)"):
-            self._print(
-                f"producerId: {producer.id} producerEpoch: {producer.epoch} "
-                f"lastSequence: {producer.last_sequence} batches: {len(producer.batches)} "
-                f"coordinatorEpoch: {producer.coordinator_epoch} transactionStart: {producer.transaction_start}"
-            )
+            fields = {
+                "producerId": producer.id, "producerEpoch": producer.epoch, "lastSequence": producer.last_sequence,
+                "batches": len(producer.batches), "coordinatorEpoch": producer.coordinator_epoch,
+                "transactionStart": producer.transaction_start,
+            }  # fmt: skip
+            self._entry(path, "producer", fields)
 
     def _epochs(self, path: Path) -> None:
         for entry in self._decoded(path, EpochCache.decode):
-            self._print(f"epoch: {entry.epoch} startOffset: {entry.start_offset}")
+            self._entry(path, "epoch", {"epoch": entry.epoch, "startOffset": entry.start_offset})
 
     def _decoded(self, path: Path, decode: Callable[[bytes, str], Iterable[T]], hint: str = "") -> Iterator[T]:
         """The entries of a small file; damage is a problem."""
@@ -222,9 +233,14 @@ class Dump:
         except LogError as error:
             self.problems.append(f"{error}{hint}")
 
-    def _print(self, line: str) -> None:
-        if self.show:
-            print(line)
+    def _entry(self, path: Path, entry: str, fields: Mapping[str, object], mark: str = "") -> None:
+        """Print an entry of a file, as Kafka's own dump does or as JSON."""
+        if not self.show:
+            return
+        if self.as_json:
+            print(orjson.dumps({"file": str(path), "entry": entry, **fields}).decode())
+        else:
+            print(mark + " ".join(f"{name}: {_shown(value)}" for name, value in fields.items()))
 
     def _entries(self, path: Path, form: Struct) -> Iterator[tuple[int, int]]:
         """The entries of an index file, without the zeros that Apache Kafka keeps behind those of an active one."""
@@ -255,16 +271,21 @@ def _base_offset(path: Path) -> int:
     return int(path.stem) if path.stem.isdigit() else 0
 
 
-def _batch_line(header: BatchHeader, position: int, *, valid: bool) -> str:
-    kind = "LogAppendTime" if header.is_log_append_time else "CreateTime"
-    return (
-        f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count} "
-        f"baseSequence: {header.base_sequence} lastSequence: {header.last_sequence} producerId: {header.producer_id} "
-        f"producerEpoch: {header.producer_epoch} partitionLeaderEpoch: {header.leader_epoch} "
-        f"isTransactional: {str(header.is_transactional).lower()} isControl: {str(header.is_control).lower()} "
-        f"position: {position} {kind}: {header.max_timestamp} size: {header.size} magic: {header.magic} "
-        f"compresscodec: {header.codec.name.lower()} crc: {header.crc} isvalid: {str(valid).lower()}"
-    )
+def _batch_fields(header: BatchHeader, position: int, *, valid: bool) -> dict[str, object]:
+    return {
+        "baseOffset": header.base_offset, "lastOffset": header.last_offset, "count": header.record_count,
+        "baseSequence": header.base_sequence, "lastSequence": header.last_sequence, "producerId": header.producer_id,
+        "producerEpoch": header.producer_epoch, "partitionLeaderEpoch": header.leader_epoch,
+        "isTransactional": header.is_transactional, "isControl": header.is_control, "position": position,
+        "LogAppendTime" if header.is_log_append_time else "CreateTime": header.max_timestamp, "size": header.size,
+        "magic": header.magic, "compresscodec": header.codec.name.lower(), "crc": header.crc, "isvalid": valid,
+    }  # fmt: skip
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{' '.join(f'{name}={text}' for name, text in value)}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _text(data: bytes | None) -> str:

@@ -8,7 +8,6 @@ started again. Other directories that return drop their metadata and get it from
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,8 +22,8 @@ _COLUMNS = ("broker", "directory", "epoch", "log end", "complete", "generation",
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "example:\n  %(prog)s cluster.toml --accept-loss"
+    output.add_example(parser, "%(prog)s cluster.toml --accept-loss")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("file", metavar="FILE", type=Path, help="the cluster's file, as cluster.toml")
     parser.add_argument(
         "--survivors",
@@ -51,27 +50,32 @@ def run(options: argparse.Namespace) -> int:
         config = load(options.file)
         if options.accept_loss:
             made = recover(config, options.survivors or ())
-            brokers = ", ".join(str(voter.broker) for voter in made.voters)
-            print(f"generation {made.generation} of the metadata begins with {brokers} when the cluster is started")
+            brokers = [voter.broker for voter in made.voters]
+            text = f"generation {made.generation} of the metadata begins with {', '.join(map(str, brokers))} when the"
+            output.tell(options, {"generation": made.generation, "brokers": brokers}, f"{text} cluster is started")
         else:
-            _show(config, copies_in(config), read_formation(config.data_dir) or Formation((), {}))
+            _show(options, config, copies_in(config), read_formation(config.data_dir) or Formation((), {}))
     except (ConfigError, DirectoryInUse, FormationError, IdentityError, RecoveryRefused, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
+        return output.failed(options, error)
     return 0
 
 
-def _show(config: ClusterConfig, copies: list[MetadataCopy], formed: Formation) -> None:
+def _show(options: argparse.Namespace, config: ClusterConfig, copies: list[MetadataCopy], formed: Formation) -> None:
     rows: list[output.Row] = [
-        (one.voter.broker, one.path, one.last_epoch, one.end_offset, one.is_complete, one.generation,
+        (one.voter.broker, str(one.path), one.last_epoch, one.end_offset, one.is_complete, one.generation,
          one.membership.brokers, "" if one.keeps_log(formed) else "was given up before")
         for one in copies
     ]  # fmt: skip
     there = {one.voter.broker for one in copies}
     rows += [
-        (broker.id, broker.data_dir, *[""] * 5, "has no metadata")
+        (broker.id, str(broker.data_dir), *[""] * 5, "has no metadata")
         for broker in config.brokers
         if broker.id not in there
     ]
+    if options.json:
+        names = [column.replace(" ", "_") for column in _COLUMNS]
+        told = [dict(zip(names, [None if value == "" else value for value in row], strict=True)) for row in rows]
+        output.tell(options, {"metadata": told}, "")
+        return
     output.table(_COLUMNS, rows, kind="metadata")
     print("nothing was changed; --accept-loss goes on with the voters that are there, or with those of --survivors")

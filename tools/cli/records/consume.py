@@ -3,14 +3,12 @@
 With `--group` its partitions are shared with the group's other members, and the printed records are committed.
 
 In a pipe: a line per record, its value alone, byte for byte. In a terminal: also partition, offset, time and key, in
-colours; an absent key or value is null.
+colours. An absent key is shown as (no key), a tombstone as (no value), and an empty one as "".
 """
 
 from __future__ import annotations
 
 import argparse
-import base64
-import os
 import string
 import sys
 from collections.abc import Callable
@@ -20,10 +18,9 @@ from typing import Any
 import orjson
 
 from protocol.records.record import Record
-from tools.cli import output
+from tools.cli import output, tables
 from tools.cli.records import group_reader
 from tools.client.consumer import Consumer
-from tools.client.errors import ClientError
 from tools.client.metadata import TopicPartition
 from tools.client.offsets import EARLIEST, LATEST
 
@@ -32,7 +29,7 @@ _POLL_SECONDS = 0.5
 _FIELDS = ("topic", "partition", "offset", "timestamp", "time", "key", "value", "headers")
 _DIM, _KEY, _PLAIN = "\x1b[2m", "\x1b[36m", "\x1b[0m"
 _ABSENT = "null"
-_VISIBLE = {code: 0x2400 + code for code in range(32) if code != 9} | {0x7F: 0x2421}
+_EMPTY = '""'
 Show = Callable[[TopicPartition, Record], bytes]
 
 
@@ -70,14 +67,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    return output.run_in_kafkas_protocol(lambda: _run(options), options)
+
+
+def _run(options: argparse.Namespace) -> int:
     isolation = "read_committed" if options.committed else "read_uncommitted"
     try:
         if options.group is not None:
             return group_reader.read(options, _reset(options), isolation, _SECONDS, _shower(options))
-        with Consumer(options.bootstrap, isolation=isolation, block=_SECONDS, client_id="barnabas-cli") as consumer:
+        with Consumer(options.bootstrap, isolation=isolation, block=_SECONDS, client_id=output.CLIENT_ID) as consumer:
             return _consume(consumer, options)
-    except (ClientError, ValueError) as error:
-        return output.failed(error)
+    except ValueError as error:
+        return output.failed(options, error)
 
 
 def _consume(consumer: Consumer, options: argparse.Namespace) -> int:
@@ -130,7 +131,7 @@ def _shower(options: argparse.Namespace) -> Show:
     if options.format is not None:
         return partial(_formatted, options.format)
     if sys.stdout.isatty():
-        return partial(_readable, *((_DIM, _KEY, _PLAIN) if "NO_COLOR" not in os.environ else ("", "", "")))
+        return partial(_readable, *((_DIM, _KEY, _PLAIN) if output.has_colours() else ("", "", "")))
     return _value_alone
 
 
@@ -139,17 +140,14 @@ def _value_alone(_: TopicPartition, record: Record) -> bytes:
 
 
 def _readable(dim: str, colour: str, plain: str, where: TopicPartition, record: Record) -> bytes:
-    fields = _fields(where, record)
-    place = f"{dim}{where.partition}:{record.offset} {fields['time']}{plain}"
-    absent = f"{dim}{_ABSENT}{plain}"
-    key = absent if record.key is None else f"{colour}{_visible(fields['key'])}{plain}"
-    value = absent if record.value is None else _visible(fields["value"])
+    def shown(data: bytes | None, begin: str, absent: str) -> str:
+        if data:
+            return f"{begin}{tables.visible(_text(data))}{plain if begin else ''}"
+        return f"{dim}{absent if data is None else _EMPTY}{plain}"
+
+    place = f"{dim}{where.partition}:{record.offset} {_time(record.timestamp)}{plain}"
+    key, value = shown(record.key, colour, "(no key)"), shown(record.value, "", "(no value)")
     return f"{place} {key} {value}\n".encode("utf-8", "replace")
-
-
-def _visible(text: str) -> str:
-    """Text without control characters, which a terminal would execute."""
-    return text.translate(_VISIBLE)
 
 
 def _formatted(text: str, where: TopicPartition, record: Record) -> bytes:
@@ -186,24 +184,14 @@ def _as_json(where: TopicPartition, record: Record) -> bytes:
         "partition": where.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": _json_text(record.key),
-        "value": _json_text(record.value),
+        "key": output.plain_data(record.key),
+        "value": output.plain_data(record.value),
         "headers": [
-            [name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), _json_text(value)]
+            [name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), output.plain_data(value)]
             for name, value in record.headers
         ],
     }
     return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _json_text(data: bytes | None) -> str | dict[str, str] | None:
-    """UTF-8 as text, other bytes as base64."""
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,9 +16,11 @@ from hypothesis import strategies as st
 from actors.harness import Cluster
 from tests.actors.waiting import wait_until
 from tests.naming import unique
+from tests.tools.cli.likeness import assert_like
 from tools.cli.administration import offset_plan
 from tools.cli.administration.offset_plan import BadFile, Log, Move, plan, read_offsets
 from tools.cli.root import main
+from tools.cli.shapes import SHAPES
 from tools.client.admin import Admin
 from tools.client.consumer import Consumer
 from tools.client.metadata import TopicPartition
@@ -70,6 +73,10 @@ def group(bootstrap: str, topic: str) -> str:
     with Admin(bootstrap) as admin:
         admin.groups.alter_offsets(name, {(topic, 0): 4, (topic, 1): 10})
     return name
+
+
+def without_colours(text: str) -> str:
+    return re.sub(r"\x1b\[\d*m", "", text)
 
 
 def offsets(bootstrap: str, group: str) -> list[int]:
@@ -149,7 +156,9 @@ def test_the_reasons_of_rebalances_are_told(command: Command, topic: str) -> Non
     joined, left = command("groups", "rebalances", name).rows
     assert joined[-1].endswith("joined")
     assert "left" in left[-1]
-    (first, *_) = json.loads(command("groups", "rebalances", name, "--json").out)["rebalances"]
+    answer = json.loads(command("groups", "rebalances", name, "--json").out)
+    assert_like(SHAPES["groups rebalances"].sample, answer)
+    (first, *_) = answer["rebalances"]
     assert len(first["members"]) == 1
 
 
@@ -162,7 +171,8 @@ def test_member_ids_are_shortened_in_a_narrow_terminal(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
     narrow = command("groups", "rebalances", name).out
-    assert f"{member[:6]}…{member[-5:]}" in narrow
+    assert re.search(rf"{member[:5]}\S*…\S*{member[-4:]}", narrow)
+    assert max(map(len, without_colours(narrow).splitlines())) <= 80
     assert member not in "".join(narrow.split()), "the id is not wrapped over several lines"
     monkeypatch.setenv("COLUMNS", "300")
     assert member in command("groups", "rebalances", name).out

@@ -18,6 +18,7 @@ import pytest
 from actors.harness import Cluster
 from tests.actors.waiting import wait_until
 from tests.naming import unique
+from tools import cli
 from tools.cli.root import main
 from tools.client import json_client
 from tools.client.addresses import addresses, shown
@@ -113,7 +114,7 @@ def test_topics_are_described_in_a_terminal(command: Command, in_terminal: Comma
     assert re.search(r"retention\.ms +60000", without_colours(out))
     listed = without_colours(in_terminal("topics", "list").out)
     assert re.search(r"topic +partitions +replicas +problems", listed)
-    assert re.search(rf"{name} +1 +3 ", listed)
+    assert re.search(rf"{name} +1 +3$", listed, re.MULTILINE)
 
 
 def test_a_weak_topic_is_warned_of_on_stderr(command: Command, name: str) -> None:
@@ -128,10 +129,6 @@ def test_a_topic_is_changed(command: Command, name: str) -> None:
     command("topics", "create", name, "--partitions", 1, "--replication-factor", 3, "--config", "retention.ms=1")
     assert command("topics", "add-partitions", name, 2, "--dry-run").out == f"topic {name} would have 2 partitions\n"
     assert command("topics", "add-partitions", name, 2).out == f"topic {name} has 2 partitions\n"
-    changed = command("topics", "config", name, "retention.ms=", "segment.bytes=1048576")
-    assert changed.out == f"configs of topic {name} changed: retention.ms, segment.bytes\n"
-    soon(lambda: "config\tsegment.bytes\t1048576" in command("topics", "describe", name).lines)
-    assert "retention.ms" not in command("topics", "describe", name).out
     assert command("topics", "elect", name).code == command("topics", "elect").code == 0
 
 
@@ -230,7 +227,6 @@ def test_a_broker_is_drained_and_welcome_again(capsys: pytest.CaptureFixture[str
         ["topics", "create", "a", "--config", "retention.ms"],
         ["topics", "create", "a", "--config", "=5"],
         ["topics", "create", "a", "--assignment", "1,2/x"],
-        ["topics", "config", "a"],
         ["move", "a", "0"],
         ["move", "a", "0", "1,2", "--cancel"],
         ["move", "a", "0", "1,,2"],
@@ -252,7 +248,7 @@ def test_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureFix
     "arguments",
     [
         [], ["topics"], ["topics", "list"], ["topics", "describe"], ["topics", "create"], ["topics", "delete"],
-        ["topics", "add-partitions"], ["topics", "config"], ["topics", "elect"], ["brokers"], ["move"], ["drain"],
+        ["topics", "add-partitions"], ["topics", "elect"], ["brokers"], ["move"], ["drain"],
     ],
     ids=lambda arguments: " ".join(arguments) or "cli",
 )  # fmt: skip
@@ -264,7 +260,7 @@ def test_every_help_has_an_example(arguments: list[str], capsys: pytest.CaptureF
 
 
 def test_a_pipe_does_not_wait_for_rich() -> None:
-    program = "import sys; from tools.cli.root import main; main(['brokers', '--bootstrap', '127.0.0.1:1']); "
+    program = f"import sys; from {cli.__name__}.root import main; main(['brokers', '--bootstrap', '127.0.0.1:1']); "
     program += "print([name for name in sys.modules if name.split('.')[0] in ('rich', 'trio')])"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 import subprocess
@@ -18,6 +19,7 @@ from log.partition.partition_log import PartitionLog
 from protocol.records.batches import ControlType, Record, build_batch
 from protocol.records.compression import Codec
 from tests.log.log_model import batch, marker, offset_for_time, open_log, put, stamped
+from tools import cli
 from tools.cli.root import main
 
 ROOT = Path(__file__).parents[4]
@@ -162,6 +164,24 @@ def test_records_that_cannot_be_decoded_are_a_problem(directory: Path, capsys: p
     assert f"{path}: byte 0, offset 50: " in capsys.readouterr().err
 
 
+def test_json_has_a_line_for_each_entry_and_a_summary(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dump(directory, "--records", "--json") == 0
+    *entries, summary = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    kinds = {"batch", "record", "offset index", "time index", "transaction", "producer", "epoch"}
+    assert {entry["entry"] for entry in entries} == kinds
+    batches = [entry for entry in entries if entry["entry"] == "batch"]
+    records = [entry for entry in entries if entry["entry"] == "record"]
+    assert (batches[0]["baseOffset"], batches[0]["isTransactional"], batches[0]["CreateTime"]) == (0, True, 1000)
+    last = records[-1]
+    assert (last["key"], last["value"], records[-2]["value"]) == ({"base64": "/w=="}, None, "grüße")
+    assert records[-2]["headers"] == [["trace", "1"]]
+    assert [entry["control"] for entry in records if "control" in entry] == ["ABORT"]
+    assert {**summary, "files": 0} == {
+        "entry": "summary", "files": 0, "batches": len(batches), "records": len(records), "problems": [],
+    }  # fmt: skip
+    assert summary["files"] >= len({entry["file"] for entry in entries})
+
+
 @pytest.mark.parametrize("name", ["nowhere", "nowhere/0.log"])
 def test_a_path_that_does_not_exist_is_told_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
@@ -209,7 +229,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path, batches: int)
     """As with `| head -1`: quietly, whether the output fits into a buffer or not."""
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(b"".join(bytes(stamped(batch(), offset, 0)) for offset in range(batches)))
-    command = [sys.executable, "-m", "tools.cli", "dump-log", str(path)]
+    command = [sys.executable, "-m", cli.__name__, "dump-log", str(path)]
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, env=buffered, stdout=pipe, stderr=pipe) as process:

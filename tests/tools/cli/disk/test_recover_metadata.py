@@ -15,7 +15,9 @@ from actors.harness import Cluster
 from actors.messages.controller import DescribeQuorum
 from actors.process.formation import read_formation
 from tests.actors.waiting import wait_until
+from tests.tools.cli.likeness import assert_like
 from tools.cli.root import main
+from tools.cli.shapes import SHAPES
 from tools.client.json_client import JsonClient
 
 TOPIC = "orders"
@@ -60,13 +62,17 @@ def test_one_surviving_directory_goes_on_and_those_that_come_back_form_no_second
     told = capsys.readouterr().out
     assert f"metadata\t1\t{data_dir / '1'}" in told
     assert "has no metadata" in told
+    assert main(["recover-metadata", str(file), "--json"]) == 0
+    assert_like(SHAPES["recover-metadata"].sample, orjson.loads(capsys.readouterr().out))
     assert read_formation(data_dir).generation == 0  # type: ignore[union-attr]
     assert main(["recover-metadata", str(file), "--accept-loss"]) == 0
     assert capsys.readouterr().out == "generation 1 of the metadata begins with 1 when the cluster is started\n"
     with Cluster(1, data_dir=data_dir, log_level="error") as cluster, JsonClient(cluster.bootstrap) as client:
         cluster.admin.create_topic("later", 1, 1)
         wait_until(lambda: TOPIC in topics_of(client), lambda: f"{topics_of(client)}")
-        assert main(["topics", "recover", "--accept-loss", "--bootstrap", cluster.bootstrap]) == 0
+        capsys.readouterr()
+        assert main(["recover", "--accept-loss", "--json", "--bootstrap", cluster.bootstrap]) == 0
+        assert_like(SHAPES["recover"].after_loss, orjson.loads(capsys.readouterr().out))
         client.call("produce", topic=TOPIC, partition=0, value="alone", acks=1)
     for broker in ("2", "3"):  # the old majority comes back, as it was
         shutil.move(tmp_path / f"lost-{broker}", data_dir / broker)

@@ -16,6 +16,7 @@ import pytest
 
 from actors.harness import Cluster
 from tests.naming import unique
+from tools import cli
 from tools.cli.root import main
 from tools.client.producer import Producer
 
@@ -81,7 +82,7 @@ def test_an_empty_key_is_not_shown_as_an_absent_one(run: Command) -> None:
     run("produce", name, "--partition", 0, "--key", ":", given=b":empty\nabsent\n")
     assert run("consume", name, "--exit", "--format", "[{key}] {value}") == b"[] empty\n[null] absent\n"
     out = re.sub(r"\x1b\[\d+m", "", run("consume", name, "--exit", terminal=True).decode()).splitlines()
-    assert [line[28:] for line in out] == [" empty", "null absent"]
+    assert [line[28:] for line in out] == ['"" empty', "(no key) absent"]
 
 
 def test_json_tells_everything(run: Command, topic: str) -> None:
@@ -120,8 +121,8 @@ def test_terminal_gets_colours_and_no_commands_of_the_records(run: Command, topi
     assert "\x1b[36mk\x1b[0m" in out
     assert "\x1b[2J" not in out
     plain = re.sub(r"\x1b\[\d+m", "", out).splitlines()
-    assert re.fullmatch(r"0:0 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} null grüße", plain[0])
-    assert plain[2].endswith(" k null")
+    assert re.fullmatch(r"0:0 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \(no key\) grüße", plain[0])
+    assert plain[2].endswith(" k (no value)")
 
 
 def test_what_is_refused_is_told_in_one_line(run: Command, topic: str) -> None:
@@ -158,7 +159,7 @@ def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_follower_ends_cleanly_on_ctrl_c(bootstrap: str, topic: str) -> None:
-    command = [sys.executable, "-m", "tools.cli", "consume", topic, "--format", "{offset}", "--bootstrap", bootstrap]
+    command = [sys.executable, "-m", cli.__name__, "consume", topic, "--format", "{offset}", "--bootstrap", bootstrap]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(3)] == [b"0\n", b"1\n", b"2\n"]
