@@ -23,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-transcripts", action="store_true", help="write tests/log/raft/transcripts again from what happens"
     )
+    parser.addoption("--rewrite-pages", action="store_true", help="write what commands print into README.md and docs/")
     parser.addoption("--spark-kills", type=int, default=1, help="how often tests/tools/spark kills a driver")
     parser.addoption("--chaos-seconds", type=float, default=15.0, help="how long tests/chaos lets things go wrong")
 
@@ -37,6 +38,7 @@ SLOW = (
     "actors/test_largest_records.py",
     "actors/test_full_disk.py",
     "compat/",
+    "docs/",
     "actors/serving/kafka/handlers/",
     "actors/test_broker_deaths.py",
     "actors/test_cluster_command.py",

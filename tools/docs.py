@@ -1,4 +1,6 @@
-"""Generates the pages of docs/ that are made from the code:  python -m tools.docs apis configuration commands
+"""Generates the pages of docs/reference/ that are made from the code:
+
+    python -m tools.docs apis configuration commands
 
 The docstring of an API's handler says what it does and what it leaves out; the table of settings,
 log/settings/table.py, says what each setting does; commands explain themselves (tools/cli/reference.py).
@@ -18,7 +20,7 @@ from log.topic_configs import spelled
 from protocol.apis import Api
 from tools.cli import reference
 
-DIRECTORY = Path(__file__).parent.parent / "docs"
+DIRECTORY = Path(__file__).parent.parent / "docs" / "reference"
 _LEFT_OUT = "Left out:"
 
 
@@ -153,7 +155,7 @@ def main(arguments: list[str]) -> int:
     if not arguments or any(name not in PAGES for name in arguments):
         print(f"usage: python -m tools.docs {' | '.join(PAGES)}", file=sys.stderr)
         return 2
-    DIRECTORY.mkdir(exist_ok=True)
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
     for name in arguments:
         path = DIRECTORY / f"{name}.md"
         path.write_text(PAGES[name](), encoding="utf-8")

@@ -31,6 +31,7 @@ from actors.control.admin import Admin
 from actors.harness.calendar_clock import ClusterClock, ShiftedClock
 from actors.harness.disks import BrokerDisk, TroubledFilesystem
 from actors.harness.errors import HarnessError
+from actors.harness.known_clients import KnownClients
 from actors.harness.leader_history import LeaderChange, LeaderHistory, WatchedLeadership
 from actors.harness.log_lines import LogLines
 from actors.harness.options import kafka_config
@@ -89,9 +90,12 @@ class Cluster:
         self._advertised = dict(advertised or {})
         self._cut: set[frozenset[int]] = set()
         self._protocol_faults = ProtocolFaults()
+        self._clients = KnownClients(self._protocol_faults)
         self._calendar = ShiftedClock()
         self._schedulers: dict[int, PausableScheduler] = {}
-        self._disks = {broker: BrokerDisk(partial(self._hold, broker)) for broker in self.brokers}
+        self._disks = {
+            broker: BrokerDisk(partial(self._hold, broker), is_temporary=data_dir is None) for broker in self.brokers
+        }
         self._paused: set[int] = set()
         self._history = LeaderHistory()
         self._lines = LogLines(log_level)
@@ -166,6 +170,11 @@ class Cluster:
     def alive(self) -> tuple[int, ...]:
         """The brokers that were not killed or ended; a paused one is among them."""
         return tuple(self._running.pids)
+
+    @property
+    def clients(self) -> dict[str, str]:
+        """The client id by the client's `host:port`, of the last connections; none if brokers have a process each."""
+        return self._clients.ids
 
     @property
     def _awake(self) -> tuple[int, ...]:
@@ -437,7 +446,7 @@ class Cluster:
         self._schedulers[broker] = scheduler = PausableScheduler()
         disk = TroubledFilesystem(self._disks[broker])
         leadership = partial(WatchedLeadership, self._history)
-        return scheduler, Instruments(disk, self._protocol_faults, leadership, self._calendar)
+        return scheduler, Instruments(disk, self._clients, leadership, self._calendar)
 
     def _config(self, data_dir: Path) -> ClusterConfig:
         brokers = tuple(

@@ -2,6 +2,8 @@
 
 A full disk has no room for anything more; what is removed or cut makes room again, as on a real one. A slow disk takes
 so much longer for every write and every sync: a write holds up the whole broker, as a blocking system call does.
+
+In a temporary directory nothing is synced: it ends with the test, and only a loss of power could tell the difference.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from log.disk.filesystem import FILE_MODE, Buffer, DiskFile, DiskFilesystem, wri
 class BrokerDisk:
     """What is wrong with the disk; nothing, at first."""
 
-    def __init__(self, hold: Callable[[float], bool]) -> None:
+    def __init__(self, hold: Callable[[float], bool], *, is_temporary: bool) -> None:
         """`hold`: keep the broker from working for so long. False on a thread that is not the broker's own."""
+        self.is_temporary = is_temporary
         self.room: int | None = None
         """The bytes that may still be written; None for all that there are."""
         self.delay_seconds = 0.0
@@ -75,7 +78,8 @@ class TroubledFile(DiskFile):
 
     def sync(self) -> None:
         self._disk.take_time()
-        super().sync()
+        if not self._disk.is_temporary:
+            super().sync()
 
     def _write_up_to(self, end: int) -> None:
         self._disk.take_time()
@@ -122,7 +126,8 @@ class TroubledFilesystem(DiskFilesystem):
 
     def sync_directory(self, path: str) -> None:
         self._disk.take_time()
-        super().sync_directory(path)
+        if not self._disk.is_temporary:
+            super().sync_directory(path)
 
     def _size_of(self, path: str) -> int:
         return self.size(path) if not self._disk.is_sound and os.path.isfile(path) else 0

@@ -18,6 +18,7 @@ from confluent_kafka import KafkaException
 
 from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
+from tools import checker
 from tools.chaos.brokers import NotOurs, RunningBrokers
 from tools.chaos.client import Setting
 from tools.chaos.faults import Faults, FaultsAndCuts
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = f"python -m {__pack
         "--history",
         type=Path,
         metavar="FILE",
-        help="keep it for tools.checker; round 2 in FILE-2. A broken round is kept anyway, in chaos-SEED.jsonl",
+        help=f"keep it for {checker.__name__}; round 2 in FILE-2. A broken round is kept anyway, in chaos-SEED.jsonl",
     )
     parser.add_argument(
         "--json", action="store_true", help="print a line of JSON for each round, and for the end; text goes to stderr"
@@ -133,7 +134,7 @@ def _keep(history: Path, file: Path, number: int) -> None:
     """Keep each round in a file of its own: each has a clock and values of its own."""
     file = file if number == 1 else file.with_stem(f"{file.stem}-{number}")
     shutil.copy(history, file)
-    print(f"  its history: {file}, judged again by: python -m tools.checker {file}")
+    print(f"  its history: {file}, judged again by: python -m {checker.__name__} {file}")
 
 
 def _tell(number: int, outcome: Outcome) -> None:

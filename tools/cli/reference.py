@@ -1,4 +1,4 @@
-"""The page docs/commands.md: every command, its arguments, and what it prints with --json."""
+"""The page docs/reference/commands.md: every command, its arguments, and what it prints with --json."""
 
 from __future__ import annotations
 

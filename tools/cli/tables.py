@@ -85,7 +85,7 @@ def _shortened(word: str, width: int) -> str:
 def _lines(row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> Iterator[str]:
     """A row, of as many lines as its longest cell needs."""
     wrapped = [
-        textwrap.wrap(shortened(text, width), width, break_on_hyphens=False)
+        textwrap.wrap(shortened(text, width), max(width, 1), break_on_hyphens=False)  # 0: a column that is empty
         for text, width in zip(row, widths, strict=True)
     ]
     for at in range(max(1, *map(len, wrapped))):

@@ -8,8 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-import actors.control.internal_topics
-import actors.control.metadata_snapshots
+from actors.control import internal_topics, metadata_snapshots
 from log.disk.memory_filesystem import SimulatedCrash
 from tools.simulator.cluster.failures import FailureWatch
 from tools.simulator.endings.blackout import Blackout
@@ -70,14 +69,14 @@ def run(settings: Settings, *, show: bool = False) -> SeedOutcome:
 def _small_sizes(world: World) -> list[Patch]:
     """Sizes of production that a run could not reach."""
     patches: list[Patch] = [
-        (actors.control.metadata_snapshots, "SNAPSHOT_LOG_BYTES", world.settings.snapshot_bytes),
+        (metadata_snapshots, "SNAPSHOT_LOG_BYTES", world.settings.snapshot_bytes),
         *([] if world.evictions is None else world.evictions.bound()),
     ]
     coordinated = world.consumers or world.transactions
     if coordinated is not None:
         small = ("segment.bytes", str(coordinated.settings.segment_bytes))
-        configs = tuple(small if one[0] == small[0] else one for one in actors.control.internal_topics.CONFIGS)
-        patches.append((actors.control.internal_topics, "CONFIGS", configs))
+        configs = tuple(small if one[0] == small[0] else one for one in internal_topics.CONFIGS)
+        patches.append((internal_topics, "CONFIGS", configs))
     return patches
 
 

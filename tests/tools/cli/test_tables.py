@@ -67,6 +67,10 @@ def test_a_table_without_rows_has_its_heading() -> None:
     assert printed(("a", "b"), width=80) == "a  b\n────"
 
 
+def test_a_column_without_heading_may_be_empty() -> None:
+    assert printed(("a", ""), ("b", ""), width=80) == "a\n───\nb"
+
+
 @pytest.mark.parametrize(("width", "text"), [(7, "abc…hij x"), (10, "abcdefghij x"), (6, "abc…ij x")])
 def test_the_middle_of_a_word_goes(width: int, text: str) -> None:
     assert shortened("abcdefghij x", width) == text

@@ -15,6 +15,7 @@ import pytest
 from actors.harness import Cluster
 from tests.tools.spark.conftest import MakeTopic
 from tests.tools.spark.streams import again_if_late
+from tools import examples
 from tools.client.producer import Producer
 
 README = Path(__file__).parents[3] / "README.md"
@@ -32,8 +33,8 @@ def test_an_example_has_the_result_that_it_says(
     name: str, spark: Any, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # a capture leaves its lock file there
-    stage = importlib.import_module("tools.examples.stage").Stage(cluster.bootstrap, spark, tmp_path)
-    assert importlib.import_module(f"tools.examples.{name}").play(stage)
+    stage = importlib.import_module(f"{examples.__name__}.stage").Stage(cluster.bootstrap, spark, tmp_path)
+    assert importlib.import_module(f"{examples.__name__}.{name}").play(stage)
 
 
 def test_the_readmes_program_shows_a_topic(spark: Any, cluster: Cluster, make_topic: MakeTopic) -> None:

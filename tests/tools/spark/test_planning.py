@@ -22,6 +22,7 @@ from tools.client.errors import TimedOut
 from tools.client.metadata import Topic, TopicPartition
 from tools.client.offsets import EARLIEST, LATEST, OffsetAt
 from tools.client.reading.fetched import RawBatch
+from tools.spark import topics as topics_module
 from tools.spark.decisions import TOPIC as DECISIONS
 from tools.spark.errors import OptionError
 from tools.spark.offsets import restored, stored
@@ -288,7 +289,7 @@ def test_an_address_where_no_broker_answers_is_named_after_one_attempt(monkeypat
             attempts.append(bootstrap)
             super().__init__(bootstrap, **options)
 
-    monkeypatch.setattr("tools.spark.topics.Admin", Counted)
+    monkeypatch.setattr(topics_module, "Admin", Counted)
     where, patience = f"127.0.0.1:{free_port()}", {"kafka.default.api.timeout.ms": "500"}
     topics = Topics(stream_options({"kafka.bootstrap.servers": where, "subscribe": "t", **patience}))
     with pytest.raises(TimedOut, match=rf"^no broker answers at {where} within 0\.5 s: {where}: "):

@@ -41,8 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.file is not None and options.data is not None:
-        print("--file: the file says where the data is; leave out --data", file=sys.stderr)
-        return 2
+        return output.failed(options, ValueError("--file: the file says where the data is; leave out --data"), 2)
     findings: list[Finding] = []
     bootstrap: list[Address] | None = options.bootstrap
     if bootstrap is None or options.file is not None or options.data is not None:

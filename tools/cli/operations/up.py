@@ -50,11 +50,13 @@ def run(options: argparse.Namespace) -> int:
 
     given = Given(options.data, options.brokers, options.port, options.file)
     if options.file is not None and (options.data, options.brokers, options.port) != (None, None, None):
-        return _refuse(["--file: the file says where data, brokers and ports are; leave out the other options"], UNFIT)
+        return _refuse(
+            options, ["--file: the file says where data, brokers and ports are; leave out the other options"], UNFIT
+        )
     if options.brokers is not None and not 1 <= options.brokers <= BROKERS_MAX:
-        return _refuse([f"--brokers: {options.brokers} is out of range; give 1 to {BROKERS_MAX}"], UNFIT)
+        return _refuse(options, [f"--brokers: {options.brokers} is out of range; give 1 to {BROKERS_MAX}"], UNFIT)
     if options.port is not None and not 0 <= options.port <= 65535:
-        return _refuse([f"--port: {options.port} is no port; give 1 to 65535, or 0 for free ones"], UNFIT)
+        return _refuse(options, [f"--port: {options.port} is no port; give 1 to 65535, or 0 for free ones"], UNFIT)
     try:
         config = given.config()
         if options.log_format is not None:
@@ -72,9 +74,10 @@ def run(options: argparse.Namespace) -> int:
 
         code = serve(config, on_ready, on_stop, log_level=options.log_level)
     except ConfigError as error:
-        return _refuse(error.problems, UNFIT)
+        return _refuse(options, error.problems, UNFIT)
     except StartRefused as refused:
-        return _refuse(map(_in_options, refused.problems) if options.file is None else refused.problems, refused.code)
+        problems = refused.problems if options.file is not None else map(_in_options, refused.problems)
+        return _refuse(options, problems, refused.code)
     if code == 0:
         print(f"stopped; the data is kept in {config.data_dir}", file=sys.stderr)
     return code
@@ -96,10 +99,16 @@ def _next_steps(options: argparse.Namespace, bootstrap: str, data_dir: Path) -> 
 
 def _in_options(line: str) -> str:
     """A problem of a cluster without a file, by the option that mends it."""
-    return _KEY.sub(lambda match: f"{_OPTIONS[match[1]]}: ", line, count=1)
+    return _KEY.sub(lambda match: f"{_OPTIONS[match[1]]}: ", line, count=1).replace(
+        "another data_dir", "another --data"
+    )
 
 
-def _refuse(problems: Iterable[str], code: int) -> int:
-    for line in problems:
+def _refuse(options: argparse.Namespace, problems: Iterable[str], code: int) -> int:
+    lines = list(problems)
+    if options.json:
+        error = {"code": None, "name": "StartRefused", "message": "\n".join(lines)}
+        print(orjson.dumps({"error": error}).decode())
+    for line in lines:
         print(line, file=sys.stderr)
     return code
