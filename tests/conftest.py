@@ -48,6 +48,7 @@ SLOW = (
     "log/test_log_fuzz.py",
     "log/test_log_model.py",
     "log/raft/test_random_histories.py",
+    "tools/testing/",
     "tools/client/test_against_brokers.py",
     "tools/client/test_failover.py",
     "tools/client/writing/test_transactions.py",

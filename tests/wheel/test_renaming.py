@@ -13,10 +13,10 @@ from tests.wheel.conftest import ROOT
 from tools.wheel.renaming import RENAMED, UnrenamableImport, modules, renamed
 
 TELL_OF_THE_CHECKOUT = (
-    "tools/docs.py",
     "tools/cli/reference.py",
-    "tests/tools/test_docs.py",
+    "tools/docs.py",
     "tests/docs/",
+    "tests/tools/test_docs.py",
     "tests/wheel/",
 )
 """Their strings are for people who have the checkout, and run nothing."""

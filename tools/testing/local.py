@@ -49,10 +49,13 @@ class LocalBackend:
         return number
 
     def struck(self, number: int) -> int:
+        if number not in self._faults:
+            raise KafkaFixtureError("struck: the test of this fault has ended; ask before")
         return self._faults[number].struck
 
     def undo_fault(self, number: int) -> None:
-        self._faults[number].undo()
+        if number in self._faults:  # else the test has ended
+            self._faults[number].undo()
 
     def clients(self) -> dict[str, str]:
         return self.cluster.clients

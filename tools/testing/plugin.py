@@ -131,10 +131,12 @@ def kafka_cluster_factory(
 
         def make(brokers: int | None = None, *, config: Mapping[str, object] | None = None, **others: Any) -> Kafka:
             count, settings = told.with_arguments(brokers, config)
+            if not others.get("processes"):  # their lines are kept for a report, and written nowhere
+                others.setdefault("log_level", "info")
             cluster = clusters.enter_context(Cluster(count, config=settings, **others))
             kafka = Kafka(LocalBackend(cluster), request.node.name, next(_kafka_tokens))
             request.node.stash.setdefault(_used, []).append(kafka)
-            clusters.callback(lambda: _note_left_open(request.node, kafka, {}))
+            clusters.callback(_note_left_open, request.node, kafka, kafka.bootstrap, {})
             return kafka
 
         yield make
@@ -153,17 +155,18 @@ def kafka_external(request: pytest.FixtureRequest) -> Iterator[Kafka]:
 
 def _for_test(request: pytest.FixtureRequest, kafka: Kafka) -> Iterator[Kafka]:
     request.node.stash.setdefault(_used, []).append(kafka)
-    before = connections.to(kafka.bootstrap)
+    bootstrap = kafka.bootstrap
+    before = connections.to(bootstrap)
     yield kafka
-    _note_left_open(request.node, kafka, before)
+    _note_left_open(request.node, kafka, bootstrap, before)
     kafka.forget()
 
 
 # -- clients that a test has not closed --------------------------------------------------------------------------------
 
 
-def _note_left_open(item: pytest.Item, kafka: Kafka, before: connections.Connections) -> None:
-    left = {port: broker for port, broker in connections.to(kafka.bootstrap).items() if port not in before}
+def _note_left_open(item: pytest.Item, kafka: Kafka, bootstrap: str, before: connections.Connections) -> None:
+    left = {port: broker for port, broker in connections.to(bootstrap).items() if port not in before}
     if not left:
         return
     ids = kafka.clients()

@@ -33,7 +33,11 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _exit)
     directory = Path(tempfile.mkdtemp(prefix="barnabas-"))
     try:
-        _serve(directory, given["owner"], Cluster(given["brokers"], name="shared", config=given["settings"]))
+        _serve(
+            directory,
+            given["owner"],
+            Cluster(given["brokers"], name="shared", config=given["settings"], log_level="info"),
+        )
     except HarnessError as error:
         sys.exit(str(error))
     finally:
