@@ -17,7 +17,7 @@ from tools.spark import session as session_module
 from tools.spark.java import NoJava, java_home
 from tools.spark.session import is_here, prepare, usual_conf
 
-SESSION = Path(__file__).parents[3] / "tools" / "spark" / "session.py"
+TOP = sys.modules[session_module.__name__.partition(".")[0]]
 HERE = ["local[*]", "local-cluster[1,2,1024]", "spark://127.0.0.1:7077", "spark://localhost:7077,127.0.0.1:7078",
         "spark://[::1]:7077"]  # fmt: skip
 ELSEWHERE = ["spark://10.0.0.7:7077", "spark://127.0.0.1:7077,master.example:7077", "yarn", "k8s://https://10.0.0.7"]
@@ -27,7 +27,9 @@ ELSEWHERE = ["spark://10.0.0.7:7077", "spark://127.0.0.1:7077,master.example:707
 def test_where_all_is_on_one_machine_it_talks_over_loopback(master: str) -> None:
     assert is_here(master)
     assert usual_conf(master)["spark.driver.host"] == "127.0.0.1"
-    assert str(SESSION.parents[2]) in usual_conf(master)["spark.executorEnv.PYTHONPATH"]
+    assert TOP.__file__ is not None
+    imported_from = str(Path(TOP.__file__).parents[1])
+    assert imported_from in usual_conf(master)["spark.executorEnv.PYTHONPATH"].split(os.pathsep)
 
 
 @pytest.mark.parametrize("master", ELSEWHERE)
@@ -48,7 +50,7 @@ def test_a_cluster_elsewhere_is_told_no_address_and_no_path_of_this_machine(
 def test_a_missing_pyspark_is_told(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("pyspark", "pyspark.sql"):
         monkeypatch.setitem(sys.modules, name, None)
-    module = runpy.run_path(str(SESSION))
+    module = runpy.run_path(session_module.__file__)
     for name in ("java_home", "prepare", "_must_answer"):
         module["session"].__globals__[name] = lambda *_: None
     with pytest.raises(module["SparkMissing"], match=r"pip install 'barnabas\[(spark|connect)\]'"):
