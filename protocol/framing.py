@@ -37,6 +37,7 @@ _REQUEST = struct.Struct(">ihhih")  # with the frame's size before it, and the l
 _REQUEST_HEADER = struct.Struct(">hhih")
 _RESPONSE = struct.Struct(">ii")  # with the frame's size before it
 _NO_TAGS = 0
+_TEXT = b"\t\r\n" + bytes(range(0x20, 0x7F))
 
 
 class Dialect(enum.Enum):
@@ -47,8 +48,8 @@ class Dialect(enum.Enum):
 
 
 def dialect_of(first_byte: int) -> Dialect:
-    """The dialect, by the first byte: only a Kafka frame of over 150 MB could begin like JSON."""
-    return Dialect.JSON_LINES if first_byte in b"{ \t\r\n" else Dialect.KAFKA
+    """The dialect, by the first byte: a Kafka frame that begins like text would be larger than any that is taken."""
+    return Dialect.JSON_LINES if first_byte in _TEXT else Dialect.KAFKA
 
 
 class Pause(enum.Enum):

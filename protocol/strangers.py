@@ -11,6 +11,11 @@ _OTHERS = {b"SSH-": "SSH", b"AMQP": "AMQP", b"\x10": "MQTT"}
 
 def look_of(first: bytes) -> str:
     """What a stream of another protocol looks like, and what to do about it."""
+    return known_look_of(first) or f"is nothing that is spoken here; it begins with the bytes {first.hex(' ')}"
+
+
+def known_look_of(first: bytes) -> str | None:
+    """The same; None if it looks like no protocol that is known here."""
     if len(first) >= 2 and first[0] == _TLS_HANDSHAKE and first[1] == _TLS_MAJOR:
         return "looks like TLS, which is not spoken here; set security.protocol=PLAINTEXT at the client"
     if len(first) >= 3 and first[0] & 0x80 and first[2] == _SSL2_HELLO:
@@ -20,4 +25,4 @@ def look_of(first: bytes) -> str:
     for start, name in _OTHERS.items():
         if first.startswith(start):
             return f"looks like {name}; this port takes Kafka's protocol, and JSON in lines"
-    return f"is nothing that is spoken here; it begins with the bytes {first.hex(' ')}"
+    return None

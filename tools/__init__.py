@@ -1,6 +1,6 @@
 """What people run beside the cluster.
 
-cli        `python -m tools.cli COMMAND`: administration, records, logs
+cli        `barnabas COMMAND`, `python -m tools.cli COMMAND`: administration, records, logs, these programs
 client     clients of any Kafka cluster
 spark      a PySpark source and sink of topics
 pipeline   `python -m tools.pipeline FILE.toml`: the usual job on topics, on Spark

@@ -21,6 +21,7 @@ from pykka import ActorDeadError
 
 from actors.broker.directory_lock import DirectoryLock
 from actors.broker.identity import DirectoryIdentity
+from actors.broker.instruments import Instruments
 from actors.broker.readiness import is_balanced, is_settled
 from actors.broker.start import on_disk
 from actors.broker.stop import Shutdown
@@ -89,6 +90,7 @@ class BrokerSpec:
     facts: ClusterFacts
     extra_actors: tuple[ExtraActor, ...] = ()
     log_level: str = "info"
+    log_format: str = "text"
     trace: tuple[str, ...] = ()
     """Ids of clients whose every request is logged."""
     cut_off: tuple[int, ...] = ()
@@ -195,8 +197,11 @@ class Broker(Actor):
         self.send(LAUNCHER, status)
 
 
-async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> None:
+async def run_broker(
+    spec: BrokerSpec, scheduler: Scheduler, ending: Ending, instruments: Instruments | None = None
+) -> None:
     """Run this broker until `ending`. Cancelling it is a crash: no peer gets a message."""
+    instruments = instruments or Instruments()
     with DirectoryLock(spec.data_dir), ExitStack() as partitions:
         identity = DirectoryIdentity.of(spec.data_dir, spec.id)
         with bind(spec.host, spec.port, identity.port) as listener:
@@ -211,7 +216,9 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> 
                 # All actors are spawned before the first link: so a peer's first messages find their receivers.
                 told_host, told_port = spec.advertised or (dialled(spec.host), port)
                 facts = evolve(spec.facts, host=told_host, port=told_port)
-                context = partitions.enter_context(on_disk(node, str(spec.data_dir), str(identity.directory_id), facts))
+                context = partitions.enter_context(
+                    on_disk(node, str(spec.data_dir), str(identity.directory_id), facts, instruments)
+                )
                 node.spawn(Broker, facts, port, context, peering, ending, address=broker_address(spec.id))
                 for extra in spec.extra_actors:
                     node.spawn(extra.load(), address=Address(extra.kind, "", spec.id))
@@ -219,7 +226,7 @@ async def run_broker(spec: BrokerSpec, scheduler: Scheduler, ending: Ending) -> 
                 async with trio.open_nursery() as nursery:
                     await nursery.start(peering.run)
                     serving = Serving(node, context, facts, FetchSessions(context.rng), traced_clients(spec.trace))
-                    nursery.start_soon(serve_port, serving, listener)
+                    nursery.start_soon(serve_port, serving, listener, instruments.apis)
                     await ending.wait()
                     stop = Shutdown(node, context.last_syncs)
                     if ending.hand_over:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from actors.broker.instruments import Instruments
 from actors.cluster_file.facts import GROUP as METADATA
 from actors.cluster_file.facts import ClusterFacts
 from actors.control.controller import Controller
@@ -26,9 +27,9 @@ from actors.raft.heartbeats import Heartbeats
 from actors.raft.last_syncs import LastSyncs
 from actors.raft.leadership import Leadership
 from actors.raft.machine_boot import machine_boot
-from actors.runtime import Address, Node
+from actors.runtime import Address, Clock, Node
 from actors.serving.doorkeeper import files_for, lent_for
-from log.disk.filesystem import DiskFilesystem, Filesystem
+from log.disk.filesystem import Filesystem
 from log.disk.handles import Handles
 from log.disk.reserve import Reserve, ReservedFilesystem
 from log.machines.metadata.metadata import Metadata
@@ -46,7 +47,9 @@ COORDINATORS: dict[str, type[Coordinator]] = {
 
 
 @contextmanager
-def on_disk(node: Node, data_dir: str, directory_id: str, cluster: ClusterFacts) -> Iterator[BrokerContext]:
+def on_disk(
+    node: Node, data_dir: str, directory_id: str, cluster: ClusterFacts, instruments: Instruments
+) -> Iterator[BrokerContext]:
     """Run this broker's actors on a real disk, with threads for syncs, removals and codecs."""
     syncs = ThreadBackground(node.scheduler, f"flusher-{node.broker}")
     removals = ThreadBackground(node.scheduler, f"remover-{node.broker}")
@@ -54,9 +57,9 @@ def on_disk(node: Node, data_dir: str, directory_id: str, cluster: ClusterFacts)
     last_syncs = LastSyncs(partial(node.log.error, "partitions: %s/%s was not synced: %s"))
     try:
         context = start_actors(
-            node, data_dir, directory_id, cluster, DiskFilesystem(), syncs, removals, codecs, random.Random(),
+            node, data_dir, directory_id, cluster, instruments.filesystem, syncs, removals, codecs, random.Random(),
             boot=machine_boot(), raft=RaftConfig(catch_up_bytes_per_s=cluster.catch_up_bytes_per_s),
-            last_syncs=last_syncs,
+            last_syncs=last_syncs, calendar=instruments.calendar,
         )  # fmt: skip
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         context.handles.limit, context.handles.lent_max = files_for(descriptors), lent_for(descriptors)
@@ -82,6 +85,7 @@ def start_actors(
     boot: str,
     raft: RaftConfig | None = None,
     last_syncs: LastSyncs | None = None,
+    calendar: Clock | None = None,
 ) -> BrokerContext:
     """Spawn the actors of a broker: the shared ones, its controller, and its partitions.
 
@@ -103,7 +107,7 @@ def start_actors(
             "votes: %s; no replica here votes in an epoch in which it may have voted before", journal.damage
         )
     heard: dict[int, float] = {}
-    clock = node.scheduler.clock
+    clock = calendar or node.scheduler.clock
     context = BrokerContext(
         data_dir,
         directory_id,

@@ -181,6 +181,7 @@ class ClusterConfig:
     topics: tuple[TopicConfig, ...]
     file: Path | None = None  # as the user named it, for messages
     given: frozenset[str] | None = None  # the settings that the file names; None for those that are not the default
+    log_format: str = "text"
 
     @property
     def given_settings(self) -> dict[str, str]:
@@ -198,8 +199,9 @@ _CLUSTER: Rules = {
     "name": text(lambda value: value.strip() != "" and value.isprintable(), "is not a name; give a word to print"),
     "host": text(is_host, "is not a host; give an IP address or a host name, without a port"),
     "data_dir": _DIRECTORY,
+    "log_format": text(lambda value: value in ("text", "json"), 'is not a format of log lines; give "text" or "json"'),
 }
-_CLUSTER_DEFAULTS: Final = {"name": "barnabas", "host": "127.0.0.1", "data_dir": "data"}
+_CLUSTER_DEFAULTS: Final = {"name": "barnabas", "host": "127.0.0.1", "data_dir": "data", "log_format": "text"}
 _CONFIG: Rules = {name: BROKER_SETTINGS[name].kind.complaint for name in SETTINGS}
 _BROKER: Rules = {
     "id": Whole(0, 2**31 - 1).complaint,
@@ -232,6 +234,19 @@ def load(path: Path) -> ClusterConfig:
     return _Reading(path, _parse(path)).cluster()
 
 
+def settings_of(values: Mapping[str, object], brokers: int) -> KafkaConfig:
+    """The settings of [config] for so many brokers, or ConfigError with all that is wrong in them."""
+    reading = _Reading(None, {})
+    settings = reading.settings(dict(values), brokers)
+    if reading.problems:
+        raise ConfigError(*reading.problems)
+    return _kafka_config(settings)
+
+
+def _kafka_config(settings: Table) -> KafkaConfig:
+    return KafkaConfig(**{SETTINGS[name].name: value for name, value in settings.items()})
+
+
 def _parse(path: Path) -> dict[str, Any]:
     def refused(complaint: str) -> ConfigError:
         return ConfigError(problem(path, "", complaint))
@@ -256,7 +271,7 @@ def _parse(path: Path) -> dict[str, Any]:
 class _Reading:
     """One walk over one parsed file, which gathers problems as it goes."""
 
-    def __init__(self, file: Path, document: dict[str, Any]) -> None:
+    def __init__(self, file: Path | None, document: dict[str, Any]) -> None:
         self.file = file
         self.document = document
         self.problems: list[str] = []
@@ -271,10 +286,12 @@ class _Reading:
         topics = self.topics(self.tables("topic"), settings, len(broker_tables))
         if self.problems:
             raise ConfigError(*self.problems)
-        config = KafkaConfig(**{SETTINGS[name].name: value for name, value in settings.items()})
+        config = _kafka_config(settings)
         data_dir = Path(self.resolved(head["data_dir"]))
         given = frozenset(self.table("config")) & SETTINGS.keys()
-        return ClusterConfig(head["name"], head["host"], data_dir, config, brokers, topics, self.file, given)
+        return ClusterConfig(
+            head["name"], head["host"], data_dir, config, brokers, topics, self.file, given, head["log_format"]
+        )
 
     def settings(self, raw: Table, brokers: int) -> Table:
         quoted = {name: value for name, value in raw.items() if name in SETTINGS or not isinstance(value, dict)}
@@ -409,6 +426,7 @@ class _Reading:
 
     def resolved(self, *parts: str) -> str:
         """A path is taken from the file's own directory and through links, so that two names of one place are equal."""
+        assert self.file is not None, "only a file has paths"
         return os.path.realpath(self.file.parent.joinpath(*parts))
 
 

@@ -61,7 +61,7 @@ HAND_ON_SECONDS = 10.0
 RETRY_SECONDS = 0.1
 LOOK_AROUND_SECONDS = 5.0
 REGISTER_SECONDS = 1.0
-RECOVER_COMMAND = "python -m tools.cli recover-metadata cluster.toml"
+RECOVER_COMMAND = "barnabas recover-metadata cluster.toml"
 _SEGMENT_BYTES = 8 << 20
 _ANOTHER = "another broker is the controller now"
 

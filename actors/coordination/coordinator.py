@@ -35,7 +35,7 @@ from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from actors.messages.controller import MetadataChanged
-from actors.messages.coordinator import Coordinate, CoordinateBytes, CoordinatedBytes, LeadershipChanged
+from actors.messages.coordinator import CalendarMoved, Coordinate, CoordinateBytes, CoordinatedBytes, LeadershipChanged
 from actors.messages.replica import (
     ALL,
     EARLIEST,
@@ -179,8 +179,15 @@ class Coordinator(Actor):
                 assert record.key is not None, "a compacted topic has keys"
                 machine.replay(record.key, record.value)
 
+    def clock(self) -> float:
+        """The seconds in which the machine's time-outs are counted."""
+        return self.now
+
     def topics_changed(self, machine: CoordinatorMachine) -> None:
         """Topics may have come, gone or grown, perhaps some time ago."""
+
+    def time_passed(self, machine: CoordinatorMachine) -> None:
+        """The calendar was moved: days may have passed."""
 
     def on_served(self, flight: list[Effects]) -> None:
         """The decisions of this flight are committed, and their answers are out."""
@@ -258,6 +265,15 @@ class Coordinator(Actor):
     def metadata_changed(self, _message: MetadataChanged) -> None:
         if self._machine is not None and self._ready:
             self.act("changed topics", partial(self.topics_changed, self._machine))
+
+    @handles(CalendarMoved)
+    def calendar_moved(self, _message: CalendarMoved) -> bool:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._machine is not None and self._ready:
+            self.time_passed(self._machine)
+        self.tick(_Tick())
+        return True
 
     @handles(_Tick)
     def tick(self, _message: _Tick) -> None:
@@ -524,7 +540,7 @@ class Coordinator(Actor):
     def _stand(self, flight: list[Effects], reason: str, pause: float) -> None:
         """Keep the decisions, let their clients try again, and repeat the flight."""
         if self._stands_since is None:
-            self._stands_since = self.now
+            self._stands_since = self.clock()
             self.log.info("coordinator: %s cannot write for now: %s", self.address, reason)
         self._queue[:0] = flight
         for effects in self._queue:
@@ -543,7 +559,7 @@ class Coordinator(Actor):
 
     def _go_on(self) -> None:
         if self._stands_since is not None:
-            self._stood_seconds += self.now - self._stands_since
+            self._stood_seconds += self.clock() - self._stands_since
             self._stands_since = None
             self._arrange_tick()
 
@@ -561,7 +577,7 @@ class Coordinator(Actor):
     def _machine_now(self) -> float:
         """The time of the machine's clock, which stands still while nothing can be written."""
         since = self._stands_since
-        return (self.now if since is None else since) - self._stood_seconds
+        return (self.clock() if since is None else since) - self._stood_seconds
 
     def _arrange_tick(self) -> None:
         """Keep one timer: a deadline that has moved later is noticed when the timer fires."""

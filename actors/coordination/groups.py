@@ -19,11 +19,19 @@ import attrs
 import orjson
 
 from actors.coordination.coordinator import Coordinator, CoordinatorMachine
-from actors.messages.coordinator import GROUPS_TOPIC, EndTransaction, RebalancesTold, TellRebalances
+from actors.messages.coordinator import (
+    GROUPS_TOPIC,
+    EndSession,
+    EndTransaction,
+    RebalancesTold,
+    SessionEnded,
+    TellRebalances,
+)
 from actors.messages.replica import AppendMarker, AppendResult
 from actors.partition.transaction_gate import ask_to_vouch
 from actors.runtime import Future, handles
 from log.machines.coordination import Caller, Effects
+from log.machines.group.facts import MemberFacts
 from log.machines.group.machine import GroupMachine
 from log.machines.group.offsets.marker_guards import MarkerGuards
 from log.machines.transaction.transaction import VERSION_2
@@ -75,6 +83,28 @@ class GroupCoordinator(Coordinator):
     def topics_changed(self, machine: CoordinatorMachine) -> None:
         assert isinstance(machine, GroupMachine)
         machine.metadata_changed(self._moment)
+
+    def time_passed(self, machine: CoordinatorMachine) -> None:
+        assert isinstance(machine, GroupMachine)
+        machine.expire_offsets_now(self._moment)
+
+    @handles(EndSession)
+    def end_session(self, message: EndSession) -> SessionEnded:
+        machine = self._machine
+        if not isinstance(machine, GroupMachine) or not self._ready:
+            return SessionEnded(ErrorCode.NOT_COORDINATOR)
+        members = self._members_of(machine, message.group)
+        found = [one.member_id for one in members if message.member in (one.member_id, one.instance_id)]
+        found = found or [one.member_id for one in members if message.member == one.client_id]
+        if len(found) != 1:
+            return SessionEnded(ErrorCode.UNKNOWN_MEMBER_ID, tuple(one.member_id for one in members))
+        self.act("the end of a session", partial(machine.end_session, message.group, found[0], self._moment))
+        left = {one.member_id for one in self._members_of(machine, message.group)}
+        return SessionEnded(ErrorCode.REBALANCE_IN_PROGRESS if found[0] in left else ErrorCode.NONE)
+
+    def _members_of(self, machine: GroupMachine, group: str) -> tuple[MemberFacts, ...]:
+        facts = machine.facts(group)
+        return () if facts is None else facts.members
 
     # -- transactions ----------------------------------------------------------------------------------------------
 

@@ -78,6 +78,10 @@ class TransactionCoordinator(Coordinator):
             self._context.transactions, epoch, self._offsets_partition, self._knows, self.record_bytes_max
         )
 
+    def clock(self) -> float:
+        """Calendar time: transactions last for minutes, and transactional ids for days."""
+        return self._context.calendar.elapsed()
+
     def on_served(self, flight: list[Effects]) -> None:
         is_sending, wants_producer_ids = bool(self._unsent), False
         for effects in flight:

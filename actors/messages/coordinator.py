@@ -76,6 +76,33 @@ class EndTransaction:
     marker: AppendMarker
 
 
+@wire(0x0265)
+@frozen(slots=True)
+class CalendarMoved:
+    """To a coordinator, from a test that has moved the calendar: look at all time-outs now. Answered when it has."""
+
+
+@wire(0x0266)
+@frozen(slots=True)
+class EndSession:
+    """To a group's coordinator, from a test: this member was silent for too long. Answered with SessionEnded.
+
+    `member`: its id, its group.instance.id, or the client.id that it alone has.
+    """
+
+    group: str
+    member: str
+
+
+@wire(0x0267)
+@frozen(slots=True)
+class SessionEnded:
+    """NONE, or an error. UNKNOWN_MEMBER_ID comes with the ids of the members that there are."""
+
+    error: int
+    members: tuple[str, ...] = ()
+
+
 @frozen(slots=True)
 class LeadershipChanged:
     """From a replica of an internal topic to its coordinator: the replica leads in this epoch, or (-1) does not."""

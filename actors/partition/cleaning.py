@@ -88,7 +88,7 @@ class LogCleaning:
         log, now_ms = self._log, self._calendar.wall_ms()
         is_sure = self._calendar.is_sure()
         log.checkpoint()
-        log.producers.expire(self._actions.now(), self._transactions.producer_id_expiration_ms)
+        log.producers.expire(self._calendar.elapsed(), self._transactions.producer_id_expiration_ms)
         policy = log.config.cleanup_policy
         if retention and CleanupPolicy.DELETE in policy:
             self._actions.start_log_at(log.retained_from(now_ms if is_sure else None))

@@ -22,11 +22,11 @@ import orjson
 
 from actors.broker.identity import FILE_NAME as IDENTITY
 from actors.broker.identity import DirectoryIdentity
-from actors.cluster_file.config import ClusterConfig
+from actors.cluster_file.config import BrokerConfig, ClusterConfig
 from actors.cluster_file.facts import GROUP, ClusterFacts, TopicWanted
 from actors.messages.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from actors.process import disks
-from actors.process.errors import FormationError
+from actors.process.errors import FormationError, unusable
 from log.disk.filesystem import DiskFilesystem
 from log.errors import LogError
 from log.machines.group.config import GroupConfig
@@ -59,9 +59,7 @@ class Formation:
 def facts_of(config: ClusterConfig) -> ClusterFacts:
     """The facts of the cluster file that every broker needs."""
     _check_disks(config)  # before anything is written where a disk is missing
-    directories = {
-        broker.id: str(DirectoryIdentity.of(broker.data_dir, broker.id).directory_id) for broker in config.brokers
-    }
+    directories = {broker.id: _directory_id(broker) for broker in config.brokers}
     settings, formed = config.config, _formed(config, directories)
     return ClusterFacts(
         tuple(sorted(directories)),
@@ -102,6 +100,13 @@ def facts_of(config: ClusterConfig) -> ClusterFacts:
         broker_configs=tuple(config.given_settings.items()),
         retention_check_seconds=settings.log_retention_check_interval_ms / 1000,
     )
+
+
+def _directory_id(broker: BrokerConfig) -> str:
+    try:
+        return str(DirectoryIdentity.of(broker.data_dir, broker.id).directory_id)
+    except OSError as error:
+        raise unusable(broker.data_dir, error) from error
 
 
 def _check_disks(config: ClusterConfig) -> None:

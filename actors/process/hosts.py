@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import Protocol
@@ -26,6 +26,7 @@ import trio
 from actors.broker.broker import BrokerSpec, Ending, run_broker
 from actors.broker.directory_lock import DirectoryInUse
 from actors.broker.identity import IdentityError
+from actors.broker.instruments import Instruments
 from actors.process import logs
 from actors.runtime import Scheduler, SystemClock
 from actors.runtime.loop.garbage import collect_garbage
@@ -103,20 +104,24 @@ def _signal_name(number: int) -> str:
 
 
 class LocalHost:
-    """Every broker as a task of this process, on this process's scheduler."""
+    """Every broker as a task of this process, on this process's scheduler, with the instruments of a test."""
 
-    def __init__(self, scheduler: Scheduler, nursery: trio.Nursery) -> None:
+    def __init__(
+        self, scheduler: Scheduler, nursery: trio.Nursery, instruments_of: Callable[[int], Instruments]
+    ) -> None:
         self._scheduler = scheduler
         self._nursery = nursery
+        self._instruments_of = instruments_of
 
     def start(self, spec: BrokerSpec) -> Life:
-        life = _LocalLife(spec, self._scheduler)
+        life = _LocalLife(spec, self._scheduler, self._instruments_of(spec.id))
         self._nursery.start_soon(life.run)
         return life
 
 
 class _LocalLife:
-    def __init__(self, spec: BrokerSpec, scheduler: Scheduler) -> None:
+    def __init__(self, spec: BrokerSpec, scheduler: Scheduler, instruments: Instruments) -> None:
+        self._instruments = instruments
         self.pid = os.getpid()
         self._spec = spec
         self._scheduler = scheduler
@@ -128,7 +133,7 @@ class _LocalLife:
     async def run(self) -> None:
         try:
             with self._scope:
-                await run_broker(self._spec, self._scheduler, self._ending)
+                await run_broker(self._spec, self._scheduler, self._ending, self._instruments)
             if self._scope.cancelled_caught:
                 self._how = "killed"
         except Exception as error:  # noqa: BLE001  a broker may fail in any way; the launcher goes on
@@ -154,7 +159,7 @@ def run_broker_process(spec: BrokerSpec) -> None:
         signal.signal(number, signal.SIG_IGN)
     _allow_descriptors()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    logs.configure(spec.log_level)
+    logs.configure(spec.log_level, form=spec.log_format)
     gc.freeze()  # imported objects stay alive: leave them out of collections
     try:
         trio.run(_run_until_signalled, spec)

@@ -32,10 +32,12 @@ from actors.messages.process import (
     StopBroker,
     broker_address,
 )
+from actors.process.errors import unusable
 from actors.process.formation import facts_of
 from actors.runtime import LAUNCHER_ID, Actor, Node, PeerDown, PeerUp, Scheduler, SystemClock, handles
 from actors.runtime.links.peering import Peering
 from actors.runtime.loop.trio_loop import run_scheduler
+from log.disk.filesystem import DIRECTORY_MODE
 
 if TYPE_CHECKING:
     from actors.cluster_file.config import ClusterConfig
@@ -277,6 +279,10 @@ async def open_launcher(
     trace: tuple[str, ...] = (),
 ) -> AsyncIterator[Launcher]:
     """A launcher with its node running; no broker is started yet. On the way out every broker is ended."""
+    try:
+        config.data_dir.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+    except OSError as error:
+        raise unusable(config.data_dir, error) from error
     socket_dir = Path(tempfile.mkdtemp(prefix=_SOCKET_DIR_PREFIX, dir=_short_directory()))
     try:
         with DirectoryLock(config.data_dir, note=str(socket_dir)) as lock:
@@ -288,7 +294,7 @@ async def open_launcher(
             specs = [
                 BrokerSpec(
                     broker.id, config.name, config.host, broker.port, broker.data_dir, socket_dir, facts,
-                    extra_actors, log_level, trace, advertised=broker.advertised,
+                    extra_actors, log_level, config.log_format, trace, advertised=broker.advertised,
                 )
                 for broker in config.brokers
             ]  # fmt: skip

@@ -1,6 +1,9 @@
-"""Log lines on stderr: readable, one event a line, with the broker they come from.
+"""Log lines on stderr: one event a line, with the broker they come from, as text or as JSON.
 
-2026-11-16T02:31:07.123Z INFO  broker=1 link: broker 2 is up
+2026-11-16T02:31:07.123Z INFO    broker=1 link: broker 2 is up
+{"time":"2026-11-16T02:31:07.123Z","level":"info","broker":1,"logger":"barnabas","message":"link: broker 2 is up"}
+
+A line of the launcher has no broker. An `exception` is a traceback.
 """
 
 from __future__ import annotations
@@ -15,9 +18,13 @@ import time
 from collections import deque
 from typing import TextIO
 
+import orjson
+
 from actors.runtime.address import LAUNCHER_ID
 
 LEVELS = ("debug", "info", "warning", "error")
+TEXT, JSON = "text", "json"
+FORMATS = (TEXT, JSON)
 LINES_MAX = 10_000
 """Lines that wait to be written; more are dropped and counted."""
 LINE_CHARACTERS_MAX = 20_000
@@ -36,14 +43,46 @@ class LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         broker = getattr(record, "broker", LAUNCHER_ID)
         who = "launcher" if broker == LAUNCHER_ID else f"broker={broker}"
-        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         level = f"{record.levelname:<7}"
         if self._colours and record.levelname in _COLOURS:
             level = f"\x1b[{_COLOURS[record.levelname]}m{level}\x1b[0m"
-        line = f"{at}.{int(record.msecs):03d}Z {level} {who} {record.getMessage()}"
+        line = f"{_time_of(record)} {level} {who} {record.getMessage()}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
-        return line
+        return line[:LINE_CHARACTERS_MAX]
+
+
+class JsonFormatter(logging.Formatter):
+    """A JSON object for each event. Of one that is too long, the message and the traceback are cut."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        broker = getattr(record, "broker", LAUNCHER_ID)
+        texts = {"message": record.getMessage()}
+        if record.exc_info:
+            texts["exception"] = self.formatException(record.exc_info)
+        characters = LINE_CHARACTERS_MAX
+        while True:
+            facts = {
+                "time": _time_of(record),
+                "level": record.levelname.lower(),
+                **({} if broker == LAUNCHER_ID else {"broker": broker}),
+                "logger": record.name,
+                **{name: _encodable(text[:characters]) for name, text in texts.items()},
+            }
+            line = orjson.dumps(facts).decode()
+            if len(line) <= LINE_CHARACTERS_MAX:
+                return line
+            characters //= 2
+
+
+def _time_of(record: logging.LogRecord) -> str:
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    return f"{at}.{int(record.msecs):03d}Z"
+
+
+def _encodable(text: str) -> str:
+    """Without lone surrogates, which names of files may have."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 class LineQueue(logging.Handler):
@@ -72,7 +111,7 @@ class LineQueue(logging.Handler):
             if len(self._lines) >= LINES_MAX:
                 self._dropped += 1
                 return
-            self._lines.append(line[:LINE_CHARACTERS_MAX])
+            self._lines.append(line)
             self._changed.notify_all()
 
     def drain(self, seconds: float) -> bool:
@@ -101,15 +140,15 @@ class LineQueue(logging.Handler):
                 data = data[os.write(self._descriptor, data) :]
 
 
-def configure(level: str, stream: TextIO | None = None) -> None:
-    """Send this process's log to stderr. `level` is one of LEVELS."""
+def configure(level: str, stream: TextIO | None = None, form: str = TEXT) -> None:
+    """Send this process's log to stderr. `level` is one of LEVELS, `form` one of FORMATS."""
     stream = stream or sys.stderr
     handler: logging.Handler
     try:
         handler = LineQueue(stream.fileno())
     except io.UnsupportedOperation:  # a stream in memory never waits
         handler = logging.StreamHandler(stream)
-    handler.setFormatter(LineFormatter(colours=stream.isatty()))
+    handler.setFormatter(JsonFormatter() if form == JSON else LineFormatter(colours=stream.isatty()))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

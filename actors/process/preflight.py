@@ -2,8 +2,8 @@
 
 Problems are reported before any process is started, in the same form as mistakes in the file: a line that names the key
 is worth more than the stack trace of a worker. The checks promise nothing: a port that is free now may be taken a
-moment later, so the code that opens it must still handle the failure. They leave nothing behind: instead of making a
-directory they ask whether the nearest existing one would allow it, and every port that they try is closed again.
+moment later, so the code that opens it must still handle the failure. They leave nothing behind: in place of a missing
+directory they make and remove another one beside it, and every port that they try is closed again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import errno
 import os
 import socket
 import stat
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 from actors.broker.directory_lock import DirectoryInUse, owner_of
@@ -63,7 +64,16 @@ def _obstacle(directory: Path) -> str | None:
             return f"{shown(str(path))} is not a directory; move it away or choose another directory"
         if not os.access(path, os.W_OK | os.X_OK):
             return f"{shown(str(path))} is not writable; allow it or choose another directory"
-        return None
+        return None if path == directory else _refused_child(path)
+    return None
+
+
+def _refused_child(path: Path) -> str | None:
+    """Why no directory can be made in this one: a permission is no promise, as in /proc."""
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=".barnabas-", dir=path))
+    except OSError as error:
+        return f"{shown(str(path))} takes no new directory ({error.strerror}); choose another directory"
     return None
 
 

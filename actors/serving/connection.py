@@ -51,6 +51,9 @@ class Received:
 class HeardAll:
     """The client sends no more requests: it is gone, or has shut down its side and waits for the last answers."""
 
+    unfinished_bytes: int = 0
+    """The size of the part that came of a last request."""
+
 
 @frozen(slots=True)
 class _Later:
@@ -204,8 +207,13 @@ class Connection(Actor):
         """Begin this request. From now on its answer has its place in the order of the requests."""
 
     @handles(HeardAll)
-    def all_was_heard(self, _message: HeardAll) -> None:
+    def all_was_heard(self, message: HeardAll) -> None:
         self.heard_all = True
+        if message.unfinished_bytes:
+            self.begin_unfinished(message.unfinished_bytes)
+
+    def begin_unfinished(self, size_bytes: int) -> None:
+        """The client's last request has no end. In a dialect of frames nothing can be answered."""
 
     def on_stop(self) -> None:
         self._give_up_turn()

@@ -117,6 +117,11 @@ class FetchSessions:
             return False
         return True
 
+    def partitions_in(self, number: int) -> Collection[Wanted]:
+        """What the session of this number reads; nothing if there is none."""
+        session = self._sessions.get(number)
+        return () if session is None else session.partitions.values()
+
     @property
     def partitions(self) -> int:
         """The partitions of all sessions."""

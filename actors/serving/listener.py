@@ -28,14 +28,13 @@ from actors.serving.doorkeeper import Doorkeeper
 from actors.serving.frame_cutter import FrameCutter
 from actors.serving.json.connection import JsonConnection
 from actors.serving.json.handlers import HANDLERS
-from actors.serving.kafka import handlers as apis
-from actors.serving.kafka.connection import KafkaConnection
+from actors.serving.kafka.connection import KafkaConnection, ServedApis
 from actors.serving.outlet import Outlet
 from actors.serving.request_memory import STALLED_SECONDS, RequestMemory
 from protocol.errors import ProtocolError
 from protocol.framing import Dialect, dialect_of
 from protocol.json.lines import LineCutter
-from protocol.strangers import LOOKED_AT, look_of
+from protocol.strangers import LOOKED_AT, known_look_of, look_of
 
 if TYPE_CHECKING:
     from actors.runtime.ref import Ref
@@ -65,12 +64,12 @@ class Cutter(Protocol):
     def received(self, count: int) -> list[memoryview]: ...
 
 
-async def serve_port(serving: Serving, listener: socket.socket) -> None:
-    """Accept connections until cancelled."""
+async def serve_port(serving: Serving, listener: socket.socket, apis: ServedApis) -> None:
+    """Accept connections until cancelled. `apis` handles Kafka's requests (kafka/handlers/)."""
     facts = serving.facts
     accepting = trio.SocketListener(trio.socket.from_stdlib_socket(listener.dup()))
     door = Doorkeeper(accepting, facts.connections_max, facts.connections_per_ip_max, serving.says)
-    port = Port(serving, door)
+    port = Port(serving, door, apis)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(port.sweep)
         await trio.serve_listeners(port.accepted, [door], handler_nursery=nursery)
@@ -79,8 +78,9 @@ async def serve_port(serving: Serving, listener: socket.socket) -> None:
 class Port:
     """The connections of one broker."""
 
-    def __init__(self, serving: Serving, door: Doorkeeper) -> None:
+    def __init__(self, serving: Serving, door: Doorkeeper, apis: ServedApis) -> None:
         self._serving = serving
+        self._apis = apis
         self._door = door
         self._numbers = itertools.count(1)
         self._edges: set[_Edge] = set()
@@ -101,7 +101,7 @@ class Port:
     async def _serve(self, sock: socket.socket) -> None:
         number = next(self._numbers)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        edge = _Edge(self._serving, sock, number, self._memory)
+        edge = _Edge(self._serving, sock, number, self._memory, self._apis)
         self._edges.add(edge)
         try:
             await edge.run()
@@ -136,7 +136,10 @@ class Port:
 class _Edge:
     """Reads one socket for its actor."""
 
-    def __init__(self, serving: Serving, sock: socket.socket, number: int, memory: RequestMemory) -> None:
+    def __init__(
+        self, serving: Serving, sock: socket.socket, number: int, memory: RequestMemory, apis: ServedApis
+    ) -> None:
+        self._apis = apis
         self.peer = _name_of(sock)
         self._memory = memory
         self._unfinished_bytes = 0
@@ -190,11 +193,11 @@ class _Edge:
                 return "closed by the client"
             if self._serving.node.ending:  # its actors are stopping already, and a new one would not be stopped
                 return "the broker stops"
-            speaks_json = dialect_of(first[0]) is Dialect.JSON_LINES
+            speaks_json = dialect_of(first[0]) is Dialect.JSON_LINES and known_look_of(first) is None
             cutter: Cutter = LineCutter() if speaks_json else FrameCutter()
             address = Address("connection", str(self._number), self._serving.broker)
             kind: type[Connection] = JsonConnection if speaks_json else KafkaConnection
-            served: object = HANDLERS if speaks_json else apis
+            served: object = HANDLERS if speaks_json else self._apis
             ref = self._serving.node.spawn(kind, self._answers, self._serving, peer, served, address=address)
             try:
                 return await self._feed(ref, cutter)
@@ -244,7 +247,7 @@ class _Edge:
                     await trio.sleep(_NO_ROOM_SECONDS)
                 else:
                     await self._in_background(offer)  # others want to be heard too
-        scheduler.turn(lambda: ref.tell(HeardAll()))
+        scheduler.turn(lambda: ref.tell(HeardAll(cutter.unfinished)))
         with trio.move_on_after(LAST_ANSWERS_SECONDS):
             while answers.are_due:
                 await answers.changed.wait()

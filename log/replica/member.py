@@ -73,7 +73,11 @@ class Member:
         self._wall_ms = wall_ms
         self._full_until = float("-inf")
         self._held: list[Append] = []
-        """Appends of one term that arrived during a truncation. They are handled when the truncation is on disk."""
+        """Appends of one term that arrived during a truncation. They are handled when the truncation is on disk.
+
+        Those of a leader that is gone are dropped: this replica would follow it again, and not hear again that it is
+        gone.
+        """
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -114,10 +118,12 @@ class Member:
         self._work(now)
 
     def peer_down(self, broker: int, now: float) -> None:
+        self._held = [message for message in self._held if message.leader != broker]
         self.node.peer_down(broker, now)
         self._work(now)
 
     def leader_gone(self, now: float) -> None:
+        self._held = []
         self.node.leader_gone(now)
         self._work(now)
 

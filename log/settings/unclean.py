@@ -4,7 +4,7 @@ from __future__ import annotations
 
 CONFIG = "unclean.leader.election.enable"
 REFUSAL = "a replica that leads without a majority of the replicas could lose acknowledged records"
-COMMAND = "python -m tools.cli topics recover"
+COMMAND = "barnabas topics recover"
 """The command for an operator that has lost replicas for ever."""
 REMEDY = (
     "start the brokers that keep the partition; if their data is lost for ever,"

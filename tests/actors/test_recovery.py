@@ -13,7 +13,9 @@ import pytest
 from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
 from tests.actors.waiting import wait_until
-from tools.cli.__main__ import main
+from tests.tools.cli.likeness import assert_like
+from tools.cli.root import main
+from tools.cli.shapes import SHAPES
 from tools.client.json_client import JsonClient, Refused
 
 TOPIC = "orders"
@@ -72,9 +74,11 @@ def test_survivors_of_a_power_loss_go_on_without_a_lost_disk_and_fill_it_when_it
             assert main(["topics", *arguments, "--bootstrap", bootstrap]) == 0
             return capsys.readouterr().out
 
-        command = f"python -m tools.cli topics recover {TOPIC} 0"
+        command = f"barnabas topics recover {TOPIC} 0"
         wait_until(lambda: command in told("describe", TOPIC), lambda: told("describe", TOPIC))
-        shown = orjson.loads(told("recover", TOPIC, "--json"))["partitions"][0]
+        answer = orjson.loads(told("recover", TOPIC, "--json"))
+        assert_like(SHAPES["recover"].sample, answer)
+        shown = answer["partitions"][0]
         assert {(one["broker"], one["is_complete"]) for one in shown["survivors"]} == {(1, False), (2, False)}
         assert shown["survivors"][0]["end_offset"] >= 10, "the best log is shown first"
         assert shown["missing"] == [3]

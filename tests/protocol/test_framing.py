@@ -18,6 +18,7 @@ from protocol.apis import API_VERSIONS, APIS, FETCH, INIT_PRODUCER_ID, METADATA,
 from protocol.errors import MalformedFrame, MalformedMessage, ProtocolError
 from protocol.framing import (
     CLOSED,
+    FRAME_SIZE_MAX,
     NEED_DATA,
     ClientConnection,
     Dialect,
@@ -249,11 +250,12 @@ def test_only_protocol_errors_come_of_noise() -> None:
                 response.read(api.response)
 
 
-@pytest.mark.parametrize("first", b"{ \t\r\n")
-def test_json_is_told_by_its_first_byte(first: int) -> None:
+@pytest.mark.parametrize("first", b'{ \t\r\n["h7~')
+def test_text_is_told_by_its_first_byte(first: int) -> None:
+    """A line that is no request is answered, too."""
     assert dialect_of(first) is Dialect.JSON_LINES
 
 
-def test_frames_never_begin_like_json() -> None:
-    assert dialect_of((150 * 1000 * 1000).to_bytes(4, "big")[0]) is Dialect.KAFKA
-    assert dialect_of(0) is Dialect.KAFKA
+def test_frames_that_are_taken_never_begin_like_text() -> None:
+    """The first byte of a size that is a tab or more would be of a frame that is refused."""
+    assert {dialect_of(size >> 24) for size in range(0, FRAME_SIZE_MAX + 1, 1 << 20)} == {Dialect.KAFKA}

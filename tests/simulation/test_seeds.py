@@ -105,7 +105,21 @@ def test_a_seed_that_once_broke_a_promise_keeps_it(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [40_000_662, 40_000_792, 40_001_112, 40_001_390, 40_001_896, 50_005_647, 50_006_808])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        40_000_662,
+        40_000_792,
+        40_001_112,
+        40_001_390,
+        40_001_896,
+        50_005_647,
+        50_006_808,
+        60_002_302,
+        60_002_326,
+        60_002_672,
+    ],
+)
 def test_a_seed_with_every_fault_that_once_broke_a_promise_keeps_it(seed: int) -> None:
     assert run_seed(seed, {}).ok
 

@@ -23,9 +23,9 @@ NAMES = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, prog: str = f"python -m {__package__}") -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tools.bench",
+        prog=prog,
         description="Measure a part of Barnabas beside the plain thing that does the same, in one run.",
         epilog="Machines are noisy: compare ratios of one run, never times of two.",
     )
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = vars(parser.parse_args(arguments))
     if options["rounds"] < 1:
         parser.error(f"--rounds must be at least 1, not {options['rounds']}")
-    importlib.import_module(f"tools.bench.{options.pop('name')}").run(**options)
+    importlib.import_module(f".{options.pop('name')}", __package__).run(**options)
     return 0
 
 

@@ -44,8 +44,8 @@ class Target:
     faults: Faults | None
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.chaos", description="Does a cluster keep its promises?")
+def main(arguments: Sequence[str] | None = None, prog: str = f"python -m {__package__}") -> int:
+    parser = argparse.ArgumentParser(prog=prog, description="Does a cluster keep its promises?")
     parser.add_argument("--bootstrap", metavar="HOST:PORT,…", help="any Kafka cluster; one is started if not given")
     parser.add_argument(
         "--cluster",

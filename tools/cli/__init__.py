@@ -1,17 +1,13 @@
-"""`python -m tools.cli COMMAND`: a module for each command, and what they share.
+"""The command `barnabas`, which is `python -m tools.cli` in a checkout.
 
-topics            topics: list, describe, create, change, delete, recover
-recovery          `topics recover`: partitions that lost their majority
-groups            groups: list, describe, reset, delete
-offset_plan       the new offsets of `groups reset`
-transactions      transactions: list, describe, abort, find hanging ones
-brokers           brokers: their replicas and leaderships
-move              move: a partition, to other brokers
-drain             drain: move all replicas away from a broker
-produce           produce: send lines of stdin as records
-consume           consume: print records as lines
-group_reader      consume --group: print and commit as a member of a group
-dump_log          dump-log: segments, indexes and small files, checked
-recover_metadata  recover-metadata: a stopped cluster that lost its majority
-output            what the commands share: options, connections, tables, JSON
+root            finds the command that is asked for, and runs it
+commands        the table of all commands
+completion      completion: a script for bash or zsh
+administration  commands that look at a running cluster and change it
+operations      commands that run a cluster and look after it
+records         commands that send and print records
+disk            commands that read the files of a cluster
+output          what the commands share: options, connections, tables, JSON
+shapes          what each command prints with --json
+tables          tables that fit into a terminal
 """

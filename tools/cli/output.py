@@ -1,13 +1,14 @@
 """What the commands share: options, how they connect, and what they print.
 
 They print tables and colours in a terminal, tab-separated text in a pipe, and JSON if asked. rich is imported only for
-a terminal: its import takes longer than everything else that these commands do.
+a progress bar: its import takes longer than everything else that these commands do.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
+import base64
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,16 +18,17 @@ from typing import Any, Protocol
 
 import orjson
 
+from tools.cli import shapes, tables
 from tools.client import json_client
 from tools.client.addresses import BOOTSTRAP_DEFAULT, Address, addresses
 from tools.client.admin import Admin
 from tools.client.errors import ClientError, KafkaError
 from tools.client.json_client import JsonClient, Refused
 
-BAD_STYLE = "yellow"
-_PADDING = 3
-"""Between two columns of a table."""
-_LONG_WORD = re.compile(r"(?<!\S)(\S{6})\S{6,}(\S{5})(?!\S)")
+BOOTSTRAP_VARIABLE = "BARNABAS_BOOTSTRAP"
+BOOTSTRAP_HELP = (
+    f"brokers to ask, the first that answers; IPv6 as [::1]:9092 (default: {BOOTSTRAP_VARIABLE} or {BOOTSTRAP_DEFAULT})"
+)
 _ADMIN_SECONDS = 15.0
 Row = Sequence[object]
 
@@ -40,8 +42,7 @@ Parsers = Any  # argparse's own class for subparsers is private
 
 def add_actions(parser: argparse.ArgumentParser, example: str) -> Parsers:
     """Give a command its own commands, such as `topics list`; their parsers are added with `add_action`."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"example:\n  python -m tools.cli {example}"
+    add_connection_arguments(parser, example)
     return parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
 
@@ -51,22 +52,27 @@ def add_action(
     """A command of a command, such as `topics list`. Its `act` is in the options."""
     parser: argparse.ArgumentParser = actions.add_parser(name, help=help_text, description=help_text.capitalize() + ".")
     parser.set_defaults(act=act)
-    add_connection_arguments(parser, example)
+    add_example(parser, example)
+    _add_connection(parser, bootstrap=argparse.SUPPRESS, json=argparse.SUPPRESS)  # else they replace what came before
     return parser
 
 
 def add_connection_arguments(parser: argparse.ArgumentParser, example: str) -> None:
-    """Add the options of every command that connects to a cluster, and the example at the end of its help."""
+    """Add the options of every command that connects to a cluster, and an example."""
+    add_example(parser, example)
+    _add_connection(parser, bootstrap=os.environ.get(BOOTSTRAP_VARIABLE) or BOOTSTRAP_DEFAULT, json=False)
+
+
+def add_example(parser: argparse.ArgumentParser, example: str) -> None:
+    """The example at the end of a command's help; `%(prog)s` in it is the command, as the user called it."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"example:\n  python -m tools.cli {example}"
-    parser.add_argument(
-        "--bootstrap",
-        metavar="HOST:PORT,…",
-        type=_bootstrap,
-        default=BOOTSTRAP_DEFAULT,
-        help=f"brokers to ask, the first that answers (default: {BOOTSTRAP_DEFAULT}); IPv6 as [::1]:9092",
-    )
-    parser.add_argument("--json", action="store_true", help="print the broker's answer as it is")
+    shape = shapes.shape_of(parser.prog)
+    parser.epilog = f"example:\n  {example}" + ("" if shape is None else f"\n\n{shape.help()}")
+
+
+def _add_connection(parser: argparse.ArgumentParser, *, bootstrap: str, json: bool | str) -> None:
+    parser.add_argument("--bootstrap", metavar="HOST:PORT,…", type=_bootstrap, default=bootstrap, help=BOOTSTRAP_HELP)
+    parser.add_argument("--json", action="store_true", default=json, help="print JSON")
 
 
 def run_with_client(run: Run, options: argparse.Namespace) -> int:
@@ -75,26 +81,27 @@ def run_with_client(run: Run, options: argparse.Namespace) -> int:
         with JsonClient(options.bootstrap) as client:
             return run(client, options)
     except json_client.ClientError as error:
-        if options.json and isinstance(error, Refused):
-            print(orjson.dumps(error.answer).decode())
-        return failed(error)
+        return failed(options, error)
 
 
-def run_with_admin(run: RunAdmin, options: argparse.Namespace) -> int:
+def run_with_admin(run: RunAdmin, options: argparse.Namespace, seconds: float = _ADMIN_SECONDS) -> int:
     """Run a command of Kafka's protocol; an error is one line on stderr."""
     try:
-        with Admin(options.bootstrap, seconds=_ADMIN_SECONDS, client_id="barnabas-cli") as admin:
+        with Admin(options.bootstrap, seconds=seconds, client_id="barnabas-cli") as admin:
             return run(admin, options)
     except ClientError as error:
-        if options.json and isinstance(error, KafkaError):
-            print(orjson.dumps({"error": {"code": error.number, "name": error.name, "message": str(error)}}).decode())
-        return failed(error)
+        return failed(options, error)
 
 
-def failed(error: Exception) -> int:
-    """Print an error in one line; returns the exit code."""
-    print(" ".join(str(error).split()), file=sys.stderr)
-    return 1
+def failed(options: argparse.Namespace, error: Exception, code: int = 1) -> int:
+    """Print an error in one line, and as JSON if asked; returns the exit code."""
+    text = " ".join(str(error).split())
+    if options.json:
+        number, name = (error.number, error.name) if isinstance(error, KafkaError) else (None, type(error).__name__)
+        said = error.answer["error"] if isinstance(error, Refused) else {"code": number, "name": name, "message": text}
+        print(orjson.dumps({"error": said}).decode())
+    print(text, file=sys.stderr)
+    return code
 
 
 def unknown_topic(name: str) -> Refused:
@@ -136,32 +143,23 @@ def table(
     """Print rows under their columns, the `bad` ones in another colour. In a pipe rows alone, after their `kind`."""
     if not sys.stdout.isatty():
         for row in rows:
-            print("\t".join(map(_cell, (kind, *row) if kind else row)))
+            print("\t".join(map(cell, (kind, *row) if kind else row)))
         return
-    from rich import box  # noqa: PLC0415  see the docstring
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        made.add_column(column, overflow="fold")
-    for row in rows:
-        made.add_row(*(Text(_cell(value)) for value in row), style=BAD_STYLE if bad(row) else None)
-    Console(file=sys.stdout).print(made)
+    rows = list(rows)
+    cells = [[cell(value) for value in row] for row in rows]
+    width = shutil.get_terminal_size().columns
+    for line in tables.table(columns, cells, [bool(bad(row)) for row in rows], width, colours=has_colours()):
+        print(line)
+    print()
 
 
-def fitted(columns: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
-    """Rows whose long words, such as member ids, are shortened in the middle if the terminal is too narrow for them."""
-    if not sys.stdout.isatty():
-        return rows
-    widths = [max(len(_cell(value)) for value in column) for column in zip(columns, *rows, strict=True)]
-    if sum(widths) + _PADDING * len(widths) <= shutil.get_terminal_size().columns:
-        return rows
-    return [[_LONG_WORD.sub(r"\1…\2", _cell(value)) for value in row] for row in rows]
+def has_colours() -> bool:
+    """Is stdout a terminal that shows colours?"""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """A value, as tables have it."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -221,7 +219,8 @@ def _bootstrap(text: str) -> list[Address]:
     try:
         return addresses(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        origin = f"{BOOTSTRAP_VARIABLE}: " if text == os.environ.get(BOOTSTRAP_VARIABLE) else ""
+        raise argparse.ArgumentTypeError(f"{origin}{error}") from None
 
 
 def brokers(text: str) -> list[int]:
@@ -256,6 +255,16 @@ def moment(text: str) -> int:
 def assignment(text: str) -> list[list[int]]:
     """`1,2,3/2,3,1`: the brokers of each partition, as an argument's type."""
     return [brokers(one) for one in text.split("/")]
+
+
+def plain_data(data: bytes | None) -> str | dict[str, str] | None:
+    """A key or a value in JSON: UTF-8 as text, other bytes as base64."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
 
 
 def time_of(timestamp_ms: int) -> str:

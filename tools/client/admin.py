@@ -46,6 +46,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tools.client.addresses import Address
+from tools.client.administration.brokers import BrokerQuestions
 from tools.client.administration.groups import Groups
 from tools.client.administration.transactions import TransactionAdmin
 from tools.client.errors import KafkaError, NotSupported, check
@@ -108,6 +109,7 @@ class Admin:
         self._cluster = Cluster(bootstrap, client_id=client_id, patience=patience)
         self.groups = Groups(self._cluster, seconds)
         self.transactions = TransactionAdmin(self._cluster, seconds)
+        self.brokers = BrokerQuestions(self._cluster, seconds)
 
     def __enter__(self) -> Self:
         return self
@@ -215,21 +217,23 @@ class Admin:
 
     def alter_configs(self, topic: str, configs: Mapping[str, str | None], *, validate_only: bool = False) -> None:
         """Set these configs of a topic; None resets one to its default. All others stay."""
-        resource = incremental_alter_configs.AlterConfigsResource(
-            resource_type=TOPIC,
-            resource_name=topic,
-            configs=[
-                incremental_alter_configs.AlterableConfig(
-                    name=name, config_operation=_DELETE if value is None else _SET, value=value
-                )
-                for name, value in configs.items()
-            ],
-        )
-        request = incremental_alter_configs.IncrementalAlterConfigsRequest(
-            resources=[resource], validate_only=validate_only
-        )
+        request = _altering(TOPIC, topic, configs, validate_only=validate_only)
 
         self._change(INCREMENTAL_ALTER_CONFIGS, request, f"the configs of {topic}", lambda response: response.responses)
+
+    def alter_broker_configs(
+        self, broker: int | None, configs: Mapping[str, str | None], *, validate_only: bool = False
+    ) -> None:
+        """The same for a broker, which is asked itself; None is the default of all brokers."""
+        request = _altering(BROKER, "" if broker is None else str(broker), configs, validate_only=validate_only)
+        what = "the configs of all brokers" if broker is None else f"the configs of broker {broker}"
+
+        def attempt() -> None:
+            self._known()
+            for result in self._ask(INCREMENTAL_ALTER_CONFIGS, request, broker).responses:
+                check(result.error_code, what, result.error_message)
+
+        self._persist(attempt)
 
     def _describe_configs(self, kind: int, name: str, broker: int | None) -> dict[str, Config]:
         resource = describe_configs.DescribeConfigsResource(
@@ -422,6 +426,19 @@ class Admin:
     def _persist(self, attempt: Callable[[], T], final: ErrorCode | None = None) -> T:
         """Retry until the attempt succeeds, is refused, or is late. `final` is an error that is not retried."""
         return self._cluster.persist(attempt, self._seconds, final)
+
+
+def _altering(
+    kind: int, name: str, configs: Mapping[str, str | None], *, validate_only: bool
+) -> incremental_alter_configs.IncrementalAlterConfigsRequest:
+    changes = [
+        incremental_alter_configs.AlterableConfig(
+            name=config, config_operation=_DELETE if value is None else _SET, value=value
+        )
+        for config, value in configs.items()
+    ]
+    resource = incremental_alter_configs.AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)
+    return incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
 
 
 def _by_topic(wanted: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:

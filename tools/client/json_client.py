@@ -218,7 +218,8 @@ class JsonClient:
                 self._lines = self._socket.makefile("rb")
                 return self._socket
         raise Unreachable(
-            f"nobody answers at {', '.join(reasons)}; is the cluster running? --bootstrap says where it is looked for"
+            f"nobody answers at {', '.join(reasons)}; is the cluster running? --bootstrap or"
+            " BARNABAS_BOOTSTRAP says where it is looked for"
         )
 
     def _answer(self, line: bytes) -> Answer:

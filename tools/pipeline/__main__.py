@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import sys
 import threading
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,11 +30,11 @@ class JobFailed(Exception):
     """A valid job failed; the message says why in one line."""
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None, prog: str = f"python -m {__package__}") -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tools.pipeline",
+        prog=prog,
         description="Run the job that a TOML file describes; tools/pipeline/job.py shows one.",
-        epilog="example: python -m tools.pipeline orders.toml --master 'local[2]'",
+        epilog="example: %(prog)s orders.toml --master 'local[2]'",
     )
     parser.add_argument("file", type=Path, metavar="FILE.toml")
     parser.add_argument(
@@ -44,7 +45,7 @@ def main() -> int:
         "--spark-log", default="OFF", metavar="LEVEL", choices=_LOG_LEVELS,
         help=f"what Spark itself writes to stderr, by log level: {', '.join(_LOG_LEVELS)} (default: %(default)s)",
     )  # fmt: skip
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     try:
         job = load(options.file)
         if options.check:

@@ -54,6 +54,7 @@ from typing import Any
 from attrs import frozen
 
 from tools.pipeline.job_options import bootstrap_mistakes, sink_mistakes, source_mistakes, texts, unknown
+from tools.spark.options import suggestion
 
 _TOP = ("name", "checkpoint", "trigger", "source", "decode", "transform", "sink", "dead_letters", "capture")
 _FORMATS = ("json", "text", "bytes")
@@ -116,9 +117,13 @@ class CaptureJob:
 def load(path: Path) -> Job | CaptureJob:
     """The job in a file. Raises JobError with all mistakes."""
     try:
-        given = tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise JobError([f"{path}: {error}"]) from error
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise JobError([f"cannot be read ({error.strerror}); give the path of a job's file"]) from error
+    except UnicodeDecodeError as error:
+        raise JobError([f"is not UTF-8: {error.reason} at byte {error.start}; save it as UTF-8"]) from error
+    except ValueError as error:  # tomllib's own error, and int()'s for a number of thousands of digits
+        raise JobError([f"not TOML: {error}; correct it there"]) from error
     return parse(given)
 
 
@@ -150,7 +155,7 @@ def parse(given: Mapping[str, Any]) -> Job | CaptureJob:
     _check_targets(sinks, mistakes)
     dead = _table(given, "dead_letters", mistakes) if "dead_letters" in given else {}
     _known(dead, ("topic",), "dead_letters.", mistakes)
-    if "dead_letters" in given:
+    if isinstance(given.get("dead_letters"), dict):
         _text(dead, "topic", "dead_letters.", mistakes)
     if mistakes:
         raise JobError(mistakes)
@@ -198,7 +203,7 @@ def _check_transform(transform: Mapping[str, Any], mistakes: list[str]) -> None:
 
 def _check_sink(sink: Any, where: str, bootstrap: str, mistakes: list[str]) -> None:
     _check_typed(sink, _SINKS, where, mistakes)
-    if not isinstance(sink, dict) or sink.get("type") not in _SINKS:
+    if not isinstance(sink, dict) or sink.get("type") not in tuple(_SINKS):
         return
     for key in ("module", "bootstrap"):
         if key in sink:
@@ -223,9 +228,16 @@ def _check_sink(sink: Any, where: str, bootstrap: str, mistakes: list[str]) -> N
 def _check_typed(
     given: Any, kinds: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]], where: str, mistakes: list[str]
 ) -> None:
-    if not isinstance(given, dict) or given.get("type") not in kinds:
-        found = given.get("type") if isinstance(given, dict) else given
-        mistakes.append(f"{where}.type: one of {', '.join(kinds)}, not {found!r}")
+    if not isinstance(given, dict):
+        mistakes.append(f"{where}: a table, not {given!r}")
+        return
+    kind = given.get("type")
+    if not isinstance(kind, str) or kind not in kinds:
+        choice = f"one of {', '.join(kinds)}"
+        near = suggestion(str(kind), tuple(kinds))
+        mistakes.append(f"{where}.type: " + (f"missing; {choice}" if kind is None else f"{choice}, not {kind!r}{near}"))
+        of_any_type = [key for needed, allowed in kinds.values() for key in (*needed, *allowed)]
+        _known(given, ("type", *of_any_type), f"{where}.", mistakes)
         return
     needed, allowed = kinds[given["type"]]
     _known(given, ("type", *needed, *allowed), f"{where}.", mistakes)
@@ -237,7 +249,7 @@ def _check_targets(sinks: Sequence[Any], mistakes: list[str]) -> None:
     """No two sinks may have the same target: each would take the batches of the other for its own."""
     seen: dict[tuple[Any, ...], int] = {}
     for at, sink in enumerate(sinks, 1):
-        if isinstance(sink, dict) and sink.get("type") in _SINKS:
+        if isinstance(sink, dict) and sink.get("type") in tuple(_SINKS):
             needed, _ = _SINKS[sink["type"]]
             target = (sink["type"], sink.get("bootstrap"), *(str(sink.get(key)) for key in needed))
             if target in seen:

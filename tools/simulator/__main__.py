@@ -10,6 +10,7 @@ import secrets
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,14 @@ _SEEDS_PER_PROCESS = 100  # one that has run a thousand may be half as fast: its
 _FRESH_BELOW = 1 << 36
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parse(arguments)
+def main(arguments: Sequence[str] | None = None, prog: str = f"python -m {__package__}") -> int:
+    options = _parse(arguments, prog)
     if options.list_mutants:
         print("\n".join(f"{name:26} {mutant.why}" for name, mutant in MUTANTS.items()))
         return 0
     if options.mutants:
-        return hunt_all(options.seeds or range(25))
+        with _sigterm_as_exit():
+            return hunt_all(options.seeds or range(25))
     asked = {"faults": None if options.faults == "all" else _faults(options.faults), "brokers": options.brokers,
              "partitions": options.partitions, "seconds": options.seconds, "steps": options.steps,
              "unreplicated": options.unreplicated,
@@ -57,7 +59,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.exit(str(error))
         if options.seeds is None:
             seeds = range(file.first, file.first + options.fresh)
-    return _many(seeds, how, options.mutant, file, keep_going=options.keep_going)
+    with _sigterm_as_exit():
+        return _many(seeds, how, options.mutant, file, keep_going=options.keep_going)
+
+
+@contextmanager
+def _sigterm_as_exit() -> Iterator[None]:
+    """SIGTERM becomes an exception, so that the worker processes end with this one."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _many(seeds: range, how: dict[str, Any], mutant: str | None, file: TallyFile | None, *, keep_going: bool) -> int:
@@ -110,8 +123,8 @@ def _line(outcome: SeedOutcome) -> str:
     )
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tools.simulator", description="A seeded cluster, with faults.")
+def _parse(arguments: Sequence[str] | None, prog: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=prog, description="A seeded cluster, with faults.")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=_range, help="A-B: every seed from A to B, on every core")
     parser.add_argument("--fresh", type=int, metavar="N", help="N seeds that were never run before, on every core")
@@ -154,5 +167,4 @@ def _faults(text: str) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # its workers end with it
     sys.exit(main())

@@ -62,6 +62,10 @@ class JsonConnection(Connection):
         except BadField as error:
             call.refuse(ErrorCode.INVALID_REQUEST, str(error))
 
+    def begin_unfinished(self, size_bytes: int) -> None:
+        text = f"the last line has no end after {size_bytes} bytes and was not served; end each request with a newline"
+        LineCall(self, None, "", self.answers.begin(size_bytes)).refuse(ErrorCode.INVALID_REQUEST, text)
+
 
 JsonCall = LineCall[JsonConnection]
 

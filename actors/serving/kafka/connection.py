@@ -54,7 +54,7 @@ class Call(Generic[Q]):
 
     def answer_at_once(self, response: object) -> None:
         """Send this response, which has few elements, once."""
-        self._send(self.connection.protocol.respond(self.head, response))
+        self.send(self.connection.protocol.respond(self.head, response))
 
     def go_on(self, work: Generator[Any, None, object]) -> None:
         """Do this work in slices, and send the response that it returns, unless that is None."""
@@ -62,14 +62,15 @@ class Call(Generic[Q]):
 
     def answering(self, response: object) -> Generator[Any, None, None]:
         parts = yield from self.connection.protocol.respond_in_steps(self.head, response)
-        self._send(parts)
+        self.send(parts)
 
     def answering_with(self, work: Generator[Any, None, object]) -> Generator[Any, None, None]:
         response = yield from work
         if response is not None:
             yield from self.answering(response)
 
-    def _send(self, parts: list[Any]) -> None:
+    def send(self, parts: list[Any]) -> None:
+        """Send the buffers of the answer."""
         connection = self.connection
         if connection.serving.traced:
             connection.trace(self, sum(map(len, parts)))

@@ -67,6 +67,9 @@ class Group(Protocol):
     def tick(self, moment: Moment) -> None:
         """Some timeout may be over."""
 
+    def end_session(self, member_id: str, moment: Moment) -> None:
+        """The session of this member is over at the next tick."""
+
     def refuses_commit(
         self, member_id: str, instance_id: str | None, epoch: int, version: int, *, transactional: bool
     ) -> ErrorCode:

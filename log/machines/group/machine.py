@@ -190,6 +190,18 @@ class GroupMachine:
             self._expire(moment)
             self._next_expiry = moment.now + _AGAIN_SECONDS if self._to_expire else self._expiry_after(moment)
 
+    def expire_offsets_now(self, moment: Moment) -> None:
+        """Let the next look at old offsets be due."""
+        if self._next_expiry is not None:
+            self._next_expiry = moment.now
+
+    def end_session(self, group_id: str, member_id: str, moment: Moment) -> None:
+        """Treat this member as silent for too long."""
+        group = self._groups[group_id]
+        group.end_session(member_id, moment)
+        self._schedule(group)
+        self.tick(moment)
+
     def metadata_changed(self, moment: Moment) -> None:
         """Topics came, went or grew."""
         self._offset_requests.metadata_changed()

@@ -9,7 +9,7 @@ import pytest
 from actors.harness import Cluster
 from tests.actors.waiting import wait_until
 from tests.simulation.test_power_losses import lose_power, until, world_at_work
-from tools.cli.__main__ import main
+from tools.cli.root import main
 from tools.client.json_client import JsonClient, Refused
 
 
@@ -29,7 +29,7 @@ def test_a_warning_names_the_replicas_that_an_election_waits_for(caplog: pytest.
     assert told
     assert all(f"waits for broker {lost}: broker {lost} came back with another data directory" in one for one in told)
     assert all("may have lost acknowledged records" in one for one in told)
-    assert all("`python -m tools.cli topics recover` shows what is left" in one for one in told)
+    assert all("`barnabas topics recover` shows what is left" in one for one in told)
 
 
 def test_nothing_is_said_of_a_partition_that_is_led(caplog: pytest.LogCaptureFixture) -> None:
@@ -51,7 +51,7 @@ def test_a_warning_names_the_voters_that_the_metadata_waits_for(caplog: pytest.L
     told = [record.getMessage() for record in caplog.records if "the metadata has no leader" in record.getMessage()]
     lost = ", ".join(map(str, voters[1:]))
     assert f"it waits for brokers {lost}: brokers {lost} cannot be reached" in told[0]
-    assert "`python -m tools.cli recover-metadata cluster.toml` shows what is left" in told[0]
+    assert "`barnabas recover-metadata cluster.toml` shows what is left" in told[0]
     living = len(world.living)
     assert living <= len(told) <= 2 * living, "once a minute"
 

@@ -31,7 +31,7 @@ def cleaning_of(
 ) -> LogCleaning:
     """Of a replica on broker 1."""
     node: Any = SimpleNamespace(broker=1, replicas=replicas)
-    calendar: Any = SimpleNamespace(wall_ms=lambda: 0, is_sure=is_sure)
+    calendar: Any = SimpleNamespace(wall_ms=lambda: 0, is_sure=is_sure, elapsed=lambda: 0.0)
     does: Any = SimpleNamespace(**actions)
     logger = logging.LoggerAdapter(logging.getLogger("barnabas"), {"broker": 1})
     return LogCleaning("orders-0", log, node, does, calendar, transactions, logger)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import os
 import re
@@ -75,6 +76,29 @@ def test_a_failure_brings_its_traceback(root: logging.Logger) -> None:
     logs.configure("info", stream)
     log_of(1).error("failed", exc_info=ValueError("why"))
     assert stream.getvalue().endswith("ERROR   broker=1 failed\nValueError: why\n")
+
+
+def test_json_is_an_object_a_line(root: logging.Logger) -> None:
+    stream = Terminal()
+    logs.configure("info", stream, logs.JSON)
+    log_of(2).info("link: broker %d is up", 1)
+    log_of(LAUNCHER_ID).warning("two\nlines \udcff")
+    log_of(1).error("failed", exc_info=ValueError("why"))
+    up, lines, failed = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert re.fullmatch(TIME, up.pop("time"))
+    assert up == {"level": "info", "broker": 2, "logger": "barnabas", "message": "link: broker 1 is up"}
+    assert lines["message"] == "two\nlines \\udcff"
+    assert "broker" not in lines
+    assert (failed["level"], failed["exception"]) == ("error", "ValueError: why")
+
+
+def test_a_long_json_line_is_cut_and_still_json(root: logging.Logger) -> None:
+    stream = io.StringIO()
+    logs.configure("info", stream, logs.JSON)
+    log_of(1).info("\0" * logs.LINE_CHARACTERS_MAX)
+    (line,) = stream.getvalue().splitlines()
+    assert len(line) <= logs.LINE_CHARACTERS_MAX
+    assert set(json.loads(line)["message"]) == {"\0"}
 
 
 def test_configuring_again_replaces_what_was_there(root: logging.Logger) -> None:

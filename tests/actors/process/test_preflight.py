@@ -63,6 +63,24 @@ def test_a_directory_without_permission_is_told(tmp_path: Path, monkeypatch: pyt
     )
 
 
+def test_a_place_that_takes_no_directory_is_told_though_it_may_be_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in /proc, which root may write to, and in which nothing can be made."""
+
+    def refuse(prefix: str, dir: Path) -> str:  # noqa: A002  as tempfile names it
+        raise FileNotFoundError(2, "No such file or directory", str(dir / prefix))
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    data_dir = tmp_path / "nope"
+    assert check_machine(config_of(data_dir, *brokers_in(data_dir, 0))) == (
+        (
+            f'cluster.toml: cluster.data_dir: "{tmp_path}" takes no new directory (No such file or directory); '
+            "choose another directory"
+        ),
+    )
+
+
 def test_a_name_too_long_for_the_disk_is_told(tmp_path: Path) -> None:
     data_dir = tmp_path / ("x" * 256)
     (line,) = check_machine(config_of(data_dir, BrokerConfig(1, 0, tmp_path / "1")))

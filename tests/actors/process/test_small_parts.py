@@ -16,7 +16,7 @@ from actors import cluster
 from actors.broker.broker import ExtraActor, dialled
 from actors.broker.directory_lock import DirectoryInUse
 from actors.cluster import FAILED, main
-from actors.process import disks, hosts, launcher
+from actors.process import disks, hosts, launcher, logs
 from actors.process.errors import FormationError
 from actors.process.formation import FILE_NAME, read_formation
 from actors.process.launcher import BACKOFF_SECONDS, STEADY_SECONDS, UNREADY_DEATHS_MAX, BrokerGivenUp, Launcher
@@ -82,9 +82,9 @@ def test_what_ends_a_cluster_is_said_in_one_line(
     def fail(*_: object) -> None:
         raise ExceptionGroup("", [error])
 
-    monkeypatch.setattr(cluster, "load", lambda _file: SimpleNamespace(file="cluster.toml"))
+    monkeypatch.setattr(cluster, "load", lambda _file: SimpleNamespace(file="cluster.toml", log_format="text"))
     monkeypatch.setattr(cluster, "check_machine", lambda _config: [])
-    monkeypatch.setattr("actors.process.logs.configure", lambda _level: None)
+    monkeypatch.setattr(logs, "configure", lambda _level, form: None)
     monkeypatch.setattr(trio, "run", fail)
     assert main(["cluster.toml"]) == code
     (line,) = capsys.readouterr().err.splitlines()

@@ -34,6 +34,7 @@ from actors.serving.doorkeeper import (
     files_for,
     lent_for,
 )
+from actors.serving.kafka import handlers
 from actors.serving.listener import _Edge as Edge
 from actors.serving.request_memory import RequestMemory
 from log.disk.filesystem import Filesystem
@@ -270,6 +271,25 @@ def test_another_protocol_is_named_in_the_log_and_hung_up_on(
     assert named in line
 
 
+@pytest.mark.parametrize("line", [b"hello", b"[1,2]", b'"status"', b"op: status", b"null"])
+def test_a_first_line_that_does_not_begin_as_an_object_is_answered(cluster: Cluster, line: bytes) -> None:
+    with connected(cluster) as lines:
+        assert asked(lines, line)["error"]["name"] == "INVALID_REQUEST"
+        assert asked(lines, STATUS)["broker"] == 1
+
+
+@pytest.mark.parametrize("before", [b"", STATUS + b"\n"])
+def test_a_last_line_without_an_end_is_answered_and_not_served(cluster: Cluster, before: bytes) -> None:
+    host, _, port = cluster.bootstrap.partition(":")
+    with socket.create_connection((host, int(port)), timeout=20) as client, client.makefile("rb") as answers:
+        client.sendall(before + STATUS)
+        client.shutdown(socket.SHUT_WR)
+        *served, unfinished = [json.loads(line) for line in answers]
+    assert [one["broker"] for one in served] == [1] * before.count(b"\n")
+    message = "the last line has no end after 15 bytes and was not served; end each request with a newline"
+    assert unfinished == {"error": {"code": 42, "name": "INVALID_REQUEST", "message": message}}
+
+
 def test_a_client_that_says_nothing_is_hung_up_on(impatient: Cluster) -> None:
     with connected(impatient) as busy, connected(impatient) as idle, connected(impatient) as silent:
         assert asked(idle, b'{"op":"status"}')["broker"] == 1
@@ -308,7 +328,7 @@ def test_a_connection_on_which_bytes_move_either_way_is_not_idle(way: str) -> No
     serving: Any = SimpleNamespace(node=SimpleNamespace(scheduler=Scheduler(clock)))
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        edge = Edge(serving, ours, 1, RequestMemory(1 << 20, [], clock))
+        edge = Edge(serving, ours, 1, RequestMemory(1 << 20, [], clock), handlers)
         clock.advance_to(5.0)
         assert edge.quiet_seconds(clock.now()) == 5.0
         if way == "read":
@@ -333,7 +353,7 @@ def test_a_client_that_vanishes_leaves_nothing(cluster: Cluster, how: str) -> No
         elif how == "half-closed":
             client.shutdown(socket.SHUT_WR)
             with client.makefile("rb") as answers:
-                assert len(answers.readlines()) == 1
+                assert len(answers.readlines()) == 2, "the status, and a refusal of the line without an end"
         client.close()
         wait_until(lambda: connections(cluster) == 1, lambda: "the connection keeps its actor")
         assert asked(other, b'{"op":"status"}')["broker"] == 1

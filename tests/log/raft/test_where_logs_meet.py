@@ -79,6 +79,29 @@ def test_a_follower_appends_and_says_nothing_until_its_truncation_is_on_disk() -
     assert [said.end for said in group.channels[3, 1] if isinstance(said, Appended) and said.ok][-1] == 2
 
 
+@pytest.mark.parametrize("how", ["link", "heartbeats"])
+def test_an_append_that_waited_for_a_truncation_is_dropped_when_its_leader_is_gone(how: str) -> None:
+    """Otherwise the replica would follow a dead leader for good, and refuse its vote to every other candidate."""
+    group = group_of()
+    group.syncs_late = True
+    follower = group.members[3]
+    follower.log.append(check_batches(build_batch([Record(0, 1, None, b"stale", ())])), epoch=1, now_ms=0)
+    fresh = build_batch([Record(0, 1, None, b"fresh", ())], leader_epoch=2)
+    message = Append(2, 1, 0, -1, 0, 0, memoryview(fresh))
+    group.act(3, lambda member: member.step(message, group.now))
+    group.save_vote(3)
+    assert follower.log.is_truncating
+    if how == "link":
+        group.disconnect(1, 3)
+    else:
+        group.act(3, lambda member: member.leader_gone(group.now))
+    group.sync(3)
+    assert follower.node.leader is None
+    group.now += 5.0
+    group.tick(3)
+    assert type(follower.node.role).__name__ == "PreCandidate"
+
+
 def test_what_a_deposed_leader_left_does_not_live_on_in_a_gap_of_compaction() -> None:
     group = group_of()
     follower = group.members[3]

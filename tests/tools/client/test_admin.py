@@ -151,6 +151,10 @@ def test_configs_are_told_and_changed() -> None:
             ("retention.ms", 0, "8"),
             ("cleanup.policy", 1, None),
         ]
+        admin.alter_broker_configs(None, {"num.partitions": "8"}, validate_only=True)
+        asked = broker.requests(INCREMENTAL_ALTER_CONFIGS)[-1]
+        (resource,) = asked.resources
+        assert (resource.resource_type, resource.resource_name, asked.validate_only) == (4, "", True)
 
 
 def test_records_are_deleted_by_the_leader() -> None:

@@ -69,6 +69,21 @@ def test_two_wrong_values_of_one_table_are_both_told() -> None:
     ]
 
 
+def test_a_table_of_no_known_type_is_told_with_its_other_mistakes() -> None:
+    sinks = [{"type": "sqlit", "tabel": "t"}, {"path": "p"}, {"type": ["sqlite"]}, 5]
+    with pytest.raises(JobError) as caught:
+        parse({"name": "x", "checkpoint": "c", "source": SOURCE, "sink": sinks, "dead_letters": 3})
+    choice = "one of sqlite, postgres, parquet, topic"
+    assert list(caught.value.mistakes) == [
+        f"sink[1].type: {choice}, not 'sqlit'; did you mean 'sqlite'?",
+        "sink[1].tabel: unknown; did you mean 'table'?",
+        f"sink[2].type: missing; {choice}",
+        f"sink[3].type: {choice}, not ['sqlite']; did you mean 'sqlite'?",
+        "sink[4]: a table, not 5",
+        "dead_letters: a table, not 3",
+    ]
+
+
 SOURCE = {"bootstrap": "b:1", "subscribe": "t"}
 TABLE = {"type": "sqlite", "path": "p", "table": "one"}
 TOPIC = {"type": "topic", "topic": "one"}
@@ -143,6 +158,18 @@ def test_a_capture_has_nothing_of_a_stream() -> None:
         parse({"name": "x", "sink": [], "capture": capture})
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(JobError, match=r"nothing\.toml"):
-        load(tmp_path / "nothing.toml")
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (None, "cannot be read (No such file or directory); give the path of a job's file"),
+        (b"\xff", "is not UTF-8: invalid start byte at byte 0; save it as UTF-8"),
+        (b"name =", "not TOML: Invalid value (at end of document); correct it there"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_in_one_line(content: bytes | None, complaint: str, tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(JobError) as caught:
+        load(file)
+    assert caught.value.mistakes == (complaint,)

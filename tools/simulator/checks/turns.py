@@ -3,7 +3,7 @@
 Virtual time does not pass within a turn, so what is counted is what a turn does outside of its actor: operations on the
 disk, and frames that it sends. The first turn of an actor is left out: to open a log is one turn, however many segments
 it has, and segments are tiny here. A leader may fill a follower's window in one turn, in frames of fetch_bytes each: a
-window of many tiny fetches is a setting of the simulator alone.
+window of many tiny fetches is a setting of the simulator alone. A frame ends where a segment ends, too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ OPERATIONS_MAX = 2000
 OPERATIONS_MAX_OF_TINY_SEGMENTS = 20_000
 """Where a segment holds a batch or two: what is written, deleted or compacted at once is in hundreds of files then."""
 FRAMES_MAX = 1000
+FRAMES_MAX_OF_TINY_SEGMENTS = 20_000
 
 
 class Turns:
@@ -27,7 +28,7 @@ class Turns:
     def __init__(self, report: Callable[[Violation], None], fetches_per_window: int, *, tiny: bool) -> None:
         self._report = report
         self._operations_max = OPERATIONS_MAX_OF_TINY_SEGMENTS if tiny else OPERATIONS_MAX
-        self._frames_max = FRAMES_MAX + fetches_per_window
+        self._frames_max = (FRAMES_MAX_OF_TINY_SEGMENTS if tiny else FRAMES_MAX) + fetches_per_window
         self._operations: dict[int, int] = {}
         """Per broker: how many its disk had done when its last turn ended."""
         self._frames: Counter[int] = Counter()

@@ -23,7 +23,8 @@ def _is_whole_without(cluster: SimulatedCluster, group: str, broker: int) -> boo
     node = replica.member.node
     if node.history.latest_offset >= node.watermark:
         return False
-    if broker in node.membership.brokers and len(node.membership.voters) == 2:  # neither of the two can commit alone
+    # Neither of two voters can commit alone. What a learner has sent makes a second voter of it, although it is lost.
+    if broker in node.replicas and len(node.membership.voters) <= 2:
         return False
     for voter in node.membership.voters:
         other = cluster.replica(group, voter.broker)

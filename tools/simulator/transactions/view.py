@@ -69,6 +69,8 @@ class PartitionTransactions:
     epochs: dict[int, int] = Factory(dict)
     coordinators: dict[int, int] = Factory(dict)
     """By producer id: the epoch of the coordinator whose marker came last."""
+    markers: set[tuple[int, int, int]] = Factory(set)
+    """Producer id, its epoch and the coordinator's: of every marker."""
     aborted: list[tuple[int, int, int]] = Factory(list)
     """Producer id, first offset, offset of the marker."""
     ends: list[int] = Factory(list)
@@ -243,6 +245,7 @@ class TransactionView:
         if begun is not None and prepared is not None and prepared.version >= 2 and begun[1] >= identity[1]:
             self.violate("a marker ends what was before its epoch", f"{where}: {begun} was open")
         partition.coordinators[header.producer_id] = coordinator_epoch
+        partition.markers.add((*identity, coordinator_epoch))
         if header.producer_id in self._ending:  # else it comes once more, and ends nothing of the next transaction
             self._unended.discard((header.producer_id, place))
         if self.on_marker is not None and prepared is not None:

@@ -259,6 +259,9 @@ class ClassicGroup:
                 assert isinstance(due, str)
                 self._session_over(due, moment)
 
+    def end_session(self, member_id: str, moment: Moment) -> None:
+        self._deadlines.set(member_id, moment.now)
+
     def _after(self, timeout_ms: int, moment: Moment) -> float:
         return moment.now + max(timeout_ms, 1) / 1000
 

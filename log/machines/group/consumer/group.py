@@ -192,6 +192,9 @@ class ConsumerGroup:
             member = self.members[member_id]
             self.remove([member], self._lateness(kind, member), moment)
 
+    def end_session(self, member_id: str, moment: Moment) -> None:
+        self.deadlines.set((SESSION, member_id), moment.now)
+
     def _lateness(self, kind: str, member: ConsumerMember) -> str:
         if kind == SESSION:
             return f"member {member.member_id} was silent for {self._session_timeout_ms(member)} ms"

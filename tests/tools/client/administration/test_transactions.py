@@ -29,7 +29,7 @@ from protocol.messages.list_transactions import TransactionState as Listed
 from tests.actors.waiting import wait_until
 from tests.naming import unique
 from tests.tools.client.scripted_broker import ScriptedBroker
-from tools.cli.__main__ import main
+from tools.cli.root import main
 from tools.client.admin import Admin
 from tools.client.consumer import Consumer
 from tools.client.errors import ProducerFenced
