@@ -6,12 +6,13 @@ import argparse
 import shutil
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster, HarnessError
@@ -27,20 +28,49 @@ if TYPE_CHECKING:
 _CONFIG = KafkaConfig(default_replication_factor=3, min_insync_replicas=2, group_initial_rebalance_delay_ms=0)
 _CONTACT_SECONDS = 30.0
 _ENGINES = ("plain", "spark")
+_STILL = "still at it; the last step: "
 Play = Callable[[Stage], str]
 SparkPlay = Callable[["SparkStage"], str]
+
+
+class Progress:
+    """Lines on stderr, each with the seconds since the start. A long silence is broken with the last line."""
+
+    def __init__(self, silence: float = 10.0, show: Callable[[str], object] | None = None) -> None:
+        self._silence = silence
+        self._show = show or _to_stderr
+        self._begin = self._said = time.monotonic()
+        self._last = ""
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._remind, name="progress", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def say(self, text: str) -> None:
+        self._said, self._last = time.monotonic(), text
+        self._show(f"{self._said - self._begin:6.1f} s  {text}")
+
+    def _remind(self) -> None:
+        while not self._over.wait(self._silence / 10):
+            if self._last and time.monotonic() - self._said >= self._silence:
+                self.say(self._last if self._last.startswith(_STILL) else f"{_STILL}{self._last}")
+
+
+def _to_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def main(description: str, plain: Play, spark: Callable[[], SparkPlay], argv: list[str] | None = None) -> int:
     """Run a scenario. `spark` imports its Spark part, which needs PySpark."""
     options = _options(description, argv)
-    begin = time.monotonic()
-
-    def say(text: str) -> None:
-        print(f"{time.monotonic() - begin:6.1f} s  {text}", file=sys.stderr, flush=True)
-
     try:
-        with _stage(options, say) as stage:
+        with Progress() as progress, _stage(options, progress.say) as stage:
             told = plain(stage) if options.engine == "plain" else _on_spark(spark, stage, options.master)
     except (ScenarioFailed, ClientMissing, ClientFailed, ClientError, HarnessError, OSError) as error:
         print(f"{description.partition(':')[0]}: {error}", file=sys.stderr)
@@ -113,6 +143,7 @@ def _stage(options: argparse.Namespace, say: Callable[[str], None]) -> Iterator[
     directory = Path(tempfile.mkdtemp(prefix="barnabas-example-"))
     try:
         if options.bootstrap is not None:
+            say(f"a broker is looked for at {options.bootstrap}")
             await_broker(options.bootstrap, _CONTACT_SECONDS)
             prefix = f"example-{uuid.uuid4().hex[:8]}."
             stage = Stage(options.bootstrap, directory, client, options.seed, options.count, prefix, say)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -135,12 +136,28 @@ def test_a_wrong_result_is_one_line_and_an_exit_code(cluster: Cluster, capsys: p
         raise ScenarioFailed("one cent is missing")
 
     assert program.main("Audit ledger: balances.", wrong, no_spark, ["--bootstrap", cluster.bootstrap]) == 1
-    assert capsys.readouterr().err == "Audit ledger: one cent is missing\n"
+    assert capsys.readouterr().err.splitlines()[1:] == ["Audit ledger: one cent is missing"]
 
 
 @pytest.mark.parametrize("name", PLAYS)
 def test_each_is_a_program(name: str) -> None:
     assert PROGRAMS[name].play is PLAYS[name]
+
+
+def test_no_step_is_silent_for_long() -> None:
+    lines: list[str] = []
+    reminded = threading.Event()
+
+    def show(text: str) -> None:
+        lines.append(text)
+        if len(lines) == 3:
+            reminded.set()
+
+    with program.Progress(0.05, show) as progress:
+        progress.say("Spark starts")
+        assert reminded.wait(30)
+    assert lines[0].endswith(" s  Spark starts")
+    assert all(one.endswith(" s  still at it; the last step: Spark starts") for one in lines[1:])
 
 
 def test_what_a_service_remembers_is_bounded() -> None:
