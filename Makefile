@@ -32,10 +32,14 @@ test: .venv/installed-test  ## lint, type-check, check the import layers, run ev
 test-fast: .venv/installed-test  ## the quick tests only, under a minute
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --ignore tests/tools/spark
 
-test-long: .venv/installed-test  ## what takes minutes: many kills, every planted bug, other cases in every run
+test-long: .venv/installed-test  ## what takes minutes: many kills, every planted bug, other cases; all tests of the wheel
 	@$(PIP) install -e '.[test,connect]'
 	@$(BIN)/python -m pytest -q -m long --hypothesis-profile fresh
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --ignore tests/tools/spark --hypothesis-profile fresh
+	@$(BIN)/python -m tools.wheel .cache/wheel
+	@cd .cache/wheel && environment/bin/python -m pytest -q -n 2 --dist worksteal -m "not long and not checkout" \
+		--ignore tests/tools/spark
+	@cd .cache/wheel && environment/bin/python -m pytest -q -m "not long and not checkout" tests/tools/spark
 
 coverage: .venv/installed-test  ## which lines and branches of log/, actors/ and protocol/ no test reaches; takes twice as long
 	@$(BIN)/python -m coverage erase
@@ -75,8 +79,11 @@ clean:  ## remove the virtual environment and every cache
 	find actors log protocol pyspark_barnabas tools tests -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Barnabas needs Python 3.11 or\
+ newer; $(PYTHON) is $$($(PYTHON) --version 2>/dev/null || echo missing). Name another one: make $(MAKECMDGOALS)\
+ PYTHON=python3.12" >&2; exit 1; }
 	@echo "creating .venv with $$($(PYTHON) --version)"
-	@$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
 .venv/installed: pyproject.toml | .venv/bin/python
 	@echo "installing Barnabas into .venv"

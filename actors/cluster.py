@@ -151,7 +151,7 @@ class _ShowVersion(argparse.Action):
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m actors.cluster",
+        prog=f"python -m {__package__}.cluster",
         description="Start the Barnabas cluster that FILE describes, one process per [[broker]].",
         epilog="Ctrl-C or SIGTERM stops it cleanly; a second one ends it at once.",
     )

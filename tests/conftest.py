@@ -23,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-transcripts", action="store_true", help="write tests/log/raft/transcripts again from what happens"
     )
+    parser.addoption("--rewrite-pages", action="store_true", help="write what commands print into README.md and docs/")
     parser.addoption("--spark-kills", type=int, default=1, help="how often tests/tools/spark kills a driver")
     parser.addoption("--chaos-seconds", type=float, default=15.0, help="how long tests/chaos lets things go wrong")
 
@@ -37,6 +38,7 @@ SLOW = (
     "actors/test_largest_records.py",
     "actors/test_full_disk.py",
     "compat/",
+    "docs/",
     "actors/serving/kafka/handlers/",
     "actors/test_broker_deaths.py",
     "actors/test_cluster_command.py",
@@ -46,12 +48,15 @@ SLOW = (
     "log/test_log_fuzz.py",
     "log/test_log_model.py",
     "log/raft/test_random_histories.py",
+    "tools/testing/",
     "tools/client/test_against_brokers.py",
     "tools/client/test_failover.py",
     "tools/client/writing/test_transactions.py",
     "protocol/schema/test_codec.py",
     "protocol/test_kio.py",
     "simulation/",
+    "wheel/test_contents.py",
+    "wheel/test_use.py",
 )
 """What takes longer than `make test-fast` can wait for, though no test of it does by itself."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import grimp
 import pytest
 
+pytestmark = pytest.mark.checkout
 ROOT = Path(__file__).parents[1]
 ROOTS = ("actors", "log", "protocol", "pyspark_barnabas", "tools")
 ONE_FILE_PER_API = ("actors/serving/kafka/handlers", "protocol/messages")

@@ -1,7 +1,9 @@
-"""Generates the pages of docs/ that are made from the code:  python -m tools.docs apis configuration
+"""Generates the pages of docs/reference/ that are made from the code:
+
+    python -m tools.docs apis configuration commands
 
 The docstring of an API's handler says what it does and what it leaves out; the table of settings,
-log/settings/table.py, says what each setting does.
+log/settings/table.py, says what each setting does; commands explain themselves (tools/cli/reference.py).
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from log.settings.kinds import INT_MAX, LONG_MAX
 from log.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS, Area, TopicSetting
 from log.topic_configs import spelled
 from protocol.apis import Api
+from tools.cli import reference
 
-DIRECTORY = Path(__file__).parent.parent / "docs"
+DIRECTORY = Path(__file__).parent.parent / "docs" / "reference"
 _LEFT_OUT = "Left out:"
 
 
@@ -64,6 +67,7 @@ FILE_KEYS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("name", "barnabas", "text", "The name of the cluster. Processes of another cluster are refused."),
         ("host", "127.0.0.1", "an IP address or a host name", "Where the brokers listen."),
         ("data_dir", "data", "a directory", "Where the brokers keep their directories, relative to the file."),
+        ("log_format", "text", "text, json", "What log lines on stderr are: text, or a JSON object each."),
     ),
     "[[broker]], once for each broker": (
         ("id", "required", "0 to 2³¹−1", "The number of the broker."),
@@ -144,14 +148,14 @@ def _value(value: object) -> str:
     return f"{value:,}" if type(value) is int else spelled(value)
 
 
-PAGES: dict[str, Callable[[], str]] = {"apis": apis, "configuration": configuration}
+PAGES: dict[str, Callable[[], str]] = {"apis": apis, "configuration": configuration, "commands": reference.page}
 
 
 def main(arguments: list[str]) -> int:
     if not arguments or any(name not in PAGES for name in arguments):
         print(f"usage: python -m tools.docs {' | '.join(PAGES)}", file=sys.stderr)
         return 2
-    DIRECTORY.mkdir(exist_ok=True)
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
     for name in arguments:
         path = DIRECTORY / f"{name}.md"
         path.write_text(PAGES[name](), encoding="utf-8")

@@ -59,7 +59,7 @@ def on_disk(
         context = start_actors(
             node, data_dir, directory_id, cluster, instruments.filesystem, syncs, removals, codecs, random.Random(),
             boot=machine_boot(), raft=RaftConfig(catch_up_bytes_per_s=cluster.catch_up_bytes_per_s),
-            last_syncs=last_syncs, calendar=instruments.calendar,
+            last_syncs=last_syncs, calendar=instruments.calendar, leadership=instruments.leadership(),
         )  # fmt: skip
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         context.handles.limit, context.handles.lent_max = files_for(descriptors), lent_for(descriptors)
@@ -86,6 +86,7 @@ def start_actors(
     raft: RaftConfig | None = None,
     last_syncs: LastSyncs | None = None,
     calendar: Clock | None = None,
+    leadership: Leadership | None = None,
 ) -> BrokerContext:
     """Spawn the actors of a broker: the shared ones, its controller, and its partitions.
 
@@ -115,7 +116,7 @@ def start_actors(
         journal,
         heard,
         Metadata(),
-        Leadership(),
+        leadership or Leadership(),
         Calendar(clock.now, clock.wall, node.log.warning),
         rng,
         codecs,

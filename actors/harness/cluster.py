@@ -15,12 +15,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Self
 
-import pykka
 import trio
 
 from actors.broker.broker import ExtraActor
@@ -28,30 +27,24 @@ from actors.broker.instruments import Instruments
 from actors.cluster_file.config import BrokerConfig, ClusterConfig, KafkaConfig, TopicConfig
 from actors.control.admin import Admin
 from actors.harness.calendar_clock import ClusterClock, ShiftedClock
+from actors.harness.coordinators import Coordinators
+from actors.harness.disks import BrokerDisk, TroubledFilesystem
 from actors.harness.errors import HarnessError
+from actors.harness.known_clients import KnownClients
+from actors.harness.leader_history import LeaderChange, LeaderHistory, WatchedLeadership
+from actors.harness.log_lines import LogLines
 from actors.harness.options import kafka_config
-from actors.harness.protocol_faults import ProtocolFaults
-from actors.messages.coordinator import (
-    GROUPS_TOPIC,
-    TRANSACTIONS_TOPIC,
-    CalendarMoved,
-    EndSession,
-    SessionEnded,
-    coordinator_address,
-    partition_of,
-)
+from actors.harness.pausing import PausableScheduler
+from actors.harness.protocol_faults import ProtocolFaults, Undoable
 from actors.messages.process import BrokerStatus
-from actors.partition.cleaner import CleanNow
 from actors.process.hosts import Host, LocalHost, ProcessHost
 from actors.process.launcher import Launcher, open_launcher
-from actors.runtime import Address, AnyRef, LinkLost, Scheduler
+from actors.runtime import Address, AnyRef, Scheduler
 from actors.runtime.loop.low_level import TrioToken, current_trio_token
-from protocol.error_codes import ErrorCode
 
 START_SECONDS = 30.0
 LEADER_SECONDS = 10.0
 LOOK_SECONDS = 0.01
-CLEAN_SECONDS = 60.0
 _NOT_RUNNING = "this cluster does not run; start it, or use it inside `with`"
 
 
@@ -84,7 +77,15 @@ class Cluster:
         self._advertised = dict(advertised or {})
         self._cut: set[frozenset[int]] = set()
         self._protocol_faults = ProtocolFaults()
+        self._clients = KnownClients(self._protocol_faults)
         self._calendar = ShiftedClock()
+        self._schedulers: dict[int, PausableScheduler] = {}
+        self._disks = {
+            broker: BrokerDisk(partial(self._hold, broker), is_temporary=data_dir is None) for broker in self.brokers
+        }
+        self._paused: set[int] = set()
+        self._history = LeaderHistory()
+        self._lines = LogLines(log_level)
         self._thread: threading.Thread | None = None
         self._launcher: Launcher | None = None
         self._token: TrioToken | None = None
@@ -102,6 +103,8 @@ class Cluster:
         started: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._scope, self._end, self._failure = trio.CancelScope(), trio.Event(), None
         self._cut.clear()
+        self._paused.clear()
+        self._history.begin()
         self._thread = threading.Thread(target=self._run, args=(started,), name="barnabas-cluster", daemon=True)
         self._thread.start()
         try:
@@ -152,14 +155,39 @@ class Cluster:
 
     @property
     def alive(self) -> tuple[int, ...]:
+        """The brokers that were not killed or ended; a paused one is among them."""
         return tuple(self._running.pids)
+
+    @property
+    def clients(self) -> dict[str, str]:
+        """The client id by the client's `host:port`, of the last connections; none if brokers have a process each."""
+        return self._clients.ids
+
+    @property
+    def _awake(self) -> tuple[int, ...]:
+        return tuple(broker for broker in self.alive if broker not in self._paused)
+
+    # -- for the report of a test that failed ------------------------------------------------------------------
+
+    def broker_log(self, broker: int | None = None) -> list[str]:
+        """The last lines that a broker, or all brokers and the launcher, logged; `log_level` says from which level on.
+
+        Of brokers with a process each, which write to stderr, only the launcher's lines are here.
+        """
+        if broker is not None:
+            self._must_know(broker)
+        return self._lines.of(broker)
+
+    def leader_history(self) -> list[LeaderChange]:
+        """Who began to lead which partition when; empty for brokers with a process each."""
+        return self._history.changes
 
     # -- its topics --------------------------------------------------------------------------------------------
 
     @property
     def admin(self) -> Admin:
         """Creates, changes, moves and deletes topics, and describes the cluster."""
-        return Admin(self.ask, lambda: self.alive)
+        return Admin(self.ask, lambda: self._awake)
 
     def group(self, topic: str, partition: int) -> str:
         """The name of a partition's Raft group: its replicas live at `replica/<name>@<broker>`."""
@@ -220,12 +248,44 @@ class Cluster:
         self._call(self._start_broker, broker)
 
     def pause(self, broker: int) -> None:
-        """SIGSTOP a broker's process."""
-        self._signal(broker, signal.SIGSTOP)
+        """Stop a broker as SIGSTOP does: it does nothing until it is resumed, and knows nothing of it."""
+        self._must_live(broker)
+        self._paused.add(broker)
+        if self.processes:
+            os.kill(self.pids[broker], signal.SIGSTOP)
+        else:
+            self._call(self._on_loop, self._schedulers[broker].pause)
 
     def resume(self, broker: int) -> None:
-        """SIGCONT a broker's process."""
-        self._signal(broker, signal.SIGCONT)
+        """Let a paused broker go on."""
+        self._must_live(broker)
+        self._paused.discard(broker)
+        if self.processes:
+            os.kill(self.pids[broker], signal.SIGCONT)
+        else:
+            self._call(self._on_loop, self._schedulers[broker].resume)
+
+    def fill_disk(self, broker: int) -> Undoable:
+        """Let a broker's disk be full: it takes no records, and what it leads goes to others."""
+        disk = self._disk_of(broker, "fill_disk")
+
+        def set_room(room: int | None) -> None:
+            disk.room = room
+
+        set_room(0)
+        return Undoable(partial(set_room, None))
+
+    def slow_disk(self, broker: int, ms: float) -> Undoable:
+        """Let each write and each sync of a broker's disk take so many milliseconds longer."""
+        disk = self._disk_of(broker, "slow_disk")
+        if not 0 <= ms < float("inf"):
+            raise HarnessError(f"slow_disk: a disk cannot be slower by {ms:g} ms")
+
+        def set_delay(seconds: float) -> None:
+            disk.delay_seconds = seconds
+
+        set_delay(ms / 1000)
+        return Undoable(partial(set_delay, 0.0))
 
     def cut(self, a: int, b: int) -> None:
         """Break the link between two brokers and keep it broken."""
@@ -256,45 +316,17 @@ class Cluster:
 
         `member` is its member id, its group.instance.id, or the client.id that it alone has in the group.
         """
-        deadline = time.monotonic() + LEADER_SECONDS
-        while True:
-            ended: SessionEnded = self._ask_coordinator(GROUPS_TOPIC, group, EndSession(group, member))
-            if ended.error == ErrorCode.NONE:
-                return
-            if ended.error == ErrorCode.UNKNOWN_MEMBER_ID:
-                there = ", ".join(ended.members) or "none"
-                raise HarnessError(f"expire: group {group} has no one member {member!r}; its members: {there}")
-            if time.monotonic() >= deadline:
-                error = ErrorCode(ended.error).name
-                raise HarnessError(f"expire: group {group} did not let {member!r} go: {error}")
-            time.sleep(LOOK_SECONDS)
-
-    def _ask_coordinator(self, topic: str, key: str, message: Any) -> Any:
-        number = partition_of(key, len(self.admin.topic(topic)["partitions"]))
-        return self.ask(coordinator_address(topic, number, self.leader(topic, number)), message)
+        self._coordinators.end_session(group, member)
 
     def _let_time_pass(self, seconds: float) -> None:
-        self._clean()  # the silence of producers counts from the first look at them
+        self._coordinators.clean(self._awake)  # the silence of producers counts from the first look at them
         self._call(self._move_calendar, seconds)
-        described = {topic["name"]: topic["partitions"] for topic in self.admin.describe()["topics"]}
-        coordinators = [
-            coordinator_address(name, one["partition"], one["leader"])
-            for name in (GROUPS_TOPIC, TRANSACTIONS_TOPIC)
-            for one in described.get(name, ())
-            if one["leader"] in self.alive
-        ]
-        self._ask_all(coordinators, CalendarMoved())
-        self._clean()
+        self._coordinators.look_at_deadlines(self._awake)
+        self._coordinators.clean(self._awake)
 
-    def _clean(self) -> None:
-        self._ask_all([Address("cleaner", "", broker) for broker in self.alive], CleanNow())
-
-    def _ask_all(self, addresses: Iterable[Address], message: object) -> None:
-        """Ask these actors, and wait until those that live have answered."""
-        asked = [self.ref(address).ask(message, block=False, timeout=CLEAN_SECONDS) for address in addresses]
-        for future in asked:
-            with suppress(pykka.ActorDeadError, LinkLost):
-                future.get()
+    @property
+    def _coordinators(self) -> Coordinators:
+        return Coordinators(self.admin, self.leader, self.ref)
 
     # -- on the cluster's thread -------------------------------------------------------------------------------
 
@@ -308,12 +340,14 @@ class Cluster:
                 self._failure = error
         finally:
             self._launcher = self._token = None
+            self._schedulers.clear()  # they lead to actors, and those to open files
 
     async def _main(self, started: concurrent.futures.Future[None]) -> None:
         self._token = current_trio_token()
         if started.cancelled():
             return
         data_dir = self._given_data_dir or Path(tempfile.mkdtemp(prefix="barnabas-data-"))
+        self._lines.watch()
         try:
             with self._scope:
                 async with (
@@ -326,6 +360,7 @@ class Cluster:
                     await self._launcher.stop()
                     self._nursery.cancel_scope.cancel()
         finally:
+            self._lines.stop()
             if self._given_data_dir is None:
                 shutil.rmtree(data_dir)
 
@@ -343,12 +378,34 @@ class Cluster:
         if started.set_running_or_notify_cancel():
             started.set_result(None)
         await self._end.wait()
+        self._mend()
 
-    def _host(self, scheduler: Scheduler, nursery: trio.Nursery) -> Host:
-        return ProcessHost() if self.processes else LocalHost(scheduler, nursery, self._instruments)
+    def _mend(self) -> None:
+        """Let every broker be able to stop in time."""
+        for disk in self._disks.values():
+            disk.room, disk.delay_seconds = None, 0.0
+        for broker in self._paused & set(self.alive):
+            if self.processes:
+                os.kill(self.pids[broker], signal.SIGCONT)
+            else:
+                self._schedulers[broker].resume()
 
-    def _instruments(self, _broker: int) -> Instruments:
-        return Instruments(apis=self._protocol_faults, calendar=self._calendar)
+    def _hold(self, broker: int, seconds: float) -> bool:
+        scheduler = self._schedulers.get(broker)
+        return scheduler is not None and scheduler.hold(seconds)
+
+    async def _on_loop(self, function: Callable[[], None]) -> None:
+        function()
+
+    def _host(self, _scheduler: Scheduler, nursery: trio.Nursery) -> Host:
+        return ProcessHost() if self.processes else LocalHost(nursery, self._equip)
+
+    def _equip(self, broker: int) -> tuple[Scheduler, Instruments]:
+        """What a broker inside this process is started with."""
+        self._schedulers[broker] = scheduler = PausableScheduler()
+        disk = TroubledFilesystem(self._disks[broker])
+        leadership = partial(WatchedLeadership, self._history)
+        return scheduler, Instruments(disk, self._clients, leadership, self._calendar)
 
     def _config(self, data_dir: Path) -> ClusterConfig:
         brokers = tuple(
@@ -363,6 +420,7 @@ class Cluster:
     async def _lose(self, broker: int, end: Callable[[int], None]) -> None:
         end(broker)
         await self._running.until_dead(broker)
+        self._paused.discard(broker)
         await self._until_linked(f"lose broker {broker}")
 
     async def _start_broker(self, broker: int) -> None:
@@ -407,14 +465,14 @@ class Cluster:
         raise HarnessError(f"the cluster made no topics within {START_SECONDS:g} s; its log says why")
 
     def _all_linked(self, statuses: dict[int, BrokerStatus]) -> bool:
-        alive = self.alive
-        if tuple(sorted(statuses)) != alive:
+        awake = self._awake  # what a paused broker is linked to is not told
+        if not set(awake) <= set(statuses) <= set(self.alive):
             return False
-        wanted = {frozenset(pair) for pair in combinations(alive, 2)} - self._cut
+        wanted = {frozenset(pair) for pair in combinations(awake, 2)} - self._cut
         return all(
-            {frozenset((status.broker, peer)) for peer in status.linked}
-            == {pair for pair in wanted if status.broker in pair}
-            for status in statuses.values()
+            {frozenset((broker, peer)) for peer in statuses[broker].linked if peer not in self._paused}
+            == {pair for pair in wanted if broker in pair}
+            for broker in awake
         )
 
     # -- from the user's thread --------------------------------------------------------------------------------
@@ -452,13 +510,15 @@ class Cluster:
             raise HarnessError(_NOT_RUNNING)
         return self._launcher
 
-    def _signal(self, broker: int, number: signal.Signals) -> None:
+    def _disk_of(self, broker: int, what: str) -> BrokerDisk:
         self._must_know(broker)
-        if not self.processes:
-            raise HarnessError("only a broker with a process of its own can be stopped; use processes=True")
+        self._must_share_process(what)
+        return self._disks[broker]
+
+    def _must_live(self, broker: int) -> None:
+        self._must_know(broker)
         if broker not in self.alive:
             raise HarnessError(f"broker {broker} is dead")
-        os.kill(self.pids[broker], number)
 
     def _must_share_process(self, what: str) -> None:
         if self.processes:

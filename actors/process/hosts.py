@@ -104,17 +104,14 @@ def _signal_name(number: int) -> str:
 
 
 class LocalHost:
-    """Every broker as a task of this process, on this process's scheduler, with the instruments of a test."""
+    """Every broker as a task of this process, with the scheduler and the instruments that a test gives it."""
 
-    def __init__(
-        self, scheduler: Scheduler, nursery: trio.Nursery, instruments_of: Callable[[int], Instruments]
-    ) -> None:
-        self._scheduler = scheduler
+    def __init__(self, nursery: trio.Nursery, equip: Callable[[int], tuple[Scheduler, Instruments]]) -> None:
         self._nursery = nursery
-        self._instruments_of = instruments_of
+        self._equip = equip
 
     def start(self, spec: BrokerSpec) -> Life:
-        life = _LocalLife(spec, self._scheduler, self._instruments_of(spec.id))
+        life = _LocalLife(spec, *self._equip(spec.id))
         self._nursery.start_soon(life.run)
         return life
 
@@ -133,12 +130,16 @@ class _LocalLife:
     async def run(self) -> None:
         try:
             with self._scope:
-                await run_broker(self._spec, self._scheduler, self._ending, self._instruments)
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(run_scheduler, self._scheduler)
+                    await run_broker(self._spec, self._scheduler, self._ending, self._instruments)
+                    nursery.cancel_scope.cancel()
             if self._scope.cancelled_caught:
                 self._how = "killed"
-        except Exception as error:  # noqa: BLE001  a broker may fail in any way; the launcher goes on
-            self._how = f"failed: {error!r}"
-            _log_failure(self._spec.id, error)
+        except* Exception as failed:  # noqa: BLE001  a broker may fail in any way; the launcher goes on
+            self._how = f"failed: {failed.exceptions[0]!r}"
+            for error in failed.exceptions:
+                _log_failure(self._spec.id, error)
         finally:
             self._ended.set()
 

@@ -1,7 +1,7 @@
 """Every setting, once: Kafka's name, kind and range, default, and what it does.
 
 The classes that hold values (LogConfig, GroupConfig, TransactionConfig, KafkaConfig), DescribeConfigs' answer, and
-docs/configuration.md are made from this table. A setting that Kafka does not have says so.
+docs/reference/configuration.md are made from this table. A setting that Kafka does not have says so.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
+from actors import cluster as command_module
 from actors.broker.identity import DirectoryIdentity
 from actors.process.launcher import STOP_SECONDS, UNREADY_DEATHS_MAX
 from actors.runtime.links.link import SILENCE_SECONDS
@@ -41,7 +42,7 @@ class Command:
         self._out, self._err = directory / "out", directory / "err"
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.launcher = psutil.Popen(
-                [sys.executable, "-m", "actors.cluster", *map(str, arguments)],
+                [sys.executable, "-m", command_module.__name__, *map(str, arguments)],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -509,7 +510,7 @@ def test_a_cluster_whose_log_nobody_reads_serves_and_stops(tmp_path: Path) -> No
     os.set_blocking(writer, True)
     out = tmp_path / "out"
     with out.open("wb") as output:
-        command = [sys.executable, "-m", "actors.cluster", str(file), "--log-level", "debug"]
+        command = [sys.executable, "-m", command_module.__name__, str(file), "--log-level", "debug"]
         launcher = psutil.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=writer)
     try:
         wait_until(lambda: READY.fullmatch(out.read_text()) is not None, out.read_text, seconds=60)

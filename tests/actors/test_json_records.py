@@ -15,7 +15,9 @@ import pytest
 from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
 from actors.messages.replica import Aborted, AppendResult, ReadResult
+from actors.partition.transaction_gate import TransactionGate
 from actors.runtime import Future, LinkLost, Payload
+from actors.serving import connection as serving_connection
 from actors.serving.answers import UNSENT_BYTES_MAX
 from actors.serving.connection import Connection
 from actors.serving.json import lanes, reading
@@ -24,6 +26,7 @@ from actors.serving.json.fetch_gate import AT_ONCE_MAX, FetchGate
 from actors.serving.json.handlers import produce
 from actors.serving.json.reading import chosen, readable
 from actors.serving.kafka.handlers import SERVED
+from log.partition import admission
 from log.segment import batch_slices
 from log.slices import finish
 from protocol.error_codes import ErrorCode
@@ -278,8 +281,8 @@ def test_offsets_are_found(clients: list[Lines], topic: str) -> None:
 def test_only_what_is_committed_is_read_by_whoever_wants_that(
     cluster: Cluster, clients: list[Lines], topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("log.partition.admission._check_header", lambda *_: None)  # which refuses markers of clients
-    monkeypatch.setattr("actors.partition.transaction_gate.TransactionGate.must_wait", lambda *_: False)
+    monkeypatch.setattr(admission, "_check_header", lambda *_: None)  # which refuses markers of clients
+    monkeypatch.setattr(TransactionGate, "must_wait", lambda *_: False)
 
     def transactional(value: bytes, producer: int) -> Payload:
         batch = build_batch(
@@ -374,7 +377,7 @@ def test_long_requests_are_worked_on_in_slices(client: Lines, topic: str, monkey
         pauses[0] += 1
         pause(self)
 
-    monkeypatch.setattr("actors.serving.connection.SLICE_SECONDS", -1.0)
+    monkeypatch.setattr(serving_connection, "SLICE_SECONDS", -1.0)
     monkeypatch.setattr(Connection, "_pause", counted)
 
     def pauses_of(op: str, **fields: Any) -> int:

@@ -12,6 +12,7 @@ import pytest
 
 from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
+from log.settings import unclean
 from tests.actors.waiting import wait_until
 from tests.tools.cli.likeness import assert_like
 from tools.cli.root import main
@@ -74,7 +75,7 @@ def test_survivors_of_a_power_loss_go_on_without_a_lost_disk_and_fill_it_when_it
             assert main(["topics", *arguments, "--bootstrap", bootstrap]) == 0
             return capsys.readouterr().out
 
-        command = f"barnabas topics recover {TOPIC} 0"
+        command = f"{unclean.COMMAND} {TOPIC} 0"
         wait_until(lambda: command in told("describe", TOPIC), lambda: told("describe", TOPIC))
         answer = orjson.loads(told("recover", TOPIC, "--json"))
         assert_like(SHAPES["recover"].sample, answer)

@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tools import client
+
 POLL_SECONDS = 0.1
 _ends = False
 
@@ -174,7 +176,7 @@ def own(protocol: str, bootstrap: str, group: str, topic: str, session_ms: int, 
 
 MODULES = {
     "confluent-kafka": "confluent_kafka", "kafka-python": "kafka", "aiokafka": "aiokafka",
-    "our own": "tools.client.consumer",
+    "our own": f"{client.__name__}.consumer",
 }  # fmt: skip
 MEMBERS = {"confluent-kafka": confluent, "kafka-python": kafka_python, "aiokafka": aiokafka, "our own": own}
 
@@ -185,11 +187,11 @@ def main() -> None:
         _ends = True
 
     signal.signal(signal.SIGTERM, end)
-    client, protocol, bootstrap, group, topic, session_ms, *instance = sys.argv[1:]
-    importlib.import_module(MODULES[client])
+    kind, protocol, bootstrap, group, topic, session_ms, *instance = sys.argv[1:]
+    importlib.import_module(MODULES[kind])
     tell(ready=True)
     sys.stdin.readline()
-    MEMBERS[client](protocol, bootstrap, group, topic, int(session_ms), instance[0] if instance else "")
+    MEMBERS[kind](protocol, bootstrap, group, topic, int(session_ms), instance[0] if instance else "")
     tell(left=True)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-import actors.control.metadata_snapshots
 from actors.broker.identity import FORMAT_VERSION
+from actors.control import metadata_snapshots
 from actors.harness import Cluster
 from tests.golden import content
 
@@ -41,7 +41,7 @@ def write(bootstrap: str) -> None:
 def make(into: Path) -> None:
     """One directory of a broker that was killed, one of a broker that was stopped."""
     stopped, killed = into / "stopped", into / "killed"
-    actors.control.metadata_snapshots.SNAPSHOT_LOG_BYTES = 500
+    metadata_snapshots.SNAPSHOT_LOG_BYTES = 500
     with Cluster(1, data_dir=stopped, config=content.CONFIG) as cluster:
         for topic, configs in content.TOPIC_CONFIGS.items():
             cluster.admin.create_topic(topic, 1, 1, configs=configs)

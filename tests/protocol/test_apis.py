@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from protocol import apis, messages
 from protocol.apis import APIS, INIT_PRODUCER_ID, PRODUCE, Api
 from protocol.schema.declaration import Versions, declaration_of
 
@@ -25,7 +26,7 @@ def test_all_but_two_advertise_what_they_declare() -> None:
 
 
 def test_messages_are_imported_when_they_are_asked_for() -> None:
-    asked = "from protocol.apis import FETCH; FETCH.request"
-    listed = "import sys; print([name for name in sys.modules if name.startswith('protocol.messages.')])"
+    asked = f"from {apis.__name__} import FETCH; FETCH.request"
+    listed = f"import sys; print([name for name in sys.modules if name.startswith('{messages.__name__}.')])"
     done = subprocess.run([sys.executable, "-c", f"{asked}\n{listed}"], capture_output=True, text=True, check=True)
-    assert done.stdout == "['protocol.messages.fetch']\n"
+    assert done.stdout == f"['{messages.__name__}.fetch']\n"

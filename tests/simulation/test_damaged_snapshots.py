@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-import actors.control.metadata_snapshots
 from actors.cluster_file.facts import GROUP as METADATA
+from actors.control import metadata_snapshots
 from actors.control.controller import Controller
 from actors.control.metadata_snapshots import FILE_NAME
 from actors.runtime import Address
@@ -62,7 +62,7 @@ def test_without_it_and_without_the_log_before_it_a_broker_begins_anew(
     broker: int, monkeypatch: pytest.MonkeyPatch, heard: pytest.LogCaptureFixture
 ) -> None:
     """Broker 4 only follows along, the others vote. Its partitions keep what they have all the while."""
-    monkeypatch.setattr(actors.control.metadata_snapshots, "SNAPSHOT_LOG_BYTES", 500)
+    monkeypatch.setattr(metadata_snapshots, "SNAPSHOT_LOG_BYTES", 500)
     with a_world() as (world, operator):
         make_snapshots(world, operator)
         assert log_start(world, broker) > 0
@@ -95,7 +95,7 @@ def test_a_broker_with_a_snapshot_of_another_version_does_not_start_and_changes_
     shape: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its checksum is good, so it is not damaged; and its log does not begin with the beginning."""
-    monkeypatch.setattr(actors.control.metadata_snapshots, "SNAPSHOT_LOG_BYTES", 500)
+    monkeypatch.setattr(metadata_snapshots, "SNAPSHOT_LOG_BYTES", 500)
     with a_world() as (world, operator):
         make_snapshots(world, operator)
         disk = world.brokers[2].disk

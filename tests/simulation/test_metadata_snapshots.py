@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import actors.control.metadata_snapshots
 from actors.cluster_file.facts import GROUP as METADATA
+from actors.control import metadata_snapshots
 from actors.control.controller import Controller
 from actors.control.metadata_snapshots import FILE_NAME, SnapshotWriter
 from actors.raft.background import Done, Work
@@ -33,7 +33,7 @@ class Held:
 def test_a_slow_snapshot_holds_up_nothing_and_the_log_is_cut_when_it_is_on_disk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(actors.control.metadata_snapshots, "SNAPSHOT_LOG_BYTES", 2000)
+    monkeypatch.setattr(metadata_snapshots, "SNAPSHOT_LOG_BYTES", 2000)
     with a_world() as (world, operator):
         controller, disk = world.replica(METADATA, SLOW), world.brokers[SLOW].disk
         assert isinstance(controller, Controller)

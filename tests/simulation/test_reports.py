@@ -14,8 +14,9 @@ from typing import NoReturn
 import psutil
 import pytest
 
-import tools.simulator.run as simulator
 from tests.actors.waiting import wait_until
+from tools import simulator as package
+from tools.simulator import run as simulator
 from tools.simulator.__main__ import main
 from tools.simulator.record.history import ALL, IDEMPOTENT, ONE, History, WriteOperation
 from tools.simulator.record.report import SeedOutcome, Violation
@@ -119,13 +120,23 @@ def test_a_failed_seed_is_told_with_everything_needed_to_run_it_again(capsys: py
     assert main(["--seed", "0", "--mutant", "commit-without-majority"]) == 1
     told = capsys.readouterr().out
     assert "seed 0 broke a promise: what the watermark covers is held by a majority (" in told
-    for part in ("commit ", "events", "faults: ", "settings: ", "trace:", "again: python -m tools.simulator --seed 0"):
+    again = f"again: python -m {package.__name__} --seed 0"
+    for part in ("commit ", "events", "faults: ", "settings: ", "trace:", again):
         assert part in told
 
 
 def test_a_good_seed_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seed", "2", "--faults", "kill,cut", "--seconds", "1"]) == 0
     assert capsys.readouterr().out.startswith("seed 2: ok, ")
+
+
+def test_json_has_a_line_for_a_seed_and_text_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seed", "2", "--faults", "kill,cut", "--seconds", "1", "--json"]) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert (told["seed"], told["ok"], told["promise"]) == (2, True, None)
+    assert told["events"] > 0
+    assert err.startswith("seed 2: ok, ")
 
 
 def test_a_row_of_seeds_is_counted_with_the_faults_that_befell_most_seldom_first() -> None:
@@ -202,7 +213,7 @@ def test_the_planted_bugs_are_listed(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_range_of_seeds_that_is_ended_leaves_no_process_behind() -> None:
-    command = [sys.executable, "-m", "tools.simulator", "--seeds", "1-100000"]
+    command = [sys.executable, "-m", package.__name__, "--seeds", "1-100000"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as running:
         process = psutil.Process(running.pid)
         wait_until(lambda: len(process.children()) > (os.cpu_count() or 1), lambda: "no process was started")

@@ -22,6 +22,7 @@ from log.partition.partition_log import PartitionLog
 from log.raft.node import RaftNode
 from log.replica.member import Member
 from log.replica.vote_journal import VoteJournal
+from tools import simulator as package
 from tools.simulator.checks import turns
 from tools.simulator.cluster import cluster as simulated
 from tools.simulator.record.report import SeedOutcome, TraceKeeper
@@ -33,17 +34,17 @@ from tools.simulator.world import World
 NEWER = ("passing-topics", "recovery", "evictions")
 """Faults that there were not when the seeds below broke a promise."""
 
-_TRACED = """
-from tools.simulator.run import run
-from tools.simulator.settings.seed import choose
-run(choose({}, writers=1, seconds=1.5), show=True)
+_TRACED = f"""
+from {run_seed.__module__} import run
+from {choose.__module__} import choose
+run(choose({{}}, writers=1, seconds=1.5), show=True)
 """
 
 
 def check(seed: int, **how: object) -> SeedOutcome:
     outcome = run_seed(seed, how)
-    assert outcome.ok, f"python -m tools.simulator --seed {seed}: {outcome.violation}"
-    assert outcome.acknowledged, f"python -m tools.simulator --seed {seed}: nothing was acknowledged"
+    assert outcome.ok, f"python -m {package.__name__} --seed {seed}: {outcome.violation}"
+    assert outcome.acknowledged, f"python -m {package.__name__} --seed {seed}: nothing was acknowledged"
     return outcome
 
 
@@ -63,7 +64,7 @@ def test_fresh_seeds_keep_every_promise(part: int) -> None:
     first = int.from_bytes(os.urandom(5)) * FRESH_PARTS + part
     for seed in range(first, first + FRESH_SEEDS * FRESH_PARTS, FRESH_PARTS):
         outcome = run_seed(seed, {"seconds": FRESH_SECONDS})
-        command = f"python -m tools.simulator --seed {seed} --seconds {FRESH_SECONDS}"
+        command = f"python -m {package.__name__} --seed {seed} --seconds {FRESH_SECONDS}"
         assert outcome.ok, f"{command}: {outcome.violation}"
 
 
@@ -178,7 +179,7 @@ def test_without_faults_everything_is_acknowledged_but_what_a_client_gave_up_on(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["-m", "tools.simulator", "--seed", "3", "--seconds", "1.5", "--trace"],
+        ["-m", package.__name__, "--seed", "3", "--seconds", "1.5", "--trace"],
         ["-c", _TRACED.format('3, groups=("eager", "cooperative", "consumer")')],
         ["-c", _TRACED.format("4, groups=(), transactions=True")],
     ],

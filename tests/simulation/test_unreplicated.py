@@ -11,6 +11,7 @@ from actors.cluster_file.facts import GROUP as METADATA
 from actors.control.controller import Controller
 from actors.runtime import Address
 from log.machines.metadata.plans import DeleteTopic, MoveReplicas, Request
+from tools import simulator as package
 from tools.simulator.cluster.settled import unsettled
 from tools.simulator.record.report import TraceKeeper
 from tools.simulator.run import run_seed
@@ -48,7 +49,7 @@ def leads(world: World, group: str, broker: int) -> bool:
 @pytest.mark.parametrize("seed", range(200, 206))
 def test_a_pinned_seed_keeps_every_promise(seed: int) -> None:
     outcome = run_seed(seed, {"unreplicated": 2})
-    assert outcome.ok, f"python -m tools.simulator --seed {seed} --unreplicated 2: {outcome.violation}"
+    assert outcome.ok, f"python -m {package.__name__} --seed {seed} --unreplicated 2: {outcome.violation}"
 
 
 def test_some_seeds_have_such_partitions_and_the_others_are_what_they_were() -> None:

@@ -12,6 +12,8 @@ from actors.serving.kafka.handlers import SERVED
 from log.settings.table import BROKER_SETTINGS, TOPIC_SETTINGS, Area
 from tools import docs
 
+pytestmark = pytest.mark.checkout
+
 
 @pytest.mark.parametrize("name", docs.PAGES)
 def test_a_page_is_up_to_date(name: str) -> None:

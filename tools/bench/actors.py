@@ -334,7 +334,7 @@ async def _broker() -> AsyncIterator[AnyRef]:
         config = ClusterConfig(
             "bench", "127.0.0.1", data_dir, KafkaConfig(), (BrokerConfig(1, 0, data_dir / "1"),), topics=()
         )
-        extra = (ExtraActor("tools.bench.peers:Echo", "echo"),)
+        extra = (ExtraActor(f"{__package__}.peers:Echo", "echo"),)
         async with (
             open_launcher(config, lambda *_: ProcessHost(), extra_actors=extra, log_level="warning") as launcher,
             trio.open_nursery() as nursery,

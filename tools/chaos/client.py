@@ -21,7 +21,7 @@ from tools.chaos.librdkafka.fatal_errors import Producer, raised_before
 from tools.chaos.recorder import Recorder
 from tools.checker.history import OK, READ_COMMITTED, TRANSACTIONAL, UNKNOWN, OffsetCommit, Poll, Send
 
-_QUIET = logging.getLogger("tools.chaos.librdkafka")
+_QUIET = logging.getLogger(f"{__package__}.librdkafka")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 CALL_SECONDS = 20.0

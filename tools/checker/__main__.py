@@ -14,7 +14,7 @@ SHOWN_MAX = 10
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.checker", description="Does a history keep all promises?")
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description="Does a history keep all promises?")
     parser.add_argument("file", type=Path, help="a history: JSON lines")
     parser.add_argument("--all", action="store_true", help=f"show every anomaly, not {SHOWN_MAX} of each kind")
     given = parser.parse_args(arguments)

@@ -2,6 +2,7 @@
 
 root            finds the command that is asked for, and runs it
 commands        the table of all commands
+reference       the page docs/reference/commands.md
 completion      completion: a script for bash or zsh
 administration  commands that look at a running cluster and change it
 operations      commands that run a cluster and look after it

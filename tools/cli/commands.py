@@ -23,10 +23,10 @@ class Command(NamedTuple):
 
 SECTIONS: dict[str, tuple[Command, ...]] = {
     "a cluster": (
-        Command("up", ".operations.up", "start a cluster, with or without a cluster file"),
+        Command("up", ".operations.up", "start a cluster"),
         Command("down", ".operations.down", "stop the cluster of a data directory"),
-        Command("status", ".operations.status", "show brokers, leaders, rates and lag, once or again and again"),
-        Command("doctor", ".operations.doctor", "name what is wrong with this machine or a cluster, and what to do"),
+        Command("status", ".operations.status", "show brokers, leaders, rates and lag"),
+        Command("doctor", ".operations.doctor", "name what is wrong, and what to do"),
     ),
     "topics and records": (
         Command("topics", ".administration.topics", "list, describe, create, extend and delete topics"),

@@ -29,6 +29,7 @@ BOOTSTRAP_VARIABLE = "BARNABAS_BOOTSTRAP"
 BOOTSTRAP_HELP = (
     f"brokers to ask, the first that answers; IPv6 as [::1]:9092 (default: {BOOTSTRAP_VARIABLE} or {BOOTSTRAP_DEFAULT})"
 )
+CLIENT_ID = "barnabas-cli"
 _ADMIN_SECONDS = 15.0
 Row = Sequence[object]
 
@@ -85,11 +86,22 @@ def run_with_client(run: Run, options: argparse.Namespace) -> int:
 
 
 def run_with_admin(run: RunAdmin, options: argparse.Namespace, seconds: float = _ADMIN_SECONDS) -> int:
+    """Run a command with an Admin; an error is one line on stderr."""
+
+    def act() -> int:
+        with Admin(options.bootstrap, seconds=seconds, client_id=CLIENT_ID) as admin:
+            return run(admin, options)
+
+    return run_in_kafkas_protocol(act, options)
+
+
+def run_in_kafkas_protocol(run: Callable[[], int], options: argparse.Namespace) -> int:
     """Run a command of Kafka's protocol; an error is one line on stderr."""
     try:
-        with Admin(options.bootstrap, seconds=seconds, client_id="barnabas-cli") as admin:
-            return run(admin, options)
-    except ClientError as error:
+        with JsonClient(options.bootstrap) as client:
+            client.connect()  # if no broker is there, that is told at once; Kafka's clients would try for seconds
+        return run()
+    except (json_client.ClientError, ClientError) as error:
         return failed(options, error)
 
 

@@ -58,6 +58,30 @@ _RECOVER = Shape(
 )  # fmt: skip
 _TRANSACTION = {"transactional_id": "till-4", "state": "Ongoing"}
 SHAPES: dict[str, Shape] = {
+    "up": Shape({"bootstrap": "127.0.0.1:9092,127.0.0.1:9093", "data_dir": "barnabas-data"}),
+    "down": Shape({"data_dir": "barnabas-data", "pid": 4711}),
+    "status": Shape(
+        {
+            "cluster_id": "rEFw_SR8TCajEFJNQugNRQ", "controller": 1, "brokers_gone": [3], "partitions": 6,
+            "without_leader": 0, "under_replicated": 1, "records_per_s": 17.5,
+            "brokers": [
+                {"broker": 1, "address": "127.0.0.1:9092", "leads": 2, "keeps": 6, "behind": 0, "records_per_s": 17.5,
+                 "size_bytes": 4711, "free_bytes": 8388608},
+            ],
+            "topics": [
+                {"topic": "orders", "partitions": 6, "replicas": 3, "records_per_s": 17.5, "size_bytes": 4711,
+                 "without_leader": 0, "under_replicated": 1},
+            ],
+            "groups": [{"group": "billing", "state": "Stable", "lag": 7, "records_per_s": 17.5}],
+            "problems": [
+                {"topic": "orders", "partition": 0, "leader": 1, "replicas": [1, 3], "in_sync": [1], "problem": "…"},
+            ],
+            "unknown": {"disks": "…"},
+        }
+    ),
+    "doctor": Shape(
+        {"findings": [{"subject": "disk", "result": "bad", "text": "…", "remedy": "…"}], "bad": 1}
+    ),
     "topics list": Shape({"topics": [_TOPIC]}),
     "topics describe": Shape(_TOPIC),
     "topics create": Shape({**_MADE, "partitions": 6, "replication_factor": 3}),

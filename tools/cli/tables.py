@@ -1,8 +1,8 @@
 """Tables that fit into a terminal. Without I/O.
 
 Where a table is too wide, its widest column gives way first: lines break between words, and a long word, such as a
-member id, loses its middle. Numbers and short words are never shortened. If that is not enough, each row becomes a
-paragraph with a line for each column.
+member id, loses its middle. Numbers, short words and names that users type are never shortened. If that is not enough,
+each row becomes a paragraph with a line for each column.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ SHORT_WORD = 16
 """The length of a word that is never shortened."""
 SHORTENED = 10
 """The least that is left of a longer one."""
+WHOLE = frozenset({"config", "group", "topic", "transactional id"})
+"""The headings of columns whose words are never shortened: names that users type."""
 _BETWEEN = "  "
 _BOLD, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[33m", "\x1b[0m"
 _VISIBLE = {code: 0x2400 + code for code in range(32) if code != 9} | {0x7F: 0x2421}
@@ -69,7 +71,8 @@ def _least(column: list[str]) -> int:
     """The width below which a column cannot be read."""
     lengths = [len(word) for text in column for word in text.split(" ")]
     short = max(length for length in [0, *lengths] if length <= SHORT_WORD)
-    return short if max(lengths) <= SHORT_WORD else max(short, SHORTENED)
+    longest = max(lengths)
+    return longest if longest <= SHORT_WORD or column[0] in WHOLE else max(short, SHORTENED)
 
 
 def _shortened(word: str, width: int) -> str:
@@ -82,7 +85,7 @@ def _shortened(word: str, width: int) -> str:
 def _lines(row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> Iterator[str]:
     """A row, of as many lines as its longest cell needs."""
     wrapped = [
-        textwrap.wrap(shortened(text, width), width, break_on_hyphens=False)
+        textwrap.wrap(shortened(text, width), max(width, 1), break_on_hyphens=False)  # 0: a column that is empty
         for text, width in zip(row, widths, strict=True)
     ]
     for at in range(max(1, *map(len, wrapped))):

@@ -110,6 +110,10 @@ class JsonClient:
             self._socket.close()
             self._socket = None
 
+    def connect(self) -> None:
+        """Connect now. Raises Unreachable if no address accepts a connection."""
+        self._connected()
+
     def call(self, op: str, **fields: Any) -> Answer:
         """Execute any operation and return the broker's answer. Fields that are None are left out."""
         given = {name: value for name, value in fields.items() if value is not None}

@@ -22,7 +22,7 @@ _JOBS = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.explorer", description="Every state of a small Raft group.")
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description="Every state of a small Raft group.")
     parser.add_argument("--small", action="store_true", help="what takes seconds")
     parser.add_argument("--only", default="", metavar="TEXT", help="scenarios whose name contains this")
     parser.add_argument("--seed", type=int, default=SEED, help="of the random walks")

@@ -11,7 +11,7 @@ from tools.fuzz.run import run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description="Send garbage to a broker.")
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description="Send garbage to a broker.")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long; 60 if not given")
     parser.add_argument("--seed", help="makes the same garbage again")
     options = parser.parse_args(arguments)

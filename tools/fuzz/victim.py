@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from actors import cluster
+
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
 SOCKETS = "sockets"
@@ -60,7 +62,7 @@ class Victim:
         self._file.write_text(_FILE)
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603  it is our own
-                [sys.executable, "-m", "actors.cluster", str(self._file)], stdout=subprocess.PIPE, stderr=log
+                [sys.executable, "-m", cluster.__name__, str(self._file)], stdout=subprocess.PIPE, stderr=log
             )
         assert self._process.stdout is not None
         ready = self._process.stdout.readline().decode()

@@ -10,7 +10,7 @@ from tools.holds.run import HELD_MS_MAX, measured
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.holds", description="Measure holds of a broker's loop.")
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description="Measure holds of a broker's loop.")
     parser.add_argument("--brokers", type=int, default=1, help="how many brokers; 1 if not given")
     parser.add_argument("--partitions", type=int, default=3000, help="of the large topic; 3000 if not given")
     parser.add_argument("--topics", type=int, default=500, help="with one partition each; 500 if not given")

@@ -19,7 +19,7 @@ from actors.runtime import Actor, handles, wire
 from actors.runtime.loop.readers import Readers
 
 _BESIDE_TURN_SECONDS = 0.002
-STOPWATCH = ExtraActor("tools.holds.stopwatch:Stopwatch", "stopwatch")
+STOPWATCH = ExtraActor(f"{__name__}:Stopwatch", "stopwatch")
 
 
 @wire(0x7B00)

@@ -32,7 +32,8 @@ from tools.spark.java import java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[__name__.count(".")]
+"""The directory from which this module is imported: the checkout, or where the wheel is installed."""
 _CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -12,10 +12,10 @@ import pytest
 
 from actors.broker.directory_lock import LOCK_NAME, DirectoryInUse, DirectoryLock
 
-HOLDER = """
+HOLDER = f"""
 import sys, time
 from pathlib import Path
-from actors.broker.directory_lock import DirectoryLock
+from {DirectoryLock.__module__} import DirectoryLock
 with DirectoryLock(Path(sys.argv[1]), note="its sockets"):
     print("held", flush=True)
     sys.stdin.read()

@@ -130,6 +130,11 @@ def test_good_hosts(tmp_path: Path, host: str) -> None:
     assert load(written(tmp_path, f'[cluster]\nhost = "{host}"\n{ONE_BROKER}')).host == host
 
 
+def test_log_lines_are_text_unless_the_file_says_json(tmp_path: Path) -> None:
+    assert load(written(tmp_path, ONE_BROKER)).log_format == "text"
+    assert load(written(tmp_path, f'[cluster]\nlog_format = "json"\n{ONE_BROKER}')).log_format == "json"
+
+
 def test_limits_themselves_are_allowed(tmp_path: Path) -> None:
     name = "x" * 249
     brokers = "".join(f"[[broker]]\nid = {i}\nport = {65535 - i}\n" for i in range(BROKERS_MAX - 1))
@@ -163,6 +168,10 @@ def topic(lines: str) -> str:
 
 
 BAD = {
+    "format of log lines": (
+        cluster('log_format = "xml"'),
+        'cluster.log_format: "xml" is not a format of log lines; give "text" or "json"',
+    ),
     # keys nobody knows
     "unknown table": (ONE_BROKER + "[server]\n", "server: unknown; remove it (known: cluster, config, broker, topic)"),
     "near table": (ONE_BROKER + "[[topics]]\n", "topics: unknown; did you mean topic?"),
@@ -529,7 +538,7 @@ def test_configs_and_their_errors_travel_between_processes(tmp_path: Path) -> No
 
 
 def test_importing_the_module_is_cheap() -> None:
-    code = "import sys, actors.cluster_file.config; print(*{'cattrs', 'trio', 'pykka', 'asyncio'} & sys.modules.keys())"
+    code = f"import sys, {load.__module__}; print(*{{'cattrs', 'trio', 'pykka', 'asyncio'}} & sys.modules.keys())"
     root = Path(__file__).parents[3]
     ran = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert ran.stdout.split() == []

@@ -20,6 +20,7 @@ import pykka
 import pytest
 import trio
 
+from actors.broker import broker as broker_module
 from actors.broker.broker import ExtraActor
 from actors.broker.directory_lock import DirectoryInUse
 from actors.broker.identity import DirectoryIdentity
@@ -144,7 +145,7 @@ def test_preferred_leaders_lead_once_a_cluster_has_started(
     tmp_path: Path, leaves_nothing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Leaders that moved afterwards would take coordinators with them, away from clients that have just found them."""
-    monkeypatch.setattr("actors.broker.broker.BALANCE_SECONDS_MAX", START_SECONDS)
+    monkeypatch.setattr(broker_module, "BALANCE_SECONDS_MAX", START_SECONDS)
     monkeypatch.setattr(RaftNode, "rank", lambda self, broker: len(self.wanted) - 1 - self.wanted.index(broker))
     for topics in ([TopicConfig("orders", 6, 3)], []):  # the topics of the file, and then all that there are
         with Cluster(data_dir=tmp_path, topics=topics) as cluster:
@@ -468,7 +469,7 @@ def test_a_plain_script_needs_no_guard(tmp_path: Path, leaves_nothing: None, pro
     script = tmp_path / "script.py"
     script.write_text(
         textwrap.dedent(f"""
-        from actors.harness import Cluster
+        from {harness.__name__} import Cluster
         print("once")
         with Cluster(brokers=2, processes={processes}) as cluster:
             cluster.kill(1)
@@ -622,13 +623,9 @@ def test_a_cluster_of_nobody_is_refused() -> None:
         Cluster(0)
 
 
-def test_only_a_process_can_be_paused(leaves_nothing: None) -> None:
-    with Cluster() as cluster, pytest.raises(HarnessError, match="use processes=True"):
-        cluster.pause(1)
-
-
-def test_the_dead_cannot_be_paused(leaves_nothing: None) -> None:
-    with Cluster(processes=True) as cluster:
+@SELDOM_WITH_PROCESSES
+def test_the_dead_cannot_be_paused(cluster_factory: ClusterFactory) -> None:
+    with cluster_factory() as cluster:
         cluster.kill(1)
         with pytest.raises(HarnessError, match="broker 1 is dead"):
             cluster.pause(1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import actors.raft.machine_boot
+from actors.raft import machine_boot as machine_boot_module
 from actors.raft.calendar import JUMP_SECONDS, SUSPENDED_SECONDS, Calendar
 from actors.raft.machine_boot import machine_boot
 from actors.runtime.clock import VirtualClock
@@ -63,12 +63,12 @@ def test_a_clock_that_is_brought_into_step_slowly_is_believed() -> None:
 
 def test_on_macos_a_boot_has_the_name_that_its_kernel_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its clocks say nothing: none of them is sure to go on while the machine sleeps."""
-    monkeypatch.setattr(actors.raft.machine_boot, "_LINUX_BOOT_ID", Path("/not/there"))
-    monkeypatch.setattr(actors.raft.machine_boot, "_sysctl", {"kern.bootsessionuuid": "A-UUID"}.__getitem__)
+    monkeypatch.setattr(machine_boot_module, "_LINUX_BOOT_ID", Path("/not/there"))
+    monkeypatch.setattr(machine_boot_module, "_sysctl", {"kern.bootsessionuuid": "A-UUID"}.__getitem__)
     assert machine_boot() == "A-UUID"
 
 
 def test_elsewhere_a_boot_is_named_by_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actors.raft.machine_boot, "_LINUX_BOOT_ID", Path("/not/there"))
+    monkeypatch.setattr(machine_boot_module, "_LINUX_BOOT_ID", Path("/not/there"))
     assert machine_boot().startswith("booted ")
     assert machine_boot() == machine_boot()

@@ -172,7 +172,7 @@ def test_two_threads_may_wait_for_one_answer(monkeypatch: pytest.MonkeyPatch) ->
             answers.append(error)
 
     threads = [threading.Thread(target=in_thread) for _ in range(2)]
-    monkeypatch.setattr("actors.runtime.future.threading.Event", MeetingEvent)
+    monkeypatch.setattr(threading, "Event", MeetingEvent)
     for thread in threads:
         thread.start()
     waiting.wait(PATIENCE_SECONDS)

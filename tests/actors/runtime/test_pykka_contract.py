@@ -46,6 +46,7 @@ def test_pykka_has_the_hook_in_the_expected_shape_and_the_actor_replaces_or_inhe
     assert list(inspect.signature(getattr(Actor, name)).parameters) == HOOKS[name]
 
 
+@pytest.mark.checkout
 def test_one_module_alone_uses_private_names_of_pykka() -> None:
     classes = (pykka.Actor, pykka.ActorRef, pykka.Future)
     private = {name for owner in classes for name in (*dir(owner), *owner.__annotations__) if re.match("_[a-z]", name)}
@@ -56,6 +57,7 @@ def test_one_module_alone_uses_private_names_of_pykka() -> None:
     assert found == {"actors/runtime/pykka_hooks.py"}
 
 
+@pytest.mark.checkout
 def test_no_actor_but_the_hooked_one_replaces_a_private_hook() -> None:
     """`_stop`, too, which is a name of many things that are no actors."""
     own = [cls for cls in _subclasses(HookedActor) if cls.__module__.partition(".")[0] in ROOTS]

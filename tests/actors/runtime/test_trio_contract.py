@@ -6,6 +6,7 @@ import re
 import selectors
 import socket
 
+import pytest
 import trio
 import trio.testing
 
@@ -50,6 +51,7 @@ async def test_trio_says_when_it_is_about_to_sleep_and_for_how_long() -> None:
     assert 0 < max(sleeps.timeouts) <= 0.01
 
 
+@pytest.mark.checkout
 def test_one_module_alone_uses_what_is_private_or_low_level_in_trio() -> None:
     """Waiting for a socket aside: `wait_readable` and `wait_writable`."""
     found = {

@@ -14,6 +14,8 @@ from actors.raft.exclusive_work import ExclusiveWork
 from actors.runtime import Actor, Address, Future, Node, Scheduler, handles
 from actors.runtime.clock import VirtualClock
 from actors.runtime.ref import Ref
+from actors.serving import answers
+from actors.serving import connection as serving_connection
 from actors.serving.answers import Answers, Slot
 from actors.serving.connection import BUSY_SECONDS, SLICE_SECONDS, Connection, Received, Work
 from actors.serving.seldom import Seldom
@@ -154,7 +156,7 @@ def test_many_requests_are_begun_a_few_milliseconds_at_a_time(
 
 
 def test_no_more_are_begun_while_too_many_are_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.serving.answers.REQUESTS_MAX", ROOM)
+    monkeypatch.setattr(answers, "REQUESTS_MAX", ROOM)
     edge = Edge(*(b"%d" % number for number in range(3 * ROOM)))
     assert edge.turn() == ROOM + 1
     assert len(edge.waiting) == 2 * ROOM - 1
@@ -218,7 +220,7 @@ def test_what_a_request_may_not_have_ends_the_connection_wherever_it_stands(
 def test_a_long_request_waits_until_those_that_it_asked_keep_up(
     begun: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.serving.connection.ASKS_MAX", 3)
+    monkeypatch.setattr(serving_connection, "ASKS_MAX", 3)
     edge = Edge(b"?????", kind=Slices)
     asked: list[Future[None]] = []
     edge.node.spawn(Silent, asked, address=SILENT)
@@ -262,7 +264,7 @@ def test_another_thread_does_what_cannot_be_divided_and_the_reader_waits_meanwhi
 def test_what_came_of_a_long_call_is_used_up_before_another_connection_makes_one(
     begun: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.serving.connection.SLICE_SECONDS", -1.0)
+    monkeypatch.setattr(serving_connection, "SLICE_SECONDS", -1.0)
     first = Edge(b"1", kind=Calls)
     others = [Edge(name, kind=Calls, beside=first) for name in (b"2", b"3", b"4")]
     for edge in (first, *others):

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from actors import cluster as command_module
 from actors.broker import start
 from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
@@ -34,6 +35,7 @@ from actors.serving.doorkeeper import (
     files_for,
     lent_for,
 )
+from actors.serving.json.handlers.handler import Handler
 from actors.serving.kafka import handlers
 from actors.serving.listener import _Edge as Edge
 from actors.serving.request_memory import RequestMemory
@@ -229,7 +231,7 @@ def test_a_broker_of_a_process_with_few_descriptors_keeps_fewer_files_open(monke
 def test_idle_connections_at_1024_descriptors_keep_no_log_from_its_files(tmp_path: Path) -> None:
     """In a process of its own: descriptors are counted by process. There are more logs than files that stay open."""
     (tmp_path / "cluster.toml").write_text('[cluster]\nname = "few"\n[[broker]]\nid = 1\nport = 0\n')
-    command = [sys.executable, "-m", "actors.cluster", str(tmp_path / "cluster.toml")]
+    command = [sys.executable, "-m", command_module.__name__, str(tmp_path / "cluster.toml")]
     few = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (1024, 1024))
     with (
         (tmp_path / "log").open("wb") as log,
@@ -379,7 +381,7 @@ def test_a_connections_failure_is_its_own(
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch, connected(cluster) as lines:
-        patch.setattr("actors.serving.json.handlers.handler.Handler.begin", fail)
+        patch.setattr(Handler, "begin", fail)
         lines.write(b'{"op":"status"}\n')
         assert lines.readline() == b""
     wait_until(lambda: "ZeroDivisionError" in caplog.text, lambda: caplog.text)

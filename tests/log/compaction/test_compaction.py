@@ -9,6 +9,7 @@ from itertools import count
 import pytest
 from attrs import evolve
 
+from log.compaction import compaction as compaction_module
 from log.compaction import key_map
 from log.compaction.cleanable import cleanable, roll_if_overdue
 from log.compaction.compaction import Compaction
@@ -18,6 +19,7 @@ from log.config import CleanupPolicy
 from log.disk.memory_filesystem import MemoryFile, MemoryFilesystem
 from log.partition.partition_log import PartitionLog
 from log.recovery import checkpoint
+from log.segment import batch_slices
 from log.segment.producer_state import ProducerStates
 from log.segment.swap import CLEANED, SWAP
 from log.slices import finish
@@ -502,8 +504,8 @@ def test_a_batch_of_very_many_records_takes_many_steps(
 
     monkeypatch.setattr(KeyMap, "put", counted(KeyMap.put))
     monkeypatch.setattr(KeyMap, "get", counted(KeyMap.get))
-    monkeypatch.setattr("log.segment.batch_slices.write_records", write_counted)
-    monkeypatch.setattr("log.segment.batch_slices.DECOMPRESS_BYTES", 64 << 10)
+    monkeypatch.setattr(batch_slices, "write_records", write_counted)
+    monkeypatch.setattr(batch_slices, "DECOMPRESS_BYTES", 64 << 10)
     compaction = Compaction(log, now_ms=0, removable_below=0, memory_bytes=1 << 20)
     steps, calls = 0, 0
     while not compaction.step(100_000):
@@ -535,8 +537,8 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         sync(self)
 
     monkeypatch.setattr(MemoryFile, "sync", noting)
-    monkeypatch.setattr("log.compaction.compaction._SYNC_BYTES", 10_000)
-    monkeypatch.setattr("log.compaction.compaction._WRITE_BYTES", 2_000)
+    monkeypatch.setattr(compaction_module, "_SYNC_BYTES", 10_000)
+    monkeypatch.setattr(compaction_module, "_WRITE_BYTES", 2_000)
     return paths
 
 

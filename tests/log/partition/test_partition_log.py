@@ -459,8 +459,8 @@ def _expected_reads(log: PartitionLog) -> list[list[int]]:
 def test_truncating_under_a_map_does_not_kill_the_process(tmp_path: Path) -> None:
     """On a real disk, where a touch of a truncated map is a SIGBUS."""
     program = f"""
-        from log.config import LogConfig
-        from log.disk.filesystem import DiskFilesystem
+        from {LogConfig.__module__} import LogConfig
+        from {DiskFilesystem.__module__} import DiskFilesystem
         from tests.log.log_model import batch, contents, cut, offset_for_time, open_log, put
         config = LogConfig(segment_bytes=1 << 20, index_interval_bytes=0)
         log = open_log(DiskFilesystem(), config, {str(tmp_path / "t-0")!r})

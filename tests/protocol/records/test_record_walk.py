@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from protocol.errors import BatchTooLarge, InvalidRecord, ProtocolError
+from protocol.records import walk
 from protocol.records.record import Record, iterate_records, pass_over, write_records
 from protocol.records.shapes import _remembered
 from protocol.records.times import record_times
@@ -65,7 +66,7 @@ def problem(data: bytes, count: int, base_timestamp: int, step: int) -> str | No
 def one_record_at_a_time(data: bytes, count: int, base_timestamp: int) -> str | None:
     """What a walk finds that takes no runs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("protocol.records.walk._RUN_MIN", 1 << 30)
+        patch.setattr(walk, "_RUN_MIN", 1 << 30)
         return problem(data, count, base_timestamp, count)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-OPEN_KEYS = ("configs", "changed", "value", "key")
+OPEN_KEYS = ("configs", "changed", "value", "key", "unknown")
 """Dicts by names of the user's own, and data, which may be text or base64."""
 
 

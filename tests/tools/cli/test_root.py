@@ -13,6 +13,8 @@ from typing import NoReturn
 
 import pytest
 
+import actors as brokers
+from tools import cli
 from tools.cli.commands import COMMANDS, Command
 from tools.cli.root import main
 
@@ -45,7 +47,7 @@ def test_help_lists_every_command_with_what_it_does(ended: Ending) -> None:
 
 @pytest.mark.parametrize("name", [command.name for command in COMMANDS.values() if not command.is_program])
 def test_every_command_explains_itself_under_the_name_that_was_called(ended: Ending, name: str) -> None:
-    for prog in ("barnabas", "python -m tools.cli"):
+    for prog in ("barnabas", f"python -m {cli.__name__}"):
         code, out, _ = ended(name, "--help", prog=prog)
         assert code == 0
         assert out.startswith(f"usage: {prog} {name} ")
@@ -88,6 +90,9 @@ def test_wrong_usage_is_explained(ended: Ending, arguments: tuple[str, ...], tol
     [
         (("brokers",), ENVIRONMENT),
         (("topics", "list"), ENVIRONMENT),
+        (("groups", "list"), ENVIRONMENT),
+        (("consume", "orders"), ENVIRONMENT),
+        (("produce", "orders"), ENVIRONMENT),
         (("--bootstrap", CLOSED, "brokers"), CLOSED),
         (("--bootstrap", CLOSED, "topics", "list"), CLOSED),
         (("topics", "--bootstrap", CLOSED, "list"), CLOSED),
@@ -117,18 +122,18 @@ def test_a_wrong_address_is_told_with_where_it_came_from(ended: Ending, monkeypa
 
 def test_a_start_loads_no_command_but_its_own() -> None:
     program = (
-        "import sys; from tools.cli.root import main; main(['--bootstrap', '127.0.0.1:1', 'brokers']);"
-        "print(sorted(name for name in sys.modules if name.split('.')[0] in ('rich', 'trio', 'actors')"
-        " or name.startswith('tools.cli.') and name.count('.') == 3))"
+        f"import sys; from {cli.__name__}.root import main; main(['--bootstrap', '127.0.0.1:1', 'brokers']);"
+        f"print(sorted(name for name in sys.modules if name in ('rich', 'trio', '{brokers.__name__}')"
+        f" or name.startswith('{cli.__name__}.') and name.count('.') == {cli.__name__.count('.') + 2}))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "['tools.cli.administration.brokers']\n"
+    assert done.stdout == f"['{cli.__name__}.administration.brokers']\n"
 
 
 def test_a_module_that_is_run_names_itself_so() -> None:
-    command = [sys.executable, "-m", "tools.cli", "bench", "--help"]
+    command = [sys.executable, "-m", cli.__name__, "bench", "--help"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("usage: python -m tools.cli bench ")
+    assert done.stdout.startswith(f"usage: python -m {cli.__name__} bench ")
 
 
 def test_a_program_without_its_package_says_how_to_install_it(ended: Ending, monkeypatch: pytest.MonkeyPatch) -> None:

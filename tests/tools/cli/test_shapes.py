@@ -12,6 +12,7 @@ import pytest
 
 from actors.harness import Cluster
 from tests.tools.cli.likeness import assert_like
+from tools import cli
 from tools.cli.administration import transactions
 from tools.cli.root import main
 from tools.cli.shapes import SHAPES, shape_of
@@ -19,7 +20,10 @@ from tools.client.administration.transactions import Hanging, OpenTransaction
 from tools.client.metadata import TopicPartition
 from tools.client.producer import Producer
 
-ELSEWHERE = {"topics recover", "recover", "recover-metadata", "groups rebalances", "transactions find-hanging"}
+ELSEWHERE = {
+    "up", "down", "status", "doctor", "topics recover", "recover", "recover-metadata", "groups rebalances",
+    "transactions find-hanging",
+}  # fmt: skip
 """Where there is something to tell: beside the tests of what they do."""
 
 
@@ -89,7 +93,7 @@ def test_help_shows_the_shape(capsys: pytest.CaptureFixture[str]) -> None:
         out = capsys.readouterr().out
         assert shape.help() in out
         assert max(map(len, shape.help().splitlines())) <= 80
-    assert shape_of("python -m tools.cli topics") is None
+    assert shape_of(f"python -m {cli.__name__} topics") is None
 
 
 def test_a_hanging_transaction_has_its_shape() -> None:

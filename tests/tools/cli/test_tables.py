@@ -51,6 +51,13 @@ def test_a_table_that_cannot_fit_has_a_paragraph_per_row() -> None:
     assert printed(COLUMNS[:3], *rows, width=27) == TOO_NARROW
 
 
+def test_names_that_users_type_stay_whole() -> None:
+    row = ("group.consumer.heartbeat.interval.ms", "PLAINTEXT://127.0.0.1:28540", "the broker's file")
+    (line,) = printed(("config", "value", "from"), row, width=80).splitlines()[2:]
+    assert line.startswith(f"{row[0]}  PLAINTEXT:")
+    assert printed(("config", "value", "from"), row, width=50).startswith(f"config  {row[0]}\n"), "a paragraph"
+
+
 def test_bad_rows_have_a_colour_and_no_cell_commands_the_terminal() -> None:
     heading, _, good, bad = table(("name",), [("a\x1b[2Jb",), ("c",)], [False, True], 80, colours=True)
     assert (heading, good, bad) == ("\x1b[1mname\x1b[0m", "a␛[2Jb", "\x1b[33mc\x1b[0m")
@@ -58,6 +65,10 @@ def test_bad_rows_have_a_colour_and_no_cell_commands_the_terminal() -> None:
 
 def test_a_table_without_rows_has_its_heading() -> None:
     assert printed(("a", "b"), width=80) == "a  b\n────"
+
+
+def test_a_column_without_heading_may_be_empty() -> None:
+    assert printed(("a", ""), ("b", ""), width=80) == "a\n───\nb"
 
 
 @pytest.mark.parametrize(("width", "text"), [(7, "abc…hij x"), (10, "abcdefghij x"), (6, "abc…ij x")])

@@ -13,6 +13,7 @@ from log.raft.messages import VoteRequest
 from log.raft.node import RaftNode
 from log.raft.ready import Vote
 from log.raft.state import RaftState
+from tools import explorer
 from tools.explorer.scenario import Scenario
 from tools.explorer.scenarios import SEED, joins_with_crash, small, star
 from tools.explorer.search import Counterexample, Search
@@ -27,7 +28,7 @@ def test_every_state_of_a_small_group_keeps_its_promises(scenario: Scenario) -> 
 
 
 def test_a_search_says_how_much_it_has_seen() -> None:
-    command = [sys.executable, "-m", "tools.explorer", "--small", "--only", "one voter joins two"]
+    command = [sys.executable, "-m", explorer.__name__, "--small", "--only", "one voter joins two"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr
     assert "states, depth" in done.stdout

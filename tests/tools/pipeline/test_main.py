@@ -12,6 +12,7 @@ from tests.tools.spark.test_standalone import free_port
 from tools.client.errors import TimedOut
 from tools.pipeline import __main__ as command
 from tools.pipeline.capture import Capture, CaptureError
+from tools.spark import session
 
 STREAM = """
 name = "x"
@@ -35,7 +36,7 @@ FAILED = """[STREAM_FAILED] Query [id = 1] terminated with exception: An excepti
 Return Message: Traceback (most recent call last):
   File "batches.py", line 7, in __call__
     raise BadRecords
-tools.pipeline.batches.BadRecords: t-0 at offset 5: the value is not UTF-8
+jobs.batches.BadRecords: t-0 at offset 5: the value is not UTF-8
 
 \tat py4j.Protocol.getReturnValue(Protocol.java:476) SQLSTATE: XXKST"""
 
@@ -103,6 +104,8 @@ def test_a_query_that_fails_is_one_line(
 ) -> None:
     errors: Any = pytest.importorskip("pyspark.errors")
 
+    from tools.pipeline import job_runner  # noqa: PLC0415  not without pyspark
+
     def fail(*_: object) -> None:
         raise errors.StreamingQueryException(FAILED)
 
@@ -111,11 +114,11 @@ def test_a_query_that_fails_is_one_line(
             """As Spark's does."""
 
     monkeypatch.setattr(command, "await_broker", lambda *_: None)
-    monkeypatch.setattr("tools.pipeline.job_runner.run_job", fail)
-    monkeypatch.setattr("tools.spark.session.session", lambda *_args, **_named: Session())
+    monkeypatch.setattr(job_runner, "run_job", fail)
+    monkeypatch.setattr(session, "session", lambda *_args, **_named: Session())
     file = tmp_path / "job.toml"
     assert run(file, STREAM, monkeypatch) == 1
-    told = "t-0 at offset 5: the value is not UTF-8"
+    told = "jobs.batches.BadRecords: t-0 at offset 5: the value is not UTF-8"
     assert capsys.readouterr().err == f"x: Spark starts on local[*]\n{file}: {told}\n"
 
 

@@ -21,6 +21,7 @@ from tests.actors.waiting import wait_until
 from tests.tools.spark.conftest import QUICK, MakeTopic
 from tests.tools.spark.test_standalone import free_port
 from tests.tools.spark.test_topic_sink import values_in
+from tools import examples, pipeline
 from tools.client.producer import Producer
 
 ROOT = Path(__file__).parents[3]
@@ -120,7 +121,7 @@ def test_a_job_runs_on_a_server_and_goes_on_from_its_checkpoint(
         file.write_text(text)
         with log.open("wb") as out:
             return subprocess.Popen(
-                [sys.executable, "-m", "tools.pipeline", str(file), "--master", server],
+                [sys.executable, "-m", pipeline.__name__, str(file), "--master", server],
                 cwd=ROOT, stdout=out, stderr=out,
             )  # fmt: skip
 
@@ -160,7 +161,7 @@ def test_a_job_runs_on_a_server_and_goes_on_from_its_checkpoint(
 @pytest.mark.long
 def test_an_example_whose_function_the_server_runs_is_played_on_a_server(server: str) -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "tools.examples.order_saga", "--engine", "spark", "--master", server],
+        [sys.executable, "-m", f"{examples.__name__}.order_saga", "--engine", "spark", "--master", server],
         cwd=ROOT, capture_output=True, text=True, timeout=270, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-4000:]

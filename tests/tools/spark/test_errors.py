@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tools.client import errors as client_errors
+from tools.spark import errors
 from tools.spark.errors import reason, told
 
 ERRORS = {
@@ -46,23 +48,23 @@ SQLSTATE: 42703; line 1 pos 7;
   File "source.py", line 36, in schema
     return record_schema(has_headers=source_options(self.options).has_headers)
                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-tools.spark.errors.OptionError: option 'startingofsets' is unknown; did you mean 'startingOffsets'?
- SQLSTATE: 38000""",
+OWN.OptionError: option 'startingofsets' is unknown; did you mean 'startingOffsets'?
+ SQLSTATE: 38000""".replace("OWN", errors.__name__),
         "option 'startingofsets' is unknown; did you mean 'startingOffsets'?",
     ),
     "an error with its causes": (
         """Traceback (most recent call last):
   File "cluster.py", line 141, in persist
-tools.client.errors.ConnectionLost: 127.0.0.1:1: Connection refused
+OWN.ConnectionLost: 127.0.0.1:1: Connection refused
 
 The above exception was the direct cause of the following exception:
 
 Traceback (most recent call last):
   File "topics.py", line 167, in _asked
-tools.client.errors.TimedOut: no broker answers at 127.0.0.1:1 within 30 s: 127.0.0.1:1: Connection refused
+OWN.TimedOut: no broker answers at 127.0.0.1:1 within 30 s: 127.0.0.1:1: Connection refused
  SQLSTATE: 38000
 \tat org.apache.spark.sql.errors.QueryExecutionErrors$.error(QueryExecutionErrors.scala:1890)
-\t... 12 more""",
+\t... 12 more""".replace("OWN", client_errors.__name__),
         "no broker answers at 127.0.0.1:1 within 30 s: 127.0.0.1:1: Connection refused",
     ),
     "an error of a user's own function": (

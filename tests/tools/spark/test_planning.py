@@ -22,6 +22,8 @@ from tools.client.errors import TimedOut
 from tools.client.metadata import Topic, TopicPartition
 from tools.client.offsets import EARLIEST, LATEST, OffsetAt
 from tools.client.reading.fetched import RawBatch
+from tools.spark import first_contact
+from tools.spark import topics as topics_module
 from tools.spark.decisions import TOPIC as DECISIONS
 from tools.spark.errors import OptionError
 from tools.spark.offsets import restored, stored
@@ -149,7 +151,7 @@ def test_configs_of_kafkas_clients_that_mean_nothing_are_told() -> None:
 def test_a_stream_in_complete_mode_is_written_again_and_a_batch_overwrites_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tools.spark.first_contact.await_broker", lambda *_: None)
+    monkeypatch.setattr(first_contact, "await_broker", lambda *_: None)
     source = BarnabasSource({**BOOTSTRAP, "topic": "t"})
     schema = StructType([StructField("value", StringType())])
     assert isinstance(source.streamWriter(schema, overwrite=True), StreamSink)
@@ -305,7 +307,7 @@ def test_an_address_where_no_broker_answers_is_named_after_one_attempt(monkeypat
             attempts.append(bootstrap)
             super().__init__(bootstrap, **options)
 
-    monkeypatch.setattr("tools.spark.topics.Admin", Counted)
+    monkeypatch.setattr(topics_module, "Admin", Counted)
     where, patience = f"127.0.0.1:{free_port()}", {"kafka.default.api.timeout.ms": "500"}
     topics = Topics(stream_options({"kafka.bootstrap.servers": where, "subscribe": "t", **patience}))
     with pytest.raises(TimedOut, match=rf"^no broker answers at {where} within 0\.5 s: {where}: "):

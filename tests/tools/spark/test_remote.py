@@ -12,6 +12,7 @@ pytest.importorskip("pyspark")
 
 from tools.pipeline.sinks import sink
 from tools.pipeline.sinks.sink import NoCheckpoint, query_id
+from tools.spark import session as session_module
 from tools.spark.session import NoServer, SparkMissing, session
 
 
@@ -27,7 +28,7 @@ def test_what_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ImportError("grpcio must be installed")
 
     monkeypatch.setattr("pyspark.sql.SparkSession", type("SparkSession", (), {"builder": Builder()}))
-    monkeypatch.setattr("tools.spark.session._must_answer", lambda _url: None)
+    monkeypatch.setattr(session_module, "_must_answer", lambda _url: None)
     with pytest.raises(SparkMissing, match=r"pip install 'barnabas\[connect\]'"):
         session("sc://127.0.0.1")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import runpy
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tools.spark import java
+from tools.spark import session as session_module
 from tools.spark.java import NoJava, java_home
 from tools.spark.session import is_here, prepare, usual_conf
 
@@ -32,8 +34,8 @@ def test_where_all_is_on_one_machine_it_talks_over_loopback(master: str) -> None
 def test_a_cluster_elsewhere_is_told_no_address_and_no_path_of_this_machine(
     master: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.spark.session.os.environ", environment := {"PATH": "", "PYSPARK_PYTHON": "python3"})
-    monkeypatch.setattr("tools.spark.session.java_home", lambda: "/java")
+    monkeypatch.setattr(os, "environ", environment := {"PATH": "", "PYSPARK_PYTHON": "python3"})
+    monkeypatch.setattr(session_module, "java_home", lambda: "/java")
     prepare(master)
     assert not is_here(master)
     assert "SPARK_LOCAL_IP" not in environment

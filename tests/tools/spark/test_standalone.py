@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import examples
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -63,7 +65,7 @@ def test_examples_run_on_a_spark_cluster(tmp_path: Path) -> None:
     ):  # fmt: skip
         for example, words in (("audit_ledger", "equal the fold"), ("order_saga", "12 dead letters")):
             run = subprocess.run(
-                [sys.executable, "-m", f"tools.examples.{example}", "--engine", "spark", "--master", master],
+                [sys.executable, "-m", f"{examples.__name__}.{example}", "--engine", "spark", "--master", master],
                 cwd=ROOT, env=environment, capture_output=True, text=True, timeout=270, check=False,
             )  # fmt: skip
             assert run.returncode == 0, run.stderr[-4000:]

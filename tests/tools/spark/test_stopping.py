@@ -16,6 +16,7 @@ import pytest
 from actors.harness import Cluster
 from tests.actors.waiting import wait_until
 from tests.tools.spark.conftest import MakeTopic, kept_in
+from tools import pipeline
 from tools.client.producer import Producer
 
 ROOT = Path(__file__).parents[3]
@@ -60,7 +61,7 @@ def started(cluster: Cluster, topic: str, directory: Path) -> Iterator[subproces
     file.write_text(JOB.format(directory=directory, bootstrap=cluster.bootstrap, topic=topic))
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tools.pipeline", str(file), "--master", "local[2]"],
+            [sys.executable, "-m", pipeline.__name__, str(file), "--master", "local[2]"],
             cwd=ROOT, env=os.environ | kept_in(directory), stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
         try:

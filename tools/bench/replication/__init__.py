@@ -69,7 +69,7 @@ def run(rounds: int, only: tuple[str, ...], *, quick: bool) -> None:
     scale = Scale.quick() if quick else Scale(rounds)
     for part in only:
         try:
-            trio.run(importlib.import_module(f"tools.bench.replication.{part}").run, scale)
+            trio.run(importlib.import_module(f"{__package__}.{part}").run, scale)
         except* Stuck as stuck:
             sys.exit(f"{part}: {innermost(stuck)}")
 

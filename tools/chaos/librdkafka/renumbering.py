@@ -28,6 +28,6 @@ class _Listener(logging.Handler):
 
 def listening(heard: Callable[[], None]) -> dict[str, Any]:
     """The settings of a producer. `heard` is called where the producer is polled, before deliveries are reported."""
-    logger = logging.Logger("tools.chaos.librdkafka.renumbering", logging.DEBUG)  # noqa: LOG001  it goes with its producer
+    logger = logging.Logger(__name__, logging.DEBUG)  # noqa: LOG001  it goes with its producer
     logger.addHandler(_Listener(heard))
     return {"debug": "eos", "log_level": _LEVEL, "logger": logger}

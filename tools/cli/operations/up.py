@@ -15,8 +15,10 @@ from pathlib import Path
 import attrs
 import orjson
 
+from tools.cli import output
 from tools.cli.operations import data_directory
 from tools.cli.operations.data_directory import PORT, Given
+from tools.client.addresses import BOOTSTRAP_DEFAULT
 
 _OPTIONS = {"port": "--port", "data_dir": "--data"}
 _KEY = re.compile(r"(?:cluster\.|broker\[\d+\]\.)?(port|data_dir): ")
@@ -25,8 +27,7 @@ FORMATS = ("text", "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "example:\n  %(prog)s --brokers 1 --port 19092 --data /tmp/try"
+    output.add_example(parser, "%(prog)s --brokers 1 --port 19092 --data /tmp/try")
     parser.set_defaults(program=parser.prog.rpartition(" ")[0] or parser.prog)
     data_directory.add_arguments(parser)
     parser.add_argument(
@@ -50,11 +51,13 @@ def run(options: argparse.Namespace) -> int:
 
     given = Given(options.data, options.brokers, options.port, options.file)
     if options.file is not None and (options.data, options.brokers, options.port) != (None, None, None):
-        return _refuse(["--file: the file says where data, brokers and ports are; leave out the other options"], UNFIT)
+        return _refuse(
+            options, ["--file: the file says where data, brokers and ports are; leave out the other options"], UNFIT
+        )
     if options.brokers is not None and not 1 <= options.brokers <= BROKERS_MAX:
-        return _refuse([f"--brokers: {options.brokers} is out of range; give 1 to {BROKERS_MAX}"], UNFIT)
+        return _refuse(options, [f"--brokers: {options.brokers} is out of range; give 1 to {BROKERS_MAX}"], UNFIT)
     if options.port is not None and not 0 <= options.port <= 65535:
-        return _refuse([f"--port: {options.port} is no port; give 1 to 65535, or 0 for free ones"], UNFIT)
+        return _refuse(options, [f"--port: {options.port} is no port; give 1 to 65535, or 0 for free ones"], UNFIT)
     try:
         config = given.config()
         if options.log_format is not None:
@@ -72,9 +75,10 @@ def run(options: argparse.Namespace) -> int:
 
         code = serve(config, on_ready, on_stop, log_level=options.log_level)
     except ConfigError as error:
-        return _refuse(error.problems, UNFIT)
+        return _refuse(options, error.problems, UNFIT)
     except StartRefused as refused:
-        return _refuse(map(_in_options, refused.problems) if options.file is None else refused.problems, refused.code)
+        problems = refused.problems if options.file is not None else map(_in_options, refused.problems)
+        return _refuse(options, problems, refused.code)
     if code == 0:
         print(f"stopped; the data is kept in {config.data_dir}", file=sys.stderr)
     return code
@@ -82,23 +86,30 @@ def run(options: argparse.Namespace) -> int:
 
 def _next_steps(options: argparse.Namespace, bootstrap: str, data_dir: Path) -> list[str]:
     first = bootstrap.partition(",")[0]
-    where = "" if first == f"127.0.0.1:{PORT}" else f" --bootstrap {first}"
-    program = options.program
+    is_usual = first == BOOTSTRAP_DEFAULT
     return [
-        f"the data is in {data_dir}; Ctrl-C stops the cluster. In another terminal:",
-        f"  {program} topics create orders{where}",
-        f"  echo 'two cups' | {program} produce orders{where}",
-        f"  {program} consume orders --from beginning --exit{where}",
-        f"  {program} status{where}",
+        f"the data is in {data_dir}",
+        "Ctrl-C stops the cluster; in another terminal:",
+        *([] if is_usual else [f"  export {output.BOOTSTRAP_VARIABLE}={first}"]),
+        f"  {options.program} topics create orders",
+        f"  echo 'two cups' | {options.program} produce orders",
+        f"  {options.program} consume orders --from beginning --exit",
+        f"  {options.program} status",
     ]
 
 
 def _in_options(line: str) -> str:
     """A problem of a cluster without a file, by the option that mends it."""
-    return _KEY.sub(lambda match: f"{_OPTIONS[match[1]]}: ", line, count=1)
+    return _KEY.sub(lambda match: f"{_OPTIONS[match[1]]}: ", line, count=1).replace(
+        "another data_dir", "another --data"
+    )
 
 
-def _refuse(problems: Iterable[str], code: int) -> int:
-    for line in problems:
+def _refuse(options: argparse.Namespace, problems: Iterable[str], code: int) -> int:
+    lines = list(problems)
+    if options.json:
+        error = {"code": None, "name": "StartRefused", "message": "\n".join(lines)}
+        print(orjson.dumps({"error": error}).decode())
+    for line in lines:
         print(line, file=sys.stderr)
     return code

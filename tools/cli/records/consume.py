@@ -21,7 +21,6 @@ from protocol.records.record import Record
 from tools.cli import output, tables
 from tools.cli.records import group_reader
 from tools.client.consumer import Consumer
-from tools.client.errors import ClientError
 from tools.client.metadata import TopicPartition
 from tools.client.offsets import EARLIEST, LATEST
 
@@ -68,13 +67,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    return output.run_in_kafkas_protocol(lambda: _run(options), options)
+
+
+def _run(options: argparse.Namespace) -> int:
     isolation = "read_committed" if options.committed else "read_uncommitted"
     try:
         if options.group is not None:
             return group_reader.read(options, _reset(options), isolation, _SECONDS, _shower(options))
-        with Consumer(options.bootstrap, isolation=isolation, block=_SECONDS, client_id="barnabas-cli") as consumer:
+        with Consumer(options.bootstrap, isolation=isolation, block=_SECONDS, client_id=output.CLIENT_ID) as consumer:
             return _consume(consumer, options)
-    except (ClientError, ValueError) as error:
+    except ValueError as error:
         return output.failed(options, error)
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from protocol.records.record import Record
+from tools.cli import output
 from tools.client.consumer import Consumer
 from tools.client.errors import ClientError, CommitFailed
 from tools.client.metadata import TopicPartition
@@ -24,7 +25,7 @@ def read(options: argparse.Namespace, reset: str, isolation: str, seconds: float
         isolation=isolation,
         auto_offset_reset=reset,
         block=seconds,
-        client_id="barnabas-cli",
+        client_id=output.CLIENT_ID,
         group_id=options.group,
         group_protocol=options.group_protocol,
         auto_commit_interval=None,

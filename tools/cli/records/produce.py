@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import orjson
 
 from tools.cli import output
-from tools.client.errors import ClientError
 from tools.client.producer import ACKS, CODECS, Producer
 from tools.client.writing.batch import Delivery
 
@@ -38,6 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    return output.run_in_kafkas_protocol(lambda: _run(options), options)
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         with Producer(
             options.bootstrap,
@@ -45,10 +48,10 @@ def run(options: argparse.Namespace) -> int:
             compression=options.compression,
             block=_SECONDS,
             delivery=_SECONDS,
-            client_id="barnabas-cli",
+            client_id=output.CLIENT_ID,
         ) as producer:
             return _produce(producer, options)
-    except (ClientError, ValueError) as error:
+    except ValueError as error:
         return output.failed(options, error)
 
 

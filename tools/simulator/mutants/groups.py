@@ -6,8 +6,6 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-import log.machines.group.consumer.group
-import log.machines.group.consumer.reconciliation
 from actors.coordination.coordinator import Coordinator
 from actors.coordination.groups import GroupCoordinator
 from actors.messages.coordinator import LeadershipChanged
@@ -17,6 +15,7 @@ from actors.runtime import Address, Future
 from log.machines.coordination import Effects, Moment
 from log.machines.group.classic.group import ClassicGroup, ClassicState
 from log.machines.group.classic.members import ClassicMember, ClassicMembers
+from log.machines.group.consumer import group, reconciliation
 from log.machines.group.consumer.epochs import ConsumerEpochs
 from log.machines.group.consumer.group import ConsumerGroup
 from log.machines.group.consumer.state import ConsumerState
@@ -212,10 +211,10 @@ GROUP_MUTANTS: dict[str, Mutant] = {
     ),
     "revocation-not-awaited": _of_new(
         "a partition that a member of a new group has to give up counts as given up",
-        log.machines.group.consumer.reconciliation, "_still_has", always(False), faults=_DEATHS,
+        reconciliation, "_still_has", always(False), faults=_DEATHS,
     ),
     "stale-epoch-commits": _of_new(
-        "a member of a new group commits with an epoch that is over", log.machines.group.consumer.group,
+        "a member of a new group commits with an epoch that is over", group,
         "_refuses_epoch", always(ErrorCode.NONE), faults=_DEATHS,
     ),
     "new-sessions-never-end": _of_new(

@@ -6,23 +6,16 @@ from functools import partial
 
 from attrs import evolve
 
-import actors.control.description
-import actors.control.operations
-import actors.partition.hosting
-import actors.partition.replica
-import actors.raft.leadership
-import tools.simulator.checks.cluster
-import tools.simulator.clients.administrators
-import tools.simulator.cluster.cluster
-import tools.simulator.cluster.settled
-import tools.simulator.world
 from actors.cluster_file.facts import GROUP
+from actors.control import description, operations
 from actors.control.bootstrap import Bootstrap
 from actors.control.controller import Controller
 from actors.control.metadata_snapshots import SnapshotSchedule
 from actors.control.operations import Answers, OperationQueue
 from actors.control.replay import Replay
+from actors.partition import hosting, replica
 from actors.partition.replica import Replica, _CheckMove
+from actors.raft import leadership
 from actors.raft.leadership import Leadership, Led
 from actors.runtime import Address
 from log.machines.metadata.metadata import Metadata, PartitionState
@@ -35,6 +28,10 @@ from log.raft.membership import Membership, MembershipHistory
 from log.raft.ready import LeaderBatch
 from log.recovery import checkpoint
 from log.replica.member import MEMBERSHIP_FILE, Member
+from tools.simulator import world
+from tools.simulator.checks import cluster as cluster_checks
+from tools.simulator.clients import administrators
+from tools.simulator.cluster import cluster, settled
 from tools.simulator.mutants.mutant import Mutant, always
 
 _SNAPSHOT_BYTES = 1000
@@ -187,9 +184,7 @@ def _announced_last(self: Leadership, raft_group: str, broker: int, epoch: int, 
 
 
 _NAMED_IN: tuple[object, ...] = (
-    actors.control.description, actors.raft.leadership, actors.partition.replica,
-    tools.simulator.clients.administrators, tools.simulator.checks.cluster,
-    tools.simulator.cluster.cluster, tools.simulator.cluster.settled, tools.simulator.world,
+    description, leadership, replica, administrators, cluster_checks, cluster, settled, world,
 )  # fmt: skip
 
 _of_snapshots = partial(Mutant, brokers=None, admins=2, snapshot_bytes=_SNAPSHOT_BYTES)
@@ -248,7 +243,7 @@ METADATA_MUTANTS: dict[str, Mutant] = {
         faults=("move-ended", "late-word"), brokers=4, replication_factor=3, admins=1,
     ),
     "name-used-again": _of_operations(
-        "another topic of the same name finds the first one's files", actors.partition.hosting, "group_name",
+        "another topic of the same name finds the first one's files", hosting, "group_name",
         _group_name_for_all, also=tuple((module, "group_name", _group_name_for_all) for module in _NAMED_IN),
         faults=("kill", "isolate"),
     ),
@@ -257,12 +252,12 @@ METADATA_MUTANTS: dict[str, Mutant] = {
         faults=("kill", "kill-all"),
     ),
     "move-ended-by-others": _of_moves(
-        "a move ends before its brokers vote", actors.control.operations, "plan", _plan_any_voters,
+        "a move ends before its brokers vote", operations, "plan", _plan_any_voters,
         also=((Replica, "_handlers", {**Replica._handlers, _CheckMove: _check_move_hastily}),),
         faults=("isolate", "kill"),
     ),
     "earlier-move-ended": Mutant(
-        "a message about an earlier move ends a later one", actors.control.operations, "plan", _plan_any_move,
+        "a message about an earlier move ends a later one", operations, "plan", _plan_any_move,
         faults=("late-word",), brokers=4, replication_factor=3,
     ),
     "first-voters-for-ever": Mutant(

@@ -95,7 +95,7 @@ def explain(outcome: SeedOutcome, settings_text: str) -> str:
     ]
     lines += [f"  operation {operation}" for operation in violation.operations]
     lines += ["trace:", *(f"  {line}" for line in outcome.trace)]
-    lines.append(f"again: python -m tools.simulator --seed {outcome.seed}")
+    lines.append(f"again: python -m {__package__.rpartition('.')[0]} --seed {outcome.seed}")
     return "\n".join(lines)
 
 

@@ -23,10 +23,10 @@ from typing import Any
 
 from attrs import define, frozen
 
-import log.segment.producer_state
 from actors.messages.replica import AppendRecords, AppendResult, replica_address
 from actors.runtime import Future, Payload, handles
 from log.machines.metadata.plans import CreateTopic
+from log.segment import producer_state
 from protocol.error_codes import ErrorCode
 from protocol.records.batches import Record, build_batch
 from tools.simulator.clients.client import ClientServices, Finish, SimulatedClient
@@ -85,11 +85,11 @@ class Evictions:
     def bound(self) -> list[Patch]:
         """A small bound on producers, unless time counts."""
         small = WRITERS + self._cluster.settings.pipelined
-        return [] if self.by_time else [(log.segment.producer_state, "PRODUCERS_MAX", small)]
+        return [] if self.by_time else [(producer_state, "PRODUCERS_MAX", small)]
 
     @property
     def producers_max(self) -> int:
-        return log.segment.producer_state.PRODUCERS_MAX
+        return producer_state.PRODUCERS_MAX
 
     def is_ready(self) -> bool:
         """Does every broker know the topic, and has its partition a leader?"""

@@ -12,6 +12,7 @@ import pytest
 
 from actors.runtime import LAUNCHER_ID, Address, LinkLost, MailboxFull, PeerDown, PeerUp, RemoteFailure, handles
 from actors.runtime.errors import FrameError
+from actors.runtime.links import frames
 from actors.runtime.links import link as link_module
 from actors.runtime.links.codec import Buffer, encode
 from actors.runtime.links.frames import Frame, FrameKind, LinkFrameReader, header
@@ -164,7 +165,7 @@ def test_an_answer_that_cannot_travel_is_a_failure_for_the_asker_and_the_actor_l
 def test_an_answer_that_is_too_large_is_a_failure_for_the_asker_and_the_actor_lives(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("actors.runtime.links.frames.FRAME_BYTES_MAX", 1000)
+    monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 1000)
     end = End()
 
     class Large(Probe):
@@ -292,7 +293,7 @@ def test_too_many_asks_without_answers_are_refused(monkeypatch: pytest.MonkeyPat
 def test_a_message_that_is_too_large_for_a_frame_is_refused_and_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("actors.runtime.links.frames.FRAME_BYTES_MAX", 1000)
+    monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 1000)
     end = End()
     ref = end.node.ref(end.far)
     with pytest.raises(FrameError, match="over the limit of 1000"):

@@ -15,6 +15,9 @@ from actors.harness import Cluster
 from actors.messages.replica import FetchExpired, LogMoved
 from actors.runtime import Address, Node, Scheduler
 from actors.runtime.clock import VirtualClock
+from actors.runtime.loop import outbox
+from actors.serving import answers
+from actors.serving import connection as serving_connection
 from actors.serving.connection import Connection
 from actors.serving.json.connection import JsonConnection
 from actors.serving.kafka import connection as kafka_connection
@@ -147,7 +150,7 @@ def test_other_clients_are_answered_between_the_answers_of_a_flood(
     cluster: Cluster, begun: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of it comes with one read, and the other client speaks as soon as the first of it is begun."""
-    monkeypatch.setattr("actors.serving.connection.BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(serving_connection, "BUSY_SECONDS", 0.0)
     begin = KafkaConnection.begin
 
     def begin_and_speak(connection: KafkaConnection, request: memoryview) -> None:
@@ -174,7 +177,7 @@ def test_only_so_many_requests_are_under_way_and_the_rest_waits(
     client, fetch = waiting_fetch(cluster)
     size = len(b"".join(ClientConnection("test").send(FETCH, fetch, 12))) - 4
     under_way = (value if limit == "REQUESTS_MAX" else value // size) + 1
-    monkeypatch.setattr(f"actors.serving.answers.{limit}", value)
+    monkeypatch.setattr(answers, limit, value)
     with client, WireClient(cluster) as writer:
         begun.clear()
         client.send_all([fetch] * 20, 12)
@@ -190,8 +193,8 @@ def test_only_so_many_requests_are_under_way_and_the_rest_waits(
 def test_a_client_that_does_not_take_its_answers_is_not_read_any_more(
     cluster: Cluster, begun: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.serving.answers.UNSENT_BYTES_MAX", 1 << 16)
-    monkeypatch.setattr("actors.runtime.loop.outbox.SOCKET_BUFFER_BYTES", 1 << 12)
+    monkeypatch.setattr(answers, "UNSENT_BYTES_MAX", 1 << 16)
+    monkeypatch.setattr(outbox, "SOCKET_BUFFER_BYTES", 1 << 12)
     cluster.admin.create_topic("orders", partitions=100, replication_factor=1)
     with WireClient(cluster) as client:
         client.until_led("orders")

@@ -18,6 +18,7 @@ import pytest
 from actors.harness import Cluster
 from tests.actors.waiting import wait_until
 from tests.naming import unique
+from tools import cli
 from tools.cli.root import main
 from tools.client import json_client
 from tools.client.addresses import addresses, shown
@@ -259,7 +260,7 @@ def test_every_help_has_an_example(arguments: list[str], capsys: pytest.CaptureF
 
 
 def test_a_pipe_does_not_wait_for_rich() -> None:
-    program = "import sys; from tools.cli.root import main; main(['brokers', '--bootstrap', '127.0.0.1:1']); "
+    program = f"import sys; from {cli.__name__}.root import main; main(['brokers', '--bootstrap', '127.0.0.1:1']); "
     program += "print([name for name in sys.modules if name.split('.')[0] in ('rich', 'trio')])"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -19,6 +19,7 @@ from log.partition.partition_log import PartitionLog
 from protocol.records.batches import ControlType, Record, build_batch
 from protocol.records.compression import Codec
 from tests.log.log_model import batch, marker, offset_for_time, open_log, put, stamped
+from tools import cli
 from tools.cli.root import main
 
 ROOT = Path(__file__).parents[4]
@@ -228,7 +229,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path, batches: int)
     """As with `| head -1`: quietly, whether the output fits into a buffer or not."""
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(b"".join(bytes(stamped(batch(), offset, 0)) for offset in range(batches)))
-    command = [sys.executable, "-m", "tools.cli", "dump-log", str(path)]
+    command = [sys.executable, "-m", cli.__name__, "dump-log", str(path)]
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, env=buffered, stdout=pipe, stderr=pipe) as process:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 
 import pytest
 
-from tools.cli import operations
+from tools.cli.root import main
 
 
 class Output:
@@ -22,10 +20,7 @@ class Output:
 
 def command(name: str, *arguments: object) -> int:
     """Run it, and give its exit code."""
-    module = import_module(f".{name}", operations.__name__)
-    parser = argparse.ArgumentParser(prog=f"barnabas {name}", description=module.__doc__)
-    module.add_arguments(parser)
-    return int(module.run(parser.parse_args([str(one) for one in arguments])))
+    return main([name, *map(str, arguments)])
 
 
 def told(capsys: pytest.CaptureFixture[str], name: str, *arguments: object) -> Output:

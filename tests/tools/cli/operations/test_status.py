@@ -11,10 +11,11 @@ import pytest
 from actors.harness import Cluster
 from tests.actors.waiting import wait_until
 from tests.naming import unique
+from tests.tools.cli.likeness import assert_like
 from tests.tools.cli.operations.commands import Output, command, terminal, told
-from tools.cli.operations import status as status_command
 from tools.cli.operations.observation import BEHIND, UNLED, Observation
 from tools.cli.operations.report import Report
+from tools.cli.shapes import SHAPES
 from tools.client.admin import Admin
 from tools.client.administration.groups import ListedGroup
 from tools.client.metadata import Partition, Topic, TopicPartition
@@ -64,6 +65,7 @@ def test_a_healthy_cluster_is_shown_in_a_pipe(cluster: Cluster, topic: str, caps
 
 def test_json_tells_everything(cluster: Cluster, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     answer = json.loads(status(cluster, capsys, "--json").out)
+    assert_like(SHAPES["status"].sample, answer)
     assert [one["broker"] for one in answer["brokers"]] == [1, 2, 3]
     assert all(one["size_bytes"] > 0 and one["free_bytes"] > 0 for one in answer["brokers"])
     assert {"group": "billing", "state": "Empty", "lag": 6, "records_per_s": 0.0} in answer["groups"]
@@ -118,10 +120,10 @@ def test_a_watched_cluster_is_shown_until_ctrl_c(
     assert "\x1b[?1049l3 brokers" in page, "the last page stays"
 
 
-def test_nobody_there_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status_command, "_ANSWER_SECONDS", 0.2)
+def test_nobody_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     nobody = told(capsys, "status", "--bootstrap", "127.0.0.1:1")
     assert (nobody.code, nobody.out, nobody.err.count("\n")) == (1, "", 1)
+    assert nobody.err.startswith("nobody answers at 127.0.0.1:1 (Connection refused); is the cluster running? ")
     with pytest.raises(SystemExit):
         command("status", "--seconds", "0")
 

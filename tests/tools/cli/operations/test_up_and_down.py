@@ -20,9 +20,9 @@ from actors.harness import Cluster
 from actors.process.running_file import RunningCluster
 from actors.process.service_manager import VARIABLE
 from tests.tools.cli.operations.commands import told
+from tools import cli
 
 ROOT = Path(__file__).parents[4]
-PROGRAM = "import sys; from tests.tools.cli.operations.commands import command; sys.exit(command(*sys.argv[1:]))"
 
 
 @pytest.fixture
@@ -45,27 +45,31 @@ def test_a_cluster_needs_no_file_and_is_stopped_by_its_directory(
     arguments = ["up", "--brokers", "1", "--port", "0", "--data", str(data)]
     arguments += ["--log-format", "json", "--log-level", "info"]
     up = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *arguments],
+        [sys.executable, "-m", cli.__name__, *arguments],
         cwd=ROOT, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env={**os.environ, VARIABLE: service_manager.getsockname()},
     )  # fmt: skip
     try:
         assert up.stdout is not None
-        ready, where, *_ = [up.stdout.readline() for _ in range(6)]
+        ready, where, *steps = [up.stdout.readline() for _ in range(8)]
         bootstrap = ready.split()[-1]
         assert ready == f"ready: bootstrap {bootstrap}\n"
-        assert where == f"the data is in {data}; Ctrl-C stops the cluster. In another terminal:\n"
+        assert where == f"the data is in {data}\n"
         assert service_manager.recv(1024) == f"READY=1\nSTATUS=bootstrap {bootstrap}".encode()
         again = told(capsys, "up", "--data", data)
         assert (again.code, again.out) == (2, "")
         assert again.err.startswith(f"--data: {data} is in use by another cluster, pid {up.pid}; ")
+        well = told(capsys, "doctor", "--data", data)
+        assert f"ok\tcluster\truns in {data} since " in well.out
+        assert "ok\tpartitions\tall 0 have a leader" in well.out, "the cluster that runs there is looked at too"
         down = told(capsys, "down", "--data", data)
         assert (down.code, down.err) == (0, "")
         assert down.lines[-2:] == ["stopping, brokers: 0 left", f"stopped; the data is kept in {data}"]
-        rest, log = up.communicate(timeout=60)
+        _, log = up.communicate(timeout=60)
         assert up.returncode == 0
         assert service_manager.recv(1024) == b"STOPPING=1\nSTATUS=the brokers are stopping"
-        assert f"  barnabas status --bootstrap {bootstrap}\n" in rest or rest == ""
+        assert steps[1] == f"  export BARNABAS_BOOTSTRAP={bootstrap}\n"
+        assert steps[-1] == f"  python -m {cli.__name__} status\n"
         told_lines = [line for line in log.splitlines() if not line.startswith("{")]
         assert told_lines == ["stopping; a second Ctrl-C does not wait", f"stopped; the data is kept in {data}"]
         assert {path.name for path in data.iterdir()} == {"1", "formation"}
@@ -95,6 +99,8 @@ def test_a_wrong_option_is_told_in_one_line(
     assert (refused.code, refused.out) == (2, "")
     assert refused.err.startswith(line)
     assert refused.err.count("\n") == 1
+    answer = json.loads(told(capsys, "up", *arguments, "--json").out)
+    assert answer["error"]["message"] == refused.err.strip()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -133,6 +139,8 @@ def test_there_is_nothing_to_stop(
     nothing = told(capsys, "down")
     hint = "--data or --file says where one runs"
     assert (nothing.code, nothing.err) == (1, f"no cluster runs in {tmp_path}/barnabas-data; {hint}\n")
+    answer = json.loads(told(capsys, "down", "--json").out)
+    assert answer["error"]["message"] == nothing.err.strip()
     assert told(capsys, "down", "--data", "d", "--file", "f").code == 2
 
 
@@ -140,7 +148,7 @@ def test_a_cluster_inside_another_program_is_not_stopped(tmp_path: Path, capsys:
     with Cluster(1, data_dir=tmp_path):
         refused = told(capsys, "down", "--data", tmp_path)
     assert refused.code == 1
-    assert "in use, but not by a cluster that `down` stops; end its process, pid " in refused.err
+    assert "in use, but not by a cluster that `down` stops; end its process, which is pid " in refused.err
 
 
 def test_a_cluster_that_does_not_end_is_told(

@@ -16,6 +16,7 @@ import pytest
 
 from actors.harness import Cluster
 from tests.naming import unique
+from tools import cli
 from tools.cli.root import main
 from tools.client.producer import Producer
 
@@ -158,7 +159,7 @@ def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_follower_ends_cleanly_on_ctrl_c(bootstrap: str, topic: str) -> None:
-    command = [sys.executable, "-m", "tools.cli", "consume", topic, "--format", "{offset}", "--bootstrap", bootstrap]
+    command = [sys.executable, "-m", cli.__name__, "consume", topic, "--format", "{offset}", "--bootstrap", bootstrap]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(3)] == [b"0\n", b"1\n", b"2\n"]

@@ -188,9 +188,9 @@ def test_steps_out_of_order_are_told(bootstrap: str, topic: str, name: str) -> N
 
 # -- prepared transactions ---------------------------------------------------------------------------------------------
 
-PREPARES = """
+PREPARES = f"""
 import sys
-from tools.client.producer import Producer
+from {Producer.__module__} import Producer
 bootstrap, topic, name = sys.argv[1:]
 producer = Producer(bootstrap, transactional_id=name, two_phase_commit=True, transaction_timeout=0.1)
 producer.init_transactions()
