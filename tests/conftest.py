@@ -55,6 +55,8 @@ SLOW = (
     "protocol/schema/test_codec.py",
     "protocol/test_kio.py",
     "simulation/",
+    "wheel/test_contents.py",
+    "wheel/test_use.py",
 )
 """What takes longer than `make test-fast` can wait for, though no test of it does by itself."""
 

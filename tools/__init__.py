@@ -13,6 +13,7 @@ checker    `python -m tools.checker FILE`: does a history of clients keep Kafka'
 fuzz       `python -m tools.fuzz`: garbage at a live cluster
 holds      `python -m tools.holds`: how long a request holds a broker's loop
 bench      `python -m tools.bench NAME`: measurements, each beside the plain thing that does the same
+results    `--json` of bench, chaos and simulator
 docs       `python -m tools.docs PAGE`: pages of docs/ that are made from the code
 wheel      how the checkout becomes a wheel with one package, `barnabas`
 """

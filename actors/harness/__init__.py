@@ -15,6 +15,7 @@ pausing          a scheduler that can be stopped
 log_lines        the last lines that brokers logged
 leader_history   who led which partition when
 calendar_clock   the calendar of a cluster, which a test moves
+coordinators     coordinators and cleaners, asked to do what is otherwise due later
 errors           what a test did wrong, or what the cluster did not do in time
 """
 

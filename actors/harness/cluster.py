@@ -15,13 +15,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Self
 
-import pykka
 import trio
 
 from actors.broker.broker import ExtraActor
@@ -29,6 +27,7 @@ from actors.broker.instruments import Instruments
 from actors.cluster_file.config import BrokerConfig, ClusterConfig, KafkaConfig, TopicConfig
 from actors.control.admin import Admin
 from actors.harness.calendar_clock import ClusterClock, ShiftedClock
+from actors.harness.coordinators import Coordinators
 from actors.harness.disks import BrokerDisk, TroubledFilesystem
 from actors.harness.errors import HarnessError
 from actors.harness.known_clients import KnownClients
@@ -37,27 +36,15 @@ from actors.harness.log_lines import LogLines
 from actors.harness.options import kafka_config
 from actors.harness.pausing import PausableScheduler
 from actors.harness.protocol_faults import ProtocolFaults, Undoable
-from actors.messages.coordinator import (
-    GROUPS_TOPIC,
-    TRANSACTIONS_TOPIC,
-    CalendarMoved,
-    EndSession,
-    SessionEnded,
-    coordinator_address,
-    partition_of,
-)
 from actors.messages.process import BrokerStatus
-from actors.partition.cleaner import CleanNow
 from actors.process.hosts import Host, LocalHost, ProcessHost
 from actors.process.launcher import Launcher, open_launcher
-from actors.runtime import Address, AnyRef, LinkLost, Scheduler
+from actors.runtime import Address, AnyRef, Scheduler
 from actors.runtime.loop.low_level import TrioToken, current_trio_token
-from protocol.error_codes import ErrorCode
 
 START_SECONDS = 30.0
 LEADER_SECONDS = 10.0
 LOOK_SECONDS = 0.01
-CLEAN_SECONDS = 60.0
 _NOT_RUNNING = "this cluster does not run; start it, or use it inside `with`"
 
 
@@ -329,45 +316,17 @@ class Cluster:
 
         `member` is its member id, its group.instance.id, or the client.id that it alone has in the group.
         """
-        deadline = time.monotonic() + LEADER_SECONDS
-        while True:
-            ended: SessionEnded = self._ask_coordinator(GROUPS_TOPIC, group, EndSession(group, member))
-            if ended.error == ErrorCode.NONE:
-                return
-            if ended.error == ErrorCode.UNKNOWN_MEMBER_ID:
-                there = ", ".join(ended.members) or "none"
-                raise HarnessError(f"expire: group {group} has no one member {member!r}; its members: {there}")
-            if time.monotonic() >= deadline:
-                error = ErrorCode(ended.error).name
-                raise HarnessError(f"expire: group {group} did not let {member!r} go: {error}")
-            time.sleep(LOOK_SECONDS)
-
-    def _ask_coordinator(self, topic: str, key: str, message: Any) -> Any:
-        number = partition_of(key, len(self.admin.topic(topic)["partitions"]))
-        return self.ask(coordinator_address(topic, number, self.leader(topic, number)), message)
+        self._coordinators.end_session(group, member)
 
     def _let_time_pass(self, seconds: float) -> None:
-        self._clean()  # the silence of producers counts from the first look at them
+        self._coordinators.clean(self._awake)  # the silence of producers counts from the first look at them
         self._call(self._move_calendar, seconds)
-        described = {topic["name"]: topic["partitions"] for topic in self.admin.describe()["topics"]}
-        coordinators = [
-            coordinator_address(name, one["partition"], one["leader"])
-            for name in (GROUPS_TOPIC, TRANSACTIONS_TOPIC)
-            for one in described.get(name, ())
-            if one["leader"] in self.alive
-        ]
-        self._ask_all(coordinators, CalendarMoved())
-        self._clean()
+        self._coordinators.look_at_deadlines(self._awake)
+        self._coordinators.clean(self._awake)
 
-    def _clean(self) -> None:
-        self._ask_all([Address("cleaner", "", broker) for broker in self.alive], CleanNow())
-
-    def _ask_all(self, addresses: Iterable[Address], message: object) -> None:
-        """Ask these actors, and wait until those that live have answered."""
-        asked = [self.ref(address).ask(message, block=False, timeout=CLEAN_SECONDS) for address in addresses]
-        for future in asked:
-            with suppress(pykka.ActorDeadError, LinkLost):
-                future.get()
+    @property
+    def _coordinators(self) -> Coordinators:
+        return Coordinators(self.admin, self.leader, self.ref)
 
     # -- on the cluster's thread -------------------------------------------------------------------------------
 

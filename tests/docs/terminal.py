@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import psutil
@@ -24,6 +25,7 @@ from actors.harness import Cluster
 from tests.docs.page import Fence, Step
 from tests.docs.shown import is_shown, plain
 from tools.cli import root
+from tools.testing import plugin
 
 ROOT = Path(__file__).parents[2]
 PORTS = ("9092", "9093", "9094")
@@ -61,6 +63,12 @@ def ports_of(cluster: Cluster) -> dict[str, str]:
     return dict(zip(PORTS, [one.rpartition(":")[2] for one in cluster.bootstrap.split(",")], strict=True))
 
 
+def _pytest_options() -> str:
+    """No plugin that warns of what a page does not have; and ours, where Barnabas is here without its entry points."""
+    is_installed = any(one.name == "barnabas" for one in entry_points(group="pytest11"))
+    return "-p no:asyncio" if is_installed else f"-p no:asyncio -p {plugin.__name__}"
+
+
 class Terminal:
     def __init__(self, directory: Path, ports: Mapping[str, str], *, long: bool) -> None:
         self._directory = directory
@@ -87,8 +95,11 @@ class Terminal:
             env={
                 "PATH": os.pathsep.join([str(bin_directory), str(Path(sys.executable).parent), os.environ["PATH"]]),
                 "HOME": str(directory),
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": os.pathsep.join(
+                    [str(ROOT), str(ROOT / "tools" / "wheel")]
+                ),  # as an editable install has it
                 "PYTHONDONTWRITEBYTECODE": os.environ.get("PYTHONDONTWRITEBYTECODE", ""),
+                "PYTEST_ADDOPTS": _pytest_options(),
                 "BARNABAS_BOOTSTRAP": f"127.0.0.1:{ports[PORTS[0]]}",
                 "TERM": "dumb",
                 "COLUMNS": "120",

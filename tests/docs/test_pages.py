@@ -20,9 +20,16 @@ from tests.docs.page import Page, PageError, Step, read
 from tests.docs.shown import is_shown, plain
 from tests.docs.terminal import ROOT, PageFailed, Terminal, free_ports, ports_of
 
+pytestmark = pytest.mark.checkout
 PATHS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = {path.relative_to(ROOT).as_posix(): read(path) for path in PATHS if path.parent.name != "design"}
-NOT_RUN = {"README.md": 1, "docs/how-to/clients.md": 1, "docs/how-to/operations.md": 2, "docs/how-to/spark.md": 3}
+NOT_RUN = {
+    "README.md": 1,
+    "docs/how-to/clients.md": 1,
+    "docs/how-to/operations.md": 2,
+    "docs/how-to/pytest.md": 1,
+    "docs/how-to/spark.md": 3,
+}
 """How many fences of which page are `not run`. Each has its reason in the page."""
 
 

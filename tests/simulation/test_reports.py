@@ -130,6 +130,15 @@ def test_a_good_seed_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out.startswith("seed 2: ok, ")
 
 
+def test_json_has_a_line_for_a_seed_and_text_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seed", "2", "--faults", "kill,cut", "--seconds", "1", "--json"]) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert (told["seed"], told["ok"], told["promise"]) == (2, True, None)
+    assert told["events"] > 0
+    assert err.startswith("seed 2: ok, ")
+
+
 def test_a_row_of_seeds_is_counted_with_the_faults_that_befell_most_seldom_first() -> None:
     tally = Tally(commit="abc")
     tally.add(SeedOutcome(1, None, 100, 1.0, 0, 0, 1, "", {"kill": 2, "cut": 1}))

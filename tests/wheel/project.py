@@ -38,12 +38,13 @@ class Project:
             path.write_text(text)
 
     def run(self, *command: str | Path, given: str | None = None) -> str:
-        """Run a command to its good end. What it wrote to stdout is given, and to stderr it must write nothing."""
+        """Run a command to its good end, and give what it wrote to stdout. Brokers may warn of a busy machine."""
         done = subprocess.run(
             command, cwd=self.directory, env=self.environment, input=given, capture_output=True, text=True,
-            timeout=60, check=False,
+            timeout=100, check=False,
         )  # fmt: skip
-        assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr, done.stdout + done.stderr
         return done.stdout
 
     def run_program(self, python: Path, program: str) -> str:

@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ RECORDS = """
 from barnabas import Admin, Cluster, Consumer, Producer
 
 for processes in (False, True):
-    with Cluster(brokers=1, processes=processes, log_level="error") as cluster:
+    with Cluster(brokers=1, processes=processes) as cluster:
         with Admin(cluster.bootstrap) as admin:
             admin.create_topic("orders", partitions=1)
         with Producer(cluster.bootstrap) as producer:
@@ -32,7 +33,7 @@ for processes in (False, True):
 SERVES = """
 from barnabas import Cluster
 
-with Cluster(brokers=1, processes=True, log_level="error") as cluster:
+with Cluster(brokers=1, processes=True) as cluster:
     print(len(cluster.alive))
 """
 CLUSTER_FILE = """
@@ -83,6 +84,20 @@ except AttributeError as error:
     print(error)
 """
     assert project.run_program(python, program) == "module 'barnabas' has no attribute 'Broker'\n"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_type_checkers_know_the_public_names(python: Path, project: Project) -> None:
+    file = project.directory / "typed.py"
+    file.write_text("import barnabas\nreveal_type(barnabas.Cluster(brokers=3).bootstrap)\nbarnabas.Broker\n")
+    command = (sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "--cache-dir=/dev/null", file)
+    done = subprocess.run(command, cwd=project.directory, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [
+        'typed.py:2: note: Revealed type is "str"',
+        'typed.py:3: error: Module has no attribute "Broker"  [attr-defined]',
+        "Found 1 error in 1 file (checked 1 source file)",
+    ], done.stdout + done.stderr
 
 
 def test_spark_finds_the_source_by_its_name(python: Path, project: Project) -> None:

@@ -8,6 +8,9 @@ import sys
 from collections.abc import Sequence
 
 from tools.bench import replication
+from tools.results import json_lines
+
+JSON_HELP = 'print a line of JSON for each table: {"title": "…", "rows": [{"cluster": "…"}]}; text goes to stderr'
 
 NAMES = {
     "actors": "the actor runtime beside pykka's threads and a raw trio socketpair",
@@ -29,9 +32,11 @@ def main(arguments: Sequence[str] | None = None, prog: str = f"python -m {__pack
         description="Measure a part of Barnabas beside the plain thing that does the same, in one run.",
         epilog="Machines are noisy: compare ratios of one run, never times of two.",
     )
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
     subparsers = parser.add_subparsers(dest="name", metavar="NAME", required=True)
     for name, text in NAMES.items():
         subparser = subparsers.add_parser(name, help=text, description=text)
+        subparser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=JSON_HELP)
         subparser.add_argument("--rounds", type=int, default=5, help="how often to measure (default: %(default)s)")
         if name == "replication":
             replication.add_arguments(subparser)
@@ -64,7 +69,8 @@ def main(arguments: Sequence[str] | None = None, prog: str = f"python -m {__pack
     options = vars(parser.parse_args(arguments))
     if options["rounds"] < 1:
         parser.error(f"--rounds must be at least 1, not {options['rounds']}")
-    importlib.import_module(f".{options.pop('name')}", __package__).run(**options)
+    with json_lines(wanted=options.pop("json")):
+        importlib.import_module(f".{options.pop('name')}", __package__).run(**options)
     return 0
 
 

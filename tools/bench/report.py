@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from tools.results import tell
+
 _NUMBER = re.compile(r"[\d,.]*%?")
 _COLOURS = {"yes": "[green]", "no": "[red]"}
 
@@ -89,6 +91,7 @@ def show(title: str, rows: Sequence[Row]) -> None:
 
 def table(title: str, head: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     """A table in a terminal, tab-separated lines in a pipe. What looks like a number stands to the right."""
+    tell(title=title, rows=[dict(zip(head, line, strict=True)) for line in lines])
     if not sys.stdout.isatty():
         print(f"# {title}")
         for line in (head, *lines):

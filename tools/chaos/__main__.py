@@ -27,6 +27,7 @@ from tools.chaos.rounds import PARTITIONS, Outcome, Round, judge, leader_finder
 from tools.chaos.table import Table
 from tools.checker.anomalies import summary
 from tools.checker.history import OK, UNKNOWN
+from tools.results import json_lines, tell
 
 ROUND_SECONDS_MAX = 300.0
 """The history of a round is read into memory as a whole to be checked."""
@@ -62,12 +63,15 @@ def main(arguments: Sequence[str] | None = None, prog: str = f"python -m {__pack
         metavar="FILE",
         help=f"keep it for {checker.__name__}; round 2 in FILE-2. A broken round is kept anyway, in chaos-SEED.jsonl",
     )
+    parser.add_argument(
+        "--json", action="store_true", help="print a line of JSON for each round, and for the end; text goes to stderr"
+    )
     options = parser.parse_args(arguments)
     if options.cluster and not options.bootstrap:
         parser.error("--cluster is about the brokers that --bootstrap names")
     seed = options.seed or f"{random.SystemRandom().getrandbits(32)}"
     try:
-        with _target(options, seed) as target:
+        with json_lines(wanted=options.json), _target(options, seed) as target:
             print(f"seed {seed}, cluster at {target.bootstrap}, {'with' if target.faults else 'without'} faults")
             return _rounds(target, seed, options.minutes * 60, options.rate, options.history)
     except (NotOurs, KafkaException) as error:
@@ -97,13 +101,17 @@ def _rounds(target: Target, seed: str, seconds: float, rate: float, kept: Path |
             history = Path(directory) / "history.jsonl"
             outcome = _round(target, seed, number, rate, min(left, ROUND_SECONDS_MAX), history)
             _tell(number, outcome)
+            tell(round=number, **_facts(outcome))
             good = not (outcome.anomalies or outcome.problems)
             if kept is not None or not good:
                 _keep(history, kept or Path(f"chaos-{seed}.jsonl"), number)
         left -= ROUND_SECONDS_MAX
     if target.faults is not None:
         print(f"faults: {_counted(target.faults.counts)}")
-    print(f"{'clean' if good else 'BROKEN'}: {number} rounds in {time.monotonic() - began:.0f} s, seed {seed}")
+    seconds = round(time.monotonic() - began)
+    print(f"{'clean' if good else 'BROKEN'}: {number} rounds in {seconds} s, seed {seed}")
+    faults = {} if target.faults is None else dict(target.faults.counts)
+    tell(clean=good, rounds=number, seconds=seconds, seed=seed, faults=faults)
     return 0 if good else 1
 
 
@@ -146,6 +154,18 @@ def _tell(number: int, outcome: Outcome) -> None:
         for line in (line for anomaly in shown for line in str(anomaly).splitlines()):
             print(f"    {line[:LINE_MAX]}")
     sys.stdout.flush()
+
+
+def _facts(outcome: Outcome) -> dict[str, object]:
+    counts = [
+        {"workload": workload, "operation": operation, "ok": counted[OK], "unknown": counted[UNKNOWN]}
+        for (workload, operation), counted in sorted(outcome.counts.items())
+    ]
+    anomalies = [{"kind": one.kind.value, "text": str(one)} for one in outcome.anomalies]
+    return {
+        "operations": outcome.operations, "counts": counts, "errors": dict(outcome.errors),
+        "problems": outcome.problems, "anomalies": anomalies,
+    }  # fmt: skip
 
 
 def _counted(counts: Counter[str]) -> str:

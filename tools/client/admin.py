@@ -193,7 +193,7 @@ class Admin:
 
         def attempt() -> ClusterDescription:
             try:
-                response: DescribeClusterResponse = self._ask(DESCRIBE_CLUSTER, DescribeClusterRequest())
+                response: DescribeClusterResponse = self._ask_quickly(DESCRIBE_CLUSTER, DescribeClusterRequest())
             except NotSupported:
                 view = self._cluster.refreshed(self._seconds)
                 return ClusterDescription(view.cluster_id or "", view.controller, dict(view.brokers))
@@ -394,12 +394,17 @@ class Admin:
     def _metadata(self, topics: Sequence[str] | None) -> View:
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        response: MetadataResponse = self._persist(lambda: self._ask(METADATA, request))
+        response: MetadataResponse = self._persist(lambda: self._ask_quickly(METADATA, request))
         check(response.error_code, "metadata")
         return View().updated(response)
 
     def _ask(self, api: Api, request: object, broker: int | None = None, version_max: int | None = None) -> Any:
         return self._cluster.call(api, request, broker=broker, seconds=self._seconds, version_max=version_max)
+
+    def _ask_quickly(self, api: Api, request: object) -> Any:
+        """Ask any broker what it answers at once; if this one is silent, another may answer before the time is over."""
+        seconds = min(self._seconds, self._cluster.patience.request)
+        return self._cluster.call(api, request, seconds=seconds)
 
     def _ask_controller(self, api: Api, request: object, version_max: int | None = None) -> Any:
         """Ask the broker that Metadata names as the controller; in a new cluster any broker, which forwards it."""

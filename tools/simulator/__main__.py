@@ -18,6 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from tools.results import json_lines, tell
 from tools.simulator.hunt import hunt_all
 from tools.simulator.mutants.catalog import MUTANTS, planted
 from tools.simulator.record.report import SeedOutcome, explain
@@ -32,6 +33,11 @@ _FRESH_BELOW = 1 << 36
 
 def main(arguments: Sequence[str] | None = None, prog: str = f"python -m {__package__}") -> int:
     options = _parse(arguments, prog)
+    with json_lines(wanted=options.json):
+        return _main(options)
+
+
+def _main(options: argparse.Namespace) -> int:
     if options.list_mutants:
         print("\n".join(f"{name:26} {mutant.why}" for name, mutant in MUTANTS.items()))
         return 0
@@ -49,6 +55,7 @@ def main(arguments: Sequence[str] | None = None, prog: str = f"python -m {__pack
         with planted(options.mutant):
             outcome = run(settings, show=options.trace)
         print(explain(outcome, str(settings)) if not outcome.ok else _line(outcome))
+        tell(**_facts(outcome))
         return 0 if outcome.ok else 1
     file = None
     seeds = options.seeds or range(first := secrets.randbelow(_FRESH_BELOW) * 100, first + options.fresh)
@@ -80,12 +87,17 @@ def _many(seeds: range, how: dict[str, Any], mutant: str | None, file: TallyFile
         add = tally.add if file is None else file.add
         print(f"{len(left)} of the seeds {seeds.start}-{seeds.stop - 1} are to do", flush=True)
         for outcome in _progress(_outcomes(left, {**how, "mutant": mutant}), add, tally, len(left)):
+            tell(**_facts(outcome))
             if not outcome.ok:
                 print(explain(outcome, str(choose(outcome.seed, **how))), flush=True)
                 if not keep_going:
                     break
     print(tally)
     print(tally.hits())
+    tell(
+        commit=tally.commit, seeds=tally.seeds, events=tally.events, seconds=round(tally.seconds), idle=tally.idle,
+        failed=tally.failed, faults=dict(tally.faults),
+    )  # fmt: skip
     return 1 if tally.failed else 0
 
 
@@ -123,6 +135,16 @@ def _line(outcome: SeedOutcome) -> str:
     )
 
 
+def _facts(outcome: SeedOutcome) -> dict[str, object]:
+    violation = outcome.violation
+    return {
+        "seed": outcome.seed, "ok": outcome.ok, "promise": None if violation is None else violation.promise,
+        "text": None if violation is None else violation.text, "events": outcome.events,
+        "virtual_s": outcome.virtual_s, "operations": outcome.operations, "acknowledged": outcome.acknowledged,
+        "elections": outcome.elections, "digest": outcome.digest, "faults": outcome.faults,
+    }  # fmt: skip
+
+
 def _parse(arguments: Sequence[str] | None, prog: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=prog, description="A seeded cluster, with faults.")
     parser.add_argument("--seed", type=int, default=0)
@@ -143,7 +165,12 @@ def _parse(arguments: Sequence[str] | None, prog: str) -> argparse.Namespace:
     parser.add_argument("--mutants", action="store_true", help="plant every bug; after how many --seeds is it found?")
     parser.add_argument("--list-mutants", action="store_true", help="say which bugs can be planted")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first seed that fails")
+    parser.add_argument(
+        "--json", action="store_true", help="print a line of JSON for each seed, and for all; text goes to stderr"
+    )
     options = parser.parse_args(arguments)
+    if options.json and (options.mutants or options.list_mutants):
+        parser.error("--json tells of seeds: leave out --mutants and --list-mutants")
     if options.seeds is not None and options.fresh is not None:
         parser.error("--seeds and --fresh: which of them?")
     if options.tally is not None and options.seeds is None and options.fresh is None:

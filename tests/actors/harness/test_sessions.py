@@ -54,6 +54,11 @@ def test_the_others_take_over_from_a_member_whose_session_ends(cluster: Cluster,
         one.close()
 
 
+def test_without_any_group_there_is_no_member_that_could_expire() -> None:
+    with Cluster(1) as cluster, pytest.raises(HarnessError, match="its members: none"):
+        cluster.expire("group", "member")
+
+
 def test_a_member_that_is_not_there_cannot_expire(cluster: Cluster) -> None:
     group = unique("group")
     one = consumer(cluster, group, "classic", **{"client.id": "mine"})

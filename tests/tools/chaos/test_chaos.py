@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -52,6 +53,12 @@ def test_the_history_of_a_broken_round_is_kept(
     assert main(["--bootstrap", "127.0.0.1:1", "--seed", "7", *asked]) == 1
     assert f"python -m {package.__name__} {kept}" in capsys.readouterr().out
     assert checker(["--all", kept]) == 1
+    capsys.readouterr()
+    assert main(["--bootstrap", "127.0.0.1:1", "--seed", "7", "--json", *asked]) == 1
+    found, end = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (found["round"], found["operations"]) == (1, 2)
+    assert found["anomalies"][0]["kind"]
+    assert (end["clean"], end["rounds"], end["seed"], end["faults"]) == (False, 1, "7", {})
 
 
 @pytest.mark.parametrize(

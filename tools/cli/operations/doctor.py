@@ -20,11 +20,11 @@ from tools.cli import output
 from tools.cli.operations import data_directory
 from tools.cli.operations.data_directory import Given
 from tools.cli.operations.finding import Finding, Result, bad, ok
+from tools.cli.operations.observation import observer
 from tools.client.addresses import Address, addresses
-from tools.client.admin import Admin
 from tools.client.errors import ClientError
+from tools.client.json_client import JsonClient, Unreachable
 
-_ANSWER_SECONDS = 5.0
 _COLOURS = {Result.OK: "32", Result.WARNING: "33", Result.BAD: "31"}
 _RESULT_CHARS, _SUBJECT_CHARS = 9, 14
 
@@ -77,11 +77,15 @@ def _cluster(bootstrap: list[Address], older_than: float) -> list[Finding]:
     from tools.cli.operations import cluster_checks  # noqa: PLC0415
 
     try:
-        with Admin(bootstrap, seconds=_ANSWER_SECONDS, client_id="barnabas-cli") as admin:
+        with JsonClient(bootstrap) as client:
+            client.connect()  # if no broker is there, that is told at once; Kafka's clients would try for seconds
+        with observer(bootstrap) as admin:
             return cluster_checks.check(admin, older_than)
+    except Unreachable as error:
+        return [bad("cluster", str(error).partition("; ")[0], "start it, or say with --bootstrap where it is")]
     except ClientError as error:
         reason = " ".join(str(error).split())
-        return [bad("cluster", reason, "start it, or say with --bootstrap where it is")]
+        return [bad("cluster", reason, "look into the brokers' logs; a majority of the brokers must run and be linked")]
 
 
 def _tell(options: argparse.Namespace, findings: list[Finding]) -> None:

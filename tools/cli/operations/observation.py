@@ -6,22 +6,25 @@ What a broker does not answer is missing, and the reason is noted: a cluster tha
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
 from attrs import Factory, define
 
+from tools.cli.output import CLIENT_ID
 from tools.client.addresses import Address
 from tools.client.admin import Admin
 from tools.client.administration.brokers import BrokerDisks
 from tools.client.administration.groups import ListedGroup
 from tools.client.errors import ClientError
 from tools.client.metadata import Partition, Topic, TopicPartition
+from tools.client.network.broker import Patience
 
 T = TypeVar("T")
 GROUPS_MAX = 200
 """The groups whose lag is asked for; a cluster may have thousands."""
+_CONNECT_SECONDS, _ANSWER_SECONDS, _SECONDS = 2.0, 3.0, 12.0
 UNLED, BEHIND = "without leader", "under-replicated"
 
 
@@ -70,6 +73,12 @@ class Observation:
         if offsets is None:
             return None
         return sum(max(self.ends[where] - offset, 0) for where, offset in offsets.items() if where in self.ends)
+
+
+def observer(bootstrap: Sequence[Address]) -> Admin:
+    """An Admin that soon gives up a broker that is silent, and asks another one."""
+    patience = Patience(connect=_CONNECT_SECONDS, request=_ANSWER_SECONDS)
+    return Admin(bootstrap, seconds=_SECONDS, client_id=CLIENT_ID, patience=patience)
 
 
 def observe(admin: Admin) -> Observation:

@@ -15,13 +15,12 @@ from functools import partial
 from typing import NamedTuple
 
 from tools.cli import output
-from tools.cli.operations.observation import BEHIND, UNLED, Observation, observe
+from tools.cli.operations.observation import BEHIND, UNLED, Observation, observe, observer
 from tools.cli.operations.report import Facts, Report
 from tools.cli.operations.screen import pages
 from tools.client.admin import Admin
 from tools.client.errors import ClientError
 
-_ANSWER_SECONDS = 5.0
 _ROWS_MAX = 40
 """The rows of a table in a terminal; a pipe gets all."""
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -36,7 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    return output.run_with_admin(_watch if options.watch else _status, options, seconds=_ANSWER_SECONDS)
+    def act() -> int:
+        with observer(options.bootstrap) as admin:
+            return (_watch if options.watch else _status)(admin, options)
+
+    return output.run_in_kafkas_protocol(act, options)
 
 
 def _seconds(text: str) -> float:

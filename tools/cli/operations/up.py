@@ -18,6 +18,7 @@ import orjson
 from tools.cli import output
 from tools.cli.operations import data_directory
 from tools.cli.operations.data_directory import PORT, Given
+from tools.client.addresses import BOOTSTRAP_DEFAULT
 
 _OPTIONS = {"port": "--port", "data_dir": "--data"}
 _KEY = re.compile(r"(?:cluster\.|broker\[\d+\]\.)?(port|data_dir): ")
@@ -85,15 +86,15 @@ def run(options: argparse.Namespace) -> int:
 
 def _next_steps(options: argparse.Namespace, bootstrap: str, data_dir: Path) -> list[str]:
     first = bootstrap.partition(",")[0]
-    where = "" if first == f"127.0.0.1:{PORT}" else f" --bootstrap {first}"
-    program = options.program
+    is_usual = first == BOOTSTRAP_DEFAULT
     return [
         f"the data is in {data_dir}",
         "Ctrl-C stops the cluster; in another terminal:",
-        f"  {program} topics create orders{where}",
-        f"  echo 'two cups' | {program} produce orders{where}",
-        f"  {program} consume orders --from beginning --exit{where}",
-        f"  {program} status{where}",
+        *([] if is_usual else [f"  export {output.BOOTSTRAP_VARIABLE}={first}"]),
+        f"  {options.program} topics create orders",
+        f"  echo 'two cups' | {options.program} produce orders",
+        f"  {options.program} consume orders --from beginning --exit",
+        f"  {options.program} status",
     ]
 
 

@@ -6,10 +6,11 @@ A question goes to one broker, once, and is not retried: for tools that show a c
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from attrs import frozen
 
-from protocol.apis import API_VERSIONS, DESCRIBE_LOG_DIRS, LIST_OFFSETS
+from protocol.apis import API_VERSIONS, DESCRIBE_LOG_DIRS, LIST_OFFSETS, Api
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from protocol.messages.list_offsets import ListOffsetsResponse
@@ -30,29 +31,28 @@ class BrokerDisks:
 
 
 class BrokerQuestions(Questions):
-    """Every method waits for its answer, for at most the admin's `seconds`."""
+    """Every method waits for its answer, for at most the time that the admin's patience has for a request."""
 
     def offsets(
         self, broker: int, wheres: Iterable[TopicPartition], at: int = LATEST
     ) -> dict[TopicPartition, OffsetAt]:
         """Offsets of these partitions by time, as far as this broker leads them; the ends, if no time is given."""
-        self._reach(broker)
         wanted = [(where, at) for where in wheres]
         request = offsets_request(self._cluster.view, wanted, committed=False, seconds=self._seconds)
-        response: ListOffsetsResponse = self._call(LIST_OFFSETS, request, broker)
+        response: ListOffsetsResponse = self._ask_once(LIST_OFFSETS, request, broker)
         return {where: one for where, one in offsets_told(response).items() if isinstance(one, OffsetAt)}
 
     def versions(self, broker: int) -> dict[int, tuple[int, int]]:
         """The first and the last version that a broker advertises, by the key of the API."""
-        self._reach(broker)
-        response: ApiVersionsResponse = self._call(API_VERSIONS, ApiVersionsRequest(), broker)
+        response: ApiVersionsResponse = self._ask_once(API_VERSIONS, ApiVersionsRequest(), broker)
         check(response.error_code, f"the versions of broker {broker}")
         return {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
 
     def disks(self, broker: int) -> BrokerDisks:
         """The replicas of a broker and the room on its disks."""
-        self._reach(broker)
-        response: DescribeLogDirsResponse = self._call(DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None), broker)
+        response: DescribeLogDirsResponse = self._ask_once(
+            DESCRIBE_LOG_DIRS, DescribeLogDirsRequest(topics=None), broker
+        )
         check(response.error_code, f"the disks of broker {broker}")
         sizes: dict[TopicPartition, int] = {}
         free = total = 0
@@ -64,6 +64,7 @@ class BrokerQuestions(Questions):
                     sizes[TopicPartition(topic.name, one.partition_index)] = one.partition_size
         return BrokerDisks(sizes, max(free, -1), max(total, -1))
 
-    def _reach(self, broker: int) -> None:
+    def _ask_once(self, api: Api, request: object, broker: int) -> Any:
         if broker not in self._cluster.view.brokers:
             self._cluster.refreshed(self._seconds)
+        return self._call(api, request, broker)

@@ -28,7 +28,8 @@ class Questions:
         return node
 
     def _call(self, api: Api, message: Any, broker: int | None, version_max: int | None = None) -> Any:
-        return self._cluster.call(api, message, broker=broker, seconds=self._seconds, version_max=version_max)
+        seconds = min(self._seconds, self._cluster.patience.request)  # then it is asked again, or another one
+        return self._cluster.call(api, message, broker=broker, seconds=seconds, version_max=version_max)
 
     def _persist(self, attempt: Callable[[], T]) -> T:
         return self._cluster.persist(attempt, self._seconds, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

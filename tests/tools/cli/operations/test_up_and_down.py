@@ -51,7 +51,7 @@ def test_a_cluster_needs_no_file_and_is_stopped_by_its_directory(
     )  # fmt: skip
     try:
         assert up.stdout is not None
-        ready, where, *steps = [up.stdout.readline() for _ in range(7)]
+        ready, where, *steps = [up.stdout.readline() for _ in range(8)]
         bootstrap = ready.split()[-1]
         assert ready == f"ready: bootstrap {bootstrap}\n"
         assert where == f"the data is in {data}\n"
@@ -68,7 +68,8 @@ def test_a_cluster_needs_no_file_and_is_stopped_by_its_directory(
         _, log = up.communicate(timeout=60)
         assert up.returncode == 0
         assert service_manager.recv(1024) == b"STOPPING=1\nSTATUS=the brokers are stopping"
-        assert steps[-1] == f"  python -m {cli.__name__} status --bootstrap {bootstrap}\n"
+        assert steps[1] == f"  export BARNABAS_BOOTSTRAP={bootstrap}\n"
+        assert steps[-1] == f"  python -m {cli.__name__} status\n"
         told_lines = [line for line in log.splitlines() if not line.startswith("{")]
         assert told_lines == ["stopping; a second Ctrl-C does not wait", f"stopped; the data is kept in {data}"]
         assert {path.name for path in data.iterdir()} == {"1", "formation"}
