@@ -1,8 +1,8 @@
-"""The plugin of pytest, as its entry point names it, and the types of its fixtures."""
+"""The plugin that pytest loads by itself, and the types of what its fixtures give."""
 
 from __future__ import annotations
 
 from tools.testing import plugin
-from tools.testing.kafka import Kafka, KafkaClusterFactory
+from tools.testing.kafka import Kafka, KafkaClusterFactory, KafkaFixtureError
 
-__all__ = ["Kafka", "KafkaClusterFactory", "plugin"]
+__all__ = ["Kafka", "KafkaClusterFactory", "KafkaFixtureError", "plugin"]
