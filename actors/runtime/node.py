@@ -1,8 +1,8 @@
 """A node: the place where some actors live.
 
 A broker is a node; so is the launcher. A process holds one node or several (the harness puts a whole cluster into
-one), and one scheduler runs the actors of them all. A node keeps the directory of its actors, the links to its peers,
-the table of watchers, and the supervisor.
+one). One scheduler runs the actors of a node. A node keeps the directory of its actors, the links to its peers, the
+table of watchers, and the supervisor.
 
 Between two nodes messages always go through a link, also inside one process: what works there works across processes.
 """

@@ -30,6 +30,14 @@ for processes in (False, True):
                 pass
         print([record.value for record in records["orders", 0]])
 """
+ORDERS = """
+from barnabas import Producer
+from barnabas.pytest_plugin import Kafka
+
+def test_orders(kafka: Kafka) -> None:
+    with Producer(kafka.bootstrap) as producer:
+        producer.send(kafka.topic(), b"two cups").result(10)
+"""
 SERVES = """
 from barnabas import Cluster
 
@@ -69,6 +77,13 @@ def test_the_commands(python: Path, project: Project) -> None:
         read = project.run(*module, "consume", "orders", "--from", "beginning", "--exit", "--format", "{value}", *at)
         assert read == "two cups\na jug\n"
         assert "orders" in project.run(*module, "topics", "list", *at)
+
+
+def test_the_fixtures_of_pytest(python: Path, project: Project) -> None:
+    """pytest finds the plugin because it is installed."""
+    (project.directory / "test_orders.py").write_text(ORDERS + OWN)
+    told = project.run(python, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "test_orders.py")
+    assert "1 passed" in told
 
 
 def test_importing_the_package_imports_nothing_else(python: Path, project: Project) -> None:

@@ -1,95 +1,144 @@
-"""The cluster, the Spark session and the directory of an example."""
+"""What a scenario has around it: a cluster, a client, topics of its own, a broker that dies if that is asked for, and a
+line about each step.
+"""
 
 from __future__ import annotations
 
-import argparse
-import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from attrs import frozen
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import DataStreamReader, DataStreamWriter
+from attrs import define, field
 
-from actors.cluster_file.config import KafkaConfig
-from actors.harness import Cluster
 from tools.client.admin import Admin
-from tools.client.producer import Producer
-from tools.spark.session import is_late_start, session
+from tools.examples.clients import Client, Own, Reader, Sender
+from tools.examples.envelope import Envelope, first_event
 
-_SECONDS_MAX = 300
+SECONDS_MAX = 120.0
+_LINE_SECONDS = 2.0
 Sent = tuple[bytes | None, bytes | None]
+"""A key and a value."""
 
 
-@frozen
+class ScenarioFailed(Exception):
+    """The result is not what it must be, or did not come about in time."""
+
+
+def must(is_so: object, told: str) -> None:
+    """Raise ScenarioFailed if a result is wrong."""
+    if not is_so:
+        raise ScenarioFailed(told)
+
+
+@define
 class Stage:
-    bootstrap: str
-    spark: SparkSession
-    directory: Path
+    """Topics begin with `prefix`, which is empty on a cluster of the scenario's own."""
 
-    def make_topic(self, name: str, partitions: int = 3) -> None:
+    bootstrap: str
+    directory: Path
+    client: Client = field(factory=Own)
+    seed: int = 7
+    count: int | None = None
+    prefix: str = ""
+    say: Callable[[str], object] = lambda _: None
+    kill: Callable[[int], object] | None = None
+    """Ends a broker, if one has to die in the middle."""
+    made: list[str] = field(factory=list)
+
+    def counted(self, default: int) -> int:
+        """How many events there are."""
+        return self.count or default
+
+    def topic(self, name: str) -> str:
+        return f"{self.prefix}{name}"
+
+    def make_topics(self, *names: str, partitions: int = 3) -> None:
         with Admin(self.bootstrap) as admin:
-            admin.create_topic(name, partitions=partitions)
+            for name in names:
+                admin.create_topic(self.topic(name), partitions=partitions)
+                self.made.append(self.topic(name))
+        self.say(f"{', '.join(map(self.topic, names))}: made, partitions: {partitions}")
+
+    def remove_topics(self) -> None:
+        """Delete what `make_topics` made, from a cluster that others use."""
+        with Admin(self.bootstrap) as admin:
+            while self.made:
+                admin.delete_topic(self.made.pop())
+
+    @contextmanager
+    def sender(self) -> Iterator[Sender]:
+        sender = self.client.sender(self.bootstrap)
+        try:
+            yield sender
+        finally:
+            sender.close()
+
+    @contextmanager
+    def reader(self, group: str, *topics: str) -> Iterator[Reader]:
+        reader = self.client.reader(self.bootstrap, f"{self.prefix}{group}", [self.topic(one) for one in topics])
+        try:
+            yield reader
+        finally:
+            reader.close()
 
     def send(self, topic: str, records: Iterable[Sent]) -> None:
-        """Keys and values."""
-        with Producer(self.bootstrap, compression="lz4") as producer:
-            deliveries = [producer.send(topic, value, key=key) for key, value in records]
-            producer.flush()
-            for delivery in deliveries:
-                delivery.result()
+        """Send keys and values, and wait until all are acknowledged."""
+        count, line = 0, time.monotonic()
+        with self.sender() as sender:
+            for key, value in records:
+                sender.send(self.topic(topic), value, key)
+                count += 1
+                if time.monotonic() - line >= _LINE_SECONDS:
+                    self.say(f"{count:,} messages are sent to {self.topic(topic)}")
+                    line = time.monotonic()
+            sender.flush()
+        self.say(f"{count:,} messages are in {self.topic(topic)}")
 
-    def table(self, topic: str, **options: str) -> DataFrame:
-        """The current records of a topic."""
-        reader = self.spark.read.format("barnabas").option("kafka.bootstrap.servers", self.bootstrap)
-        return reader.options(subscribe=topic, **options).load()
+    def interrupted(self, topic: str, records: Sequence[Sent]) -> Iterator[Sent]:
+        """These records. In the middle a broker dies, if one has to."""
+        for number, record in enumerate(records):
+            if number == len(records) // 2:
+                self.middle(topic)
+            yield record
 
-    def stream(self, topic: str, **options: str) -> DataFrame:
-        """A stream of a topic from its beginning."""
-        reader: DataStreamReader = self.spark.readStream.format("barnabas")
-        reader = reader.option("kafka.bootstrap.servers", self.bootstrap)
-        return reader.options(subscribe=topic, startingOffsets="earliest", **options).load()
+    def middle(self, topic: str) -> None:
+        """Kill the leader of the topic's first partition, once."""
+        if self.kill is None:
+            return
+        with Admin(self.bootstrap) as admin:
+            partition = admin.describe_topic(self.topic(topic)).partitions[0]
+        must(partition is not None and partition.leader is not None, f"{self.topic(topic)}-0 has no leader")
+        assert partition is not None
+        assert partition.leader is not None
+        kill, self.kill = self.kill, None
+        kill(partition.leader)
+        self.say(f"broker {partition.leader}, which led {self.topic(topic)}-0, was killed")
 
-    def checkpoint(self, name: str) -> str:
-        """The checkpoint of the stream of this name."""
-        return (self.directory / f"checkpoint-{name}").as_uri()
-
-    def run(self, writer: DataStreamWriter, name: str) -> None:
-        """Run a stream over all current records."""
-        writer = writer.option("checkpointLocation", self.checkpoint(name)).trigger(availableNow=True)
-        deadline = time.monotonic() + _SECONDS_MAX
-        while True:
-            query: Any = writer.start()
-            try:
-                if query.awaitTermination(_SECONDS_MAX):
-                    return
-            except StreamingQueryException as error:
-                if not is_late_start(error) or time.monotonic() > deadline:
-                    raise
-            else:
-                query.stop()
-                raise TimeoutError(f"{name} did not end within {_SECONDS_MAX} s")
+    def until(self, is_done: Callable[[], bool], step: Callable[[], object], told: Callable[[], str]) -> None:
+        """Take steps until it is done, and say from time to time how far it is."""
+        begin = line = time.monotonic()
+        while not is_done():
+            step()
+            now = time.monotonic()
+            if now - line >= _LINE_SECONDS:
+                self.say(told())
+                line = now
+            must(now - begin < SECONDS_MAX, f"not within {SECONDS_MAX:g} s: {told()}")
+        self.say(told())
 
 
-def main(play: Callable[[Stage], str]) -> None:
-    """Run an example as a program."""
-    parser = argparse.ArgumentParser(description=play.__doc__)
-    parser.add_argument(
-        "--master", default="local[2]", help="local[2], spark://host:port, sc://host:port (default: %(default)s)"
-    )
-    options = parser.parse_args()
-    config = KafkaConfig(default_replication_factor=3, min_insync_replicas=2)
-    directory = Path(tempfile.mkdtemp(prefix="barnabas-example-"))
-    try:
-        with Cluster(3, processes=True, config=config, log_level="error") as cluster:
-            spark = session(options.master, name="example")
-            try:
-                print(play(Stage(cluster.bootstrap, spark, directory)))
-            finally:
-                spark.stop()
-    finally:
-        shutil.rmtree(directory)
+class Events:
+    """Makes events that have no cause, with ids and times that the seed gives."""
+
+    BEGIN = 1_767_225_600_000
+    """2026-01-01, a multiple of every window's step."""
+
+    def __init__(self, seed: int, sender: str, step_ms: int = 1_000) -> None:
+        self._seed, self._sender, self._step = seed, sender, step_ms
+        self._number = 0
+
+    def event(self, type_: str, correlation_id: str, timestamp: int | None = None, **data: object) -> Envelope:
+        number, self._number = self._number, self._number + 1
+        time_ms = self.BEGIN + number * self._step if timestamp is None else timestamp
+        return first_event(type_, self._sender, correlation_id, data, timestamp=time_ms, seed=self._seed, number=number)

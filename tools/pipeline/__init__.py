@@ -14,6 +14,7 @@ get a batch at least once, and side effects of your own function happen at least
 batches         foreach_batch: one micro-batch through decoder, function and sinks
 decoders        JSON with a schema, text, bytes; undecodable records get a reason
 dead_letters    undecodable and refused records, to a topic
+letter_headers  the headers of a dead letter
 sinks           tables, files, topics
 sql_names       names in SQL
 running         runs a query and shows its progress, until its end or Ctrl-C

@@ -11,11 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from tools.pipeline.decoders import ERROR, RECORD
+from tools.pipeline.letter_headers import ATTEMPT, OFFSET, PARTITION, PREFIX, REASON, TOPIC
 
-PREFIX = "dead-letter."
-REASON, TOPIC, PARTITION, OFFSET, ATTEMPT = (
-    PREFIX + name for name in ("reason", "topic", "partition", "offset", "attempt")
-)
 _HEADERS = "array<struct<key:string,value:binary>>"
 
 

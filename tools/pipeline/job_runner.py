@@ -12,7 +12,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tools.pipeline.batches import Function, foreach_batch
 from tools.pipeline.dead_letters import DeadLetters
-from tools.pipeline.decoders import BytesDecoder, Decoder, JsonDecoder, TextDecoder
+from tools.pipeline.decoders import ERROR, BytesDecoder, Decoder, JsonDecoder, TextDecoder
 from tools.pipeline.job import AVAILABLE_NOW, Job, JobError
 from tools.pipeline.job_options import texts
 from tools.pipeline.running import run
@@ -20,12 +20,18 @@ from tools.pipeline.sinks.parquet import ParquetSink
 from tools.pipeline.sinks.sink import Sink
 from tools.pipeline.sinks.sql import postgres_sink, sqlite_sink
 from tools.pipeline.sinks.topic import TopicSink
+from tools.spark.errors import reason
 from tools.spark.group_offsets import group_of
+from tools.spark.schema import record_schema
 from tools.spark.session import ROOT
+
+_BATCH = "batch"
+"""The name of a micro-batch in SQL."""
 
 
 def start(job: Job, spark: SparkSession) -> StreamingQuery:
-    """Start a streaming job."""
+    """Start a streaming job. Raises JobError for mistakes that Spark finds before a record is read."""
+    check(job, spark)
     dead = DeadLetters(job.bootstrap, job.dead_letters) if job.dead_letters else None
     sinks = [made_sink(one, job.bootstrap) for one in job.sinks]
     batches = foreach_batch(
@@ -48,6 +54,24 @@ def start(job: Job, spark: SparkSession) -> StreamingQuery:
             f"the Spark Connect server cannot import this project; start it with PYTHONPATH={ROOT}, or install it there"
         )
         raise JobError([told]) from error
+
+
+def check(job: Job, spark: SparkSession) -> None:
+    """Decode no records, and select from them: a mistake in the schema or in the SQL ends a job before it begins."""
+    records = spark.createDataFrame([], record_schema(has_headers=True))
+    try:
+        rows = made_decoder(job).decode(records).drop(ERROR)
+        rows.schema  # noqa: B018  with Spark Connect the server is asked here
+    except PySparkException as error:
+        raise JobError([f"decode.schema: {reason(error)}"]) from error
+    if job.sql is None:
+        return
+    try:
+        _sql_function(job.sql)(rows).schema  # noqa: B018
+    except PySparkException as error:
+        raise JobError([f"transform.sql: {reason(error)}"]) from error
+    finally:
+        spark.catalog.dropTempView(_BATCH)
 
 
 def run_job(job: Job, spark: SparkSession, show: Callable[[str], object] | None = None) -> None:
@@ -102,7 +126,7 @@ def _same(rows: DataFrame) -> DataFrame:
 
 def _sql_function(sql: str) -> Function:
     def apply(rows: DataFrame) -> DataFrame:
-        rows.createOrReplaceTempView("batch")
+        rows.createOrReplaceTempView(_BATCH)
         return rows.sparkSession.sql(sql)
 
     return apply

@@ -59,7 +59,7 @@ _USED_BY_SOURCE = frozenset({
 })  # fmt: skip
 _USED_BY_SINK = frozenset({
     BOOTSTRAP, "kafka.security.protocol", "kafka.client.id", "kafka.acks", "kafka.compression.type", "kafka.linger.ms",
-    "kafka.batch.size", "kafka.delivery.timeout.ms",
+    "kafka.batch.size", "kafka.delivery.timeout.ms", "kafka.max.block.ms",
 })  # fmt: skip
 _DURATION = re.compile(r"(\d+)\s*(us|ms|s|sec|second|m|min|minute|h|hour|d|day)?s?")
 _SECONDS = {"us": 1e-6, "ms": 0.001, None: 0.001, "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60,
@@ -105,7 +105,7 @@ class SourceOptions:
     group: str | None = None
     offset_retries: int = 3
     offset_retry_interval: float = 0.01
-    patience: float = 60.0
+    patience: float = 30.0
     poll_timeout: float = 120.0
 
 
@@ -128,12 +128,13 @@ class SinkOptions:
     linger: float = 0.005
     batch_bytes: int = 256 << 10
     delivery: float = 120.0
+    block: float = 30.0
     client_id: str = "barnabas-spark"
 
     @property
     def producer_settings(self) -> dict[str, Any]:
         """The arguments of every producer of a sink."""
-        names = ("compression", "linger", "batch_bytes", "delivery", "client_id")
+        names = ("compression", "linger", "batch_bytes", "delivery", "block", "client_id")
         return {name: getattr(self, name) for name in names}
 
 
@@ -340,7 +341,7 @@ def _source_options(options: Options) -> SourceOptions:
         group=options.text("kafka.group.id"),
         offset_retries=options.number("fetchOffset.numRetries", 3),
         offset_retry_interval=options.milliseconds("fetchOffset.retryIntervalMs", 0.01),
-        patience=options.milliseconds("kafka.default.api.timeout.ms", 60.0),
+        patience=options.milliseconds("kafka.default.api.timeout.ms", 30.0),
         poll_timeout=options.milliseconds("kafkaConsumer.pollTimeoutMs", 120.0),
     )
 
@@ -467,5 +468,6 @@ def _sink_options(options: Options) -> SinkOptions:
         linger=options.milliseconds("kafka.linger.ms", 0.005),
         batch_bytes=options.count("kafka.batch.size") or 256 << 10,
         delivery=options.milliseconds("kafka.delivery.timeout.ms", 120.0),
+        block=options.milliseconds("kafka.max.block.ms", 30.0),
         client_id=options.text("kafka.client.id") or "barnabas-spark",
     )

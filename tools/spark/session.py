@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import importlib.util
 import ipaddress
+import logging
 import os
 import socket
 import sys
@@ -58,6 +59,7 @@ _REMOTE_CONF = {"spark.sql.session.timeZone": "UTC"}
 
 _CONNECT_PORT = 15002
 _PATIENCE = 10.0
+_NO_PYSPARK = "PySpark is not installed: pip install 'barnabas[spark]' ({})"
 
 
 class SparkMissing(Exception):
@@ -75,6 +77,7 @@ def session(
     if is_connect(master):
         return _remote(master, {**_REMOTE_CONF, **(conf or {})})
     prepare(master)
+    _silence_echoes()
     builder = _session_class().builder.master(master).appName(name)
     for key, value in {**usual_conf(master), **(conf or {})}.items():
         builder = builder.config(key, value)
@@ -130,8 +133,18 @@ def _session_class() -> type[SparkSession]:
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415  PySpark is optional
     except ImportError as error:
-        raise SparkMissing(f"PySpark is not installed: pip install 'barnabas[spark]' ({error})") from error
+        raise SparkMissing(_NO_PYSPARK.format(error)) from error
     return SparkSession
+
+
+def _silence_echoes() -> None:
+    """PySpark logs an error of SQL as one line of JSON with a Java stack, and raises it too."""
+    try:
+        from pyspark.logger import PySparkLogger  # noqa: PLC0415  PySpark is optional
+    except ImportError as error:
+        raise SparkMissing(_NO_PYSPARK.format(error)) from error
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _must_answer(url: str) -> None:

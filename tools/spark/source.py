@@ -55,6 +55,7 @@ class BarnabasSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchSink | ExactlyOnceBatchSink:  # noqa: FBT001  Spark's signature
         from tools.spark.errors import OptionError
+        from tools.spark.first_contact import await_broker
         from tools.spark.options import named_batch, sink_options, unused_by_sink
         from tools.spark.writing.exactly_once import ExactlyOnceBatchSink
         from tools.spark.writing.sink import BatchSink
@@ -64,16 +65,19 @@ class BarnabasSource(DataSource):
         _tell_unused(unused_by_sink(self.options))
         options = sink_options(self.options)
         batch = named_batch(self.options)
+        await_broker(options.bootstrap, options.block)
         return BatchSink(options, schema) if batch is None else ExactlyOnceBatchSink(options, batch, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink | ExactlyOnceStreamSink:  # noqa: ARG002, N802, FBT001  Spark's signature
         """With outputMode("complete") Spark sets overwrite; all rows are appended again, as by the stock connector."""
+        from tools.spark.first_contact import await_broker
         from tools.spark.options import stream_sink_options, unused_by_sink
         from tools.spark.writing.exactly_once import ExactlyOnceStreamSink
         from tools.spark.writing.sink import StreamSink
 
         _tell_unused(unused_by_sink(self.options))
         options = stream_sink_options(self.options)
+        await_broker(options.bootstrap, options.block)
         return ExactlyOnceStreamSink(options, schema) if options.is_exactly_once else StreamSink(options, schema)
 
 

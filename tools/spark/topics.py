@@ -19,6 +19,7 @@ from tools.client.metadata import Topic, TopicPartition
 from tools.client.offsets import EARLIEST, LATEST, OffsetAt
 from tools.spark.decisions import TOPIC as DECISIONS
 from tools.spark.errors import OptionError
+from tools.spark.first_contact import no_answer
 from tools.spark.offsets import Offsets
 from tools.spark.options import READ_COMMITTED, SourceOptions
 from tools.spark.positions import AtEnd, AtOffsets, AtTime, Position
@@ -164,7 +165,7 @@ class Topics:
                 self.close()
                 if not self._has_answer and isinstance(error.__cause__, ConnectionLost):
                     where, seconds = self._options.fetch.bootstrap, self._options.patience
-                    raise TimedOut(f"no broker answers at {where} within {seconds:g} s: {error.__cause__}") from error
+                    raise TimedOut(no_answer(where, seconds, error.__cause__)) from error
                 if not left:
                     raise
                 _log.warning("the request to the brokers is retried: %s", error)

@@ -46,6 +46,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     options.add(parser)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave the assertions of brokers as they are: pytest rewrites those of every package that has a plugin."""
+    rewritten: set[str] = getattr(config.pluginmanager.rewrite_hook, "_must_rewrite", set())
+    rewritten.discard(__name__.partition(".")[0])
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """With xdist: tell a worker with whose end the cluster ends."""

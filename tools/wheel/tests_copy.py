@@ -10,14 +10,16 @@ from pathlib import Path
 
 from tools.wheel.renaming import renamed
 
-_OF_THE_BUILD = Path("tests", "wheel")
+_NOT_OF_THE_WHEEL = ("tests/wheel", "tests/docs")
 _BESIDE = ("pyproject.toml", "cluster.toml", "README.md")
 
 
 def copy(root: Path, directory: Path) -> None:
-    """Copy the tests of the checkout `root` into the directory, but not those of the build."""
+    """Copy the tests of the checkout `root` into the directory, but not those of the build and of the pages."""
+    left_out = [root / name for name in _NOT_OF_THE_WHEEL]
     for path in sorted((root / "tests").rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts and not path.is_relative_to(root / _OF_THE_BUILD):
+        is_left_out = "__pycache__" in path.parts or any(map(path.is_relative_to, left_out))
+        if path.is_file() and not is_left_out:
             place = directory / path.relative_to(root)
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, place)

@@ -79,6 +79,17 @@ def test_a_missing_pyspark_is_one_line(
     assert capsys.readouterr().err == f"{file}: pyspark is not installed: pip install 'barnabas[spark]'\n"
 
 
+def test_brokers_that_are_not_there_are_told_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyspark")
+    file, where = tmp_path / "job.toml", f"127.0.0.1:{free_port()}"
+    text = STREAM.replace("127.0.0.1:1", where).replace("[[sink]]", '"kafka.default.api.timeout.ms" = 0\n[[sink]]')
+    assert run(file, text, monkeypatch) == 1
+    refusal = f"no broker answers at {where} within 0 s: {where}: Connection refused"
+    assert capsys.readouterr().err == f"{file}: {refusal}\n"
+
+
 def test_a_server_that_is_not_there_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,12 +113,13 @@ def test_a_query_that_fails_is_one_line(
         def stop(self) -> None:
             """As Spark's does."""
 
+    monkeypatch.setattr(command, "await_broker", lambda *_: None)
     monkeypatch.setattr(job_runner, "run_job", fail)
     monkeypatch.setattr(session, "session", lambda *_args, **_named: Session())
     file = tmp_path / "job.toml"
     assert run(file, STREAM, monkeypatch) == 1
     told = "jobs.batches.BadRecords: t-0 at offset 5: the value is not UTF-8"
-    assert capsys.readouterr().err == f"{file}: {told}\n"
+    assert capsys.readouterr().err == f"x: Spark starts on local[*]\n{file}: {told}\n"
 
 
 def test_ctrl_c_before_a_job_runs_is_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ NEED_SPARK = (
     "test_stopping",
     "test_faults",
     "test_examples",
+    "test_events",
     "test_standalone",
     "test_connect",
 )

@@ -94,3 +94,28 @@ def test_a_dead_letter_tells_why_and_where_it_comes_from(spark: Any) -> None:
     ]
     (first,) = DeadLetters("b", "dead").letters(JsonDecoder("id STRING").decode(records.drop("headers"))).collect()
     assert first.headers[-1].value == b"1"
+
+
+@pytest.mark.parametrize(
+    ("schema", "sql", "mistake"),
+    [
+        ("id STRNG", "SELECT * FROM batch", 'decode.schema: [UNSUPPORTED_DATATYPE] Unsupported data type "STRNG"'),
+        ("id STRING", "SELEC id FROM batch", "transform.sql: [PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'"),
+        ("id STRING", "SELECT nope FROM batch", "transform.sql: [UNRESOLVED_COLUMN"),
+        ("id STRING", " ", "transform.sql: [PARSE_EMPTY_STATEMENT] Syntax error, unexpected empty statement"),
+    ],
+)
+def test_a_mistake_that_spark_finds_ends_a_job_before_it_begins(
+    spark: Any, schema: str, sql: str, mistake: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from tools.pipeline.job import Job, JobError  # noqa: PLC0415  not without pyspark
+    from tools.pipeline.job_runner import check  # noqa: PLC0415
+
+    decode = {"format": "json", "schema": schema}
+    job = Job("x", "c", "0 seconds", "127.0.0.1:1", {}, decode, sql, None, ({"type": "parquet", "path": "p"},), None)
+    with pytest.raises(JobError) as raised:
+        check(job, spark)
+    (told,) = raised.value.mistakes
+    assert told.startswith(mistake)
+    assert "\n" not in told
+    assert "\tat " not in capfd.readouterr().err

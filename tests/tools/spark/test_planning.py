@@ -22,6 +22,7 @@ from tools.client.errors import TimedOut
 from tools.client.metadata import Topic, TopicPartition
 from tools.client.offsets import EARLIEST, LATEST, OffsetAt
 from tools.client.reading.fetched import RawBatch
+from tools.spark import first_contact
 from tools.spark import topics as topics_module
 from tools.spark.decisions import TOPIC as DECISIONS
 from tools.spark.errors import OptionError
@@ -147,12 +148,29 @@ def test_configs_of_kafkas_clients_that_mean_nothing_are_told() -> None:
     assert unused_by_sink(given) == ["kafka.fetch.min.bytes", "kafka.group.id"]
 
 
-def test_a_stream_in_complete_mode_is_written_again_and_a_batch_overwrites_nothing() -> None:
+def test_a_stream_in_complete_mode_is_written_again_and_a_batch_overwrites_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(first_contact, "await_broker", lambda *_: None)
     source = BarnabasSource({**BOOTSTRAP, "topic": "t"})
     schema = StructType([StructField("value", StringType())])
     assert isinstance(source.streamWriter(schema, overwrite=True), StreamSink)
     with pytest.raises(OptionError, match="cannot be overwritten"):
         source.writer(schema, overwrite=True)
+
+
+def test_a_write_to_an_address_where_nothing_listens_is_refused_before_any_task() -> None:
+    where = f"127.0.0.1:{free_port()}"
+    given = {"kafka.bootstrap.servers": where, "topic": "t", "kafka.max.block.ms": "0"}
+    schema = StructType([StructField("value", StringType())])
+    for write in (BarnabasSource(given).writer, BarnabasSource(given).streamWriter):
+        with pytest.raises(TimedOut, match=rf"^no broker answers at {where} within 0 s: {where}: Connection refused$"):
+            write(schema, overwrite=False)
+
+
+def test_no_query_waits_longer_than_a_minute_for_a_first_answer() -> None:
+    assert stream_options(BOOTSTRAP | {"subscribe": "t"}).patience < 60
+    assert sink_options(BOOTSTRAP).block < 60
 
 
 def test_what_a_stream_and_a_table_may_not_say() -> None:
@@ -281,7 +299,7 @@ def test_offsets_by_times_are_found_and_what_no_time_matches_is_an_error_or_the_
 
 
 def test_an_address_where_no_broker_answers_is_named_after_one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An attempt takes a minute by default; with its three retries that were four."""
+    """An attempt takes half a minute by default; with its three retries that were two."""
     attempts: list[str] = []
 
     class Counted(Admin):

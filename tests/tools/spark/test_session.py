@@ -46,7 +46,7 @@ def test_a_cluster_elsewhere_is_told_no_address_and_no_path_of_this_machine(
 
 @pytest.mark.parametrize("master", ["local[1]", "sc://127.0.0.1"])
 def test_a_missing_pyspark_is_told(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("pyspark", "pyspark.sql"):
+    for name in ("pyspark", "pyspark.sql", "pyspark.logger"):
         monkeypatch.setitem(sys.modules, name, None)
     module = runpy.run_path(str(SESSION))
     for name in ("java_home", "prepare", "_must_answer"):

@@ -63,9 +63,9 @@ def test_examples_run_on_a_spark_cluster(tmp_path: Path) -> None:
             "--webui-port", str(free_port()), "--work-dir", str(tmp_path / "work"), master,
         ),
     ):  # fmt: skip
-        for example, words in (("audit_ledger", "equal the fold"), ("order_saga", "999 orders shipped")):
+        for example, words in (("audit_ledger", "equal the fold"), ("order_saga", "12 dead letters")):
             run = subprocess.run(
-                [sys.executable, "-m", f"{examples.__name__}.{example}", "--master", master],
+                [sys.executable, "-m", f"{examples.__name__}.{example}", "--engine", "spark", "--master", master],
                 cwd=ROOT, env=environment, capture_output=True, text=True, timeout=270, check=False,
             )  # fmt: skip
             assert run.returncode == 0, run.stderr[-4000:]

@@ -7,6 +7,8 @@
 
 Cluster is a cluster inside a test or a script: real brokers on real ports, and faults. Producer, Consumer and Admin
 work with any Kafka cluster. Each is imported when it is used first; `import barnabas` alone imports nothing.
+
+pytest_plugin  fixtures for tests, which pytest finds by itself
 """
 
 from __future__ import annotations

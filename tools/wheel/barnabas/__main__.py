@@ -9,4 +9,4 @@ from tools.cli.root import main
 __all__ = ["main"]
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(prog=f"python -m {__package__}"))
