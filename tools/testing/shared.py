@@ -19,6 +19,7 @@ from pathlib import Path
 from tools.testing.control import SharedBackend
 from tools.testing.kafka import KafkaFixtureError
 
+__tracebackhide__ = True
 START_SECONDS = 60.0
 _LAST_LINES = 3
 
