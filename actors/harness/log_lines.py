@@ -58,11 +58,14 @@ class _Watch(logging.Filter):
         self._watchers: tuple[LogLines, ...] = ()
         self._own: dict[str, int] = {}
         """The levels that the loggers had before, and get back."""
+        self._set: dict[str, int] = {}
+        """The levels that were set here. A logger with another one got it from someone else since, and keeps it."""
 
     def add(self, lines: LogLines) -> None:
         with self._changing:
             if not self._watchers:
                 self._own = {name: logging.getLogger(name).level for name in LOGGERS}
+                self._set = dict(self._own)
                 for name in LOGGERS:
                     logging.getLogger(name).addFilter(self)
             self._watchers = (*self._watchers, lines)
@@ -84,15 +87,20 @@ class _Watch(logging.Filter):
 
     def _set_levels(self) -> None:
         lowest = min((lines.level for lines in self._watchers), default=logging.CRITICAL)
-        for name, own in self._own.items():
-            logging.getLogger(name).setLevel(lowest if lowest < self._usual(name) else own)
+        for name in self._own:
+            usual, logger = self._usual(name), logging.getLogger(name)
+            if logger.level == self._set[name]:
+                self._set[name] = lowest if lowest < usual else self._own[name]
+                logger.setLevel(self._set[name])
 
     def _usual(self, name: str) -> int:
         """From which level on records of this logger would have been made without this."""
         while name:
-            own = self._own[name] if name in self._own else logging.getLogger(name).level
-            if own:
-                return own
+            level = logging.getLogger(name).level
+            if name in self._own and level == self._set[name]:
+                level = self._own[name]
+            if level:
+                return level
             name = name.rpartition(".")[0]
         return logging.getLogger().level
 

@@ -74,3 +74,15 @@ def test_two_watchers_leave_the_level_as_it_was(caplog: pytest.LogCaptureFixture
     assert len(other.of(None)) == 2
     assert log.level == logging.ERROR
     assert caplog.records == []
+
+
+def test_a_level_that_a_test_sets_while_a_cluster_runs_holds(caplog: pytest.LogCaptureFixture) -> None:
+    log, lines = logging.getLogger("barnabas"), LogLines("warning")
+    lines.watch()
+    with caplog.at_level(logging.INFO, "barnabas"):
+        log.info("seen")
+    log.info("not seen")
+    lines.stop()
+    assert caplog.messages == ["seen"]
+    assert lines.of(None) == []
+    assert log.level == logging.NOTSET
