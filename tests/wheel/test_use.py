@@ -82,7 +82,10 @@ def test_the_commands(python: Path, project: Project) -> None:
 def test_the_fixtures_of_pytest(python: Path, project: Project) -> None:
     """pytest finds the plugin because it is installed."""
     (project.directory / "test_orders.py").write_text(ORDERS + OWN)
-    told = project.run(python, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "test_orders.py")
+    told = project.run(
+        python, "-m", "pytest", "-q", "-W", "error", "-p", "no:asyncio",
+        "-p", "no:cacheprovider", "test_orders.py",
+    )  # fmt: skip
     assert "1 passed" in told
 
 
