@@ -11,6 +11,7 @@ import pytest
 
 from actors.cluster_file.config import KafkaConfig
 from actors.harness import Cluster
+from tests.actors.waiting import wait_until
 from tools.client.admin import Admin
 from tools.examples import audit_ledger as audit_ledger_program
 from tools.examples import clients, program
@@ -95,7 +96,10 @@ def test_a_program_runs_on_a_given_cluster_and_leaves_nothing_there(
     assert told.out.startswith("100 transfers in an unbroken chain: ")
     assert "112 messages are in example-" in told.err
     with Admin(cluster.bootstrap) as admin:
-        assert not [name for name in admin.list_topics() if name.startswith("example-")]
+        wait_until(
+            lambda: not [name for name in admin.list_topics() if name.startswith("example-")],
+            lambda: "a topic of the program is still there",
+        )
 
 
 def no_spark() -> program.SparkPlay:
