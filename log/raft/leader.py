@@ -204,8 +204,14 @@ class Leader(Role):
         if read.to in self.progress:
             self._send_snapshot(read.to, now)
 
-    def cannot_read(self, now: float) -> None:
-        """The log is damaged here: transfer leadership to a follower that has everything, and can help the others."""
+    def cannot_read(self, follower: int, now: float) -> None:
+        """The log is damaged here: transfer leadership to a follower that has everything, and can help the others.
+
+        There may be none yet, or it may not take over: reading is tried again after a while.
+        """
+        progress = self.progress.get(follower)
+        if progress is not None and progress.pace is Pace.STREAM:
+            progress.not_before = now + self.state.config.append_timeout_s
         whole = [broker for broker, progress in self.progress.items() if progress.match >= self.state.watermark]
         if self.successor not in whole:
             self.hand_over(now, among=whole)

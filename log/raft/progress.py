@@ -48,7 +48,7 @@ class Progress:
         self.waiting = False
         """Is a probe or a snapshot unanswered? Invariant: never while batches are streamed."""
         self.not_before = 0.0
-        """When more may be sent to a learner whose catch-up is throttled; 0 if at once."""
+        """When more may be sent to a learner whose catch-up is throttled, or damage is read again; 0 if at once."""
         self.in_flight_bytes = 0
         """Invariant: the sum of the sizes in `_in_flight`."""
         self._in_flight: deque[tuple[int, int]] = deque()

@@ -151,8 +151,8 @@ class Role(abc.ABC):
     def begins_inside(self, read: ReadForFollower, now: float) -> None:
         """A follower's log ends inside of a batch of this log: it is empty, and starts where records were deleted."""
 
-    def cannot_read(self, now: float) -> None:
-        """What was to be read for a follower is damaged here."""
+    def cannot_read(self, follower: int, now: float) -> None:
+        """What was to be read for this follower is damaged here."""
 
     def retire(self, now: float) -> bool:
         """This replica is about to stop. True if it has begun to transfer its leadership."""

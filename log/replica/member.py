@@ -298,7 +298,7 @@ class Member:
             batches = self._read_as_written(start, read.bytes_max)
         except (CorruptSegment, ProtocolError) as error:
             self.damage = f"offset {start} or later: {error}"
-            self.node.role.cannot_read(now)
+            self.node.role.cannot_read(read.to, now)
             return
         if batches.headers and batches.headers[0].base_offset < read.prev_end:
             self.node.role.begins_inside(read, now)
@@ -337,7 +337,7 @@ class Member:
             self.node.send(broker, self._snapshot_message())
         except CorruptSegment as error:
             self.damage = f"offset {self.log.log_start_offset} or before: {error}"
-            self.node.role.cannot_read(now)
+            self.node.role.cannot_read(broker, now)
 
     def _snapshot_message(self) -> BeginFromSnapshot:
         log, node = self.log, self.node

@@ -418,6 +418,25 @@ def test_a_damaged_leader_goes_on_if_nobody_else_has_what_it_has() -> None:
     assert leader_of(group, 1).successor is None
 
 
+def test_a_damaged_leader_hands_over_as_soon_as_another_replica_has_what_it_has() -> None:
+    """It had read once for the empty follower, when no follower had everything, and did not try again."""
+    group = a_group_that_holds_much()
+    group.kill(2)
+    damage_the_leader(group)
+    come_back_empty(group, 3, to=1)
+    pump(group)
+    group.start(2)
+    group.connect(1, 2)
+    group.connect(2, 3)
+    pump(group)
+    assert role_of(group, 1) == "Leader"
+    group.now += group.config.append_timeout_s
+    group.tick(1)
+    pump(group)
+    assert role_of(group, 2) == "Leader"
+    assert group.members[3].log.end_offset == group.members[2].log.end_offset
+
+
 def a_damaged_leader_that_shall_go() -> Group:
     """Broker 2 has everything, broker 3 is to stay and has nothing."""
     group = a_group_that_holds_much()
