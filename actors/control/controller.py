@@ -85,6 +85,8 @@ class _StopWaiting:
 class Controller(RaftActor):
     """See the module's docstring."""
 
+    watermark_seconds = 0.0  # all brokers make the replicas of a new topic at the same time: so it is soon led
+
     def __init__(self, cluster: ClusterFacts, context: BrokerContext, snapshots: SnapshotWriter) -> None:
         super().__init__(context)
         self._cluster = cluster

@@ -84,6 +84,8 @@ class RaftActor(Actor):
 
     mailbox_capacity = 1 << 14
     restart = Restart(outlasts=(OSError, LogOffline), ends=(UnknownFormat,))
+    watermark_seconds = WATERMARK_SECONDS
+    """How soon followers that get no appends hear of the watermark."""
 
     def __init__(self, context: BrokerContext) -> None:
         super().__init__()
@@ -543,7 +545,7 @@ class RaftActor(Actor):
     def _committed(self) -> None:
         if self._member.node.role.replicates and self._watermark_sent:
             self._watermark_sent = False
-            self.after(WATERMARK_SECONDS, _TellWatermark())
+            self.after(self.watermark_seconds, _TellWatermark())
         self.on_committed()
 
     def _sync_if_due(self) -> None:
