@@ -179,7 +179,7 @@ class Cluster:
         return self._lines.of(broker)
 
     def leader_history(self) -> list[LeaderChange]:
-        """Who began to lead which partition when; empty for brokers with a process each."""
+        """Each beginning of a leadership: broker, partition and time. Empty for brokers with a process each."""
         return self._history.changes
 
     # -- its topics --------------------------------------------------------------------------------------------

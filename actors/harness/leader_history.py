@@ -1,4 +1,4 @@
-"""Who led which partition when, for the report of a test that failed."""
+"""The leaders of each partition, with times, for the report of a test that failed."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class FetchSessions:
         return True
 
     def partitions_in(self, number: int) -> Collection[Wanted]:
-        """What the session of this number reads; nothing if there is none."""
+        """The partitions that the session of this number reads; none if there is no such session."""
         session = self._sessions.get(number)
         return () if session is None else session.partitions.values()
 
