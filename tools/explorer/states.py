@@ -102,7 +102,8 @@ class GroupStates:
         for move, peer in choices.beats:
             other = sites[peer]
             is_behind = other.facts.is_alive and other.facts.watermark < site.facts.watermark
-            if is_behind and other.has_answers_only[site.broker]:
+            # A leader that hands over would repeat TimeoutNow with each answer, and the queue would grow without end.
+            if is_behind and other.has_answers_only[site.broker] and not site.facts.is_handing_over:
                 yield move, self._after(state, move, sites, past)
 
     def _still_leads(self, sites: list[Site], site: Site) -> bool:
