@@ -1,4 +1,4 @@
-"""What systemd, or a service manager like it, is told of a cluster: `READY=1` and `STOPPING=1` (sd_notify).
+"""Messages of a cluster to systemd, or a service manager like it: `READY=1` and `STOPPING=1` (sd_notify).
 
 The environment says where: NOTIFY_SOCKET, a path, or the name of an abstract socket after an "@". Without it nobody
 wants to know.

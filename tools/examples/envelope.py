@@ -1,4 +1,4 @@
-"""The standard event envelope, and a deserialiser that never fails: it returns the event, or why the message is none.
+"""The standard event envelope, and a deserialiser that never fails: it returns the event, or the message's refusal.
 
     {"event_id": "…", "type": "order.placed", "timestamp": 1767225600000, "correlation_id": "order-0042",
      "sender": "shop", "data": {"order": "order-0042", "cents": 142}}
@@ -92,7 +92,7 @@ def first_event(
 
 
 def read(value: bytes | None, contract: Contract) -> Envelope | Refused:
-    """The event in the value of a message, or why it is none."""
+    """The event in the value of a message, or the refusal that says what is wrong with it."""
     fields = _fields(value)
     if isinstance(fields, Refused):
         return fields

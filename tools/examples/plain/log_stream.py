@@ -17,7 +17,7 @@ from tools.examples.stage import Events, Stage, must
 LOG = "log"
 COUNT = 1_000
 SERVICES = ("web", "billing", "stock", "web")
-"""Who writes the lines of a request, step by step."""
+"""The services that write the lines of a request, in the order of its steps."""
 CONTRACT: Contract = {"line.logged": {"step": int, "level": str, "text": str}}
 Traces = dict[str, list[tuple[int, str]]]
 """Step and level of the lines of each request, in the order of the log."""

@@ -1,4 +1,4 @@
-"""Who sends after whom, and which broker leads what: services are audited by their events, and the cluster below them.
+"""The senders that follow each other, and the leaders of partitions: an audit of services by their events.
 
 The events of a request go from service to service. The correlation id says which belong together and the sender says
 who sent them, so a replay shows each way that was really used. Ways that nobody declared are found. The audit of the

@@ -1,4 +1,4 @@
-"""Who sends after whom, as a table: the sender of each event beside the one before, by correlation id."""
+"""The senders that follow each other, as a table: the sender of each event beside the one before, by correlation id."""
 
 from __future__ import annotations
 
